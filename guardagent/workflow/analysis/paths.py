@@ -19,7 +19,7 @@ _INDEX_KEY = "numbered"
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Disables garbage collection: a large graph is millions of live objects, and scanning them takes most of the time."""
+    """Disables garbage collection, which takes most of the time on the millions of live objects of a large graph."""
     enabled = gc.isenabled()
     gc.disable()
     try:

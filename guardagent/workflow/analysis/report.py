@@ -76,7 +76,7 @@ class RuleResult:
     Attributes:
         status: for the graph as drawn: proved on every path, violated on the witness, or undecidable.
         mechanism: the kind of the violation.
-        witness: a path of node ids; for an obligation that a cycle postpones, the path into the cycle and around it once.
+        witness: a path of node ids; for a postponing cycle, the path into the cycle and around it once.
         cycle: the node ids of that cycle, in order.
         message: an explanation for human readers.
         emitted: for each node of the witness, the tools that it calls.

@@ -1,11 +1,11 @@
 """Draws a workflow graph: one file per format.
 
-A format is a module of this package whose name is the format's, with
+A format is a module of this package with the name of the format, and with
 
-    SUFFIX: str                   of a file in this format
+    SUFFIX: str                   the suffix of files in this format
     render(graph: Graph) -> str
 
-so that adding one is adding a file. Modules with a leading underscore are what several of them share.
+To add a format, add a file. The formats share the modules with a leading underscore.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ FORMATS = Plugins("graph format", __name__, ("SUFFIX", "render"))
 
 
 def draw(graph: Graph, format: str) -> str:  # noqa: A002 - as the option is called
-    """The graph in one of `FORMATS`.
+    """Returns the graph in one of `FORMATS`.
 
     Raises:
-        UnknownNameError: there is no such format.
-        InputError: the graph is too large for a picture that anyone could read.
+        UnknownNameError: the format does not exist.
+        InputError: the graph is too large for a readable picture.
     """
     text: str = FORMATS.load(format).render(graph)
     return text

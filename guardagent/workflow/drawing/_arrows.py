@@ -1,4 +1,4 @@
-"""The arrows of a picture: edges between the same two nodes are one arrow that carries the conditions of all."""
+"""The arrows of a picture: one for all edges between the same nodes, with all their conditions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Arrow:
 
 
 def arrows(graph: Graph) -> tuple[Arrow, ...]:
-    """Every edge of the graph, those of one kind between the same two nodes together."""
+    """Returns one arrow for all edges of one kind between the same two nodes."""
     index = {node.id: number for number, node in enumerate(graph.nodes)}
     found: dict[tuple[int, int, EdgeKind], dict[str, None]] = {}
     for edge in graph.edges:

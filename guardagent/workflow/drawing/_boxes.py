@@ -1,4 +1,4 @@
-"""A node of a picture: the words on it, broken into lines, and the box that they need."""
+"""The box of a node: its text, wrapped into lines, and its size."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _FONTS: dict[_Style, tuple[float, float]] = {
     "tool": (11.5, 15),
     "gated": (11.5, 15),
 }
-"""The size of each style's letters, and the height of its lines."""
+"""The font size and the line height of each style."""
 
 _WIDEST, _NARROWEST, _PADDING = 190.0, 64.0, Size(13, 8)
-_LOCK = 15.0  # the room of a lock
+_LOCK = 15.0  # the width of a lock
 _LOCK_PATH = "M1.5 5V3.4a2.5 2.5 0 0 1 5 0V5M.5 5h7v5.5h-7z"
 _NAME_LINES, _ID_LINES, _TOOL_LINES = 3, 2, 2
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMark:
-    """What a report has to say of a node.
+    """The mark of a report on a node.
 
     Attributes:
         level: a class for the style sheet.
-        sign: what stands in the corner.
-        said: the same in words.
+        sign: the sign in the corner.
+        description: the meaning of the mark, as text.
     """
 
     level: str
@@ -55,7 +55,7 @@ class TextLine:
 
     @property
     def width(self) -> float:
-        # The name is bold, which takes more room than the table of widths says.
+        # The name is bold, and so wider than the table of widths.
         bold = 1.08 if self.style == "name" else 1.0
         return width_of(self.text, _FONTS[self.style][0]) * bold + (_LOCK if self.style == "gated" else 0.0)
 
@@ -73,7 +73,7 @@ class Box:
     size: Size
 
     def draw(self, index: int, middle: Point, mark: NodeMark | None = None) -> str:
-        """The node as a group of SVG elements with the id `n` and its index, its middle at a point."""
+        """Returns the node as an SVG group with the id `n<index>`, centred on a point."""
         look = PALETTES[self.node.kind]
         title = element("title", escaped(f"{description(self.node)}{f'; {mark.description}' if mark else ''}"))
         words = element("g", "".join(self._text_elements()), fill=look.ink, stroke="none", text_anchor="middle")
@@ -106,7 +106,7 @@ class Box:
 
 
 def box(node: Node) -> Box:
-    """The box of a node."""
+    """Returns the box of a node."""
     lines = tuple(_lines(card(node)))
     width = max(line.width for line in lines) + 2 * (_PADDING.width + MARGINS.get(node.kind, 0.0))
     return Box(node, lines, Size(max(_NARROWEST, width), sum(line.height for line in lines) + 2 * _PADDING.height))

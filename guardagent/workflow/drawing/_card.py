@@ -1,4 +1,4 @@
-"""What a picture says of a node: the same words in every format."""
+"""The text of a node, the same in every format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_TOOLS = 6
 
 @dataclass(frozen=True, slots=True)
 class ToolLabel:
-    """A tool's name, and whether a person is asked before it runs."""
+    """The name of a tool, and whether it needs approval."""
 
     name: str
     gated: bool
@@ -21,14 +21,14 @@ class ToolLabel:
 
 @dataclass(frozen=True, slots=True)
 class NodeCard:
-    """The words on a node.
+    """The text of a node.
 
     Attributes:
-        name: what a person calls it.
-        id: its id, where that is another; else nothing.
-        kind: its kind, and what else matters of it.
-        tools: those there is room for; those that a person is asked for come first.
-        more: how many others there are, in words.
+        name: the label.
+        id: the id; empty if it equals the label.
+        kind: the kind, with remarks.
+        tools: the tools that fit, gated ones first.
+        more: the number of other tools, as text.
     """
 
     name: str
@@ -39,7 +39,7 @@ class NodeCard:
 
 
 def card(node: Node) -> NodeCard:
-    """What there is room for on a node."""
+    """Returns the text that fits on a node."""
     tools = tools_of(node)
     room = _MOST_TOOLS if len(tools) > _MOST_TOOLS + 1 else _MOST_TOOLS + 1
     name, label = single_line(node.id), single_line(node.label)
@@ -49,7 +49,7 @@ def card(node: Node) -> NodeCard:
 
 
 def tools_of(node: Node) -> list[ToolLabel]:
-    """The tools of a node, those first that a person is asked for."""
+    """Returns the tools of a node, gated ones first."""
     names = dict.fromkeys([*node.tools, *node.gated_tools])
     return sorted(
         (ToolLabel(single_line(name), name in node.gated_tools) for name in names), key=lambda tool: not tool.gated
@@ -57,7 +57,7 @@ def tools_of(node: Node) -> list[ToolLabel]:
 
 
 def name_of(node: Node) -> str:
-    """What a person calls a node, with its id where that is another."""
+    """Returns the label of a node, with its id if that differs."""
     name, label = single_line(node.id), single_line(node.label)
     return name if label in {"", name} else f"{label} ({name})"
 
@@ -76,6 +76,6 @@ def _more(rest: Sequence[ToolLabel]) -> str:
 
 
 def description(node: Node) -> str:
-    """A node in one sentence, with all its tools: for whoever cannot see the picture."""
+    """Returns a node as one sentence with all its tools, for screen readers."""
     tools = [f"{tool.name}{' (needs approval)' if tool.gated else ''}" for tool in tools_of(node)]
     return f"{name_of(node)}: {_kind(node)}" + (f"; tools: {', '.join(tools)}" if tools else "")

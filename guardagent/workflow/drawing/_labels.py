@@ -1,4 +1,4 @@
-"""The label of an arrow: the conditions under which it is taken."""
+"""The labels of arrows: their conditions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _WIDEST, _MOST_CONDITIONS = 150.0, 3
 
 @dataclass(frozen=True, slots=True)
 class ArrowLabel:
-    """Lines of text, the room that they need, and all that they stand for."""
+    """Lines of text, their size, and the complete text as a title."""
 
     lines: tuple[str, ...]
     size: Size
     title: str
 
     def draw(self, middle: Point) -> str:
-        """The label as SVG elements; its letters have a border of the paper's colour, so that lines end at them."""
+        """Returns the label as SVG elements; the text has a border in the background colour to cover lines."""
         top = middle.y - self.size.height / 2
         texts = [self._line(line, middle.x, top + _LINE * (index + 0.78)) for index, line in enumerate(self.lines)]
         return element("title", escaped(self.title)) + "".join(texts) if texts else ""

@@ -10,20 +10,20 @@ from guardagent.workflow.model.graph import NodeKind
 
 _BAR = 7.0  # the bars at the sides of a tool
 _POINT = 16.0  # the points of a router
-_SLANT = 14.0  # the sides of a person's step
-_STACK = 4.0  # what stands behind a subgraph
+_SLANT = 14.0  # the sides of a human node
+_STACK = 4.0  # the shape behind a subgraph
 MARGINS: dict[NodeKind, float] = {"tool": _BAR, "router": _POINT, "human": _SLANT, "subgraph": _STACK}
-"""How much of each side a shape takes from its words."""
+"""The margin between a shape and its text, on each side."""
 
 
 def outline(kind: NodeKind, size: Size) -> str:
-    """SVG elements: the first has the class `body`, and others that belong to it `trim`."""
+    """Returns SVG elements: the first has the class `body`, the others `trim`."""
     width, height = size
     return _OUTLINES[kind](width / 2, height / 2)
 
 
 def halo(size: Size) -> str:
-    """What lies around a node that something is wrong with, or where a walk has come to."""
+    """Returns the outline around a node with a finding, or around the current node of a walk."""
     width, height = size.width + 14, size.height + 14
     return _box(width / 2, height / 2, 13, class_="halo", fill="none", stroke="none")
 

@@ -1,4 +1,4 @@
-"""How each kind of node looks: a shape of its own and a colour of its own, so that either is enough."""
+"""The colours of each kind of node; each kind also has a distinct shape, so either is enough."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from guardagent.workflow.model.graph import NodeKind
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """The colours of a kind, by day and by night."""
+    """The light and dark colours of a kind of node."""
 
     fill: str
     stroke: str

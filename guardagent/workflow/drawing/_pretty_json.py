@@ -1,4 +1,4 @@
-"""JSON with a line for each thing in a list: a difference in it can be read, and a large one is written fast."""
+"""JSON with one line for each object of a list, for readable diffs and fast output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def pretty_json(content: Mapping[str, Any]) -> str:
-    """One object; lists of objects that it holds have a line for each of them."""
+    """Returns one object as JSON; each object in its lists has a line."""
     members = [f"  {json.dumps(name)}: {_value(value)}" for name, value in content.items()]
     return "{\n" + ",\n".join(members) + "\n}"
 

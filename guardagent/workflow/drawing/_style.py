@@ -1,4 +1,4 @@
-"""The style sheet of a picture: dark where the reader's screen is. By day its attributes are enough, and on paper."""
+"""The style sheet of a picture for dark screens; light screens and paper use the attributes of its elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT = """
 
 
 def dark(scope: str = "") -> str:
-    """The rules for the dark, for pictures below a selector."""
+    """Returns the rules for dark screens, for pictures below a selector."""
     rules = [
         f"{scope} .paper {{ fill: {_DARK_PAPER}; }}",
         f"{scope} .arrow path {{ stroke: {_DARK_LINE}; }}",
@@ -37,5 +37,5 @@ def dark(scope: str = "") -> str:
 
 
 def sheet() -> str:
-    """The whole sheet of a picture that stands alone."""
+    """Returns the whole style sheet of a stand-alone picture."""
     return f"{TEXT}@media screen and (prefers-color-scheme: dark) {{\n{dark()}\n}}"

@@ -1,4 +1,4 @@
-"""Text in a picture: what may stand in it, how wide it is, and where it breaks."""
+"""Text in pictures: safe characters, widths and line breaks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html import escape
 
 from guardagent._terminal import printable
 
-# Widths of the widest common sans-serif (DejaVu Sans), in tenths of the font's size: text never leaves its box.
+# Widths of the widest common sans-serif font (DejaVu Sans), in tenths of the font size, so that text fits its box.
 _WIDTHS = {
     **dict.fromkeys("ijl'|", 2.9),
     **dict.fromkeys(" .,:;!()[]{}/\\-`", 3.7),
@@ -21,12 +21,12 @@ _BREAKS = re.compile(r"(?<=[\s_./:,;|-])|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def single_line(text: object) -> str:
-    """A text on one line, without what could drive a terminal, turn its direction, or not stand in XML at all."""
+    """Returns a string on one line, without control characters, direction marks and characters that XML forbids."""
     return " ".join(printable(str(text)).split())
 
 
 def width_of(text: str, size: float) -> float:
-    """How wide a text is at most, in pixels."""
+    """Returns the maximum width of a string, in pixels."""
     return sum(map(_width, text)) * size / 10
 
 
@@ -41,7 +41,7 @@ def _width(char: str) -> float:
 
 
 def wrapped(text: str, size: float, width: float, lines: int) -> list[str]:
-    """A text in at most so many lines of at most that width, broken where names have joints; cut short with `…`."""
+    """Wraps a string between the words of names, to at most `lines` lines; ends a truncated string with `…`."""
     done: list[str] = []
     rest = text
     while rest and len(done) < lines:
@@ -70,12 +70,12 @@ def _cut(line: str, size: float, width: float) -> str:
 
 
 def escaped(text: object) -> str:
-    """A text as the content of an element."""
+    """Returns a string as the content of an XML element."""
     return escape(single_line(text), quote=False)
 
 
 def element(tag: str, content: str = "", /, **attributes: object) -> str:
-    """An XML element: `content` is XML already, the attributes are not; `_` in a name stands for `-`, None for none."""
+    """Returns an XML element with XML `content`; escapes attributes, reads `_` in names as `-`, and skips None."""
     known = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
     head = " ".join([tag, *(f'{name}="{escape(_plain(value))}"' for name, value in known.items())])
     return f"<{head}>{content}</{tag}>" if content else f"<{head}/>"

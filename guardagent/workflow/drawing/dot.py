@@ -30,7 +30,7 @@ _LINES = {
 
 
 def render(graph: Graph) -> str:
-    """A digraph, top to bottom."""
+    """Returns a digraph from top to bottom."""
     lines = [
         f"digraph {_quoted(single_line(graph.name))} {{",
         '  graph [rankdir=TB, fontname="sans-serif"];',

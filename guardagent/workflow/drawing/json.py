@@ -1,4 +1,4 @@
-"""A graph as JSON: the format that `verify` and `graph` read again."""
+"""A graph as JSON, which `verify` and `graph` can read."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ SUFFIX = ".json"
 
 
 def render(graph: Graph) -> str:
-    """One JSON object, in the public key order, with a line for each node and each edge."""
+    """Returns one JSON object in the public key order, with a line for each node and each edge."""
     return pretty_json(graph.to_dict())

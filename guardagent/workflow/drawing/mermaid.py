@@ -25,7 +25,7 @@ _LINES = {"direct": "-->", "conditional": "-.->", "parallel": "==>", "loop": "--
 
 
 def render(graph: Graph) -> str:
-    """A flowchart, top to bottom; ids are numbers, so that no name can be taken for a keyword."""
+    """Returns a flowchart from top to bottom; ids are numbers, so no name is read as a keyword."""
     return "\n".join(["flowchart TD", *_nodes(graph), *map(_line, arrows(graph)), *_classes(graph)])
 
 
@@ -56,9 +56,9 @@ def _classes(graph: Graph) -> Iterator[str]:
 
 
 def _class(kind: NodeKind) -> str:
-    return f"{kind}Node"  # a bare `subgraph` or `entry` is a word of the language
+    return f"{kind}Node"  # a bare `subgraph` is a keyword
 
 
 def _escaped(text: str) -> str:
-    # Mermaid has directives, comments, Markdown and HTML within a label: all but plain characters go as numbers.
+    # Labels can have directives, comments, Markdown and HTML: all but plain characters are written as codes.
     return "".join(char if char.isalnum() or char in " ._,•🔒" else f"#{ord(char)};" for char in single_line(text))

@@ -1,4 +1,4 @@
-"""A graph as an SVG picture that needs nothing else: no program, no font, no network."""
+"""A graph as a self-contained SVG picture, without fonts or network access."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from guardagent.workflow.model.graph import EdgeKind, Graph
 SUFFIX = ".svg"
 
 MOST_NODES, MOST_ARROWS = 600, 1_800
-"""What a picture may have at most: nobody reads one of more."""
+"""The limits of a picture: nobody can read a larger one."""
 
 _MARGIN = 16.0
-_LOOP = 30.0  # how far an arrow from a node to itself goes to the side
+_LOOP = 30.0  # the width of an arrow from a node to itself
 LINES: dict[EdgeKind, tuple[str | None, float]] = {
     "direct": (None, 1.4),
     "conditional": ("6 4", 1.4),
@@ -30,10 +30,10 @@ LINES: dict[EdgeKind, tuple[str | None, float]] = {
 
 
 def render(graph: Graph) -> str:
-    """The picture, light or dark as the reader's screen is.
+    """Returns the picture, light or dark like the screen of the reader.
 
     Raises:
-        InputError: it has more nodes or arrows than anyone could read.
+        InputError: the graph has too many nodes or arrows for a readable picture.
     """
     size, content = picture(graph)
     title = element("title", f"{escaped(graph.name)}: workflow graph")
@@ -45,16 +45,16 @@ def render(graph: Graph) -> str:
 
 
 def picture(graph: Graph, marks: Mapping[str, NodeMark] | None = None) -> tuple[Size, str]:
-    """What stands in the picture, and its size; `view_box(size)` says which part of the plane that is.
+    """Returns the size and the content of the picture; `view_box(size)` is its part of the plane.
 
     Node number i is the group `n<i>`, and arrow number i of `arrows(graph)` the group `e<i>`.
 
     Args:
         graph: the graph.
-        marks: what is to be said of nodes, by their ids.
+        marks: the marks of nodes, by their ids.
 
     Raises:
-        InputError: it has more nodes or arrows than anyone could read.
+        InputError: the graph has too many nodes or arrows for a readable picture.
     """
     drawn = arrows(graph)
     _check_size(graph, drawn)
@@ -71,7 +71,7 @@ def picture(graph: Graph, marks: Mapping[str, NodeMark] | None = None) -> tuple[
 
 
 def view_box(size: Size) -> str:
-    """The part of the plane that a picture of a size is."""
+    """Returns the part of the plane that a picture of this size covers."""
     return f"{-_MARGIN:.0f} {-_MARGIN:.0f} {size.width:.0f} {size.height:.0f}"
 
 
@@ -115,7 +115,7 @@ def _curve(points: Sequence[Point]) -> str:
         middle = (one.y + other.y) / 2
         if number % 2 and abs(one.x - other.x) >= 1:
             parts.append(f"C{one.x:.1f} {middle:.1f} {other.x:.1f} {middle:.1f} {other.x:.1f} {other.y:.1f}")
-        elif abs(one.y - other.y) > 0.1:  # a piece of no length would leave the arrow's head without a direction
+        elif abs(one.y - other.y) > 0.1:  # a segment of length zero gives the arrow head no direction
             parts.append(f"L{other.x:.1f} {other.y:.1f}")
     return "".join(parts)
 
@@ -126,7 +126,7 @@ def _loop(size: Size, at: Point) -> str:
 
 
 def _background(size: Size) -> str:
-    """The head of the arrows, and the paper."""
+    """Returns the arrow head and the background."""
     tip = element(
         "marker", element("path", class_="tip", d="M0 0L9 4.5L0 9Z", fill=LINE),
         id="tip", markerWidth=9, markerHeight=9, refX=8.2, refY=4.5, orient="auto", markerUnits="userSpaceOnUse",

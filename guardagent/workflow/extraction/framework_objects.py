@@ -57,7 +57,7 @@ def _of(kind: type, package: str) -> bool:
 
 
 def defined_outside(target: object, package: str, *methods: str) -> Any:
-    """Returns the first of the methods that a class outside the package defines for an object; None if there is none."""
+    """Returns the first of the methods that a class outside the package defines for an object; else None."""
     for kind in type(target).__mro__:
         if _of(kind, package):
             return None

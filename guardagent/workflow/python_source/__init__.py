@@ -1,8 +1,8 @@
 """Python read without running it.
 
-    evaluation   what an expression can be
-    functions    what a function's body can do, and how it can end
-    programs     a whole program, statement by statement, with stubs for a framework's objects
+    evaluation   the possible values of an expression
+    functions    the possible calls and results of a function
+    programs     a whole program, statement by statement, with stubs for the objects of frameworks
 
-Whatever is not understood can be anything.
+Code that is not understood can have any value or effect.
 """

@@ -1,17 +1,17 @@
-"""Reads the graph of a workflow from a Python file alone: nothing of it is imported or run.
+"""Reads the graph of a workflow from a Python file alone, without importing or running it.
 
-The file is gone through statement by statement (`interpret.py`), and one reader per framework understands what is
-called of that framework. A reader is a framework's module `source`, with
+The interpreter goes through the file statement by statement (`interpreter.py`), and one reader per framework evaluates
+the calls of that framework. A reader is the module `source` of a framework, with
 
-    PACKAGES: tuple[str, ...]                            its top packages, as `package.py` names them
-    CONSTANTS: dict[str, object]                         what some of its names stand for, by their paths
-    called(interpreter, target, arguments, line)         what a call gives, with its effect; None where it is no other's
+    PACKAGES: tuple[str, ...]                            its top packages, as in `package.py`
+    CONSTANTS: dict[str, object]                         the values of some of its names, by their paths
+    called(interpreter, target, arguments, line)         applies a call and returns its value; None for other calls
     is_workflow(value: object) -> bool                   whether a value stands for a workflow
-    extract(value, name: str) -> Graph                   its graph
+    extract(value, name: str) -> Graph                   the graph of a workflow
 
-It may have more: `KINDS`, the classes of the framework, for which stand-ins are
-made (`stand_ins.py`), which are extracted as live objects are; where `a | b` or `a & b` means something to it, `piped`
-or `anded(interpreter, left, right)`; and `opened(interpreter, value)`, which gives what `extract` is called with.
+A reader can also have `KINDS`, the classes of the framework with stubs (`stubs.py`), which are extracted like live
+objects; `piped` and `anded(interpreter, left, right)`, which evaluate `a | b` and `a & b`; and
+`opened(interpreter, value)`, which returns the argument of `extract`.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _USUAL = ("graph", "app", "workflow", "agent", "crew", "team", "flow", "root_age
 
 
 def graph_of_source(path: Path, name: str = "") -> Graph:
-    """The graph of the workflow that a file defines.
+    """Returns the graph of the workflow that a file defines.
 
     Args:
         path: the Python file.
-        name: the variable, or the function that gives the workflow; by default the one workflow of the file, or of
-            several the one that is called as workflows usually are.
+        name: the variable with the workflow, or the function that returns it; by default the only workflow of the
+            file, or the one with the most usual name.
 
     Raises:
-        InputError: there is no such file, it is no Python, or it defines no workflow that is known.
+        InputError: the file does not exist, is not Python, or defines no known workflow.
     """
     interpreter = Interpreter(path, _readers())
     scope = interpreter.run(_parsed(path))
@@ -75,7 +75,7 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def _workflows(interpreter: Interpreter, scope: FlowScope, name: str) -> dict[str, object]:
-    """The workflows that the file's names stand for; where there are none, those that its functions give."""
+    """Returns the workflows that names of the file are bound to; if there are none, those that its functions return."""
     found = {where: value for where, value in _bound_values(scope.names) if _reader_of(value) is not None}
     if name in found or (found and not name):
         return found
@@ -92,7 +92,7 @@ def _workflows(interpreter: Interpreter, scope: FlowScope, name: str) -> dict[st
 
 
 def _in_modules(scope: FlowScope, name: str) -> dict[str, object]:
-    """The workflows of the modules that a file imports as such, where it has none itself."""
+    """Returns the workflows of the modules that a file imports, if it has none itself."""
     modules = {
         place: one
         for place, values in scope.names.items()
@@ -109,20 +109,20 @@ def _in_modules(scope: FlowScope, name: str) -> dict[str, object]:
 
 
 def _run_by_program(interpreter: Interpreter, name: str = "") -> dict[str, object]:
-    """The workflows that the program's functions make and run, where nothing holds them or gives them."""
+    """Returns the workflows that functions of the program construct and run, but neither store nor return."""
     run = [one for one in interpreter.started if _reader_of(one) is not None]
     return {name or str(getattr(one, "name", "workflow")): one for one in dict.fromkeys(run)}
 
 
 def _constructed_by_program(interpreter: Interpreter, name: str) -> dict[str, object]:
-    """The workflows that the program's functions make and hand on to something that is not known."""
+    """Returns the workflows that functions of the program construct and pass to unknown code."""
     made = [one for one in interpreter.objects if _reader_of(one) is not None]
     inner = {id(part) for one in made for part in getattr(one, "parts", lambda: ())()}
     return {str(getattr(one, "name", "workflow")): one for one in made if id(one) not in inner and not name}
 
 
 def _built_by(interpreter: Interpreter, name: str, value: object) -> dict[str, object]:
-    """The workflows that a function returns, or that an object of a class holds or builds."""
+    """Returns the workflows that a function returns, or that an object of a class stores or builds."""
     if isinstance(value, Function | PartialFunction):
         made = _workflow_of(interpreter.run_function(value))
         return {} if made is None else {name: made}
@@ -148,7 +148,7 @@ def _workflow_of(values: Values) -> object | None:
 
 
 def _bound_values(names: dict[str, Values]) -> Iterable[tuple[str, object]]:
-    """What the names of a file stand for, and the attributes of the objects that they stand for."""
+    """Yields the values of the names of a file, and of the attributes of their objects."""
     for name, values in names.items():
         for value in values.known:
             yield name, value
@@ -158,7 +158,7 @@ def _bound_values(names: dict[str, Values]) -> Iterable[tuple[str, object]]:
 
 
 def _chosen(found: dict[str, object], started: list[object]) -> str:
-    """Which of several is meant: one with a usual name, one that the program runs, or the last that is no part."""
+    """Chooses a workflow: one with a usual name, one that the program runs, or the last that is not part of another."""
     usual = [name for name in _USUAL if name in found]
     run = [name for name in found if any(found[name] is one for one in started)]
     if usual or run:
@@ -177,7 +177,7 @@ def _graph(interpreter: Interpreter, value: object, name: str) -> Graph:
         return reader.extract(value, name)  # type: ignore[no-any-return]
     except GuardError:
         raise
-    except Exception as error:  # an object of which the code tells less than the extractor needs
+    except Exception as error:  # the source does not determine all that the extractor needs
         raise InputError(
             f"{name}: its graph cannot be determined from the source alone: {type(error).__name__}: {error}; "
             f"expected agents that are made by plain calls; verify the object instead, as in 'FILE.py:NAME'"

@@ -1,12 +1,12 @@
 """Writes the report of a verification: one file per format.
 
-A format is a module of this package whose name is the format's, with
+A format is a module of this package with the name of the format, and with
 
-    SUFFIX: str                     of a file in this format
+    SUFFIX: str                     the suffix of files in this format
     render(report: Report) -> str
 
-and, where a terminal can be served better than a file, `show(report: Report, stream: TextIO) -> None`; so that adding
-one is adding a file. Modules with a leading underscore are what several of them share.
+A format with special output for terminals also has `show(report: Report, stream: TextIO) -> None`. To add a format, add
+a file. The formats share the modules with a leading underscore.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ FORMATS = Plugins("report format", __name__, ("SUFFIX", "render"), group="guarda
 
 
 def render(report: Report, format: str) -> str:  # noqa: A002 - as the option is called
-    """The report in one of `FORMATS`.
+    """Returns the report in one of `FORMATS`.
 
     Raises:
-        UnknownNameError: there is no such format.
+        UnknownNameError: the format does not exist.
     """
     text: str = FORMATS.load(format).render(report)
     return text
 
 
 def show(report: Report, format: str, stream: TextIO) -> None:  # noqa: A002
-    """Writes the report to a stream, in colour where that is a terminal and the format has any.
+    """Writes the report to a stream, in colour if it is a terminal and the format has colours.
 
     Raises:
-        UnknownNameError: there is no such format.
+        UnknownNameError: the format does not exist.
     """
     module = FORMATS.load(format)
     if hasattr(module, "show"):

@@ -1,4 +1,4 @@
-"""The part of a graph that a page can show: all of it, or where that is too large what its report is about."""
+"""The part of a graph that a page shows: all of it, or the part in the report if the graph is too large."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 120
 
 
 def excerpt(report: Report) -> Graph:
-    """A graph that can be drawn: with the nodes of findings and witnesses, and those that a run comes to first."""
+    """Returns a graph that can be drawn: the nodes of witnesses and findings, and the nodes near the entry."""
     graph = report.graph
     if len(graph.nodes) <= MOST_NODES and len(graph.edges) <= MOST_ARROWS:
         return graph

@@ -1,4 +1,4 @@
-"""The legend of a picture: a small example of each kind of node and of arrow that is in it."""
+"""The legend of a picture: a small example of each kind of node and arrow in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIZE = Size(48, 18)
 
 
 def legend(graph: Graph) -> Iterator[tuple[str, str]]:
-    """What each sign is called, and the sign as the content of an SVG element of 58 by 28 around the origin."""
+    """Yields the name of each sign, and the sign as the content of an SVG element of 58 by 28 around the origin."""
     kinds = {node.kind for node in graph.nodes}
     for kind in NODE_KINDS:
         if kind in kinds:

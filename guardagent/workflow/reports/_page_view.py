@@ -1,4 +1,4 @@
-"""What the page shows, as its template needs it. All texts are plain here; the template escapes them."""
+"""The content of the page, for its template. All strings are plain; the template escapes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEVELS = ("error", "violated", "warning", "note", "suppressed", "undecidable", 
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """A step of a walk; `node` and `arrows` are ids of the picture, where it has them."""
+    """A step of a walk; `node` and `arrows` are ids in the picture, if it has them."""
 
     name: str
     kind: str
@@ -40,12 +40,12 @@ class ResultCard:
 
     Attributes:
         level: error, warning, note, suppressed, proved, violated or undecidable.
-        name: of the check, or of the rule.
-        about: what should hold, or how a rule is violated.
+        name: the name of the check, or the id of the rule.
+        about: the property of the check, or the kind of the violation.
         node: the id of the node in the picture, if it is there.
-        remedy: what can be done, or why it was suppressed.
-        turn: where the walk goes back to, for ever.
-        every_run: what is known of a rule for every run.
+        remedy: how to fix the problem, or the reason of its suppression.
+        turn: the index of the step where a cycle begins.
+        every_run: the result of a rule for every run.
     """
 
     number: int
@@ -76,7 +76,7 @@ class NodeView:
 
 
 class PageView:
-    """A report, for the page."""
+    """The content of the page of a report."""
 
     def __init__(self, report: Report) -> None:
         findings = sorted(report.findings, key=lambda finding: _LEVELS.index(_level(finding)))[:MOST_CARDS]
@@ -99,11 +99,11 @@ class PageView:
 
     @property
     def walks(self) -> list[ResultCard]:
-        """The cards whose witness can be walked."""
+        """The cards with a witness to walk through."""
         return [one for one in [*self.findings, *self.rules] if one.steps and one.level != "suppressed"]
 
     def marks(self) -> dict[str, NodeMark]:
-        """What is to be said of the nodes that something was found at."""
+        """Returns the marks of the nodes with findings."""
         marks: dict[str, NodeMark] = {}
         for finding in reversed(self._report.findings):
             if finding.node is not None:

@@ -1,4 +1,4 @@
-"""Where in the sources something stands: the file and line of a node's definition, as an extractor found them."""
+"""Source locations: the file and line of the definition of a node, as its extractor found them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _TARGET_FILE = re.compile(r"(?P<file>.+\.(?:py|json))(?::[\w.]+)?")
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A line of a file; line 1 where only the file is known."""
+    """A line of a file; line 1 if only the file is known."""
 
     file: str
     line: int = 1
 
     @property
     def inside(self) -> bool:
-        """Whether the file is below the working directory, so that its name means the same on another machine."""
+        """Whether the file is below the working directory, so that its name is valid on another machine."""
         return not Path(self.file).is_absolute()
 
     @property
@@ -36,7 +36,7 @@ class SourceLocation:
 
 
 def location_of(node: Node | None) -> SourceLocation | None:
-    """Where a node is defined, its file relative to the working directory if it is below it."""
+    """Returns the definition of a node; a file below the working directory is relative to it."""
     if node is None:
         return None
     file, line = node.metadata.get("file"), node.metadata.get("line")
@@ -46,13 +46,13 @@ def location_of(node: Node | None) -> SourceLocation | None:
 
 
 class SourceLocations:
-    """Where to point a reader of a report, who needs a file even for what no source is known of."""
+    """Source locations for reports, which need a file even for nodes without one."""
 
     def __init__(self, report: Report) -> None:
         self._default = _target(report.target) or _first(report.graph.nodes)
 
     def of(self, node: Node | None) -> SourceLocation | None:
-        """The place of a node; else the target's file, else the first that is known of any node."""
+        """Returns the location of a node; else the file of the target, else the first location of any node."""
         return location_of(node) or self._default
 
 

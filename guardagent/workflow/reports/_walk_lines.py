@@ -1,4 +1,4 @@
-"""A walk drawn with letters: from top to bottom, a cycle with a line that leads back up."""
+"""A walk as lines of text from top to bottom; a line beside a cycle leads back to its beginning."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from guardagent.workflow.reports._source_locations import location_of
 from guardagent.workflow.reports._walks import WitnessStep, WitnessWalk
 
 StyledText = tuple[str, str]
-"""A text, and its style."""
+"""A string and its style."""
 
 _MOST, _HEAD, _TAIL = 24, 12, 8
 _KINDS = {"human": "green", "tool": "blue", "llm": "magenta", "router": "yellow", "subgraph": "cyan"}
 
 
 def walk_lines(walk: WitnessWalk) -> Iterator[tuple[StyledText, ...]]:
-    """The lines of a walk."""
-    # The last step of a cycle is where it began: a line leads there instead.
+    """Yields the lines of a walk."""
+    # The last step of a cycle equals its first: a line leads back there instead.
     count = len(walk.steps) - (walk.turn is not None)
     hidden = range(_HEAD, count - _TAIL) if count > _MOST and walk.turn is None else range(0)
     for index in range(count):

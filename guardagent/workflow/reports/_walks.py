@@ -1,4 +1,4 @@
-"""Witnesses as walks: each step with its node, the edges that lead there and what is called, for all who show them."""
+"""Witnesses as walks: each step has its node, its incoming edges and its calls, for all formats."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class WitnessStep:
     """One node of a walk.
 
     Attributes:
-        via: the edges from the step before; none for the first.
-        calls: the tools that are called here for the walk to be a witness.
+        via: the edges from the previous step; empty for the first.
+        calls: the tools that the witness calls in this node.
     """
 
     node: Node
@@ -27,7 +27,7 @@ class WitnessStep:
 
     @property
     def condition(self) -> str:
-        """When the step is taken, in the words of the framework."""
+        """The condition of the step, as the framework words it."""
         return " or ".join(dict.fromkeys(edge.condition for edge in self.via if edge.condition))
 
 
@@ -36,7 +36,7 @@ class WitnessWalk:
     """A witness.
 
     Attributes:
-        turn: where a walk that can go on for ever goes back to: its last step is the one of this index again.
+        turn: the index of the step where a cycle begins; the last step is this step again.
     """
 
     steps: tuple[WitnessStep, ...]
@@ -44,14 +44,14 @@ class WitnessWalk:
 
 
 class WitnessWalks:
-    """The walks of findings and rules; edges are looked up once, and only those that some witness passes."""
+    """The walks of findings and rules; looks up the edges once, and only those on a witness."""
 
     def __init__(self, graph: Graph, shown: Iterable[GraphFinding | RuleResult]) -> None:
         self._graph = graph
         self._ways = _ways(graph, (one.witness for one in shown))
 
     def of(self, shown: GraphFinding | RuleResult) -> WitnessWalk:
-        """The walk of a finding or a rule; without steps where it has no witness."""
+        """Returns the walk of a finding or a rule; without steps if it has no witness."""
         nodes = [self._graph.by_id.get(name, Node(name)) for name in shown.witness]
         calls = shown.emitted if isinstance(shown, RuleResult) else ()
         steps = [
@@ -77,6 +77,6 @@ def _ways(graph: Graph, witnesses: Iterable[Sequence[str]]) -> _Ways:
 
 
 def _turn(rule: RuleResult) -> int | None:
-    # The witness is a path into the cycle, then once around, back to where that path ended.
+    # The witness is a path into the cycle and once around it, back to the end of that path.
     index = len(rule.witness) - len(rule.cycle) - 1
     return index if rule.cycle and index >= 0 and rule.witness[index] == rule.witness[-1] else None

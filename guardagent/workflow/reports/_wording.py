@@ -1,4 +1,4 @@
-"""What each structural check is about: the words that reports have for it."""
+"""The wording of reports: descriptions of checks, mechanisms and statuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SUPPRESSIONS = CheckDescription(
 
 @cache
 def check_descriptions() -> Mapping[str, CheckDescription]:
-    """The words for each check, and for what is wrong with a suppression."""
+    """Returns the description of each check, and of wrong suppressions."""
     return {**descriptions(), "suppressions": _SUPPRESSIONS}
 
 
@@ -38,5 +38,5 @@ _EVERY_RUN: dict[RuleStatus, str] = {"proved": "proved", "violated": "no proof",
 
 
 def every_run_line(found: EveryRunResult) -> str:
-    """What is known for every run, beside what holds as the graph is drawn; empty where nothing is said of it."""
+    """Returns the result for every run as a line; empty if it has no message."""
     return f"for every run: {_EVERY_RUN[found.status]}: {found.message}" if found.message else ""

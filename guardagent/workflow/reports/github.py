@@ -1,4 +1,4 @@
-"""The report as workflow commands of GitHub Actions: annotations beside the lines that they are about.
+"""The report as workflow commands of GitHub Actions: annotations beside the source lines.
 
 https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -18,11 +18,11 @@ from guardagent.workflow.reports.text import summary
 SUFFIX = ".txt"
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 _LONGEST_PATH = 40
-_MOST = 500  # annotations; GitHub shows the first ten of each kind, the others stand in the log
+_MOST = 500  # annotations; GitHub shows the first ten of each kind, and the rest in the log
 
 
 def render(report: Report) -> str:
-    """A line for each rule that is not proved and each finding that counts, then one for the log."""
+    """Returns a line for each unproved rule and each unsuppressed finding, then a summary for the log."""
     findings = [one for one in report.findings if one.suppressed is None]
     rules = [one for one in report.rules if one.status != "proved"]
     places, walks = SourceLocations(report), WitnessWalks(report.graph, [*rules, *findings[:_MOST]])
@@ -69,7 +69,7 @@ def _command(command: str, title: str, message: str, places: SourceLocations, no
 
 
 def _data(text: str) -> str:
-    # A line break would begin a line, and so a command, of the text's own.
+    # A line break in a name could begin another command.
     lines = [single_line(line) for line in text.split("\n")]
     return "%0A".join(line.replace("%", "%25") for line in lines)
 

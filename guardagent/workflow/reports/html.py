@@ -1,8 +1,8 @@
-"""The report as one page that needs nothing else: the graph, what was found, and witnesses to walk through.
+"""The report as one self-contained page: the graph, the findings and the rules, with witnesses to walk through.
 
-It is opened from a disk or a build's artefacts, and shows names that others chose. So every text is escaped by the
-template, the script changes no more than classes, attributes and plain text, and the page's own policy lets it load
-nothing.
+Readers open it from a disk or from build artefacts, and it shows names that others chose. The template therefore
+escapes every string, the script changes only classes, attributes and plain text, and the content security policy of the
+page forbids it to load anything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SUFFIX = ".html"
 
 
 def render(report: Report) -> str:
-    """The page."""
+    """Returns the page."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -31,9 +31,9 @@ def render(report: Report) -> str:
     return template.from_string(_file("page.html.j2")).render(
         view=view,
         version=__version__,
-        script=Markup(_file("page.js")),  # noqa: S704 - ours, and no name is in it
+        script=Markup(_file("page.js")),  # noqa: S704 - a constant of this package
         style=Markup(_style()),  # noqa: S704 - as above
-        picture=Markup(picture),  # noqa: S704 - the drawer escapes
+        picture=Markup(picture),  # noqa: S704 - the drawing escapes names
         legend=[(kind, Markup(drawn)) for kind, drawn in legend(view.graph)],  # noqa: S704 - as above
         size=size,
         view_box=svg.view_box(size),
@@ -47,7 +47,7 @@ def _file(name: str) -> str:
 
 @cache
 def _style() -> str:
-    # The reader's own choice wins over the system's; paper is always light. What a walk colours wins over both.
+    # The theme of the reader overrides that of the system; paper is always light. Colours of a walk override both.
     system = f"@media screen and (prefers-color-scheme: dark) {{\n{dark(':where(:root:not([data-theme=light]))')}\n}}"
     chosen = f"@media screen {{\n{dark(':where(:root[data-theme=dark])')}\n}}"
     return "\n".join([_file("page.css"), TEXT, system, chosen])

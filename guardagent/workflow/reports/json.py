@@ -9,5 +9,5 @@ SUFFIX = ".json"
 
 
 def render(report: Report) -> str:
-    """One JSON object, in the public key order, with a line for each finding and each rule."""
+    """Returns one JSON object in the public key order, with a line for each finding and each rule."""
     return pretty_json(report.to_dict())

@@ -19,12 +19,12 @@ from guardagent.workflow.reports._wording import MECHANISMS, STATUSES, check_des
 SUFFIX = ".sarif"
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
-_MOST_STEPS = 50_000  # of all paths together: services that read SARIF refuse large files
+_MOST_STEPS = 50_000  # in all paths together: services that read SARIF reject large files
 _Json = dict[str, Any]
 
 
 def render(report: Report) -> str:
-    """A SARIF log of one run: what does not hold as results, what cannot be decided as notifications."""
+    """Returns a SARIF log of one run: problems as results, undecidable rules as notifications."""
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [_SarifRun(report).to_dict()]})
 
 
@@ -66,7 +66,7 @@ class _SarifRun:
         node = self._node(finding.node)
         result = self._result(finding.check, finding.severity, finding.message, finding, node)
         if finding.suppressed is not None:
-            # A comment at the node, or an entry of the policy file: of a graph without sources only the latter.
+            # A graph without sources has suppressions only in the policy file.
             kind = "inSource" if location_of(node) else "external"
             result["suppressions"] = [
                 {"kind": kind, "status": "accepted", "justification": single_line(finding.suppressed)}
@@ -175,11 +175,11 @@ def _rule(name: str, title: str, why: str, help_: str, tag: str) -> _Json:
 
 
 def _policy_id(rule: RuleResult) -> str:
-    return f"policy/{rule.id}"  # no id of a policy may be taken for a check's
+    return f"policy/{rule.id}"  # so that no id of a rule equals the name of a check
 
 
 def _message(text: str) -> _Json:
-    # In SARIF `{0}` is a place for an argument, and `[text](target)` a link: names are neither.
+    # In SARIF, `{0}` is a placeholder and `[text](target)` a link: names are neither.
     return {"text": single_line(text).replace("{", "{{").replace("}", "}}").replace("](", "] (")}
 
 

@@ -1,4 +1,4 @@
-"""The report as text, for people: each witness drawn as a path, in colour where there is a terminal."""
+"""The report as text, with each witness as a path; in colour on a terminal."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SUFFIX = ".txt"
-_MOST = 100  # findings that are shown one by one
-_PLAIN = str.maketrans("✔✘•┌├└○●┆⋮╭▶│╰─┘", "+x*,|`o*:.+>|+-'")  # for terminals that have no better letters
+_MOST = 100  # findings that are shown individually
+_PLAIN = str.maketrans("✔✘•┌├└○●┆⋮╭▶│╰─┘", "+x*,|`o*:.+>|+-'")  # for terminals without these characters
 _RULES = {"proved": ("✔", "green"), "violated": ("✘", "bold red"), "undecidable": ("?", "yellow")}
 _SEVERITIES = {"error": ("✘", "bold red"), "warning": ("!", "bold yellow"), "note": ("•", "cyan")}
 
 
 def render(report: Report) -> str:
-    """The whole report without colours."""
+    """Returns the whole report without colours."""
     from rich.console import Console
 
     stream = io.StringIO()
@@ -32,7 +32,7 @@ def render(report: Report) -> str:
 
 
 def show(report: Report, stream: TextIO) -> None:
-    """Writes the report, in colour where the stream is a terminal that has them."""
+    """Writes the report, in colour if the stream is a terminal with colours."""
     from rich.console import Console
 
     _print(report, Console(file=stream))
@@ -64,7 +64,7 @@ def _summary(report: Report, console: Console) -> None:
 
 
 def summary(report: Report) -> str:
-    """The report in one sentence of numbers."""
+    """Returns the numbers of findings and rules as one line."""
     counting = [finding for finding in report.findings if finding.suppressed is None]
     counts_ = [f"{len(counting):,} {'finding' if len(counting) == 1 else 'findings'}"]
     if suppressed := len(report.findings) - len(counting):
@@ -116,7 +116,7 @@ def _walk(found: GraphFinding | RuleResult, walks: WitnessWalks, console: Consol
 def _line(console: Console, *parts: tuple[str, str]) -> None:
     from rich.text import Text
 
-    # Names may come from an attacker: no markup, no links, no emoji codes.
+    # An attacker may choose names: no markup, no links, no emoji codes.
     letters = ((_encodable(text, console.encoding), style) for text, style in parts)
     console.print(Text.assemble(*letters), soft_wrap=True, highlight=False)
 

@@ -1,9 +1,9 @@
 """Lays out a directed graph in layers, top to bottom, for drawings of up to some hundred nodes (Sugiyama's method).
 
-Ours, since the libraries that exist either call an external program or know neither the sizes of nodes nor labels. Each
-step is a file: `acyclic` turns a few links around so that none leads back, `layers` gives each node its layer, `chains`
-has a joint for each layer that a link passes, `order` finds an order within the layers with few crossings, `place` how
-far to the right each stands, and `route` the lines. The same graph always gives the same drawing.
+Existing libraries call an external program, or ignore the sizes of nodes and labels. Each step is a module:
+`back_links` finds links to reverse so that no cycle is left, `layers` assigns each node a layer, `chains` adds a joint
+for each layer that a link passes, `ordering` orders the layers with few crossings, `positions` assigns the x
+coordinates, and `route` draws the lines. The same graph always has the same drawing.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["GraphLayout", "LayoutLink", "Point", "Route", "Size", "lay_out"]
 def lay_out(
     nodes: Sequence[Size], links: Sequence[LayoutLink], *, first: int, last: Collection[int] = ()
 ) -> GraphLayout:
-    """Where each node and each link of a graph goes.
+    """Returns the positions of the nodes and links of a graph.
 
     Args:
         nodes: the size of each node's box.
-        links: between indices of `nodes`, with the size of each one's label. One from a node to itself takes no part
-            in the layout and has no route: the box has to be wide enough for it.
-        first: the node to begin with, which goes to the top where it can.
-        last: nodes that go to the bottom.
+        links: links between indices of `nodes`, with the sizes of their labels. A link from a node to itself is not
+            part of the layout and has no route: its box has to be wide enough for it.
+        first: the node to begin with, at the top if possible.
+        last: the nodes at the bottom.
     """
     ways = [(link.source, link.target) for link in links]
     back = back_links(len(nodes), ways, first)

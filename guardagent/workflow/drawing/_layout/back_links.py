@@ -1,4 +1,4 @@
-"""Which links lead back: those that close a cycle when the graph is walked from its first node."""
+"""Finds the back links, which close a cycle in a depth-first search from the first node."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 
 def back_links(count: int, links: Sequence[tuple[int, int]], first: int) -> frozenset[int]:
-    """The indices of links that lead to a node which is on the way to where they begin; without them nothing cycles.
+    """Returns the indices of the back links; the graph has no cycle without them.
 
-    A walk in depth from the first node: what a reader takes for "back" in a workflow, rather than the fewest links.
+    A depth-first search from the first node finds the links that a reader sees as leading back, not the fewest links.
     """
     leaving: list[list[int]] = [[] for _ in range(count)]
     entered = [False] * count

@@ -1,4 +1,4 @@
-"""The layered graph: each link as a chain of joints, one in every layer that it passes."""
+"""The layered graph: each link is a chain with a joint in every layer that it passes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from guardagent.workflow.drawing._layout.shapes import LayoutLink, Size
 
 
 class Chains:
-    """Nodes and joints together, by index: first the nodes, as they were given, then the joints.
+    """Nodes and joints by index: first the nodes in their original order, then the joints.
 
     Attributes:
-        count: how many are nodes.
-        sizes: of all; a joint that carries a label has that one's size.
-        layer_of: the layer of each.
-        above, below: the neighbours of each in the layers next to its own.
-        chains: for each link what it passes, from the top down; empty for one from a node to itself.
-        labelled: for each link the joint that carries its label.
-        back: the links that lead up.
+        count: the number of nodes.
+        sizes: the sizes of nodes and joints; a joint with a label has the size of the label.
+        layer_of: the layer of each node and joint.
+        above, below: the neighbours in the adjacent layers.
+        chains: for each link its nodes and joints from top to bottom; empty for a link from a node to itself.
+        labelled: for each link the joint with its label.
+        back: the back links, which lead up.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Chains:
             return []
         upper, lower = (link.target, link.source) if index in self.back else (link.source, link.target)
         layers = range(self.layer_of[upper] + 1, self.layer_of[lower])
-        # A condition is the source's: its label stands beside it, however far the link goes.
+        # A condition belongs to the source: its label is next to it, however long the link is.
         label_layer = layers[-1] if index in self.back else layers[0]
         chain = [upper, *(self._joint(layer) for layer in layers), lower]
         if link.label.width:

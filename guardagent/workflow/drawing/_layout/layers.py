@@ -1,16 +1,16 @@
-"""Which layer each node goes to: below all that lead to it, and no farther from its neighbours than needed."""
+"""Assigns layers: each node is below its predecessors and close to its neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-STEP = 2  # there is a layer between any two that have nodes: for labels, and to keep a link apart from its way back
+STEP = 2  # an extra layer between layers of nodes: for labels, and to separate a link from its reverse
 
 
 def layers_of(
     count: int, links: Sequence[tuple[int, int]], back: Collection[int], last: Collection[int] = ()
 ) -> list[int]:
-    """The layer of each node, from 0; each link leads down, those of `back` up."""
+    """Returns the layer of each node, from 0; every link leads down, except the links of `back`."""
     above: list[list[int]] = [[] for _ in range(count)]
     below: list[list[int]] = [[] for _ in range(count)]
     for index, (source, target) in enumerate(links):
@@ -41,7 +41,7 @@ def _downwards(above: Sequence[Sequence[int]], below: Sequence[Sequence[int]]) -
 def _draw_near(
     layers: list[int], order: Sequence[int], above: Sequence[Sequence[int]], below: Sequence[Sequence[int]]
 ) -> None:
-    # Each stands as high as it can; one that has more links down than up makes them shorter by going down.
+    # Each node is as high as possible; a node with more links down than up moves down to shorten them.
     for node in reversed(order):
         if below[node] and len(below[node]) > len(above[node]):
             layers[node] = min(layers[lower] for lower in below[node]) - STEP

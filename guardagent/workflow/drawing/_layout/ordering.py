@@ -1,4 +1,4 @@
-"""An order within each layer in which few links cross (Sugiyama's barycentres, then swaps of neighbours)."""
+"""Orders each layer so that few links cross (Sugiyama's barycentres, then swaps of neighbours)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from guardagent.workflow.drawing._layout.chains import Chains
 
 _SWEEPS = 24
-_PATIENCE = 4  # sweeps without a better order before it ends
-_WORK = 400_000  # how many joints to look at in all: large graphs get fewer sweeps
+_PATIENCE = 4  # sweeps without an improvement before it stops
+_WORK = 400_000  # joints to visit in all: large graphs get fewer sweeps
 _SWAPS = 3_000  # with more joints than this, neighbours are not swapped
 
 
 def ordered_layers(chains: Chains) -> list[list[int]]:
-    """The nodes and joints of each layer, from left to right."""
+    """Returns the nodes and joints of each layer, from left to right."""
     layers = best = _depth_first(chains)
     fewest, waited = crossings(chains, best), 0
     for sweep in range(max(2, min(_SWEEPS, _WORK // (len(chains.sizes) + 1)))):
@@ -31,7 +31,7 @@ def ordered_layers(chains: Chains) -> list[list[int]]:
 
 
 def crossings(chains: Chains, layers: Sequence[Sequence[int]]) -> int:
-    """How often two links cross."""
+    """Returns the number of crossings."""
     total = 0
     place = _places(layers)
     for layer in layers:
@@ -45,7 +45,7 @@ def crossings(chains: Chains, layers: Sequence[Sequence[int]]) -> int:
 
 
 def _depth_first(chains: Chains) -> list[list[int]]:
-    # In the order of a walk in depth from the top: it keeps together what belongs together.
+    # Depth-first order from the top keeps connected nodes close to each other.
     layers: list[list[int]] = [[] for _ in range(max(chains.layer_of, default=0) + 1)]
     seen = [False] * len(chains.sizes)
     for top in sorted(range(chains.count), key=lambda node: chains.layer_of[node]):

@@ -1,4 +1,4 @@
-"""How far to the right: long links straight, nodes in the middle of their neighbours (Brandes and Köpf, 2001)."""
+"""Assigns x coordinates: long links are straight, nodes are centred on neighbours (Brandes and Köpf, 2001)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _Pairs = Collection[tuple[int, int]]
 
 
 def x_positions(chains: Chains, layers: _Layers) -> list[float]:
-    """The x of the middle of each node and joint.
+    """Returns the x coordinate of the middle of each node and joint.
 
-    Four drawings, each as far to one side as it goes, with straight lines drawn from above or from below; each x is
-    the mean of the two in the middle, which keeps the distances.
+    Computes four drawings, aligned left or right, with straight lines from above or from below. Each x is the mean of
+    the two middle ones, which keeps the distances.
     """
     crossed = _crossing_pieces(chains, layers)
     found = [
@@ -34,7 +34,7 @@ def x_positions(chains: Chains, layers: _Layers) -> list[float]:
 
 
 def _ease(xs: list[float], chains: Chains, layers: _Layers) -> None:
-    """Moves the one joint of a short link to between the nodes that it joins, as far as there is room: no detours."""
+    """Moves the only joint of a short link between its nodes, as far as there is room, to avoid detours."""
     for layer in layers:
         for index, one in enumerate(layer):
             ends = [*chains.above[one], *chains.below[one]]
@@ -47,7 +47,7 @@ def _ease(xs: list[float], chains: Chains, layers: _Layers) -> None:
 
 
 def _crossing_pieces(chains: Chains, layers: _Layers) -> set[tuple[int, int]]:
-    """The pieces of links that cross a piece between two joints: they give way, so that long links stay straight."""
+    """Returns the link segments that cross a segment between two joints; they bend to keep long links straight."""
     crossing: set[tuple[int, int]] = set()
     for upper, lower in pairwise(layers):
         place = {one: index for index, one in enumerate(upper)}
@@ -77,7 +77,7 @@ def _to_one_side(chains: Chains, layers: _Layers, crossed: _Pairs, *, upwards: b
 
 
 def _straightened(layers: _Layers, neighbours: Sequence[Sequence[int]], crossed: _Pairs) -> list[int]:
-    """For each the first of those that stand on one line with it: each joins the line of a neighbour in the middle."""
+    """Returns the head of the line of each node and joint; each joins the line of a median neighbour."""
     heads = list(range(len(neighbours)))
     for previous, layer in pairwise(layers):
         place = {one: index for index, one in enumerate(previous)}
@@ -98,7 +98,7 @@ def _in_the_middle(neighbours: Sequence[int], place: Mapping[int, int]) -> Seque
 
 
 def _compacted(layers: _Layers, heads: Sequence[int], chains: Chains) -> dict[int, float]:
-    """The x of each line: as far left as it goes, then as far right as its right neighbours let it."""
+    """Returns the x of each line: as far left as possible, then as far right as its right neighbours allow."""
     apart: dict[int, dict[int, float]] = {head: {} for head in heads}
     for layer in layers:
         for left, right in pairwise(layer):
@@ -136,7 +136,7 @@ def _distance(chains: Chains, left: int, right: int) -> float:
 
 
 def _align(found: list[list[float]], chains: Chains) -> None:
-    """Shifts the four over the narrowest: those to the left by their left ends, those to the right by their right."""
+    """Aligns the four drawings with the narrowest one: at its left end or at its right end."""
     ends = [_ends(xs, chains) for xs in found]
     left, right = min(ends, key=lambda end: end[1] - end[0])
     for index, xs in enumerate(found):

@@ -1,4 +1,4 @@
-"""The lines: from the border of a node through its joints to the border of another, never through a third."""
+"""Routes the lines from the border of a node through joints to another node, never through a third one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import NamedTuple
 from guardagent.workflow.drawing._layout.chains import Chains
 from guardagent.workflow.drawing._layout.shapes import GraphLayout, Point, Route, Size
 
-_CLOSEST, _STEEPEST, _FARTHEST = 18.0, 0.05, 70.0  # between two layers; by how far the links between them go sideways
-_PORTS_APART, _PORTS_WIDTH = 18.0, 0.6  # where links leave a node: how far apart, on how much of its width
+_CLOSEST, _STEEPEST, _FARTHEST = (
+    18.0,
+    0.05,
+    70.0,
+)  # of the gap between two layers
+_PORTS_APART, _PORTS_WIDTH = 18.0, 0.6  # the distance of links at a node, and their part of its width
 
 
 class _Row(NamedTuple):
@@ -18,7 +22,7 @@ class _Row(NamedTuple):
 
 
 def routes(chains: Chains, layers: Sequence[Sequence[int]], columns: Sequence[float]) -> GraphLayout:
-    """The drawing, once it is known where everything goes from left to right."""
+    """Returns the drawing for given x coordinates."""
     rows = _rows(chains, layers, columns)
     middle = [Point(columns[one], sum(rows[chains.layer_of[one]]) / 2) for one in range(len(columns))]
     ports = _Ports(chains, columns)
@@ -42,13 +46,13 @@ def _rows(chains: Chains, layers: Sequence[Sequence[int]], columns: Sequence[flo
 
 
 def _gap(chains: Chains, layer: Sequence[int], columns: Sequence[float]) -> float:
-    # A line that goes far to the side needs height, or it runs flat through its neighbours.
+    # A line with a large horizontal extent needs height, or it crosses its neighbours at a flat angle.
     sideways = [abs(columns[one] - columns[above]) for one in layer for above in chains.above[one]]
     return min(_FARTHEST, _CLOSEST + _STEEPEST * max(sideways, default=0.0))
 
 
 class _Ports:
-    """Where along the lower and the upper border of a node its links begin and end: in the order of where they go."""
+    """The ends of links along the lower and upper border of a node, in the order of their other ends."""
 
     def __init__(self, chains: Chains, columns: Sequence[float]) -> None:
         self._below = self._shifts(chains, columns, chains.below)
@@ -64,7 +68,7 @@ class _Ports:
     def _shifts(
         chains: Chains, columns: Sequence[float], neighbours: Sequence[Sequence[int]]
     ) -> dict[tuple[int, int], float]:
-        # Every link has a joint of its own next to the node, so that a neighbour names the link.
+        # Every link has its own joint next to the node, so a neighbour identifies the link.
         shifts: dict[tuple[int, int], float] = {}
         for node in range(chains.count):
             near = sorted(neighbours[node], key=columns.__getitem__)
@@ -93,7 +97,7 @@ def _points(
     yield Point(x, rows[chains.layer_of[upper]].bottom)
     for joint in joints:
         row = rows[chains.layer_of[joint]]
-        # Where nothing stands in a layer between two of nodes, one curve goes all the way.
+        # A layer without nodes or labels needs no points: one curve passes it.
         if row.bottom > row.top:
             yield Point(middle[joint].x, row.top)
             yield Point(middle[joint].x, row.bottom)

@@ -1,4 +1,4 @@
-"""What a layout is made from, and what it comes to. Lengths are in pixels; y grows downwards."""
+"""The input and output types of a layout. Lengths are in pixels; y grows downwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_LABEL = Size(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class LayoutLink:
-    """A way from one node to another, by their indices, and the size of its label; no label where that is zero."""
+    """A link between two nodes, by their indices, with the size of its label; zero means no label."""
 
     source: int
     target: int
@@ -30,10 +30,10 @@ class LayoutLink:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A link's line: points in pairs, straight between the two of a pair and curved from a pair to the next.
+    """The line of a link: pairs of points, straight within a pair and curved between pairs.
 
     Attributes:
-        label: where the middle of its label goes.
+        label: the middle of the label.
     """
 
     points: tuple[Point, ...] = ()
@@ -42,7 +42,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class GraphLayout:
-    """A graph laid out: the middle of each node, and the route of each link."""
+    """The layout of a graph: the middle of each node, and the route of each link."""
 
     size: Size
     nodes: tuple[Point, ...]

@@ -1,4 +1,4 @@
-"""What an attribute of a value can be: looked up without running a property or a `__getattr__`."""
+"""Looks up attributes without running properties or `__getattr__`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STAND_INS = (Stub, CallResult, Sequence, Table, PartialFunction, Attribute, Fun
 
 
 def look_up(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
-    """What an attribute of one value can be."""
+    """Returns the possible values of an attribute of one value."""
     if isinstance(owner, ImportedName):
         return evaluator.resolved_import(f"{owner.path}.{name}")
     if isinstance(owner, Stub) and (known := owner.attribute(name)) is not None:
@@ -47,7 +47,7 @@ def look_up(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
         return _of_made(evaluator, owner, owner.callee, name)
     if isinstance(owner, CallResult) and isinstance(owner.callee, type) and not is_library(owner.callee):
         return _of_made_live(evaluator, owner, owner.callee, name)
-    if isinstance(owner, str) and name == "value" and not _is_enum(owner):  # of an enumeration that is only code
+    if isinstance(owner, str) and name == "value" and not _is_enum(owner):  # a member of an enumeration in code
         return exactly(owner)
     if isinstance(owner, _STAND_INS) or (isinstance(owner, str | list | tuple | set | dict) and not _is_enum(owner)):
         return exactly(Attribute(owner, name))
@@ -55,18 +55,18 @@ def look_up(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
 
 
 def members_of(owner: type) -> tuple[object, ...] | None:
-    """The members of an enumeration."""
+    """Returns the members of an enumeration; None for another class."""
     return tuple(owner) if isinstance(owner, EnumType) else None
 
 
 def call_method(target: object) -> MethodType | None:
-    """The method by which a live object can be called, if its class has one in Python."""
+    """Returns the `__call__` method of a live object, if its class defines one in Python."""
     found = inspect.getattr_static(type(target), "__call__", None)
     return MethodType(found, target) if isinstance(found, FunctionType) else None
 
 
 def wrapped_by(target: object) -> object | None:
-    """What a live object says that it wraps, as `functools.wraps` writes it down, and `functools.cache`."""
+    """Returns the `__wrapped__` function of a live object, as `functools.wraps` and `functools.cache` set it."""
     return _instance_dict(target).get("__wrapped__")
 
 
@@ -89,7 +89,7 @@ def _of_live(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
 
 
 def _mangled(owner: object, name: str) -> list[str]:
-    """What a private name such as `__graph` really is, in each of an object's classes."""
+    """Returns the mangled forms of a private name such as `__graph`, for each class of an object."""
     if not name.startswith("__") or name.endswith("__"):
         return []
     kinds = type.mro(owner) if isinstance(owner, type) else type(owner).__mro__
@@ -97,7 +97,7 @@ def _mangled(owner: object, name: str) -> list[str]:
 
 
 def _unwrapped(evaluator: EvaluatorProtocol, owner: object, name: str, found: object) -> Values:
-    """What an attribute gives that was found on an object or its class."""
+    """Returns the value of an attribute that was found on an object or its class."""
     if isinstance(found, staticmethod):
         return exactly(found.__func__)
     if isinstance(found, classmethod):
@@ -113,7 +113,7 @@ def _unwrapped(evaluator: EvaluatorProtocol, owner: object, name: str, found: ob
 
 
 def _instance_dict(owner: object) -> dict[str, object]:
-    """What an object itself holds, without asking its class's `__getattribute__`."""
+    """Returns the `__dict__` of an object, without its `__getattribute__`."""
     try:
         own = object.__getattribute__(owner, "__dict__")
     except AttributeError:
@@ -140,7 +140,7 @@ def _of_instance(evaluator: EvaluatorProtocol, owner: Instance, name: str) -> Va
 
 
 def _of_class(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:
-    """An attribute of a class of which there is only code; its bases are asked after it."""
+    """Looks up an attribute of a class in code, then of its base classes."""
     scope = CodeScope(owner.tree, owner.scope)
     if scope.find(name):
         found = evaluator.name(name, scope)
@@ -158,7 +158,7 @@ def _bases(owner: Class) -> list[str]:
 
 
 def _of_made(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name: str) -> Values:
-    """An attribute of an object of a class in code: a method, or what its constructor sets."""
+    """Looks up an attribute of an object of a class in code: a method, or a value that its constructor assigns."""
     found = _of_class(evaluator, maker, name)
     if found.known:
         return Values(tuple(_method(owner, one) for one in found.known), found.complete)
@@ -168,7 +168,7 @@ def _of_made(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name
 
 
 def _of_made_live(evaluator: EvaluatorProtocol, owner: CallResult, maker: type, name: str) -> Values:
-    """An attribute of an object that the code makes of a class of the program."""
+    """Looks up an attribute of an object of a live class of the program."""
     found = inspect.getattr_static(maker, name, _MISSING)
     if isinstance(found, FunctionType):
         return exactly(PartialFunction(found, _bound_to(owner)))
@@ -181,7 +181,7 @@ def _of_made_live(evaluator: EvaluatorProtocol, owner: CallResult, maker: type, 
 
 
 def is_library(kind: type) -> bool:
-    """Whether a class comes with Python: its objects are not looked into."""
+    """Whether a class is from the standard library, whose objects are not read."""
     return kind.__module__.partition(".")[0] in sys.stdlib_module_names
 
 

@@ -1,4 +1,4 @@
-"""What calls of well-known functions and methods give: those that hand on what they are given."""
+"""Evaluates calls of well-known functions and methods that return their arguments or parts of them."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _BOOLEAN = {f"builtins.{name}" for name in ("bool", "isinstance", "issubclass", 
 _PLAIN = {str, int, float, bool, dict}
 _MODEL_RUNS = {"invoke", "ainvoke"}
 BINDS = {"bind_tools", "bind", "with_structured_output", "with_config", "with_retry", "with_fallbacks", "with_types"}
-"""Methods of a model, or of another runnable, that give the same one with something more."""
+"""Methods that return the same model or runnable, with a change."""
 
 
 def result(evaluator: EvaluatorProtocol, target: object, arguments: Arguments) -> Values | None:
-    """What a call gives; None where the function is no such one."""
+    """Returns the value of a call; None if the function is not well known."""
     if isinstance(target, Attribute):
         return _method(evaluator, target, arguments)
     path = path_of(target)
@@ -52,7 +52,7 @@ def result(evaluator: EvaluatorProtocol, target: object, arguments: Arguments) -
     if path in {"functools.partial", "functools.partialmethod"}:
         return _partial(arguments)
     if path.startswith("random.") and path.endswith(".choice") and arguments.positional:
-        return evaluator.elements(arguments.positional[-1])  # the first is the generator
+        return evaluator.elements(arguments.positional[-1])  # the first argument is the generator
     found: Callable[[EvaluatorProtocol, Arguments, Values], Values] | None = _functions().get(path)
     if found is None:
         return None
@@ -62,7 +62,7 @@ def result(evaluator: EvaluatorProtocol, target: object, arguments: Arguments) -
 
 
 def _is_instance(arguments: Arguments) -> bool | None:
-    """Whether a value that code writes out is of a type of Python's own; None where that cannot be told."""
+    """Whether a literal is an instance of a built-in type; None if that is unknown."""
     first, kinds = (arguments.get("", place) or UNKNOWN for place in range(2))
     if not all(one.complete and len(one.known) == 1 and not one.cyclic for one in (first, kinds)):
         return None
@@ -104,7 +104,7 @@ def _same(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) ->
 
 
 def _mixed(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
-    """The same elements in whichever order."""
+    """Returns the same elements in any order."""
     items = evaluator.elements(first)
     return Values((Sequence((items,), ordered=False),), cyclic=items.cyclic)
 
@@ -139,7 +139,7 @@ def _as_table(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values)
 
 
 def _pairs(evaluator: EvaluatorProtocol, one: object) -> list[tuple[Values, Values]] | None:
-    """The keys and values of a dictionary, or of a list of such pairs."""
+    """Returns the keys and values of a dictionary, or of a list of pairs."""
     if not isinstance(one, list | tuple | Sequence):
         return evaluator.pairs(one)
     items = evaluator.ordered_elements(exactly(one))
@@ -251,7 +251,7 @@ def _string_method(evaluator: EvaluatorProtocol, owner: str, name: str, argument
 
 
 def _parts(owner: str, name: str, arguments: Arguments) -> Values:
-    """The parts of a text, where what it is divided by is known."""
+    """Returns the parts of a string, if the arguments are known."""
     plain = [one.known[0] for one in arguments.positional if one.complete and len(one.known) == 1]
     if len(plain) < len(arguments.positional) or not all(isinstance(one, str | int) for one in plain):
         return UNKNOWN
@@ -263,7 +263,7 @@ def _parts(owner: str, name: str, arguments: Arguments) -> Values:
 
 
 def _formatted(evaluator: EvaluatorProtocol, owner: str, arguments: Arguments) -> Values:
-    """`"{}_node".format(x)`, where each argument has one value."""
+    """Evaluates `"{}_node".format(x)`, if each argument has one value."""
     passed = [*arguments.positional, *arguments.keywords.values()]
     if any(evaluator.strings([one]) == UNKNOWN or len(one.known) != 1 for one in passed):
         return UNKNOWN
@@ -275,7 +275,7 @@ def _formatted(evaluator: EvaluatorProtocol, owner: str, arguments: Arguments) -
 
 
 def _made_method(owner: CallResult, name: str) -> Values | None:
-    """`model.with_structured_output(Answer).invoke(...)` gives an Answer, whose fields are declared."""
+    """Evaluates `model.with_structured_output(Answer).invoke(...)` to an instance of `Answer`."""
     maker = owner.callee
     if name in _MODEL_RUNS and isinstance(maker, Attribute) and maker.name == "with_structured_output":
         schema = owner.arguments.get("schema", 0) or UNKNOWN

@@ -1,4 +1,4 @@
-"""Takes partial functions and methods apart: the function that is called in the end, and what it is given already."""
+"""Unwraps partial functions and methods to the underlying function and its bound arguments."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from guardagent.workflow.python_source.evaluation.values import Arguments, Parti
 
 
 def is_applied(target: object) -> bool:
-    """Whether something is a function with some of its arguments."""
+    """Whether a value is a partial function or a bound method."""
     return isinstance(target, PartialFunction | functools.partial | MethodType)
 
 
 def underlying(target: object, arguments: Arguments | None = None) -> tuple[object, Arguments]:
-    """The function that is called in the end, and its arguments."""
+    """Returns the underlying function and its arguments."""
     arguments = arguments or Arguments()
     while True:
         match target:

@@ -1,4 +1,4 @@
-"""What the annotations of code say: the literals that a function returns, and the fields of a class."""
+"""Reads annotations: the literals that a function returns, and the fields of a class."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _PLAIN = (str, int, bool, float, dict, list, tuple, set, bytes, object, type(Non
 
 @dataclass(frozen=True)
 class AnnotatedType:
-    """One type that an annotation names, and the generic types that it stands in, outermost first.
+    """One type in an annotation, and the generic types around it, outermost first.
 
-    `values` are the literals, where it is a `Literal` or an enumeration.
+    `values` are the values of a `Literal` or an enumeration.
     """
 
     type: object
@@ -48,7 +48,7 @@ class AnnotatedType:
 def annotated_types(
     evaluator: EvaluatorProtocol, annotation: object, scope: NameScope, within: tuple[str, ...] = ()
 ) -> Iterator[AnnotatedType]:
-    """The types that an annotation is made of, whether it is an object, a text or code."""
+    """Yields the types in an annotation, which is an object, a string or code."""
     if isinstance(annotation, str):
         try:
             annotation = ast.parse(annotation, mode="eval").body
@@ -71,7 +71,7 @@ def annotated_types(
 
 
 def return_types(evaluator: EvaluatorProtocol, function: FunctionType | Function) -> list[AnnotatedType]:
-    """The types that a function is declared to return."""
+    """Returns the declared return types of a function."""
     if isinstance(function, Function):
         annotation = getattr(function.tree, "returns", None)
         return list(annotated_types(evaluator, annotation, function.scope)) if annotation is not None else []
@@ -80,7 +80,7 @@ def return_types(evaluator: EvaluatorProtocol, function: FunctionType | Function
 
 
 def annotated_value(evaluator: EvaluatorProtocol, annotation: ast.AST | None, scope: NameScope) -> Values:
-    """Something of a declared type: one of its literals, or an object of a class whose fields are declared."""
+    """Returns the possible values of a declared type: its literals, or an instance of its class."""
     if annotation is None:
         return UNKNOWN
     result = NOTHING
@@ -90,7 +90,7 @@ def annotated_value(evaluator: EvaluatorProtocol, annotation: ast.AST | None, sc
 
 
 def _one_instance(part: AnnotatedType) -> Values:
-    if any(name != "Annotated" for name in part.within):  # an element of a list is not the list
+    if any(name != "Annotated" for name in part.within):  # the type of an element is not the type of the list
         return UNKNOWN
     if part.values is not None:
         return part.values
@@ -100,7 +100,7 @@ def _one_instance(part: AnnotatedType) -> Values:
 
 
 def field_value(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
-    """What a field of a class's objects can be, by its annotation."""
+    """Returns the possible values of a field, by the annotation in its class."""
     if isinstance(owner, Class):
         return _field_in_code(evaluator, owner, name)
     if not isinstance(owner, type):
@@ -136,7 +136,7 @@ def _field_in_code(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Val
 
 
 def constructed_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker: type, name: str) -> Values | None:
-    """What an attribute is set to when an object of a live class is made; None where its class does not say."""
+    """Returns the value of an attribute of a new object of a live class; None if its class does not define one."""
     fields = vars(maker).get("__dataclass_fields__")
     if isinstance(fields, dict):
         order = [one.name for one in fields.values() if one.init]
@@ -147,7 +147,7 @@ def constructed_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker
 
 
 def constructor_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name: str) -> Values | None:
-    """What `__init__` sets an attribute to, or a dataclass takes for it; None where neither says."""
+    """Returns the value that `__init__` or a dataclass assigns to an attribute; None if neither does."""
     constructor = next(
         (one for one in maker.tree.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None
     )
@@ -211,7 +211,7 @@ def _literals(evaluator: EvaluatorProtocol, node: ast.AST, scope: NameScope) -> 
 def _named(
     evaluator: EvaluatorProtocol, node: ast.AST, scope: NameScope, within: tuple[str, ...]
 ) -> Iterator[AnnotatedType]:
-    """A name in an annotation: a class, or another annotation that was given a name."""
+    """Yields the types of a name in an annotation: a class, or an alias of another annotation."""
     if isinstance(node, ast.Name):
         where: NameScope | None = scope
         while where is not None:

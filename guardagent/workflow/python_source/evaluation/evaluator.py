@@ -1,4 +1,4 @@
-"""Works out what an expression can be, running nothing: every node it does not know can be anything."""
+"""Evaluates expressions to their possible values without running code; an unknown node can have any value."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Evaluator:
     """Evaluates expressions in their scopes.
 
     Args:
-        live: names are live objects, and what a function imports is looked up among the modules that are loaded.
-        follow: whether to read the code of a live function that is called; else its result is unknown.
-        constants: the value of something that is imported, by its path.
+        live: names are live objects, and imports are looked up in the loaded modules.
+        follow: whether to read the code of a live function that is called; if not, its result is unknown.
+        constants: the values of imported names, by their paths.
     """
 
     most_steps = MOST_STEPS
@@ -74,11 +74,11 @@ class Evaluator:
         self._open: set[tuple[int, int]] = set()
 
     def reset(self) -> None:
-        """Forgets how much was worked out: for the next function."""
+        """Resets the budget of steps, for the next function."""
         self._steps = 0
 
     def value(self, node: ast.AST | None, scope: NameScope) -> Values:
-        """What an expression can be; NOTHING is taken for a part that depends on itself."""
+        """Returns the possible values of an expression; CYCLE for a part that depends on itself."""
         self._steps += 1
         if node is None or self._steps > self.most_steps:
             return UNKNOWN
@@ -98,7 +98,7 @@ class Evaluator:
         return result
 
     def name(self, name: str, scope: NameScope | None) -> Values:
-        """What a name can be."""
+        """Returns the possible values of a name."""
         while scope is not None:
             if bindings := scope.find(name):
                 outside = isinstance(scope, CodeScope) and name in scope.outer
@@ -110,11 +110,11 @@ class Evaluator:
         return UNKNOWN
 
     def elements(self, values: Values) -> Values:
-        """What the elements of a collection can be."""
+        """Returns the possible elements of a collection."""
         return _union((self._elements(one) for one in values.known), values)
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
-        """What a call of something can give."""
+        """Returns the possible results of a call."""
         if is_applied(target):
             return self.call(*underlying(target, arguments), line)
         if isinstance(target, Function):
@@ -133,23 +133,23 @@ class Evaluator:
         return self.call(inner, arguments, line) if inner is not None else UNKNOWN
 
     def call_target(self, target: object) -> object | None:
-        """What runs where a live object is called: its own method, or what it says that it wraps; None if not known."""
+        """Returns the function that a call of a live object runs: its method, or a wrapped function; else None."""
         method = attributes.call_method(target)
         if method is not None and self.follow(method.__func__):  # type: ignore[arg-type]
             return method
         return attributes.wrapped_by(target)
 
     def function(self, function: FunctionType) -> Function | None:
-        """A live function with its code; None where the source is not to be had."""
+        """Returns a live function with its code; None if the source is not available."""
         tree = find_tree(function.__code__)
         if tree is None:
             return None
         return Function(tree, LiveScope.of(function), _live_defaults(function), function.__code__.co_filename)
 
     def return_values(self, function: Function, arguments: Arguments) -> Values:
-        """What a function can return or yield, called with some arguments."""
+        """Returns the values that a function can return or yield for some arguments."""
         again = self._calls.count(function.tree)
-        if again > 1:  # it is being worked out for whatever arguments
+        if again > 1:  # a recursive call with unknown arguments
             return CYCLE
         if len(self._calls) >= MOST_CALLS:
             return UNKNOWN
@@ -161,18 +161,18 @@ class Evaluator:
             self._calls.pop()
 
     def body_scope(self, function: Function, arguments: Arguments) -> CodeScope:
-        """The scope of a function's body, called with some arguments."""
+        """Returns the scope of the body of a function for some arguments."""
         return CodeScope(function.tree, function.scope, self._parameters(function, arguments))
 
     def arguments(self, node: ast.Call, scope: NameScope) -> Arguments:
-        """What a call passes."""
+        """Returns the arguments of a call."""
         positional: list[Values] = []
         keywords: dict[str, Values] = {}
         is_open = False
         for argument in node.args:
             values = self.value(argument.value if isinstance(argument, ast.Starred) else argument, scope)
             items = self.ordered_elements(values) if isinstance(argument, ast.Starred) else [values]
-            if items is None or REST in keywords:  # what place it has is not known, then
+            if items is None or REST in keywords:  # its position is unknown
                 more = self.elements(values) if isinstance(argument, ast.Starred) else values
                 keywords[REST] = keywords.get(REST, NOTHING) | more
             else:
@@ -184,7 +184,7 @@ class Evaluator:
             keywords |= pairs
         return Arguments(tuple(positional), keywords, is_open)
 
-    # What follows is one method for each kind of node.
+    # One method for each kind of node.
 
     def _constant(self, node: ast.Constant, _scope: NameScope) -> Values:
         return exactly(node.value)
@@ -197,7 +197,7 @@ class Evaluator:
         return _union((self.attribute(one, node.attr) for one in owner.known), owner)
 
     def attribute(self, owner: object, name: str) -> Values:
-        """What an attribute of one value can be."""
+        """Returns the possible values of an attribute of one value."""
         return attributes.look_up(self, owner, name)
 
     def _subscript(self, node: ast.Subscript, scope: NameScope) -> Values:
@@ -210,7 +210,7 @@ class Evaluator:
         return _union((self.item(one, key) for one in owner.known), owner)
 
     def _sliced(self, owner: Values, part: ast.Slice, scope: NameScope) -> Values:
-        """A part of a collection: some of its elements, where it is not known which."""
+        """Evaluates a slice of a collection; if the bounds are unknown, any of its elements."""
         items = self.ordered_elements(owner)
         ends = [self.value(one, scope).known if one else (None,) for one in (part.lower, part.upper, part.step)]
         if items is not None and not owner.cyclic and all(len(one) == 1 and _is_place(one[0]) for one in ends):
@@ -219,7 +219,7 @@ class Evaluator:
         return Values((Sequence((inner,), ordered=False),), cyclic=inner.cyclic)
 
     def item(self, owner: object, key: Values) -> Values:
-        """What a collection holds under a key."""
+        """Returns the possible values of a collection under a key."""
         if isinstance(owner, Instance):
             names = key.strings
             return (
@@ -228,7 +228,7 @@ class Evaluator:
         return _pick(self.pairs(owner), key)
 
     def pairs(self, owner: object) -> list[tuple[Values, Values]] | None:
-        """The keys and values of a dictionary, or the places and elements of a sequence; None where not known."""
+        """Returns the keys and values of a dictionary, or the indices and elements of a sequence; None if unknown."""
         if isinstance(owner, Table):
             return list(owner.items)
         if isinstance(owner, Sequence):
@@ -246,7 +246,7 @@ class Evaluator:
         return self.value(node.body, scope) | self.value(node.orelse, scope)
 
     def _boolop(self, node: ast.BoolOp, scope: NameScope) -> Values:
-        """The operands that can be the result: of `a and b`, `a` is so only where it is empty."""
+        """Returns the operands that can be the result; `a and b` can be `a` only if `a` is false."""
         if isinstance(node.op, ast.And):
             return self.value(node.values[-1], scope) | exactly(None)
         result = NOTHING
@@ -258,7 +258,7 @@ class Evaluator:
         return result | self.value(node.values[-1], scope)
 
     def _compare(self, node: ast.Compare, scope: NameScope) -> Values:
-        """Whether two plain values are the same, where each can only be one."""
+        """Compares two plain values, if each is known."""
         left, right = self.value(node.left, scope), self.value(node.comparators[0], scope)
         both = [*left.known, *right.known]
         certain = left.complete and right.complete and not (left.cyclic or right.cyclic)
@@ -288,7 +288,7 @@ class Evaluator:
         return exactly(Function(node, scope))
 
     def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: NameScope) -> Values:
-        """A function defined in code, as its decorators leave it, where those can be told."""
+        """Evaluates a function definition with its decorators, if those are known."""
         result = exactly(Function(node, scope))
         for decorator in reversed(node.decorator_list):
             result = self._decorated(self.value(decorator, scope), result, node)
@@ -297,7 +297,7 @@ class Evaluator:
     _asyncfunctiondef = _functiondef
 
     def _decorated(self, decorators: Values, function: Values, node: ast.AST) -> Values:
-        if not decorators.complete:  # a decorator that is not known mostly leaves the function as it is
+        if not decorators.complete:  # an unknown decorator usually leaves the function unchanged
             return function
         line = getattr(node, "lineno", 0)
         results = _union((self.call(one, Arguments((function,)), line) for one in decorators.known), NOTHING)
@@ -350,7 +350,7 @@ class Evaluator:
         return exactly(Table(((self.value(node.key, inner), self.value(node.value, inner)),)))
 
     def _rounds_of(self, node: _Comprehension, scope: NameScope) -> list[CodeScope] | None:
-        """The scope of each round of a comprehension, where it is known how many there are and none is left out."""
+        """Returns the scope of each round of a comprehension, if their number is known and none is filtered out."""
         if len(node.generators) != 1 or node.generators[0].ifs:
             return None
         values = self.value(node.generators[0].iter, scope)
@@ -360,7 +360,7 @@ class Evaluator:
         return [CodeScope(ast.Pass(), scope, self._unpacked(node.generators[0].target, item)) for item in items]
 
     def _unpacked(self, target: ast.expr, values: Values) -> dict[str, Values]:
-        """What the names of a target are bound to."""
+        """Returns the values of the names in a target."""
         if isinstance(target, ast.Name):
             return {target.id: values}
         parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
@@ -382,7 +382,7 @@ class Evaluator:
         return self.value(node.value, scope) if node.conversion == -1 and node.format_spec is None else UNKNOWN
 
     def strings(self, parts: list[Values]) -> Values:
-        """The texts that some parts make one after another."""
+        """Returns the concatenations of the possible values of some parts."""
         total = 1
         for part in parts:
             total *= len(part.known)
@@ -409,7 +409,7 @@ class Evaluator:
         return self.strings([left, right]) if all(isinstance(one, str) for one in both) else UNKNOWN
 
     def _chained(self, left: Values, right: Values) -> Values:
-        """Two lists, one after the other."""
+        """Concatenates two lists."""
         first, second = self.ordered_elements(left), self.ordered_elements(right)
         certain = first is not None and second is not None and not (left.cyclic or right.cyclic)
         if certain and len(first or ()) + len(second or ()) <= MOST_ITEMS:
@@ -418,14 +418,14 @@ class Evaluator:
         return Values((Sequence((items,), ordered=False),), cyclic=items.cyclic)
 
     def _merged(self, left: Values, right: Values) -> Values:
-        """Two dictionaries in one."""
+        """Merges two dictionaries."""
         found = [self.pairs(one) for one in left.known + right.known]
         if not (left.complete and right.complete) or None in found:
             return UNKNOWN
         return exactly(Table(tuple(pair for pairs in found for pair in pairs or ())))
 
     def _call(self, node: ast.Call, scope: NameScope) -> Values:
-        if isinstance(node.func, ast.Attribute) and node.func.attr == STRUCTURED:  # of whichever model
+        if isinstance(node.func, ast.Attribute) and node.func.attr == STRUCTURED:  # of any model
             return exactly(CallResult(Attribute(None, STRUCTURED), self.arguments(node, scope), node.lineno))
         callee = self.value(node.func, scope)
         if not callee.known:
@@ -434,7 +434,7 @@ class Evaluator:
         return _union((self.call_at(target, arguments, node, scope) for target in callee.known), callee)
 
     def call_at(self, target: object, arguments: Arguments, node: ast.Call, _scope: NameScope) -> Values:
-        """What a call at some place of the code can give."""
+        """Returns the possible results of a call at a place in the code."""
         return self.call(target, arguments, node.lineno)
 
     def _yield(self, _node: ast.Yield, _scope: NameScope) -> Values:
@@ -450,7 +450,7 @@ class Evaluator:
         return self.resolved_import(".".join([*filter(None, parents), *filter(None, [node.module]), alias.name]))
 
     def resolved_import(self, path: str) -> Values:
-        """What lies at a path: a constant that is told, a live object that is loaded, or the path as such."""
+        """Returns the value at a path: a known constant, a loaded live object, or an imported name."""
         if path in self.constants:
             return exactly(self.constants[path])
         if self.live:
@@ -461,7 +461,7 @@ class Evaluator:
                 return exactly(vars(sys.modules[module])[name])
         return exactly(ImportedName(path))
 
-    # What a name is bound to.
+    # Bindings of names.
 
     def _bound(self, bindings: Iterable[Binding], scope: NameScope) -> Values:
         result = NOTHING
@@ -470,7 +470,7 @@ class Evaluator:
         return result
 
     def _changed(self, name: str, values: Values, scope: NameScope) -> Values:
-        """A collection that something else in its function gets hold of, and that can hold anything then."""
+        """Adds unknown elements to a collection that escapes in its function."""
         if not isinstance(scope, CodeScope) or not any(isinstance(one, Sequence | Table) for one in values.known):
             return values
         if not escapes(scope.tree, name, lambda call: self._leaves_unchanged(call, scope)):
@@ -478,7 +478,7 @@ class Evaluator:
         return Values(tuple(self._with(one, [UNKNOWN]) for one in values.known), values.complete, values.cyclic)
 
     def _leaves_unchanged(self, call: ast.Call, scope: NameScope) -> bool:
-        """Whether a call leaves the collections that it is given as they are."""
+        """Whether a call leaves its arguments unchanged."""
         name = getattr(call.func, "id", getattr(call.func, "attr", ""))
         if name in HARMLESS_NAMES:
             return True
@@ -513,7 +513,7 @@ class Evaluator:
         return self._importfrom(source, name, _package(scope))
 
     def _grown(self, values: Values, bindings: Iterable[Binding], scope: NameScope) -> Values:
-        """The collection that a name is bound to, with what is added to it anywhere."""
+        """Returns the collection of a name, with all elements that its scope adds."""
         added = [self._added(binding, scope) for binding in bindings if binding.grows]
         if not added:
             return values
@@ -558,7 +558,7 @@ class Evaluator:
         return UNKNOWN
 
     def ordered_elements(self, values: Values) -> list[Values] | None:
-        """The elements of a collection one by one; None where their number or order is not known."""
+        """Returns the elements of a collection in order; None if their number or order is unknown."""
         if len(values.known) != 1 or not values.complete:
             return None
         one = values.known[0]
@@ -607,7 +607,7 @@ class Evaluator:
         return bound
 
     def _default(self, function: Function, parameter: ast.arg, *, is_open: bool) -> Values:
-        """What a parameter is that no argument is given for: its default, or something of its declared type."""
+        """Returns the value of a parameter without an argument: its default, or a value of its declared type."""
         annotated = declared_types.annotated_value(self, parameter.annotation, function.scope)
         default = self._default_value(function, parameter.arg)
         if default is None:
@@ -628,7 +628,7 @@ class Evaluator:
 
 
 def _enclosing(scope: NameScope) -> NameScope | None:
-    """The scope around another one: a method does not see the names of its class."""
+    """Returns the enclosing scope: a method does not see the names of its class."""
     parent = scope.parent
     while parent is not None and isinstance(getattr(parent, "tree", None), ast.ClassDef):
         parent = parent.parent
@@ -636,7 +636,7 @@ def _enclosing(scope: NameScope) -> NameScope | None:
 
 
 def _is_short(value: object) -> TypeGuard[str | range]:
-    """Whether a value is a text or a range of which the elements are worth going through."""
+    """Whether a value is a string or a range that is short enough to enumerate."""
     return (type(value) is str or type(value) is range) and len(value) <= MOST_STRINGS
 
 
@@ -645,14 +645,14 @@ def _is_place(value: object) -> bool:
 
 
 def _package(scope: NameScope | None) -> str:
-    """The package of the code that a scope is of, for its relative imports."""
+    """Returns the package of the code of a scope, for its relative imports."""
     while scope is not None and not isinstance(scope, LiveScope):
         scope = scope.parent
     return str(scope.names.get("__package__") or "") if scope else ""
 
 
 def _union(several: Iterable[Values], base: Values) -> Values:
-    """All of some values; incomplete where what they are of is so."""
+    """Returns the union of some values; incomplete if `base` is incomplete."""
     result = Values((), base.complete, base.cyclic) if base is not NOTHING else NOTHING
     for one in several:
         result |= one
@@ -660,7 +660,7 @@ def _union(several: Iterable[Values], base: Values) -> Values:
 
 
 def _pick(pairs: list[tuple[Values, Values]] | None, key: Values) -> Values:
-    """What belongs to a key; all of it, where the key is not known."""
+    """Returns the values of a key; of an unknown key, all values."""
     if pairs is None:
         return UNKNOWN
     wanted = set(map(_comparable, key.known))
@@ -675,14 +675,14 @@ def _meets(own: Values, wanted: set[object]) -> bool:
 
 
 def _comparable(key: object) -> object:
-    """A key by which two can be told to be the same; UNKNOWN for one whose own code would have to say."""
+    """Returns a comparable form of a key; UNKNOWN if only its own code can compare it."""
     if isinstance(key, Enum):
         return plain_string(key) if isinstance(key, str) else id(key)
     return key if key is None or type(key) in {str, int, bool} else UNKNOWN
 
 
 def _results(function: Function) -> Iterator[ast.AST | None]:
-    """What a function returns or yields; nothing for a bare return."""
+    """Yields the returned and yielded expressions of a function, without bare returns."""
     if isinstance(function.tree, ast.Lambda):
         yield function.tree.body
         return
@@ -699,7 +699,7 @@ def _live_defaults(function: FunctionType) -> dict[str, Values]:
 
 
 def _keyword_arguments(values: Values) -> tuple[dict[str, Values], bool]:
-    """The keyword arguments that `**values` passes, as far as they are known, and whether there are no others."""
+    """Returns the known keyword arguments of `**values`, and whether they are complete."""
     found: dict[str, Values] = {}
     whole = values.complete
     for one in values.known:

@@ -1,4 +1,4 @@
-"""Finds the syntax tree of a function that is loaded: that of its own code, not of what it wraps."""
+"""Finds the syntax tree of a live function: of its own code, not of a function that it wraps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from guardagent.workflow.python_source.evaluation.values import FunctionTree
 
 @lru_cache(maxsize=64)
 def _functions(source: str) -> dict[int, list[FunctionTree]]:
-    """The functions of a source, by the line where each begins."""
+    """Returns the functions of a source, by their first lines."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
@@ -26,13 +26,13 @@ def _functions(source: str) -> dict[int, list[FunctionTree]]:
 
 
 def _first_line(node: FunctionTree) -> int:
-    """Where the compiler says that a function begins: at its first decorator."""
+    """Returns the first line of a function as the compiler counts it: the line of its first decorator."""
     decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
     return min(node.lineno, *(one.lineno for one in decorators), node.lineno)
 
 
 def find_tree(code: CodeType) -> FunctionTree | None:
-    """The syntax tree of a function's code; None where the source is not to be had."""
+    """Returns the syntax tree of a code object; None if its source is not available."""
     lines = linecache.getlines(code.co_filename)
     if not lines:
         return None
@@ -43,7 +43,7 @@ def find_tree(code: CodeType) -> FunctionTree | None:
 
 
 def _fits(node: FunctionTree, code: CodeType) -> bool:
-    """Whether name and parameters are the same: the file may have changed since it was loaded."""
+    """Whether name and parameters are equal: the file may have changed since it was loaded."""
     name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
     return name == code.co_name and _parameters(node.args) == _names(code)
 
@@ -57,7 +57,7 @@ def _names(code: CodeType) -> list[str]:
 
 
 def _covers(node: FunctionTree, code: CodeType) -> bool:
-    """Whether the code's places lie in the node's body: tells apart two lambdas on one line."""
+    """Whether the positions of the code are those of the node: distinguishes two lambdas on one line."""
     if not isinstance(node, ast.Lambda):
         return True
     body = node.body

@@ -1,4 +1,4 @@
-"""How the code of a function can change a collection that a name stands for, by that name or by another."""
+"""Finds code that can change a collection, through its name or through another reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ADDS_ALL = {"extend", "update", "extendleft"}
 SHUFFLES = {"reverse", "sort", "remove", "pop", "popleft", "clear", "rotate", "discard"}
 _MUTATIONS = ADDS | ADDS_ALL | SHUFFLES
 
-# Where a name may stand without anything else getting hold of what it stands for: the node around it, and its field.
+# The positions where a name does not escape: the node around it, and the field of the node.
 _HARMLESS: dict[type[ast.AST], str] = {
     ast.Attribute: "value",
     ast.Subscript: "value slice",
@@ -34,12 +34,12 @@ _HARMLESS: dict[type[ast.AST], str] = {
 
 
 def escapes(tree: ast.AST, name: str, is_harmless: Callable[[ast.Call], bool]) -> bool:
-    """Whether a collection can be changed other than by its name: something else gets hold of it.
+    """Whether a collection escapes, so that code can change it without its name.
 
     Args:
         tree: the function.
         name: the name.
-        is_harmless: whether a call leaves its arguments as they are.
+        is_harmless: whether a call leaves its arguments unchanged.
     """
     return any(
         not (field in _HARMLESS.get(type(parent), "").split() or _is_kept(tree, parent))
@@ -49,14 +49,14 @@ def escapes(tree: ast.AST, name: str, is_harmless: Callable[[ast.Call], bool]) -
 
 
 def _is_kept(tree: ast.AST, parent: ast.AST) -> bool:
-    """Whether a constructor keeps it in its object: what objects hold is taken to stay as it is, as globals are."""
+    """Whether a constructor stores it in its object: attributes, like globals, count as unchanged."""
     targets = parent.targets if isinstance(parent, ast.Assign) else []
     is_constructor = isinstance(tree, ast.FunctionDef) and tree.name == "__init__"
     return is_constructor and bool(targets) and all(isinstance(one, ast.Attribute) for one in targets)
 
 
 def _uses(tree: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
-    """The places where a name is read: the node around it, a call for a keyword of it, and its field."""
+    """Yields the uses of a name: the node around it (for a keyword, the call), and the field of the node."""
     for parent in ast.walk(tree):
         if isinstance(parent, ast.keyword):
             continue
@@ -69,7 +69,7 @@ def _uses(tree: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _loop_names(node: ast.AST) -> set[str]:
-    """The names that a comprehension has for itself."""
+    """Returns the loop variables of a comprehension."""
     targets = [part.target for part in getattr(node, "generators", ())]
     return {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
 
@@ -79,7 +79,7 @@ def _unnamed(child: object) -> object:
 
 
 def _is_copied(child: object, parent: ast.AST) -> bool:
-    """Whether it is `**child`, of which a call or a dictionary gets a copy."""
+    """Whether it is `**child`, which a call or a dictionary copies."""
     if isinstance(parent, ast.Dict):
         return any(key is None and value is child for key, value in zip(parent.keys, parent.values, strict=True))
     return isinstance(child, ast.keyword) and child.arg is None
@@ -90,7 +90,7 @@ def _is_read(node: object, name: str) -> bool:
 
 
 def mutates_nothing(tree: ast.AST) -> bool:
-    """Whether a function's code changes no collection, and hands none on."""
+    """Whether the code of a function changes no collection and passes none to other code."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in _MUTATIONS:
             return False

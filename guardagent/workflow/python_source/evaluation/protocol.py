@@ -1,4 +1,4 @@
-"""Asks for values: as much of the evaluator as is known to what it is made of."""
+"""The interface of the evaluator, for the modules that it uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from guardagent.workflow.python_source.evaluation.values import Arguments, Funct
 
 
 class EvaluatorProtocol(Protocol):
-    """Says what an expression, a name, an attribute or a call can be; `Evaluator` tells of each method."""
+    """Evaluates expressions, names, attributes and calls; see `Evaluator` for each method."""
 
     def value(self, node: ast.AST | None, scope: NameScope) -> Values: ...
 

@@ -1,4 +1,4 @@
-"""Where names are looked up: the code of a function or a file, and what is live around it."""
+"""Scopes, which look up names: the code of a function or a file, and the live names around it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from guardagent.workflow.python_source.evaluation.values import (
 )
 
 EACH = "each"
-"""A step into a value: any of its elements. A number is the element of that place."""
+"""A step into a value: any of its elements. A number is the element at that index."""
 
 ADDED = "added"
-"""What a collection or dictionary adds to another by `update`, `extend` and the like."""
+"""A step into a value: all that `update`, `extend` and the like add to another collection."""
 
 _Step = int | str
 _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -44,7 +44,7 @@ class LiveScope:
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
             try:
                 cells[name] = cell.cell_contents
-            except ValueError:  # not yet given a value
+            except ValueError:  # not yet assigned
                 continue
         return cls(function.__globals__, cells)
 
@@ -57,7 +57,7 @@ class LiveScope:
 
 @dataclass(frozen=True, eq=False)
 class CodeScope:
-    """The names of one function, class or file: its parameters, and what is assigned anywhere in it."""
+    """The names of one function, class or file: its parameters, and all assignments in it."""
 
     tree: ast.AST
     parent: NameScope | None
@@ -69,7 +69,7 @@ class CodeScope:
 
     @cached_property
     def outer(self) -> frozenset[str]:
-        """The names that are declared to be of an outer scope."""
+        """The names that are declared global or nonlocal."""
         nodes = [node for node in statements(self.tree) if isinstance(node, ast.Global | ast.Nonlocal)]
         return frozenset(name for node in nodes for name in node.names)
 
@@ -97,7 +97,7 @@ class LoopScope:
 
 
 def statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes of a function, class or file, without those inside inner functions, classes and comprehensions."""
+    """Yields the nodes of a function, class or file, except inside nested functions, classes and comprehensions."""
     body = tree.body if isinstance(tree, FunctionTree | ast.ClassDef | ast.Module) else tree
     pending: list[ast.AST] = list(reversed(body)) if isinstance(body, list) else [body]
     while pending:
@@ -108,7 +108,7 @@ def statements(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _bound_by(node: ast.AST) -> Iterable[tuple[str, Binding]]:
-    """The names to which a node gives a value."""
+    """Returns the names that a node binds."""
     match node:
         case ast.Assign():
             return [pair for target in node.targets for pair in _targets(target, node.value)]
@@ -132,7 +132,7 @@ def _bound_by(node: ast.AST) -> Iterable[tuple[str, Binding]]:
 
 
 def _changed_by(node: ast.Call, method: str) -> list[Binding]:
-    """What a method of a collection adds to it."""
+    """Returns the bindings for the elements that a method adds to a collection."""
     if method in mutations.SHUFFLES:
         return [Binding(NOTHING, grows=True)]
     if method in mutations.ADDS and node.args:
@@ -144,7 +144,7 @@ def _changed_by(node: ast.Call, method: str) -> list[Binding]:
 
 
 def _changed_inside(tree: ast.AST) -> set[str]:
-    """The names of collections that the functions inside a function change."""
+    """Returns the names of collections that nested functions change."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.Assign | ast.AugAssign)]
     return {name for node in calls for name, binding in _bound_by(node) if binding.grows}
 
@@ -154,7 +154,7 @@ def _import_name(alias: ast.alias) -> str:
 
 
 def _targets(target: ast.AST, value: ast.AST, steps: tuple[_Step, ...] = ()) -> list[tuple[str, Binding]]:
-    """What an assignment binds: `a, b = value` binds a to its first element."""
+    """Returns the bindings of an assignment: `a, b = value` binds `a` to the first element."""
     match target:
         case ast.Name(id=name):
             return [(name, Binding(value, steps))]

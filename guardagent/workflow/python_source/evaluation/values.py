@@ -1,4 +1,4 @@
-"""What an expression can be: the values that are known, and whether there can be others."""
+"""The possible values of an expression."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FunctionTree = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 @dataclass(frozen=True)
 class Values:
-    """The values that an expression can have.
+    """The possible values of an expression.
 
     Attributes:
-        known: live objects, and the stand-ins of this module for what exists only when the program runs.
-        complete: there are no others.
-        cyclic: it was asked for while it was being worked out, so that what is computed from it may go on growing.
+        known: live objects, and the stubs of this module for objects that exist only at run time.
+        complete: there are no other values.
+        cyclic: the value depends on itself, so values computed from it can grow without end.
     """
 
     known: tuple[Any, ...] = ()
@@ -33,12 +33,12 @@ class Values:
 
     @property
     def identity(self) -> object:
-        """By what values can be told apart: texts by themselves, others by which object they are."""
+        """A key that distinguishes values: strings by content, other objects by identity."""
         return tuple(one if isinstance(one, str) else id(one) for one in self.known), self.complete
 
     @property
     def strings(self) -> frozenset[str] | None:
-        """All values, where each is a text."""
+        """All values, if each is a string; else None."""
         if self.complete and all(isinstance(one, str) for one in self.known):
             return frozenset(str(plain_string(one)) for one in self.known)
         return None
@@ -50,7 +50,7 @@ CYCLE = Values(cyclic=True)
 
 
 def is_true(value: object) -> bool | None:
-    """Whether a value counts as true; None where its own code would have to say."""
+    """The truth of a value; None if only its own code decides it."""
     if isinstance(value, Sequence | Table):
         return bool(value.items) if not value.items or isinstance(value, Table) or value.ordered else None
     if value is None or type(value) in {str, int, bool, list, tuple, dict, set, frozenset}:
@@ -67,15 +67,15 @@ def _same(one: object, other: object) -> bool:
 
 
 def plain_string(value: str) -> str:
-    """A text as such: a member of an enumeration of texts is its value."""
+    """Returns a plain string; of a member of a string enumeration, its value."""
     return str.__str__(value)
 
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
-    """What a call passes; `open` where it passes more than can be told.
+    """The arguments of a call; `open` if it can pass further unknown arguments.
 
-    Under the keyword `REST` stands what else it can pass by place: the elements of a list of which the length is open.
+    The keyword `REST` holds other positional arguments: the elements of a list of unknown length.
     """
 
     positional: tuple[Values, ...] = ()
@@ -83,7 +83,7 @@ class Arguments:
     open: bool = False
 
     def get(self, keyword: str, position: int | None = None) -> Values | None:
-        """An argument by its name or its place; None where it is not given."""
+        """Returns an argument by its name or position; None if the call does not pass it."""
         if keyword in self.keywords:
             return self.keywords[keyword]
         if position is not None and position < len(self.positional):
@@ -92,12 +92,12 @@ class Arguments:
 
     @property
     def signature(self) -> object:
-        """By what calls can be told apart that pass different values."""
+        """A key that distinguishes calls with different arguments."""
         keywords = tuple((name, one.identity) for name, one in sorted(self.keywords.items()))
         return tuple(one.identity for one in self.positional), keywords, self.open
 
     def then(self, more: Arguments) -> Arguments:
-        """These, and after them those of the call."""
+        """Returns these arguments, followed by further ones."""
         return Arguments(self.positional + more.positional, {**self.keywords, **more.keywords}, self.open or more.open)
 
 
@@ -106,12 +106,12 @@ REST = "*"
 
 @dataclass(frozen=True)
 class Binding:
-    """One way in which a name gets a value.
+    """One binding of a name.
 
     Attributes:
-        source: an expression, a definition or an import; what it can be, where that is known; None where it is not.
+        source: an expression, a definition or an import; the possible values, if they are known; None if unknown.
         steps: how to get from it to the value: a place, EACH or ADDED of `scope.py`; of an import, the name.
-        grows: the value is one more element of a collection.
+        grows: the value is an element that is added to a collection.
     """
 
     source: ast.AST | Values | None
@@ -120,7 +120,7 @@ class Binding:
 
 
 class NameScope(Protocol):
-    """Gives a name its values, if it is known here; else `parent` has to be asked."""
+    """Returns the bindings of a name; if there are none, `parent` is searched."""
 
     @property
     def parent(self) -> NameScope | None: ...
@@ -129,27 +129,27 @@ class NameScope(Protocol):
 
 
 class LiveValue:
-    """Marks an object that a reader puts among the values of code, for the extractor to see as it is."""
+    """A value that a reader provides and the extractor sees unchanged."""
 
 
 class Stub:
-    """What stands for an object of the program that only exists when it runs; so do its attributes."""
+    """A stub for an object of the program that exists only at run time, and for its attributes."""
 
-    def attribute(self, name: str) -> Values | None:  # noqa: ARG002 - for those that know one
-        """What an attribute is, where it is known."""
+    def attribute(self, name: str) -> Values | None:  # noqa: ARG002 - for subclasses
+        """Returns the possible values of an attribute; None if they are unknown."""
         return None
 
 
 @dataclass(frozen=True, eq=False)
 class ImportedName:
-    """Something from a module that is not loaded, or not to be loaded: known by its path only."""
+    """A name from a module that is not loaded, known only by its path."""
 
     path: str
 
 
 @dataclass(frozen=True, eq=False)
 class CallResult:
-    """What calling something gives that is not looked into: an object of a class, mostly."""
+    """The result of a call whose code is not read, mostly an object of a class."""
 
     callee: object
     arguments: Arguments
@@ -158,7 +158,7 @@ class CallResult:
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A function whose code can be read, with the scope in which it was defined."""
+    """A function with source code, and the scope of its definition."""
 
     tree: FunctionTree
     scope: NameScope
@@ -168,7 +168,7 @@ class Function:
 
 @dataclass(frozen=True, eq=False)
 class Class:
-    """A class of which only the code is there."""
+    """A class that exists only as code."""
 
     tree: ast.ClassDef
     scope: NameScope
@@ -176,7 +176,7 @@ class Class:
 
 @dataclass(frozen=True, eq=False)
 class PartialFunction:
-    """A function with some of its arguments: a partial function, or a method of an object."""
+    """A function with some of its arguments: a partial function or a bound method."""
 
     function: object
     arguments: Arguments
@@ -184,7 +184,7 @@ class PartialFunction:
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """An attribute of a value that tells nothing of it, such as the method of a literal."""
+    """An attribute whose value is unknown, such as a method of a literal."""
 
     owner: object
     name: str
@@ -192,7 +192,7 @@ class Attribute:
 
 @dataclass(frozen=True, eq=False)
 class Sequence:
-    """A list, a tuple or a set in code: what it can have as elements, in order where `ordered`."""
+    """A list, a tuple or a set in code: its possible elements, in order if `ordered`."""
 
     items: tuple[Values, ...]
     ordered: bool = True
@@ -200,44 +200,44 @@ class Sequence:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A dictionary in code: what its keys can be, and what belongs to each."""
+    """A dictionary in code: its possible keys and their values."""
 
     items: tuple[tuple[Values, Values], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """Some object of a class; what is declared of its fields is known."""
+    """An unknown object of a class, with the declared types of its fields."""
 
     of: object
 
 
 @dataclass(frozen=True, eq=False)
 class Alias(Stub):
-    """An annotation that is given a name, such as `Literal["a", "b"]`."""
+    """An annotation with a name, such as `Literal["a", "b"]`."""
 
     node: ast.AST
     scope: NameScope
 
 
 def path_of(value: object) -> str:
-    """The dotted path by which a class or function is known; empty for anything else."""
+    """Returns the dotted path of a class or function; empty for other values."""
     if isinstance(value, ImportedName):
         return value.path
     if isinstance(value, Attribute):
         owner = path_of(value.owner)
         return f"{owner}.{value.name}" if owner else ""
-    if not isinstance(value, _NAMED):  # any other object may run code of its own when it is asked for its name
+    if not isinstance(value, _NAMED):  # attribute access on another object may run its code
         return ""
     return f"{value.__module__}.{value.__qualname__}"
 
 
 def is_member_of(value: object, package: str, name: str) -> bool:
-    """Whether a class or function is that of a package, wherever in it it lies."""
+    """Whether a class or function of that name is from a package, in any of its modules."""
     path = path_of(value).split(".")
     return path[0] == package and path[-1] == name
 
 
 def is_result_of(value: object, package: str, name: str) -> bool:
-    """Whether a value was made by that class or function of a package."""
+    """Whether a value is the result of a call of that class or function of a package."""
     return isinstance(value, CallResult) and is_member_of(value.callee, package, name)

@@ -1,23 +1,23 @@
-"""The one analysis of function bodies: what a function calls, on which ways, whom it asks, and how it can end.
+"""Summarizes function bodies: their calls, their paths, their requests for human approval and their results.
 
-Nothing is run. Where a function's source is not to be had, its compiled code still says which names it uses.
+Nothing is run. If the source of a function is not available, its compiled code still has the names that it uses.
 
-What a framework's extractor needs to know of a body:
+A summary tells the extractor of a framework
 
-- which calls it can make in which order, through branches, loops and exceptions: `paths.py` follows the ways, and
-  `Body.uses` says of each call of a method whose it is, whether every run comes to it, and whether a person has been
-  asked on every way to it;
-- what it can return: `Body.returned`, what its annotation says (`annotated`), and by which ends (`ends`);
-- what it can send, emit or route to: the objects that it makes on the way (`made`), with what they are given;
-- what is not seen: `unseen`. What is not understood is always there: it may run anything.
+- the possible calls and their order, through branches, loops and exceptions: `paths.py` follows the paths, and
+  `FunctionSummary.method_calls` has the object of each method call, whether every run reaches it, and whether every
+  path to it asks for human approval;
+- the possible results: `return_values`, the declared `return_types`, and the values of each return statement (`ends`);
+- the objects that the function can send, emit or route to: those that it constructs (`constructed`);
+- the calls that could not be seen: `opaque_calls`. They are always reported, since they may run anything.
 
-What a framework contributes are its own words, in its own folder: which functions ask a person, which packages are
-its own, what its extractor opens by itself (`Words`); and what the objects that a body uses, makes and returns mean to
-it. No module here knows a framework. `unseen.py` alone names packages: those that run agents or tools, whoever reads.
+A framework contributes its names (`FrameworkNames`): the functions that ask for human approval, its own packages, and
+the functions whose results its extractor reads. It also interprets the objects that a body uses, constructs and
+returns. No module here depends on a framework; only `opaque_calls.py` names packages that run agents or tools.
 
-`bodies.py` sums up a function with all that it calls; `code.py` gives the code itself, call by call, to an extractor
-that reads on; `outcomes.py` works out what is returned, branch by branch; `step_code.py` sums up the functions of one
-step of a workflow.
+`bodies.py` summarizes a function with all that it calls, `code.py` returns the code itself for extractors that read
+further, `outcomes.py` evaluates the results branch by branch, and `step_summary.py` summarizes the functions of one
+workflow step.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ _LIBRARIES = tuple(
 
 @dataclass(frozen=True)
 class FrameworkNames:
-    """The words of a framework: the meaning of its names in a body.
+    """The names of a framework that have a meaning in function bodies.
 
     Attributes:
-        packages: the top packages of the framework, whose own code is not gone into.
-        asks: the functions and classes by which a person is asked, each by its package and its name.
-        opens: the names of functions of which the extractor opens what they give.
+        packages: the top packages of the framework, whose own code is not read.
+        asks: the functions and classes that ask for human approval, each by its package and its name.
+        opens: the names of functions whose results the extractor reads.
     """
 
     packages: tuple[str, ...] = ()
@@ -82,13 +82,13 @@ class FrameworkNames:
     opens: frozenset[str] = frozenset()
 
     def asks_human(self, target: object) -> bool:
-        """Whether calling something asks a person."""
+        """Whether a call of `target` asks for human approval."""
         path = path_of(target).split(".")
         named = (path[0], path[-1])
         return path in (["builtins", "input"], ["_io", "input"]) or named in _ASKS or named in self.asks
 
-    def asks_by(self, call: ast.Call, evaluator: Evaluator, scope: NameScope) -> bool:  # noqa: ARG002 - for those that do
-        """Whether a call asks a person by what it is given."""
+    def asks_by(self, call: ast.Call, evaluator: Evaluator, scope: NameScope) -> bool:  # noqa: ARG002 - for subclasses
+        """Whether the arguments of a call ask for human approval."""
         return False
 
 
@@ -96,14 +96,14 @@ NO_FRAMEWORK = FrameworkNames()
 
 
 class MethodCall(NamedTuple):
-    """That a method of an object is called.
+    """A call of a method.
 
     Attributes:
-        owner: the object, or what stands for one that only exists when the program runs.
+        owner: the object, or its stub.
         method: the name of the method.
-        asked: on every path to the call a person has been asked before.
-        sure: every run of the function comes to the call, unless it raises.
-        direct: it is called as a method of the object, and not by another name.
+        after_approval: every path to the call asks for human approval.
+        unconditional: every run of the function reaches the call, unless it raises.
+        direct: the call names the object and the method.
     """
 
     owner: object
@@ -115,23 +115,23 @@ class MethodCall(NamedTuple):
 
 @dataclass(frozen=True)
 class FunctionSummary:
-    """What is known of a function, with all that it calls.
+    """The summary of a function, with all that it calls.
 
     Attributes:
-        file: where the function is defined; None where that is not known.
-        line: where in it.
-        asks: a person is asked: at the terminal, or as the framework's words say.
-        always_asks: a person is asked whatever way it takes.
-        uses: the objects whose methods it calls.
-        made: the objects that it makes on the way.
-        named: what compiled code names that it runs, where the source is not to be had.
-        returned: all that is known of the values that it can return.
-        ends: what each of its return statements gives, and whether a person has been asked on every way there.
-        annotated: the types that it is declared to return.
-        unknown: what could not be known, in words.
-        calls: what it calls, as it is written.
-        source_known: its source could be read.
-        unseen: the calls of which it cannot be seen what they run, in words.
+        file: the file of the definition; None if it is unknown.
+        line: the line of the definition.
+        asks: it can ask for human approval, at the terminal or through the framework.
+        always_asks: it asks for human approval on every path.
+        method_calls: the calls of methods.
+        constructed: the objects that it constructs.
+        named: the values of the names in compiled code, if the source is not available.
+        return_values: the values that it can return.
+        ends: the values of each return statement, and whether every path to it asks for human approval.
+        return_types: the declared return types.
+        unknown: descriptions of what could not be read.
+        calls: the callees, as in the source.
+        source_known: its source is available.
+        opaque_calls: descriptions of calls that can run anything.
     """
 
     file: str | None = None
@@ -151,12 +151,12 @@ class FunctionSummary:
 
     @cached_property
     def strings(self) -> KnownStrings:
-        """The texts that it can return, one by one or in lists."""
+        """The strings that it can return, single or in lists."""
         found = KnownStrings.of(self.return_values)
         return found._replace(complete=found.complete and self.source_known)
 
     def opaque_calls_for(self, *own: str) -> tuple[str, ...]:
-        """What it runs that cannot be seen by an extractor that knows the objects of some packages, in words."""
+        """Describes the calls that are opaque to an extractor that knows the objects of the packages `own`."""
         found = {
             use.method: foreign(use.owner, own) for use in self.method_calls if use.method in RUN_METHODS - {"__call__"}
         }
@@ -164,7 +164,7 @@ class FunctionSummary:
 
 
 def opaque_calls_in(function: object) -> tuple[str, ...]:
-    """What a tool's function, or one around an agent, runs that no extractor follows; nothing of a library's own."""
+    """Describes the opaque calls of a tool or of a function around an agent; empty for library functions."""
     inner = _innermost(function)
     if isinstance(inner, FunctionType) and not is_program_code(inner):
         return ()
@@ -175,30 +175,30 @@ def opaque_calls_in(function: object) -> tuple[str, ...]:
 
 
 class ReadableFunction(Stub):
-    """What stands for a function of which there is only code."""
+    """A stub for a function that exists only as code."""
 
     bound_arguments = Arguments()
-    """The arguments that it is given already."""
+    """The arguments that are already bound."""
 
     def summary(self, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:
-        """What is known of it, called with some arguments."""
+        """Summarizes the function for some arguments."""
         raise NotImplementedError
 
     def place(self) -> tuple[str | None, int | None]:
-        """Where it is defined."""
+        """Returns the file and line of the definition."""
         raise NotImplementedError
 
     def shown(self, value: object) -> object:
-        """What a value in its code is to an extractor: of a function that can be read, again one of this kind."""
+        """Returns a value of its code as an extractor sees it; a function with code becomes a `ReadableFunction`."""
         return value
 
     def source(self) -> tuple[Evaluator, Function | None]:
-        """Its code, with what can work out what is in it."""
+        """Returns the evaluator for its code, and the function."""
         raise NotImplementedError
 
 
 def summarize(function: object, names: FrameworkNames = NO_FRAMEWORK) -> FunctionSummary:
-    """Looks into a function, a method, a partial function or an object that can be called."""
+    """Summarizes a function, a method, a partial function or a callable object."""
     inner, arguments = underlying(function)
     if isinstance(inner, ReadableFunction):
         return inner.summary(arguments, names)
@@ -211,7 +211,7 @@ def summarize(function: object, names: FrameworkNames = NO_FRAMEWORK) -> Functio
 def summarize_code(
     function: Function, evaluator: Evaluator, arguments: Arguments, names: FrameworkNames
 ) -> FunctionSummary:
-    """Looks into a function of which there is only the code."""
+    """Summarizes a function that exists only as code."""
     evaluator.reset()
     look = BodyAnalysis(evaluator, names)
     look.visit(function, arguments)
@@ -219,7 +219,7 @@ def summarize_code(
 
 
 def definition(function: object) -> tuple[str | None, int | None]:
-    """Where a function or the class of an object is defined: the innermost one, if it is wrapped."""
+    """Returns the file and line of a function, of a wrapped function, or of the class of an object."""
     inner = function if isinstance(function, ReadableFunction) else _innermost(function)
     if not isinstance(inner, ReadableFunction | FunctionType):
         method = call_method(inner)
@@ -233,7 +233,7 @@ def definition(function: object) -> tuple[str | None, int | None]:
 
 
 def _innermost(function: object) -> object:
-    """What a partial function, a method or a wrapper is made of."""
+    """Unwraps a partial function, a method or a wrapper."""
     inner, _ = underlying(function)
     wrapped = wrapped_by(inner)
     return inner if wrapped is None else _innermost(wrapped)
@@ -276,12 +276,12 @@ def _package_of(function: FunctionType) -> str:
 
 
 def follows(root: FunctionType, function: FunctionType) -> bool:
-    """Whether what a function calls is to be looked into: the code of its own program is, that of libraries is not."""
+    """Whether to read a function that `root` calls: it is code of the program, not of a library."""
     return _package_of(function) == _package_of(root) or is_program_code(function)
 
 
 def is_program_code(function: FunctionType) -> bool:
-    """Whether a function is no library's."""
+    """Whether a function is code of the program, not of a library."""
     file = function.__code__.co_filename
     return "site-packages" not in file and not file.startswith(_LIBRARIES)
 
@@ -291,7 +291,7 @@ _ALWAYS, _CONDITIONAL = FlowPoint(), FlowPoint(unconditional=False)
 
 @dataclass(eq=False)
 class BodyAnalysis:
-    """Goes through a function and what it calls, and collects what matters."""
+    """Walks through a function and its callees, and collects the parts of its summary."""
 
     evaluator: Evaluator
     names: FrameworkNames = NO_FRAMEWORK
@@ -311,7 +311,7 @@ class BodyAnalysis:
     def summary(
         self, function: FunctionType | Function, readable: Function | None, returned: Values
     ) -> FunctionSummary:
-        """What was found of a function."""
+        """Returns the summary of a function."""
         file, line = _place(function)
         return FunctionSummary(
             file, line, self.asks, self.always_asks, tuple(self.method_calls), tuple(self.constructed),
@@ -323,7 +323,7 @@ class BodyAnalysis:
         )  # fmt: skip
 
     def visit(self, function: Function, arguments: Arguments, point: FlowPoint = _ALWAYS) -> None:
-        """Goes through one function, called at some point with some arguments."""
+        """Walks through one function, called at a point with some arguments."""
         key = (id(function.tree), arguments.signature, point)
         if key in self._seen:
             return
@@ -340,7 +340,7 @@ class BodyAnalysis:
             self.always_asks = flow is not None and flow.always_asks
         inner = list(self._walk(function.tree, scope, flow, point))
         for tree, where in inner:
-            if id(tree) not in self._trees:  # never called by its name: it may be called by whom it is given to
+            if id(tree) not in self._trees:  # not called by name, but other code may call it
                 self.visit(Function(tree, where), Arguments(open=True), _CONDITIONAL)
 
     def _ends(self, function: Function) -> Iterator[tuple[Values, bool]]:
@@ -351,7 +351,7 @@ class BodyAnalysis:
                 yield self.evaluator.value(node.value, scope), flow.returns[id(node)]
 
     def _flow(self, function: Function, scope: NameScope) -> Flow | None:
-        """The paths through a function; None while they are being worked out."""
+        """Returns the paths through a function; None while they are computed."""
         key = id(function.tree)
         if key not in self._flows:
             self._flows[key] = None
@@ -365,7 +365,7 @@ class BodyAnalysis:
         return bool(callee.known) and callee.complete and all(self._is_certain_to_ask(one) for one in callee.known)
 
     def _is_certain_to_ask(self, target: object) -> bool:
-        """Whether calling something asks a person, whatever happens in it."""
+        """Whether a call of `target` always asks for human approval."""
         if self.names.asks_human(target):
             return True
         if isinstance(target, PartialFunction):
@@ -380,7 +380,7 @@ class BodyAnalysis:
     def _walk(
         self, tree: ast.AST, scope: NameScope, flow: Flow | None, start: FlowPoint
     ) -> Iterator[tuple[FunctionTree, NameScope]]:
-        """Goes through the code of a function, and gives the functions defined in it."""
+        """Walks through the code of a function, and yields the functions defined in it."""
         for node in statements(tree):
             if isinstance(node, FunctionTree):
                 yield node, scope
@@ -396,7 +396,7 @@ class BodyAnalysis:
                     FlowPoint(start.after_approval or here.after_approval, start.unconditional and here.unconditional),
                 )
             elif isinstance(node, ast.Attribute) and node.attr in RUN_METHODS and id(node) not in self._called:
-                for one in self.evaluator.value(node.value, scope).known:  # the method may be called from elsewhere
+                for one in self.evaluator.value(node.value, scope).known:  # other code may call the method
                     if not isinstance(one, ModuleType):
                         self.method_calls.append(MethodCall(one, node.attr, unconditional=False, direct=False))
             elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name | ast.Attribute):
@@ -434,7 +434,7 @@ class BodyAnalysis:
                     self.follow(one, Arguments(open=True), FlowPoint(point.after_approval, unconditional=False))
 
     def follow(self, target: object, arguments: Arguments, point: FlowPoint = _ALWAYS) -> None:
-        """Goes into what is called."""
+        """Follows a call."""
         target, arguments = underlying(target, arguments)
         if isinstance(target, Function):
             self.visit(target, arguments, point)
@@ -459,7 +459,7 @@ class BodyAnalysis:
                 self.follow(inner, arguments, point)
 
     def visit_compiled(self, function: FunctionType) -> None:
-        """Looks at the names that a function's compiled code uses, where its source is not to be had."""
+        """Reads the names in the compiled code of a function whose source is not available."""
         if function in self._seen:
             return
         self._seen.add(function)
@@ -477,7 +477,7 @@ class BodyAnalysis:
 
 
 def _bound(callee: Values) -> Iterator[tuple[object, str]]:
-    """The objects and the names of the methods by which a call that names neither may run something."""
+    """Yields the objects and method names that a call without a method name may run."""
     for one in callee.known:
         if isinstance(one, Attribute) and one.name in RUN_METHODS:
             yield one.owner, one.name

@@ -1,4 +1,4 @@
-"""The code of a program's functions, and of those that they call as far as they are the program's own."""
+"""The code of the functions of a program, and of the program's functions that they call."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PURE = {
 
 @dataclass(frozen=True)
 class CalledFunction:
-    """A function that is called, with what is known in it."""
+    """A called function, and the scope of its body."""
 
     function: Function
     scope: NameScope
@@ -57,11 +57,11 @@ class CalledFunction:
 
 
 class FunctionCode:
-    """The code of something that can be called: a function, a method, a partial function, an object.
+    """The code of a function, a method, a partial function or a callable object.
 
     Args:
-        target: it.
-        words: the framework's words, the code of whose packages is not gone into.
+        target: the callable.
+        names: the names of the framework, whose packages are not read.
     """
 
     def __init__(self, target: object, words: FrameworkNames = NO_FRAMEWORK) -> None:
@@ -74,13 +74,13 @@ class FunctionCode:
 
     @cached_property
     def place(self) -> dict[str, Any]:
-        """The file and line of its definition, where there are such."""
+        """The file and line of its definition, if they are known."""
         file, line = definition(self.target)
         return {"file": file, "line": line}
 
     @cached_property
     def body(self) -> CalledFunction | None:
-        """Its body; None where the source is not to be had."""
+        """Its body; None if the source is not available."""
         function = self._code_of(self._python)
         return CalledFunction(function, self._inside(function, self.bound_arguments)) if function else None
 
@@ -91,11 +91,11 @@ class FunctionCode:
 
     @cached_property
     def bodies(self) -> list[CalledFunction]:
-        """Its body, and those of the program's own functions that it calls."""
+        """Its body, and the bodies of the program's functions that it calls."""
         if self.body is None:
             return []
         found, seen = [self.body], {self.body.function.tree}
-        for body in found:  # grows while it is read
+        for body in found:  # grows during the loop
             for callee in self._callees(body):
                 if callee.function.tree not in seen and len(found) < MOST_FUNCTIONS:
                     seen.add(callee.function.tree)
@@ -103,7 +103,7 @@ class FunctionCode:
         return found
 
     def shown(self, values: Values) -> Values:
-        """Values in its code, with functions as an extractor expects them."""
+        """Returns values of its code, with functions as an extractor expects them."""
         python = self._python
         if not isinstance(python, ReadableFunction):
             return values
@@ -116,7 +116,7 @@ class FunctionCode:
                     yield callee
 
     def called_function(self, callee: object, arguments: Arguments | None = None) -> CalledFunction | None:
-        """The body of something that is called, if it is the program's own."""
+        """Returns the body of a callee; None if it is not a function of the program."""
         callee, passed = underlying(callee)
         python, bound = _python_of(callee)
         if python is not None and not self._is_own(python):
@@ -130,11 +130,11 @@ class FunctionCode:
     def _inside(self, function: Function, arguments: Arguments) -> NameScope:
         try:
             return self.evaluator.body_scope(function, arguments)
-        except RecursionError:  # a type that is declared by itself: then nothing is known of the parameters
+        except RecursionError:  # a type that is defined by itself: the parameters are unknown
             return CodeScope(function.tree, function.scope)
 
     def _is_own(self, function: FunctionType | ReadableFunction) -> bool:
-        """Whether a function is the program's, not the framework's or another library's."""
+        """Whether a function is code of the program, not of the framework or another library."""
         if isinstance(function, ReadableFunction):
             return True
         package = (function.__module__ or "").partition(".")[0]
@@ -142,21 +142,21 @@ class FunctionCode:
 
     @cached_property
     def summary(self) -> FunctionSummary:
-        """Sums it up, with all that it calls."""
+        """Its summary, with all that it calls."""
         return summarize(self.target, self.names)
 
     @property
     def asks(self) -> bool:
-        """Whether it asks a person, at least under a condition."""
+        """Whether it can ask for human approval."""
         return self.summary.asks
 
     @property
     def always_asks(self) -> bool:
-        """Whether it asks a person whatever way it takes."""
+        """Whether it asks for human approval on every path."""
         return self.summary.always_asks
 
     def makes(self, package: str, name: str) -> bool:
-        """Whether it makes an object of a class of a package."""
+        """Whether it constructs an object of a class of a package."""
         return any(
             is_member_of(one, package, name)
             for body in self.bodies
@@ -165,7 +165,7 @@ class FunctionCode:
         )
 
     def arguments_of(self, *methods: str, names: Iterable[str]) -> Iterator[tuple[Values, CalledFunction, ast.Call]]:
-        """What it gives, first or by one of some names, to methods of some names."""
+        """Yields the arguments that it passes, first or by one of `names`, to methods with some names."""
         for body in self.bodies:
             for call in body.calls:
                 if is_method(call, *methods):
@@ -173,7 +173,7 @@ class FunctionCode:
 
     @cached_property
     def is_pure(self) -> bool:
-        """Whether it visibly does nothing but give a value."""
+        """Whether it visibly has no side effects."""
         if self.body is None:
             return False
         acts = any(
@@ -191,12 +191,12 @@ class FunctionCode:
 
     @cached_property
     def falls_through(self) -> bool:
-        """Whether it can end without returning anything."""
+        """Whether it can end without a return value."""
         return self.body is not None and ends_without_value(self.body.function.tree)
 
     @cached_property
     def constant_truth(self) -> bool | None:
-        """What it returns, where that is always true or always false."""
+        """The truth of its result, if that is always the same; else None."""
         if self.body is None:
             return None
         results = self.evaluator.return_values(self.body.function, self.bound_arguments)
@@ -214,12 +214,12 @@ class FunctionCode:
 
 
 def guard_label(code: FunctionCode, name: str) -> str | None:
-    """What a function that decides on each call comes to: None where it never holds, empty where always, else it."""
+    """Returns the label of a condition: empty if it always holds, None if it never does, else its name."""
     return name if code.constant_truth is None else "" if code.constant_truth else None
 
 
 def _python_of(target: object) -> tuple[FunctionType | ReadableFunction | None, Arguments]:
-    """The Python function of what can be called, with what it is given already."""
+    """Returns the Python function of a callable, with its bound arguments."""
     inner, arguments = underlying(target)
     arguments = Arguments(open=True).then(arguments)
     if isinstance(inner, ReadableFunction):
@@ -235,12 +235,12 @@ def _python_of(target: object) -> tuple[FunctionType | ReadableFunction | None, 
 
 
 def is_method(call: ast.Call, *names: str) -> bool:
-    """Whether a call is that of a method of one of some names."""
+    """Whether a call is a method call with one of the names."""
     return isinstance(call.func, ast.Attribute) and call.func.attr in names
 
 
 def _argument(call: ast.Call, *names: str) -> ast.expr | None:
-    """The first argument of a call, or that of one of some names."""
+    """Returns the first argument of a call, or the argument with one of the names."""
     if call.args:
         return call.args[0]
     return next((one.value for one in call.keywords if one.arg in names), None)

@@ -1,4 +1,4 @@
-"""The paths through a function: in what order it comes to some calls, and where a person has been asked before."""
+"""The order of the calls of a function, and the calls that come after human approval."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from guardagent.workflow.python_source.functions.paths import BranchChoice, Path
 
 @dataclass(frozen=True)
 class FlowPoint:
-    """A place in a run of a function.
+    """A point in a function.
 
     Attributes:
-        asked: every path that leads here has asked a person.
-        sure: every run of the function comes here, unless it raises.
-        last: the marked calls that a run can have come to last; None stands for the function's beginning.
+        after_approval: every path to this point asks for human approval.
+        unconditional: every run of the function reaches this point, unless it raises.
+        last: the marked calls that can be the last one before this point; None is the beginning of the function.
     """
 
     after_approval: bool = False
@@ -29,14 +29,14 @@ class Flow(PathWalker[FlowPoint]):
     """Follows the paths through a function.
 
     Args:
-        asks: whether a call asks a person, whatever happens in it.
-        marks: the calls of which the order is wanted.
+        asks: whether a call always asks for human approval.
+        marks: the calls whose order is recorded.
 
     Attributes:
-        calls: where each call stands, by the identity of its node.
-        exits: where the function returns, or ends.
-        returns: by the identity of a return statement, whether a person has been asked on every path that ends there.
-        order: which marked call can follow which, by the identities of their nodes.
+        calls: the point of each call, by the identity of its node.
+        exits: the points where the function returns or ends.
+        returns: by the identity of a return statement, whether every path to it asks for human approval.
+        order: pairs of marked calls that can follow each other, by the identities of their nodes.
     """
 
     def __init__(
@@ -54,18 +54,18 @@ class Flow(PathWalker[FlowPoint]):
 
     @property
     def always_asks(self) -> bool:
-        """Every run that does not raise has asked a person by its end."""
+        """Whether every run that does not raise asks for human approval."""
         return bool(self.exits) and all(point.after_approval for point in self.exits)
 
     def join(self, before: FlowPoint, ends: list[FlowPoint], *, whole: bool) -> FlowPoint:
-        """A person has been asked if on each of the paths."""
+        """Joins points: approval counts only if it is on every path."""
         last = frozenset[int | None]().union(*(one.last for one in ends))
         return FlowPoint(all(one.after_approval for one in ends), before.unconditional and whole, last)
 
-    def loop_state(self, begin: FlowPoint, end: FlowPoint, rounds: int) -> FlowPoint | None:  # noqa: ARG002 - as often as brings anything
+    def loop_state(self, begin: FlowPoint, end: FlowPoint, rounds: int) -> FlowPoint | None:  # noqa: ARG002 - repeats until nothing changes
         return None if end.last <= begin.last else replace(begin, last=begin.last | end.last)
 
-    def after_choice(self, choice: BranchChoice, state: FlowPoint) -> FlowPoint:  # noqa: ARG002 - whatever it is
+    def after_choice(self, choice: BranchChoice, state: FlowPoint) -> FlowPoint:  # noqa: ARG002 - for any choice
         return replace(state, unconditional=False)
 
     def on_return(self, node: ast.Return, state: FlowPoint) -> None:

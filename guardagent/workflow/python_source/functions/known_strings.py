@@ -1,4 +1,4 @@
-"""The texts among some values, one by one or in lists, and whether there can be others."""
+"""The strings among some values, single or in lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MORE: Any = object()
 
 
 class KnownStrings(NamedTuple):
-    """Texts; there are no others where `complete`."""
+    """Strings; there are no others if `complete`."""
 
     known: frozenset[str]
     complete: bool
@@ -36,7 +36,7 @@ class KnownStrings(NamedTuple):
 
 
 def flat(values: Values) -> Iterator[object]:
-    """All values, with those in lists; something that is not told where there can be others."""
+    """Yields all values and the elements of lists, and a marker if there can be other values."""
     for one in values.known:
         if isinstance(one, Sequence):
             for item in one.items:
@@ -51,7 +51,7 @@ def flat(values: Values) -> Iterator[object]:
 
 
 def _is_determined(one: object) -> bool:
-    """Whether it is certain that a value is no text that is not known."""
+    """Whether a value is certainly not an unknown string."""
     if one is _MORE or isinstance(one, Instance | ImportedName | PartialFunction | Attribute):
         return False
     if isinstance(one, CallResult):

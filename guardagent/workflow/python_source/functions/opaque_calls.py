@@ -1,8 +1,7 @@
-"""Calls in a function of which it cannot be seen what they run: it could be any tool.
+"""Finds opaque calls, which can run any tool.
 
-A call is such a one where what is called, or the object whose method runs it, is not known; where code is put together
-while the program runs; and where what is imported is neither there nor known to be a library's. A model is known to
-run nothing by itself.
+A call is opaque if its function or the object of its method is unknown, if it runs code from a string, or if it calls a
+missing import that is not from a known library. A model runs nothing by itself.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _RUNS_TOOLS = (".agents", ".tools", ".mcp", "langgraph.", "langchain_mcp")
 
 
 def is_opaque(call: ast.Call, callee: Values, evaluator: Evaluator, scope: NameScope, opens: frozenset[str]) -> bool:
-    """Whether it cannot be seen what a call runs, by an extractor that opens what some functions give."""
+    """Whether a call is opaque to an extractor that reads the results of the functions in `opens`."""
     function = call.func
     if isinstance(function, ast.Attribute) and function.attr in RUN_METHODS:
         return not _is_transparent(function.value, evaluator, scope, opens)
@@ -54,7 +53,7 @@ def is_opaque(call: ast.Call, callee: Values, evaluator: Evaluator, scope: NameS
 
 
 def _is_transparent(owner: ast.expr, evaluator: Evaluator, scope: NameScope, opens: frozenset[str]) -> bool:
-    """Whether it is known what an object is, as far as that matters to what it runs."""
+    """Whether an object is known well enough to know what it runs."""
     match owner:
         case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in BINDS:
             return _is_transparent(inner, evaluator, scope, opens)
@@ -70,7 +69,7 @@ def _is_identified(one: object, opens: frozenset[str]) -> bool:
         if isinstance(one.callee, Attribute):
             return one.callee.owner is None or _is_identified(
                 one.callee.owner, opens
-            )  # what a model gives is one, or a text
+            )  # a model returns a model or a string
         path = path_of(one.callee)
         name = path.rpartition(".")[2]
         return isinstance(one.callee, Class) or name in BINDS | opens or _is_known(path)
@@ -78,16 +77,16 @@ def _is_identified(one: object, opens: frozenset[str]) -> bool:
         return isinstance(one.of, Class) or _runs_nothing(path_of(one.of))
     if isinstance(one, ImportedName):
         return _is_known(one.path)
-    return not isinstance(one, Attribute | Function | FunctionType)  # a decorated function may be anything
+    return not isinstance(one, Attribute | Function | FunctionType)  # a decorated function can be anything
 
 
 def _is_known(path: str) -> bool:
-    """Whether it runs nothing, or is for an extractor to tell."""
+    """Whether it runs nothing, or an extractor reads it."""
     return _runs_nothing(path) or (not path.startswith("langgraph") and _agents(path) is not None)
 
 
 def _runs_nothing(path: str) -> bool:
-    """Whether a class or function is a model's, a prompt's or a parser's of LangChain, or comes with Python."""
+    """Whether it is a model, a prompt or a parser of LangChain, or from the standard library."""
     root = path.partition(".")[0]
     if any(part in path for part in _RUNS_TOOLS):
         return False
@@ -95,9 +94,9 @@ def _runs_nothing(path: str) -> bool:
 
 
 def foreign(owner: object, own: tuple[str, ...]) -> str | None:
-    """The package of an object that runs agents or tools, and is of another framework than an extractor's own.
+    """Returns the package of an object that runs agents or tools of a framework other than the extractor's own.
 
-    Where nothing is an extractor's own, what stands for any object of the program is one, too.
+    If the extractor has no framework, every stub of the program counts as such an object.
     """
     if isinstance(owner, Stub) and not own:
         return "the program"
@@ -111,7 +110,7 @@ def _agents(path: str) -> str | None:
 
 
 def _is_missing_import(one: object) -> bool:
-    """Whether a function is imported from where it can be neither read nor taken for a library's."""
+    """Whether a function is imported from a module that is neither readable nor an installed library."""
     return isinstance(one, ImportedName) and not one.path.rpartition(".")[2][:1].isupper() and _is_missing(_root(one))
 
 

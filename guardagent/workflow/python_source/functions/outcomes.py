@@ -1,7 +1,7 @@
-"""What a function can return, once the branches are cut off that what is told already rules out.
+"""Evaluates the results of a function without the branches that known values rule out.
 
-Nothing is run. A condition is decided only by what an extractor tells (such as who spoke last), and where all values
-that it can have agree: what is live now, such as an attribute, can be another when the program runs.
+Nothing is run. A condition is decided only by values that an extractor provides (such as the last speaker), and only if
+all its possible values agree: a live value, such as an attribute, can change before the program runs.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
-    ast.Is: operator.eq,  # of texts, numbers and None, which are compared here, `is` means `==`
+    ast.Is: operator.eq,  # for strings, numbers and None, `is` means `==`
     ast.IsNot: operator.ne,
 }
 
 
 class Outcomes(Evaluator):
-    """Evaluates functions branch by branch; what they return includes the None of their end.
+    """Evaluates functions branch by branch; their results include the None at their end.
 
     Attributes:
-        told: how often something was looked at that an extractor told; counted by a subclass.
+        known_reads: the number of reads of values that an extractor provides; a subclass counts them.
     """
 
     def __init__(self, follow: Callable[[FunctionType], bool] = lambda _function: True) -> None:
@@ -61,19 +61,19 @@ class Outcomes(Evaluator):
         self._cut: dict[object, tuple[Arguments, Function]] = {}
 
     def return_values(self, function: Function, arguments: Arguments) -> Values:
-        """What a function can return, called with some arguments."""
+        """Returns the values that a function can return for some arguments."""
         if isinstance(function.tree, ast.Lambda):
             return super().return_values(function, arguments)
         key = (id(function.tree), arguments.signature)
         if key not in self._cut:
-            self._cut[key] = (arguments, function)  # while it is being cut: it may call itself
+            self._cut[key] = (arguments, function)  # for recursive calls
             self._cut[key] = (arguments, self._without_dead_branches(function, arguments))
         function = self._cut[key][1]
         result = super().return_values(function, arguments)
         return result | exactly(None) if ends_without_value(function.tree) else result
 
     def truth(self, node: ast.AST, scope: NameScope) -> bool | None:
-        """Whether a condition holds; None where that is open."""
+        """Returns the truth of a condition; None if it is unknown."""
         match node:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 inner = self.truth(operand, scope)
@@ -89,13 +89,13 @@ class Outcomes(Evaluator):
         return agreed if self.known_reads > before else None
 
     def is_true(self, one: object) -> bool | None:
-        """The truth of one value; None where it is open."""
+        """Returns the truth of one value; None if it is unknown."""
         if isinstance(one, _PLAIN):
             return bool(one)
         return bool(one.items) if isinstance(one, Sequence) and one.ordered else None
 
     def _agreed(self, values: Values) -> bool | None:
-        """The truth that all values have; None where they differ, or can be others."""
+        """Returns the truth of all values; None if they differ or are incomplete."""
         found = {self.is_true(one) for one in values.known}
         return found.pop() if values.complete and not values.cyclic and len(found) == 1 else None
 
@@ -110,7 +110,7 @@ class Outcomes(Evaluator):
         return _BOTH if results is None else Values(tuple(sorted(results)))
 
     def _compared(self, op: ast.cmpop, left: Values, right: Values) -> set[bool] | None:
-        """All results of a comparison; None where they cannot be told."""
+        """Returns all results of a comparison; None if they are unknown."""
         if isinstance(op, ast.In | ast.NotIn):
             several = self.elements(right)
             if not _is_plain(left) or not _is_plain(several):
@@ -122,7 +122,7 @@ class Outcomes(Evaluator):
         return {compare(one, other) for one, other in itertools.product(left.known, right.known)}
 
     def _stays(self, node: ast.AST, scope: NameScope) -> bool:
-        """Whether a collection holds just what it holds in the code, or now, whenever it is asked."""
+        """Whether a collection keeps its elements of the code, or of now, at run time."""
         found = self.value(node, scope).known
         if len(found) != 1:
             return False
@@ -142,7 +142,7 @@ class Outcomes(Evaluator):
         return self.value(node.body if holds else node.orelse, scope)
 
     def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: NameScope) -> Values:
-        """A list written as a comprehension, element by element where what it goes over is known."""
+        """Evaluates a comprehension element by element, if its iterable is known."""
         part = node.generators[0]
         items = self.ordered_elements(self.value(part.iter, scope)) if len(node.generators) == 1 else None
         if items is None or not isinstance(part.target, ast.Name):
@@ -160,7 +160,7 @@ class Outcomes(Evaluator):
     _setcomp = _generatorexp = _listcomp
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
-        """What a call can give: `table.get(key, default)` no default where the key is there."""
+        """Evaluates a call; `table.get(key, default)` ignores the default if the key exists."""
         if isinstance(target, Attribute) and target.name == "get" and self._has_keys(target.owner, arguments):
             return self.item(target.owner, arguments.positional[0])
         return super().call(target, arguments, line)
@@ -179,7 +179,7 @@ class Outcomes(Evaluator):
         return replace(function, tree=tree)
 
     def _block(self, body: Iterable[ast.stmt], scope: NameScope) -> tuple[list[ast.stmt], bool]:
-        """The statements that can be come to, and whether the block is never left at its end."""
+        """Returns the reachable statements, and whether control never reaches the end of the block."""
         kept: list[ast.stmt] = []
         for statement in body:
             more, ends = self._statement(statement, scope)
@@ -202,7 +202,7 @@ class Outcomes(Evaluator):
         return [changed], ends(changed)
 
     def _cases(self, node: ast.Match, scope: NameScope) -> ast.Match:
-        """A match without the cases that the subject cannot meet."""
+        """Returns a match statement without the cases that cannot match."""
         subject = self.value(node.subject, scope)
         if not _is_plain(subject):
             return node
@@ -214,13 +214,13 @@ class Outcomes(Evaluator):
                 changed.cases.append(case)
             if values is not None and case.guard is None:
                 left -= values
-            if not left:  # this one takes all that is left
+            if not left:  # this case matches all remaining values
                 changed.cases[-1] = ast.match_case(ast.MatchAs(), case.guard, case.body)
                 break
         return changed
 
     def _case_values(self, pattern: ast.pattern, scope: NameScope) -> set[object] | None:
-        """The values that a pattern stands for; None where it stands for others, too."""
+        """Returns the values that a pattern matches; None if it matches others, too."""
         if isinstance(pattern, ast.MatchValue):
             values = self.value(pattern.value, scope)
             return set(values.known) if _is_plain(values) else None
@@ -231,7 +231,7 @@ class Outcomes(Evaluator):
 
 
 def ends_without_value(tree: ast.AST) -> bool:
-    """Whether a function can end at its end, or by a bare return."""
+    """Whether a function can reach its end or a bare return."""
     if isinstance(tree, ast.Lambda):
         return False
     bare = any(isinstance(node, ast.Return) and node.value is None for node in statements(tree))
@@ -239,7 +239,7 @@ def ends_without_value(tree: ast.AST) -> bool:
 
 
 def ends(node: ast.stmt) -> bool:
-    """Whether what follows a statement is never come to."""
+    """Whether the code after a statement is unreachable."""
     match node:
         case ast.Return() | ast.Raise() | ast.Continue() | ast.Break():
             return True
@@ -261,7 +261,7 @@ def _any(body: Iterable[ast.stmt]) -> bool:
 
 
 def _own_statements(loop: ast.While) -> Iterable[ast.AST]:
-    """What is in a loop, without the loops in it."""
+    """Yields the nodes in a loop, without nested loops."""
     pending: list[ast.AST] = list(loop.body)
     while pending:
         node = pending.pop()
@@ -276,7 +276,7 @@ def _is_plain(values: Values) -> bool:
 
 
 def _mutated_around(scope: NameScope | None) -> frozenset[str]:
-    """The names of the file of some code whose values are changed somewhere, other than by giving them a new one."""
+    """Returns the names in a file whose values are mutated anywhere in the file."""
     while scope is not None and not isinstance(scope, LiveScope):
         if isinstance(tree := getattr(scope, "tree", None), ast.Module):
             return _mutated_in(tree)
@@ -312,7 +312,7 @@ def _mutated_by(node: ast.AST) -> Iterable[str]:
 
 
 def source_text(function: Any) -> str:
-    """A function in words: a lambda as it is written, another one by its name."""
+    """Returns the source of a lambda, or the name of another function."""
     tree = code_of(function)
     if isinstance(tree, ast.Lambda):
         return ast.unparse(tree.body)
@@ -320,7 +320,7 @@ def source_text(function: Any) -> str:
 
 
 def code_of(function: Any) -> FunctionTree | None:
-    """The code of a function; None where it is not to be had."""
+    """Returns the syntax tree of a function; None if it is not available."""
     if isinstance(function, ReadableFunction):
         function = function.source()[1]
     if isinstance(function, Function):

@@ -1,8 +1,8 @@
-"""Follows the ways through code, in the order in which it would run: branches, loops, exceptions, jumps.
+"""Follows the paths through code in execution order: branches, loops, exceptions and jumps.
 
-On the way goes a state: what is known of all runs that stand there. What a state is, a kind of walk says, by a few
-methods: how states are joined where ways meet, what a choice makes of one, and what a call does. Every branch is
-taken, and a loop is gone through until nothing new comes of it; None stands for a place that no way leads to.
+This is an abstract interpretation: a state describes all runs that reach a point. A subclass defines the states by a
+few methods: how to join states where paths meet, and the effect of a choice or a call. The walker takes every branch,
+and repeats a loop until it finds no new state. None stands for an unreachable point.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 class BranchChoice(NamedTuple):
-    """One of the ways on from somewhere.
+    """One branch of a choice.
 
     Attributes:
-        node: the statement or expression that chooses; of a `match`, that is told with its case.
-        holds: its condition holds: a branch is taken, a loop goes on, a body does not raise.
-        first: of a loop, it is the first time.
-        case: the case that is taken; None where none is.
+        node: the statement or expression that chooses.
+        holds: the condition holds: the branch is taken, the loop continues, or the body does not raise.
+        first: for a loop, it is the first round.
+        case: for a `match`, the case that is taken; None if no case is.
     """
 
     node: ast.AST
@@ -51,55 +51,55 @@ class Jumps(Generic[S]):
 
 
 class PathWalker(ABC, Generic[S]):
-    """Goes through code."""
+    """Walks through code with a state."""
 
     def __init__(self, scope: NameScope | None = None) -> None:
         self.scope = scope
         self.jumps = Jumps[S]()
         self._tries: list[list[S]] = []
 
-    # What a kind of walk says.
+    # Methods for subclasses.
 
     @abstractmethod
     def join(self, before: S, ends: list[S], *, whole: bool) -> S:
-        """Where ways meet that part at some state; `whole` where none of them leaves early in between."""
+        """Joins the states of paths that part at `before`; `whole` if none of them leaves early."""
 
     @abstractmethod
     def loop_state(self, begin: S, end: S, rounds: int) -> S | None:
-        """With what another round of a loop begins, after so many; None where it would bring nothing new."""
+        """Returns the state at the beginning of another round of a loop; None if it would find nothing new."""
 
-    def after_choice(self, choice: BranchChoice, state: S) -> S | None:  # noqa: ARG002 - for those that look at it
-        """The state after a choice; None where it cannot be made."""
+    def after_choice(self, choice: BranchChoice, state: S) -> S | None:  # noqa: ARG002 - for subclasses
+        """Returns the state after a choice; None if the choice is impossible."""
         return state
 
     def exception_state(self, before: S, reached: list[S]) -> S:
-        """Where an exception can lead from, in code that can have reached some states."""
+        """Returns the state in which an exception leaves code that can be in some states."""
         return self.join(before, [before, *reached], whole=False)
 
     def uncaught(self, raised: S) -> S | None:
-        """With what the code under `finally` begins where an exception is not caught; None where that is left out."""
+        """Returns the state of `finally` after an uncaught exception; None to skip this path."""
         return raised
 
-    def after_call(self, call: ast.Call, state: S) -> S | None:  # noqa: ARG002 - for those that look at it
-        """The state after a call, whose arguments have been gone through."""
+    def after_call(self, call: ast.Call, state: S) -> S | None:  # noqa: ARG002 - for subclasses
+        """Returns the state after a call, whose arguments are already evaluated."""
         return state
 
-    def matters(self, code: Sequence[ast.AST]) -> bool:  # noqa: ARG002 - for those that look at it
-        """Whether some statements or expressions, which may not be come to, are to be gone through at all."""
+    def matters(self, code: Sequence[ast.AST]) -> bool:  # noqa: ARG002 - for subclasses
+        """Whether to walk through some optional statements or expressions."""
         return True
 
     def on_return(self, node: ast.Return, state: S) -> None:
-        """Comes to a return statement."""
+        """Handles a return statement."""
 
     def on_raise_point(self, state: S) -> None:
-        """Takes down that the code may stand here when an exception is raised."""
+        """Records a state in which an exception can be raised."""
         for one in self._tries:
             one.append(state)
 
     # Functions and blocks.
 
     def function(self, tree: FunctionTree, scope: NameScope | None, state: S) -> list[S]:
-        """Goes through a function that is called here; the states at its ends."""
+        """Walks through a function, and returns the states at its ends."""
         jumps = Jumps[S]()
         with self.inside(scope), self.jumping(jumps):
             body = self.expression(tree.body, state) if isinstance(tree, ast.Lambda) else self.block(tree.body, state)
@@ -107,13 +107,13 @@ class PathWalker(ABC, Generic[S]):
 
     @property
     def here(self) -> NameScope:
-        """The scope of the code that is gone through."""
+        """The scope of the current code."""
         assert self.scope is not None
         return self.scope
 
     @contextmanager
     def inside(self, scope: NameScope | None) -> Iterator[None]:
-        """While code of another scope is gone through."""
+        """Changes the scope for the code of a block."""
         before, self.scope = self.scope, scope
         yield
         self.scope = before
@@ -125,7 +125,7 @@ class PathWalker(ABC, Generic[S]):
         self.jumps = before
 
     def block(self, body: Iterable[ast.stmt], state: S | None) -> S | None:
-        """Goes through some statements; None where no way leads to their end."""
+        """Walks through statements; returns None if no path reaches their end."""
         for statement in body:
             if state is None:
                 return None
@@ -189,7 +189,7 @@ class PathWalker(ABC, Generic[S]):
         return self._met(begin, ends, left)
 
     def _met(self, before: S, ends: Iterable[S | None], left: int) -> S | None:
-        """Where ways meet; `left` is how often control had left early before them."""
+        """Joins paths; `left` is the number of early exits before them."""
         found = [one for one in ends if one is not None]
         return self.join(before, found, whole=len(self.jumps) == left) if found else None
 
@@ -209,7 +209,7 @@ class PathWalker(ABC, Generic[S]):
         return self.loop(node, test, begin) if begin is not None and matters else begin
 
     def loop(self, node: Loop, test: ast.expr | None, state: S) -> S | None:
-        """Goes through a loop round by round; one without an end is only left by a break."""
+        """Walks through a loop round by round; only a break leaves an endless loop."""
         endless = isinstance(test, ast.Constant) and bool(test.value)
         left, ended, inner = len(self.jumps), list[S | None](), Jumps(self.jumps.returns)
         begin: S | None = state
@@ -223,7 +223,7 @@ class PathWalker(ABC, Generic[S]):
             begin = None if end is None else self.loop_state(begin, end, rounds)
             if begin is None and end is not None and not endless:
                 ended.append(self.after_choice(BranchChoice(node, holds=False), end))
-        to_else = self._met(state, ended, left - len(inner.breaks))  # a break goes past what stands under `else`
+        to_else = self._met(state, ended, left - len(inner.breaks))  # a break skips the `else` block
         last = self.block(node.orelse, to_else)
         return self._met(state, [last, *inner.breaks], left)
 
@@ -233,7 +233,7 @@ class PathWalker(ABC, Generic[S]):
             end = self.block(node.body, entering)
         return self._met(begin, [end, *inner.continues], -1)
 
-    # What may raise.
+    # Exceptions.
 
     def _with(self, node: ast.With | ast.AsyncWith, state: S) -> S | None:
         now = self._each((one.context_expr for one in node.items), state)
@@ -255,7 +255,7 @@ class PathWalker(ABC, Generic[S]):
     _trystar = _try
 
     def _guarded(self, node: ast.Try, state: S) -> tuple[list[S | None], S | None]:
-        """The body and the handlers: how they end, and where an exception can lead from."""
+        """Walks through the body and the handlers; returns their end states, and the state of an exception."""
         self._tries.append([])
         inside = self.after_choice(BranchChoice(node, holds=True), state) if node.handlers else state
         body = self.block(node.body, inside)
@@ -263,7 +263,7 @@ class PathWalker(ABC, Generic[S]):
         handled = [self.block(one.body, raised) for one in node.handlers]
         return [self.block(node.orelse, body), *handled], raised
 
-    # Expressions, in the order in which they are worked out.
+    # Expressions, in evaluation order.
 
     def expression(self, node: ast.expr | None, state: S) -> S | None:
         match node:
@@ -299,7 +299,7 @@ class PathWalker(ABC, Generic[S]):
         )
 
     def _in_short(self, node: ast.BoolOp, first: ast.expr, rest: list[ast.expr], state: S) -> S | None:
-        """Operands of which each is only come to after those before it."""
+        """Walks through the operands of a short-circuit operator."""
         begin = now = self.expression(first, state)
         if begin is None or not self.matters(rest):
             return begin
@@ -326,12 +326,12 @@ class PathWalker(ABC, Generic[S]):
 
 
 def takes_all(case: ast.match_case) -> bool:
-    """Whether a case takes whatever the others have left."""
+    """Whether a case matches any value."""
     return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
 
 
 def _children(node: ast.expr) -> Iterator[ast.expr]:
-    """The parts of an expression, with those in keywords."""
+    """Yields the parts of an expression, including keyword arguments."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             yield child

@@ -1,4 +1,4 @@
-"""What the functions of one step of a workflow do: which tools, agents and graphs they run, and whom they ask."""
+"""Summarizes the functions of one workflow step: their tools, agents, graphs and requests for human approval."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ _MODEL_CALLS = ("completions.create", "responses.create", "messages.create", "ge
 
 
 class StepReader(Protocol):
-    """What a framework has to say of what a step's functions use.
+    """The part of a framework that reads the objects in the functions of a step.
 
     Attributes:
-        runs: the names of the methods by which agents and workflows are run.
-        words: what its names mean in a body.
+        runs: the names of the methods that run agents and workflows.
+        names: the names of the framework in function bodies.
     """
 
     runs: frozenset[str]
     names: FrameworkNames
 
     def record(self, step: StepSummary, use: MethodCall) -> None:
-        """Takes down what a method of an object does, where the framework knows the object."""
+        """Records the effect of a method call, if the framework knows the object."""
         raise NotImplementedError
 
     def recognises(self, owner: object) -> bool:
-        """Whether it is one that `used` can tell everything of."""
+        """Whether `record` fully understands the object."""
         raise NotImplementedError
 
     def may_run(self, kind: object) -> bool:
-        """Whether objects of a class are agents or workflows."""
+        """Whether objects of a class can be agents or workflows."""
         raise NotImplementedError
 
 
 @dataclass
 class StepSummary:
-    """What the functions of one step do.
+    """The summary of the functions of one step.
 
     Attributes:
-        box: the tools that they call, themselves or through agents.
-        model_chooses: they may call none of them.
-        calls_model: a model is asked something.
+        tools: the tools that they call, directly or through agents.
+        model_chooses: they may call none of the tools.
+        calls_model: they call a model.
         graphs: the workflows that they run, by name.
-        bodies: the functions, looked into.
+        bodies: the summaries of the functions.
     """
 
     functions: tuple[object, ...]
@@ -73,7 +73,7 @@ class StepSummary:
     bodies: list[FunctionSummary] = field(default_factory=list)
 
     def kind(self, *, chooses: bool) -> NodeKind:
-        """What kind of node it is; `chooses` where it alone decides what comes next."""
+        """Returns the kind of the node; `chooses` if the step alone decides its successor."""
         if self.tools.names:
             return "tool"
         if self.asks:
@@ -86,7 +86,7 @@ class StepSummary:
         return "llm" if self.calls_model or unread else "passthrough"
 
     def metadata(self) -> dict[str, Any]:
-        """What else there is to say of it."""
+        """Returns the metadata of the node."""
         file, line = definition(self.functions[0]) if self.functions else (None, None)
         asks = ("always" if self.always_asks else "sometimes") if self.asks else None
         return {
@@ -98,7 +98,7 @@ class StepSummary:
         }
 
     def run(self, graph: Any, name: str) -> None:
-        """Takes down a workflow that is run."""
+        """Adds a workflow that the step runs."""
         if any(one is graph for one in self.graphs.values()):
             return
         while name in self.graphs:
@@ -106,13 +106,13 @@ class StepSummary:
         self.graphs[name] = graph
 
     def call(self, name: str, functions: Iterable[object], use: MethodCall) -> None:
-        """Takes down a tool that is called: it is gated if it always asks a person, or one was asked before."""
+        """Adds a tool that the step calls; it is gated if it always asks for approval, or comes after approval."""
         gate = "" if use.after_approval else gate_of(self.tools, name, functions)
         self.tools.add(name, gate)
         self.model_chooses = self.model_chooses or not use.unconditional
 
     def add_unknown(self, source: str, *, chooses: bool = True) -> None:
-        """Takes down something whose tools are known only when it runs."""
+        """Adds an object whose tools are known only at run time."""
         every = f"{source}.*"
         self.tools.add(every)
         self.model_chooses = self.model_chooses or chooses
@@ -123,7 +123,7 @@ class StepSummary:
 def gate_of(
     box: AgentTools, name: str, functions: Iterable[object], words: FrameworkNames = NO_FRAMEWORK
 ) -> str | None:
-    """The gate of a tool whose functions ask a person: empty where each always does."""
+    """Returns the gate of a tool: empty if its functions always ask for human approval, else None."""
     bodies = [summarize(one, words) for one in functions]
     box.opaque_calls.extend(f"the tool {name!r}: {what}" for body in bodies for what in body.opaque_calls)
     always = bool(bodies) and all(body.always_asks for body in bodies)
@@ -133,7 +133,7 @@ def gate_of(
 
 
 def step_of(reader: StepReader, functions: Iterable[object]) -> StepSummary:
-    """What some functions do that make up one step."""
+    """Summarizes the functions of one step."""
     step = StepSummary(tuple(functions))
     for function in step.functions:
         body = summarize(function, reader.names)
@@ -152,7 +152,7 @@ def _calls_model(call: str) -> bool:
 
 
 def _note_unknown(reader: StepReader, step: StepSummary, code: FunctionCode) -> None:
-    """Takes down agents that are run, and of which nothing is known."""
+    """Records unknown agents that the step runs."""
     for call, owners in owners_of(code, reader.runs):
         known = [one for one in owners.known if not _is_unidentified(reader, one)]
         if owners.complete and len(known) == len(owners.known) and known:
@@ -163,7 +163,7 @@ def _note_unknown(reader: StepReader, step: StepSummary, code: FunctionCode) -> 
 
 
 def _is_unidentified(reader: StepReader, one: object) -> bool:
-    """Whether a value is an agent or a workflow, and it is not known which."""
+    """Whether a value is an unknown agent or workflow."""
     if reader.recognises(one):
         return False
     kind = one.of if isinstance(one, Instance) else one.callee if isinstance(one, CallResult) else None
@@ -171,7 +171,7 @@ def _is_unidentified(reader: StepReader, one: object) -> bool:
 
 
 def owners_of(code: FunctionCode, methods: frozenset[str]) -> Iterator[tuple[ast.Call, Values]]:
-    """The calls of methods of some names, each with whose they are."""
+    """Yields the calls of methods with some names, each with the objects."""
     for body in code.bodies:
         for call in body.calls:
             if is_method(call, *methods) and isinstance(call.func, ast.Attribute):

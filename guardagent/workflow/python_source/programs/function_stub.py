@@ -1,4 +1,4 @@
-"""A function of which there is only code, for extractors that look into functions."""
+"""Stubs for functions that exist only as code, for extractors that read functions."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class SourceEvaluator(Evaluator):
 
     Attributes:
         file: the program's file.
-        wrapped: what a function stands for by `functools.wraps`, by the identity of its tree.
+        wrapped: the functions that a function wraps with `functools.wraps`, by the identity of its tree.
     """
 
     file: Path
     wrapped: dict[int, tuple[object, ...]]
 
     def shown(self, value: object) -> object:
-        """A value of the code, as an extractor sees it."""
+        """Returns a value of the code as an extractor sees it."""
         raise NotImplementedError
 
 
 @dataclass(eq=False)
 class FunctionStub(ReadableFunction):
-    """A function of the program, with the arguments that it is given already."""
+    """A function of the program, with its bound arguments."""
 
     function: object
     interpreter: SourceEvaluator
@@ -45,7 +45,7 @@ class FunctionStub(ReadableFunction):
         return self.name or getattr(unbound(self.function)[0].tree, "name", "<lambda>")
 
     def __call__(self, *_arguments: object) -> None:
-        """Nothing of the program is ever run."""
+        """Raises an error, since the program is never run."""
         raise TypeError(f"{self.__name__!r} cannot be called: only its source is read")
 
     def summary(self, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:
@@ -71,7 +71,7 @@ class FunctionStub(ReadableFunction):
 
 
 def unbound(function: object) -> tuple[Function, Arguments]:
-    """The function itself, and the arguments that it is given already."""
+    """Returns the underlying function and its bound arguments."""
     inner, arguments = underlying(function)
     assert isinstance(inner, Function)
     return inner, arguments

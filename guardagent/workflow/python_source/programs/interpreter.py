@@ -1,7 +1,7 @@
-"""Goes through a program's code statement by statement, running nothing, to see what its framework is told.
+"""Interprets a program abstractly, statement by statement, to find the calls of its framework.
 
-Where the code takes one of several ways, all of them are gone; a loop over what is known is gone through round by
-round. What is called of a framework is for the framework's own reader to understand: see `source_graph.py`.
+Nothing is run. The interpreter takes every branch, and unrolls loops over known values. The reader of each framework
+evaluates the calls of that framework: see `source_graph.py`.
 """
 
 from __future__ import annotations
@@ -40,41 +40,41 @@ from guardagent.workflow.python_source.programs.scopes import FlowScope, Program
 from guardagent.workflow.python_source.programs.stubs import ClassStub, ObjectStub, ProgramEvaluator
 
 MOST_STEPS = 400_000
-MOST_IN_ALL = 3_000_000  # with those of looking into functions
+MOST_IN_ALL = 3_000_000  # including the steps of function summaries
 MOST_DEEP = 15
 MOST_ROUNDS = 200
 _GROWS = {"append", "add", "extend", "update", "insert"}
-MOST_LISTS = 4  # that a collection can be, before it is taken to be in no order
-MOST_ABOVE = 6  # folders in which a package of the same program is looked for
+MOST_LISTS = 4  # alternatives of a collection, before it counts as unordered
+MOST_ABOVE = 6  # parent folders that are searched for packages of the program
 
 
 class FrameworkReader(Protocol):
-    """What understands the calls of one framework."""
+    """Evaluates the calls of one framework."""
 
     CONSTANTS: dict[str, object]
     PACKAGES: tuple[str, ...]
 
     def called(self, interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
-        """What a call gives, with its effect on the objects of the framework; None where it is not the framework's."""
+        """Applies a call and returns its value; None if it is not a call of the framework."""
 
 
 class _BlockExit(Exception):  # noqa: N818 - no error
-    """The rest of a block is not come to."""
+    """The rest of a block is unreachable."""
 
 
 class _LoopContinue(_BlockExit):
-    """The rest of a round of a loop is not come to."""
+    """The rest of a round of a loop is unreachable."""
 
 
 class _LoopBreak(_BlockExit):
-    """The rest of a loop is not come to."""
+    """The rest of a loop is unreachable."""
 
 
 class Interpreter(ProgramEvaluator):
-    """Goes through one file, and those of the same program that it imports.
+    """Interprets one file, and the files of the same program that it imports.
 
     Attributes:
-        executing: it goes through statements; else it only looks at what an expression can be.
+        executing: it executes statements; if not, it only evaluates expressions.
     """
 
     most_steps = MOST_STEPS
@@ -99,10 +99,10 @@ class Interpreter(ProgramEvaluator):
         self._modules: dict[Path, FlowScope] = {}
         self._returns: list[Values] = []
         self._stack: list[ast.AST] = []
-        self._certain = -1  # the depth at which a loop is left for certain
+        self._certain = -1  # the depth at which a `break` certainly leaves the loop
 
     def run(self, tree: ast.Module) -> FlowScope:
-        """Goes through a file."""
+        """Interprets a file, and returns its scope."""
         scope = FlowScope(tree, LiveScope({}), {"__name__": exactly("__main__")}, _package_of(self.file))
         self._modules[self.file] = scope
         self._execute(tree.body, scope)
@@ -110,7 +110,7 @@ class Interpreter(ProgramEvaluator):
 
     def reset(self) -> None:
         self._spent += self._steps
-        if self._spent < MOST_IN_ALL:  # then nothing more is worked out, so that everything ends
+        if self._spent < MOST_IN_ALL:  # beyond the limit, all evaluation stops
             super().reset()
 
     def _execute(self, body: list[ast.stmt], scope: FlowScope) -> None:
@@ -123,7 +123,7 @@ class Interpreter(ProgramEvaluator):
             self.executing = before
 
     def run_function(self, function: object) -> Values:
-        """Goes through a function that the file defines, and gives what it returns."""
+        """Interprets a function of the file, and returns its values."""
         before, self.executing = self.executing, True
         try:
             return self.call(function, Arguments())
@@ -131,7 +131,7 @@ class Interpreter(ProgramEvaluator):
             self.executing = before
 
     def make(self, made_of: Class) -> ProgramObject:
-        """An object of a class that the file defines, made with the defaults of its constructor."""
+        """Constructs an object of a class of the file, with default arguments."""
         before, self.executing = self.executing, True
         try:
             return self._make(made_of, Arguments())
@@ -139,7 +139,7 @@ class Interpreter(ProgramEvaluator):
             self.executing = before
 
     def call_function(self, function: Function, arguments: Arguments) -> Values:
-        """Goes through a function's body, and gives what it returns."""
+        """Interprets the body of a function, and returns its values."""
         if self._stack.count(function.tree) > 1 or len(self._stack) > MOST_DEEP:
             return UNKNOWN
         if isinstance(function.tree, ast.Lambda):
@@ -162,7 +162,7 @@ class Interpreter(ProgramEvaluator):
         return FlowScope(function.tree, function.scope, dict(self.body_scope(function, arguments).parameters))
 
     def shown(self, value: object) -> object:
-        """What a value is to an extractor that goes over objects."""
+        """Returns a value as an extractor sees it."""
         return stubs.converter_of(self).convert(value)
 
     # Statements.
@@ -208,7 +208,7 @@ class Interpreter(ProgramEvaluator):
             scope.names[alias.asname or path] = exactly(own) if own is not None else self.resolved_import(path)
 
     def _own_module(self, path: str, scope: NameScope) -> ProgramObject | None:
-        """A module of the program's own, as an object with its names."""
+        """Returns a module of the program as an object with its names."""
         top = path.partition(".")[0]
         if top in sys.stdlib_module_names or any(top in reader.PACKAGES for reader in self.readers):
             return None
@@ -218,7 +218,7 @@ class Interpreter(ProgramEvaluator):
         return None
 
     def _submodules(self, module: ProgramObject, parts: list[str], scope: NameScope, path: str) -> None:
-        """`import a.b` binds `a`, in which `b` is."""
+        """Binds the submodule in `import a.b` as an attribute of `a`."""
         for part in parts:
             path = f"{path}.{part}"
             inner = self._own_module(path, scope)
@@ -237,7 +237,7 @@ class Interpreter(ProgramEvaluator):
             scope.names[alias.asname or alias.name] = found
 
     def _import_all(self, node: ast.ImportFrom, scope: FlowScope) -> None:
-        """`from module import *`: all names of a file of the program; of a framework, whatever is not known else."""
+        """Executes `from module import *`: binds the names of a file, or records a framework for unknown names."""
         for file in self._files((node.module or "").split(".") if node.module else [], node.level, scope):
             if (module := self._module(file)) is not None:
                 scope.names |= {name: one for name, one in module.names.items() if not name.startswith("_")}
@@ -274,7 +274,7 @@ class Interpreter(ProgramEvaluator):
         self._branches([*(case.body for case in node.cases), []], scope)
 
     def _branches(self, bodies: list[list[ast.stmt]], scope: FlowScope) -> None:
-        """Goes all of several ways, each from the same point."""
+        """Executes all branches from the same point, and joins them."""
         before = dict(scope.names)
         ends: list[dict[str, Values]] = []
         self.depth += 1
@@ -307,7 +307,7 @@ class Interpreter(ProgramEvaluator):
     do_asyncfor = do_for
 
     def _each_round(self, node: ast.For | ast.AsyncFor, items: list[Values], scope: FlowScope) -> None:
-        """A loop over what is known, round by round."""
+        """Executes a loop over known values round by round."""
         before, self._certain = self._certain, self.depth
         try:
             for item in items:
@@ -325,7 +325,7 @@ class Interpreter(ProgramEvaluator):
         self._repeat(node.body, scope)
 
     def _repeat(self, body: list[ast.stmt], scope: FlowScope) -> None:
-        """A loop of which the number of rounds is not known: none, one, or one after another."""
+        """Executes a loop with an unknown number of rounds: zero, one or more."""
         before, self._certain = self._certain, -1
         self.rounds.append({})
         try:
@@ -336,7 +336,7 @@ class Interpreter(ProgramEvaluator):
             self._certain = before
 
     def do_break(self, _node: ast.Break, _scope: FlowScope) -> None:
-        """Where it is not certain that the loop is left here, what follows is gone through all the same."""
+        """Leaves a loop if that is certain; otherwise also executes the following code."""
         if self.depth == self._certain:
             raise _LoopBreak
 
@@ -380,7 +380,7 @@ class Interpreter(ProgramEvaluator):
     # Names, attributes and collections.
 
     def assign(self, target: ast.AST, values: Values, scope: FlowScope) -> None:
-        """Gives a target its value."""
+        """Assigns values to a target."""
         match target:
             case ast.Name(id=name):
                 _scope_of(name, scope).names[name] = values
@@ -412,14 +412,14 @@ class Interpreter(ProgramEvaluator):
         self._replace(changed, scope)
 
     def _replace(self, changed: dict[int, tuple[object, object]], scope: FlowScope) -> None:
-        """A collection has changed: so it has under its other names, in the functions around and in objects."""
+        """Replaces a changed collection under its other names, in enclosing functions and in objects."""
         for held in (scope.names, *(one.names for one in self._scopes), *(one.names for one in self._modules.values())):
             _replace_in(held, changed, both=bool(self.depth) and held is not scope.names)
         for one in self.objects:
             _replace_in(one.attributes, changed, both=bool(self.depth))
 
     def _stored(self, old: object, key: Values, values: Values) -> object:
-        """A collection with something under a key."""
+        """Returns a collection with new values under a key."""
         pairs = self.pairs(old)
         if isinstance(old, Table) and pairs is not None:
             kept = [pair for pair in pairs if self.depth or key.strings is None or pair[0].strings != key.strings]
@@ -427,7 +427,7 @@ class Interpreter(ProgramEvaluator):
         return self._with(old, [values]) if isinstance(old, Sequence) else old
 
     def _changes_collection(self, node: ast.expr, scope: FlowScope) -> bool:
-        """`names.append(x)` and the like, of a collection that a name or an attribute stands for."""
+        """Executes `names.append(x)` and the like, for a collection in a name or an attribute."""
         match node:
             case ast.Call(func=ast.Attribute(value=held, attr=method), args=[*_, argument]) if method in _GROWS:
                 pass
@@ -452,7 +452,7 @@ class Interpreter(ProgramEvaluator):
         return True
 
     def _grows_from_unknown(self, held: ast.expr, values: Values, method: str, scope: FlowScope) -> bool:
-        """A collection of which nothing is known has one more element."""
+        """Adds an element to an unknown collection."""
         added = self.elements(values) if method in {"extend", "update"} else values
         made = Values((Sequence((added,), ordered=False),), complete=False)
         if isinstance(held, ast.Name) and held.id in scope.names:
@@ -476,7 +476,7 @@ class Interpreter(ProgramEvaluator):
             return self._with(old, [values] if one else [self.elements(values)])
         return replace(old, items=(*added, *old.items) if first else (*old.items, *added))
 
-    # What the values of expressions are, other than for code that is only looked at.
+    # Expressions whose evaluation differs from that of the evaluator.
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
         for reader in self.readers:
@@ -496,10 +496,10 @@ class Interpreter(ProgramEvaluator):
         return super().call_at(target, arguments, node, scope)
 
     def _of_framework(self, target: object, arguments: Arguments, line: int) -> Values | None:
-        """What a framework's class, or a method of an object of one, gives."""
+        """Evaluates a call of a class of a framework, or of a method of its objects."""
         try:
             return self._made_or_done(target, arguments, line)
-        except (AttributeError, TypeError, ValueError, LookupError):  # what is given is not what the framework takes
+        except (AttributeError, TypeError, ValueError, LookupError):  # the arguments do not fit the framework
             return UNKNOWN
 
     def _made_or_done(self, target: object, arguments: Arguments, line: int) -> Values | None:
@@ -515,7 +515,7 @@ class Interpreter(ProgramEvaluator):
         return super()._call(node, scope)
 
     def _of_super(self, node: ast.Call, scope: NameScope) -> Values | None:
-        """What `super().method(...)` gives; None where a call is none of such."""
+        """Evaluates `super().method(...)`; returns None for other calls."""
         match node.func:
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name):
                 pass
@@ -530,7 +530,7 @@ class Interpreter(ProgramEvaluator):
         return self._of_base(where.parent, owner, name, self.arguments(node, scope), node.lineno)
 
     def _of_base(self, around: Any, owner: Values, name: str, arguments: Arguments, line: int) -> Values | None:
-        """What a method gives that a class has from those that it comes from."""
+        """Evaluates a call of an inherited method."""
         outside = around.parent or around
         bases = [one for base in around.tree.bases for one in self.value(base, outside).known]
         for base in bases:
@@ -544,7 +544,7 @@ class Interpreter(ProgramEvaluator):
         return exactly(None) if name == "__init__" else None
 
     def _base_method(self, owner: Values, kind: ClassStub, name: str, arguments: Arguments, line: int) -> Values:
-        """A method that a framework's class has, called by a class of the program."""
+        """Evaluates a call of a method of a framework's class by a class of the program."""
         result = exactly(None) if name == "__init__" else UNKNOWN
         for one in owner.known:
             if not isinstance(one, ObjectStub):
@@ -574,7 +574,7 @@ class Interpreter(ProgramEvaluator):
         return result
 
     def _is_foreign(self, decorated: Values) -> bool:
-        """Whether a decorator is of no framework that is known: it is taken to leave the function as it is."""
+        """Whether a decorator is not from a known framework, so it counts as leaving the function unchanged."""
         return any(
             isinstance(one, CallResult)
             and isinstance(one.callee, ImportedName)
@@ -586,7 +586,7 @@ class Interpreter(ProgramEvaluator):
         return exactly(Function(node, scope, self._defaults(node.args, scope), str(self._file_of(scope))))
 
     def _defaults(self, spec: ast.arguments, scope: NameScope) -> dict[str, Values]:
-        """The defaults of a function, worked out where it is defined."""
+        """Evaluates the defaults of a function at its definition."""
         ordered = [*spec.posonlyargs, *spec.args]
         pairs = [
             *zip(ordered[len(ordered) - len(spec.defaults) :], spec.defaults, strict=True),
@@ -595,7 +595,7 @@ class Interpreter(ProgramEvaluator):
         return {parameter.arg: self.value(one, scope) for parameter, one in pairs if one is not None}
 
     def _make(self, made_of: Class, arguments: Arguments, line: int = 0) -> ProgramObject:
-        """An object of a class, as its constructor leaves it."""
+        """Constructs an object of a class."""
         framed = stubs.object_of(self, made_of, arguments, line)
         made = framed or ProgramObject(made_of)
         if framed is None and self.executing:
@@ -629,7 +629,7 @@ class Interpreter(ProgramEvaluator):
         return found
 
     def declared_by_class(self, owner: ProgramObject, name: str) -> Values | None:
-        """What an object has under a name by its class; None where that says nothing."""
+        """Returns the value of an attribute by the class of an object; None if the class does not define it."""
         found = self.member(owner.made_of, name)
         if found is None:
             return None
@@ -638,7 +638,7 @@ class Interpreter(ProgramEvaluator):
         return exactly(PartialFunction(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found)
 
     def _of_decorated(self, owner: ProgramObject, found: CallResult) -> Values:
-        """A member that is a property, a static method or the like."""
+        """Evaluates a member that is a property, a static method or the like."""
         how = path_of(found.callee).rpartition(".")[2]
         inner = found.arguments.get("", 0) or UNKNOWN
         if how in {"property", "cached_property"}:
@@ -650,7 +650,7 @@ class Interpreter(ProgramEvaluator):
         return inner if how == "staticmethod" else exactly(found)
 
     def member(self, made_of: object, name: str) -> object | None:
-        """What a class, or one that it comes from, defines under a name."""
+        """Returns the member of a class or its base classes; None if it is not unique."""
         if not isinstance(made_of, Class):
             return None
         found = super().attribute(made_of, name)
@@ -682,7 +682,7 @@ class Interpreter(ProgramEvaluator):
     # Other files of the same program.
 
     def _from_program(self, node: ast.ImportFrom, name: str, scope: NameScope) -> Values | None:
-        """What is imported from another file of the program; None where there is no such file."""
+        """Returns the value of an import from another file of the program; None if there is no such file."""
         parts = (node.module or "").split(".") if node.module else []
         is_there = False
         for path in self._files(parts, node.level, scope):
@@ -694,7 +694,7 @@ class Interpreter(ProgramEvaluator):
         return UNKNOWN if is_there and not is_framework else None
 
     def _files(self, parts: list[str], level: int, scope: NameScope) -> Iterable[Path]:
-        """The files of the program that can be a module."""
+        """Yields the files of the program that can be a module."""
         base = self._file_of(scope).parent
         for _ in range(max(level - 1, 0)):
             base = base.parent
@@ -708,14 +708,14 @@ class Interpreter(ProgramEvaluator):
                     yield path
 
     def _submodule(self, path: Path, name: str) -> Values | None:
-        """A module of a package of the program."""
+        """Returns a module of a package of the program; None if there is none."""
         if path.name != "__init__.py":
             return None
         inner = self._module(path.parent / f"{name}.py") or self._module(path.parent / name / "__init__.py")
         return None if inner is None else exactly(_of_names(inner))
 
     def _module(self, path: Path) -> FlowScope | None:
-        """The names of another file, gone through once."""
+        """Returns the names of another file, which is interpreted once; None if it cannot be read."""
         if path in self._modules:
             return self._modules[path]
         try:
@@ -731,14 +731,14 @@ class Interpreter(ProgramEvaluator):
         return scope
 
     def _file_of(self, scope: NameScope | None) -> Path:
-        """The file that a scope is of."""
+        """Returns the file of a scope."""
         while scope is not None and scope.parent is not None and not isinstance(scope.parent, LiveScope):
             scope = scope.parent
         return next((path for path, module in self._modules.items() if module is scope), self.file)
 
 
 def _scope_of_decorator(decorator: ast.expr, function: Function, node: ast.AST) -> NameScope:
-    """Where a decorator is looked up: one that is called like its method is not that method."""
+    """Returns the scope for a decorator; a decorator with the name of its method is not that method."""
     callee = decorator.func if isinstance(decorator, ast.Call) else decorator
     itself = isinstance(callee, ast.Name) and callee.id == getattr(node, "name", "")
     in_class = isinstance(getattr(function.scope, "tree", None), ast.ClassDef)
@@ -746,12 +746,12 @@ def _scope_of_decorator(decorator: ast.expr, function: Function, node: ast.AST) 
 
 
 def _with_self(first: object, arguments: Arguments) -> Arguments:
-    """Arguments with an object before them."""
+    """Returns arguments with an object before them."""
     return Arguments((exactly(first), *arguments.positional), arguments.keywords, arguments.open)
 
 
 def _scope_of(name: str, scope: FlowScope) -> FlowScope:
-    """Where an assignment to a name goes: what is declared global or nonlocal is of another scope."""
+    """Returns the scope of an assignment: a global or nonlocal name belongs to another scope."""
     for node in ast.walk(scope.tree):
         if isinstance(node, ast.Global | ast.Nonlocal) and name in node.names:
             return _holder(name, scope, outermost=isinstance(node, ast.Global)) or scope
@@ -770,7 +770,7 @@ def _holder(name: str, scope: FlowScope, *, outermost: bool) -> FlowScope | None
 
 
 def _replace_in(held: dict[str, Values], changed: dict[int, tuple[object, object]], *, both: bool) -> None:
-    """Puts what collections have become where they are held; where that may not have happened, `both` are there."""
+    """Replaces changed collections; with `both`, keeps the old ones as alternatives."""
     for name, values in list(held.items()):
         if any(id(one) in changed for one in values.known):
             new = Values(tuple(changed[id(one)][1] if id(one) in changed else one for one in values.known))
@@ -779,7 +779,7 @@ def _replace_in(held: dict[str, Values], changed: dict[int, tuple[object, object
 
 
 def _unordered(values: Values) -> Values:
-    """One collection in no order, for too many that it could be."""
+    """Returns one unordered collection for too many alternatives."""
     if len(values.known) <= MOST_LISTS or not all(isinstance(one, Sequence) for one in values.known):
         return values
     items = {id(one): one for held in values.known for item in held.items for one in item.known}
@@ -789,7 +789,7 @@ def _unordered(values: Values) -> Values:
 
 
 def _of_names(module: FlowScope) -> ProgramObject:
-    """A module as an object: its names stay those of the module."""
+    """Returns a module as an object that shares its names."""
     made = ProgramObject(None)
     made.attributes = module.names
     return made
@@ -804,7 +804,7 @@ def _is_bound(name: str, scope: NameScope | None) -> bool:
 
 
 def _method_around(scope: NameScope) -> Any:
-    """The scope of the method that a scope is in."""
+    """Returns the scope of the method around a scope."""
     here: Any = scope
     while here is not None and not isinstance(getattr(here.parent, "tree", None), ast.ClassDef):
         here = here.parent

@@ -1,4 +1,4 @@
-"""The names of code that is gone through statement by statement: each has the values that it has at that point."""
+"""Scopes of interpreted code: each name has its values at the current point."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from guardagent.workflow.python_source.evaluation.values import NOTHING, Binding
 
 @dataclass(eq=False)
 class FlowScope:
-    """The names of one function or file, as they are now.
+    """The current names of one function or file.
 
     Attributes:
         tree: the function or file.
-        parent: where else a name is looked up.
-        names: what each name stands for now.
+        parent: the enclosing scope.
+        names: the current values of each name.
         package: the package of the file, for relative imports.
     """
 
@@ -28,14 +28,14 @@ class FlowScope:
         return [Binding(self.names[name])] if name in self.names else []
 
     def join(self, other: dict[str, Values]) -> None:
-        """Takes in the names of another way to the same point."""
+        """Joins the names of another path to the same point."""
         for name, values in other.items():
             self.names[name] = self.names.get(name, NOTHING) | values
 
 
 @dataclass(eq=False)
 class ProgramObject(Stub):
-    """An object of a class that is only code: its attributes, as they are now."""
+    """An object of a class in code, with its current attributes."""
 
     made_of: object
     attributes: dict[str, Values] = field(default_factory=dict)

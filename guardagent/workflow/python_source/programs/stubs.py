@@ -1,9 +1,9 @@
-"""Objects that stand for those of a framework, in a program of which there is only code.
+"""Stubs for the objects of frameworks, in a program that exists only as code.
 
-A reader tells the classes of its framework (`Kind`). Where the program makes an object of one, or of its own class that
-comes from one, an object of a Python class is made that has the same name, module and bases, so that the framework's
-extractor can go over it as over a live one. Its attributes are what the code can have given them; the extractor reads
-them as live values: lists, texts, functions (`FunctionStub`), and `Untold` for what the source does not determine.
+A reader declares the classes of its framework (`ClassStub`). If the program constructs an object of such a class or of
+a subclass, the interpreter creates an object of a Python class with the same name, module and bases, so the extractor
+of the framework can read it like a live object. The extractor sees its attributes as live values: lists, strings,
+functions (`FunctionStub`), and `UnknownValue` for values that the source does not determine.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from guardagent.workflow.python_source.programs.function_stub import FunctionStu
 from guardagent.workflow.python_source.programs.scopes import ProgramObject
 
 REQUIRED: Any = ...
-"""What stands in a `Kind`'s fields for one that has no default."""
+"""The default of a required field of a `ClassStub`."""
 
 Method = Callable[["ObjectStub", Arguments, int], Values]
 
 
 class ProgramEvaluator(SourceEvaluator):
-    """Knows the objects that a program makes.
+    """Evaluates a program, and keeps the objects that it constructs.
 
     Attributes:
-        kinds: the classes of frameworks of which the program makes objects.
-        stage: how extractors see those objects.
-        file_now: the file of the call that is gone through.
-        objects: all objects that the program has made.
-        rounds: for each loop of which the rounds are not known, what frameworks' objects it has made.
-        depth: how many of several ways it is in: what is done there may also not be done.
-        started: what the program itself runs, as its readers find it.
+        kinds: the class stubs of the frameworks.
+        converter: converts these objects for extractors.
+        current_file: the file of the current call.
+        objects: all objects of the program.
+        rounds: for each loop with an unknown number of rounds, its stubs.
+        depth: the number of enclosing branches; code in a branch may not run.
+        started: the workflows that the program runs, as readers find them.
     """
 
     depth: int
@@ -66,11 +66,11 @@ class ProgramEvaluator(SourceEvaluator):
     rounds: list[dict[object, ObjectStub]]
 
     def member(self, made_of: object, name: str) -> object | None:
-        """Looks a name up in a class, and in those that it comes from."""
+        """Looks up a name in a class and its base classes."""
         raise NotImplementedError
 
     def declared_by_class(self, owner: ProgramObject, name: str) -> Values | None:
-        """The value of a name that an object has by its class; None where that says nothing."""
+        """Returns the value of an attribute by the class of an object; None if the class does not define it."""
         raise NotImplementedError
 
 
@@ -79,19 +79,19 @@ class ClassStub:
     """A class of a framework, as far as graphs depend on it.
 
     Attributes:
-        name: its name.
+        name: the name of the class.
         module: the module that defines it.
-        base: the class that it comes from.
-        fields: what its constructor takes, in order, with the defaults: after those of its base.
-        several: the fields that hold lists; what is not known of one stands in it as an `Untold`.
-        ordered: those of them in which the order matters; what can be one of several stands in it as an `Either`.
-        apart: those in which it matters whether each element is there: one that may not be is an `Either`, too.
-        doubtful: what an attribute is taken to be where it is not known; else it is an `Untold`, which is false.
-        settle: what its constructor does besides keeping what it is given.
-        methods: what its methods give, and do; of any other method it is not known.
-        positional: what its constructor takes without a name, in order, where that is not all that it takes.
-        also: other names by which programs know it.
-        suffix: how the names of classes end that are not told one by one, and are taken to be of this kind.
+        base: the base class.
+        fields: the parameters of the constructor in order, with defaults, after those of the base class.
+        list_fields: the fields with lists; an unknown element is an `UnknownValue`.
+        ordered_fields: the list fields whose order matters; an ambiguous element is an `Alternatives`.
+        optional_elements: the list fields in which an element that may be missing is an `Alternatives`, too.
+        fallbacks: the values of unknown attributes; without one, the value is an `UnknownValue`, which is false.
+        finish: the work of the constructor after it has stored its arguments.
+        methods: the results and effects of methods; other methods are unknown.
+        positional: the positional parameters of the constructor, in order, if these are not all parameters.
+        aliases: other names of the class in programs.
+        suffix: the suffix of the names of other classes that count as this class.
     """
 
     name: str
@@ -110,7 +110,7 @@ class ClassStub:
 
     @cached_property
     def lineage(self) -> tuple[ClassStub, ...]:
-        """It, and what it comes from."""
+        """The class and its base classes."""
         return (self, *(self.base.lineage if self.base else ()))
 
     @cached_property
@@ -119,24 +119,24 @@ class ClassStub:
 
     @cached_property
     def type(self) -> type[ObjectStub]:
-        """The Python class of the objects that stand for its own."""
+        """The Python class of its stubs."""
         return type(self.name, (self.base.type if self.base else ObjectStub,), {"__module__": self.module})
 
     @cached_property
     def package(self) -> str:
-        """The package from which programs import it, or from a module of it."""
+        """The package from which programs import it, directly or from a submodule."""
         parts = self.module.split(".")
         return ".".join(parts[:2] if parts[0] == "google" else parts[:1])
 
 
 class ObjectStub(ProgramObject):
-    """An object of a framework's class, or of a class of the program that comes from one.
+    """A stub for an object of a framework's class or of a subclass in the program.
 
     Attributes:
-        interpreter: what goes through the program.
-        kind: the framework's class.
-        line: where it is made.
-        file: the file that makes it.
+        interpreter: the interpreter of the program.
+        kind: the class of the framework.
+        line: the line of its construction.
+        file: the file of its construction.
     """
 
     def __init__(self, interpreter: ProgramEvaluator, kind: ClassStub, made_of: object, place: tuple[str, int]) -> None:
@@ -146,22 +146,22 @@ class ObjectStub(ProgramObject):
         interpreter.objects.append(self)
 
     def attribute(self, name: str) -> Values | None:
-        """What one of its attributes can be."""
+        """Returns the possible values of an attribute."""
         return self.interpreter.attribute(self, name)
 
     def known_attribute(self, name: str) -> Values | None:
-        """What an attribute can be, where anything says so."""
+        """Returns the possible values of an attribute; None if nothing defines it."""
         if name in self.attributes:
             return self.attributes[name]
         return self.interpreter.declared_by_class(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        """What the extractor sees of it."""
+        """Returns an attribute as the extractor sees it."""
         if name.startswith("__") and name not in self.__attributes():
             raise AttributeError(name)
         values = self.known_attribute(name)
         if values is None and name in self.kind.all_fields:
-            values = UNKNOWN  # its constructor has not come to say
+            values = UNKNOWN  # its constructor has not assigned it yet
         if values is None:
             raise AttributeError(f"{type(self).__name__!r} has no known attribute {name!r}")
         return converter_of(self.interpreter).attribute(self, name, values)
@@ -172,11 +172,11 @@ class ObjectStub(ProgramObject):
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """Its attributes as the extractor sees them: `vars` of it."""
+        """The attributes as the extractor sees them, for `vars`."""
         return {name: getattr(self, name) for name in list(self.attributes)}
 
     def parts(self) -> Iterator[object]:
-        """The objects that it holds, and that they hold."""
+        """Yields the objects in its attributes, recursively."""
         found: dict[int, ObjectStub] = {}
         pending: list[ObjectStub] = [self]
         while pending:
@@ -196,11 +196,11 @@ def _flat(values: Values) -> Iterator[object]:
             yield one
 
 
-# Making them.
+# Construction.
 
 
 def kind_of(interpreter: ProgramEvaluator, target: object) -> ClassStub | None:
-    """The class of a framework that a name stands for."""
+    """Returns the class stub of a name; None if there is none."""
     if isinstance(target, ClassStub):
         return target
     if not isinstance(target, ImportedName):
@@ -209,7 +209,7 @@ def kind_of(interpreter: ProgramEvaluator, target: object) -> ClassStub | None:
 
 
 class ClassStubs:
-    """The classes of all frameworks that are known, as programs import them."""
+    """The class stubs of all frameworks, by the paths that programs import."""
 
     def __init__(self, kinds: Iterable[ClassStub]) -> None:
         self._named: dict[str, list[ClassStub]] = {}
@@ -222,7 +222,7 @@ class ClassStubs:
                 self._ending.append(kind)
 
     def of(self, path: str) -> ClassStub | None:
-        """The class of a path; one that is not told is taken for what its name says."""
+        """Returns the class stub of a path; for an unknown class, the one with its suffix."""
         module, _, name = path.rpartition(".")
         for kind in self._named.get(name, ()):
             if module == kind.package or module.startswith(f"{kind.package}."):
@@ -235,7 +235,7 @@ class ClassStubs:
 
 
 def make(interpreter: ProgramEvaluator, kind: ClassStub, arguments: Arguments, line: int, **more: Values) -> ObjectStub:
-    """An object of a framework's class, with some attributes that its constructor is not given."""
+    """Constructs a stub of a framework's class, with further attributes."""
     place = str(interpreter.current_file), line
     made = _same_of_round(interpreter, (kind, place), arguments, lambda: kind.type(interpreter, kind, kind, place))
     made.attributes |= more
@@ -246,7 +246,7 @@ def make(interpreter: ProgramEvaluator, kind: ClassStub, arguments: Arguments, l
 def _same_of_round(
     interpreter: ProgramEvaluator, key: object, arguments: Arguments, new: Callable[[], ObjectStub]
 ) -> ObjectStub:
-    """A new object; in a loop of which the rounds are not known, one of a name stands for those of all rounds."""
+    """Returns a new object; in a loop with unknown rounds, one object per name stands for all rounds."""
     if not interpreter.rounds:
         return new()
     named_ = arguments.keywords.get("name") or (arguments.positional or (NOTHING,))[0]
@@ -257,7 +257,7 @@ def _same_of_round(
 
 
 def construct(made: ObjectStub, kind: ClassStub, arguments: Arguments) -> None:
-    """What the constructor of a framework's class does."""
+    """Runs the constructor of a framework's class."""
     order = kind.positional if kind.positional is not None else tuple(kind.all_fields)
     for name, default in kind.all_fields.items():
         argument = arguments.get(name, order.index(name) if name in order else None)
@@ -275,7 +275,7 @@ def construct(made: ObjectStub, kind: ClassStub, arguments: Arguments) -> None:
 
 
 def as_values(value: object) -> Values:
-    """A plain value as the code has it: its lists and dictionaries can still grow."""
+    """Returns a plain value as values of code, whose lists and dictionaries can still grow."""
     if isinstance(value, list | tuple):
         return exactly(Sequence(tuple(map(as_values, value))))
     if isinstance(value, dict):
@@ -286,7 +286,7 @@ def as_values(value: object) -> Values:
 def framework_kind(
     interpreter: ProgramEvaluator, made_of: Class, inside: frozenset[int] = frozenset()
 ) -> ClassStub | None:
-    """The framework's class that a class of the program comes from; None where it comes from none."""
+    """Returns the framework's class that a class of the program inherits from; None if there is none."""
     for base in bases_of(interpreter, made_of):
         found: ClassStub | None = None
         if not isinstance(base, Class):
@@ -299,12 +299,12 @@ def framework_kind(
 
 
 def bases_of(interpreter: ProgramEvaluator, made_of: Class) -> list[object]:
-    """What a class of the program names as its bases."""
+    """Returns the base classes of a class of the program."""
     return [one for base in made_of.tree.bases for one in interpreter.value(base, made_of.scope).known]
 
 
 def object_of(interpreter: ProgramEvaluator, made_of: Class, arguments: Arguments, line: int) -> ObjectStub | None:
-    """A new object of a class of the program, before its constructor; None where it comes from no framework."""
+    """Returns a new stub of a class of the program, before its constructor; None without a framework's base class."""
     kind = framework_kind(interpreter, made_of)
     if kind is None:
         return None
@@ -315,27 +315,27 @@ def object_of(interpreter: ProgramEvaluator, made_of: Class, arguments: Argument
 
 
 def copy_of(one: ObjectStub, arguments: Arguments) -> ObjectStub:
-    """A copy of an object with some attributes changed."""
+    """Returns a copy of a stub with changed attributes."""
     made = type(one)(one.interpreter, one.kind, one.made_of, (one.file, one.line))
     made.attributes = {**one.attributes, **arguments.keywords}
     return made
 
 
-# How the extractor sees them.
+# Conversion for extractors.
 
 
 def converter_of(interpreter: ProgramEvaluator) -> ValueConverter:
-    """What turns the values of a program's code into live ones."""
+    """Returns the converter of the values of a program."""
     if interpreter.converter is None:
         interpreter.converter = ValueConverter(interpreter)
     return interpreter.converter
 
 
 class ValueConverter:
-    """Turns the values that code can have into live ones, each once.
+    """Converts the values of code to live values, each once.
 
     Attributes:
-        notes: what is not known from the source of what the extractor has looked at.
+        notes: the values that the extractor has read and the source does not determine.
     """
 
     def __init__(self, interpreter: ProgramEvaluator) -> None:
@@ -347,7 +347,7 @@ class ValueConverter:
         self._others: dict[int, tuple[object, Any]] = {}
 
     def attribute(self, owner: ObjectStub, name: str, values: Values) -> Any:
-        """What an attribute of an object is to the extractor."""
+        """Converts an attribute of a stub."""
         seen = self._attributes.get((id(owner), name))
         if seen is not None and seen[0] is values:
             return seen[1]
@@ -369,13 +369,13 @@ class ValueConverter:
         return self._undetermined(owner, name, values, what) if self._must_be_plain(owner, name, shown) else shown
 
     def _must_be_plain(self, owner: ObjectStub, name: str, shown: object) -> bool:
-        """Whether something that only exists when the program runs is where an extractor expects a plain value."""
+        """Whether an unknown value is where an extractor expects a plain value."""
         return isinstance(shown, UnknownValue) and (
             name == "name" or any(name in kind.fallbacks for kind in owner.kind.lineage)
         )
 
     def _undetermined(self, owner: ObjectStub, name: str, values: Values, what: str) -> Any:
-        """An attribute that can be one of several, or anything."""
+        """Converts an attribute that is ambiguous or unknown."""
         self.note(f"line {owner.line}: {what} is not known from the source")
         for kind in owner.kind.lineage:
             if name in kind.fallbacks:
@@ -393,7 +393,7 @@ class ValueConverter:
     def convert_list(
         self, values: Values, what: str, line: int, *, ordered: bool = False, apart: bool = False
     ) -> list[Any]:
-        """The elements of a list, whichever of several it is."""
+        """Converts the elements of a list, for all its alternatives."""
         lists = [list(self._elements(one, what, line, ordered=ordered)) for one in values.known]
         if not values.complete:
             lists.append([self._unknown_element(what, line)])
@@ -433,7 +433,7 @@ class ValueConverter:
         return UnknownValue(what.partition(" ")[0]) if one is None else self._opaque(one)
 
     def convert(self, value: Any, what: str = "", line: int = 0) -> Any:
-        """What one value is to the extractor."""
+        """Converts one value."""
         if isinstance(value, Function | PartialFunction):
             return self.function(value)
         if isinstance(value, Sequence):
@@ -449,7 +449,7 @@ class ValueConverter:
         return plain_string(value) if isinstance(value, str) else value
 
     def _table(self, table: Table, what: str, line: int) -> dict[Any, Any]:
-        """A dictionary; a key that is not known is left out, and said."""
+        """Converts a dictionary; leaves out unknown keys, with a note."""
         found: dict[Any, Any] = {}
         for key, values in table.items:
             if len(key.known) != 1 or not key.complete:
@@ -464,7 +464,7 @@ class ValueConverter:
         return found
 
     def _object(self, value: ProgramObject) -> Any:
-        """An object of a class of the program's own: something that can be called, or not known."""
+        """Converts an object of a class of the program: a callable, or an unknown value."""
         methods = self.interpreter.attribute(value, "__call__").known
         if methods and isinstance(methods[0], PartialFunction):
             code = self.function(methods[0])
@@ -481,14 +481,14 @@ class ValueConverter:
         return self._others[id(value)][1]
 
     def function(self, function: Function | PartialFunction) -> FunctionStub:
-        """A function, always the same one."""
+        """Converts a function, always to the same stub."""
         key = identity(function)
         if key not in self._functions:
             self._functions[key] = FunctionStub(function, self.interpreter)
         return self._functions[key]
 
     def type_of(self, made_of: Class, kind: ClassStub | None) -> Any:
-        """The Python class of a class of the program, with its methods."""
+        """Returns the Python class for a class of the program, with its methods."""
         if id(made_of.tree) not in self._types:
             self._types[id(made_of.tree)] = self._type(made_of, kind)
         return self._types[id(made_of.tree)]
@@ -509,7 +509,7 @@ class ValueConverter:
         space = {**methods, "__module__": "__main__"}
         try:
             return type(made_of.tree.name, tuple(dict.fromkeys(bases)), space)
-        except TypeError:  # bases that do not go together
+        except TypeError:  # incompatible bases
             return type(made_of.tree.name, (kind.type,) if kind else (), space)
 
 
@@ -518,7 +518,7 @@ _SHOWN = (ObjectStub, FunctionStub, LiveValue, UnknownValue)
 
 @dataclass(frozen=True, eq=False)
 class ReferenceStub(LiveValue):
-    """What gives an object when it is called, as a weak reference does."""
+    """A stub for a weak reference: a call returns the object."""
 
     target: object
 
@@ -527,7 +527,7 @@ class ReferenceStub(LiveValue):
 
 
 def _one_of(lists: list[list[Any]]) -> list[Any]:
-    """One of several lists: what they begin and end with alike, and what they have in between."""
+    """Returns alternative lists as one: their common beginning and end, with the alternatives between."""
     least = min(map(len, lists))
     alike = [len({id(one[place]) for one in lists}) == 1 for place in range(least)]
     begin = alike.index(False) if False in alike else least
@@ -541,13 +541,13 @@ def _one_of(lists: list[list[Any]]) -> list[Any]:
 
 
 def display_name(one: ObjectStub) -> str:
-    """What an object is called, for notes."""
+    """Returns the name of a stub, for notes."""
     names = [name for name in one.attributes.get("name", NOTHING).known if isinstance(name, str)]
     return plain_string(names[0]) if names else f"the {type(one).__name__}"
 
 
 def _is_object(value: object) -> bool:
-    """Whether a value is an object of some class, by how that is written."""
+    """Whether a value is an object of a class, by the case of its name."""
     return isinstance(value, CallResult) and _defined_name(value.callee)[:1].isupper()
 
 
@@ -562,7 +562,7 @@ def _is_property(decorator: object) -> bool:
 
 
 def identity(function: object) -> object:
-    """By what a function can be known again: a method is made anew whenever it is asked for."""
+    """Returns a key that identifies a function, since each access creates a new bound method."""
     if not isinstance(function, PartialFunction):
         return function
     arguments = function.arguments
@@ -571,7 +571,7 @@ def identity(function: object) -> object:
 
 
 def _defined_name(one: object) -> str:
-    """The name of what is defined elsewhere, or of the class of an object."""
+    """Returns the name of an imported definition, or of the class of an object."""
     if isinstance(one, CallResult):
         named_ = (one.arguments.get("name") or UNKNOWN).strings
         return next(iter(named_)) if named_ else _defined_name(one.callee)
