@@ -1,4 +1,4 @@
-"""Small graphs and rules, made up at random: few names, so that they often meet."""
+"""Small random graphs and rules with few names, so that they often share some."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ LABELS = ("pii", "action:write", "decision:yes")
 
 
 class Maker:
-    """Makes things up; the same seed gives the same things."""
+    """Generates random cases; the same seed gives the same cases."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)  # noqa: S311 - a fixed seed
 
     def graph(self) -> Graph:
-        """An entry, one exit or two, and up to four other nodes; any edges, so that some nodes may not be reached."""
+        """Returns a graph of an entry, one or two exits and up to four other nodes, with random edges."""
         chance = self._chance
         exits = [f"end{at}" for at in range(chance.choice([1, 1, 1, 2]))]
         inner = [self._node(f"n{at}") for at in range(chance.randrange(1, 6 - len(exits)))]
@@ -56,15 +56,15 @@ class Maker:
         return Node(name, kind, "", tools, tools[:1], {"model_chooses": chance.random() < 0.4})
 
     def rule(self) -> str:
-        """A propositional one."""
+        """Returns a propositional rule."""
         return self._combined(self._form, self._form, self._nested)
 
     def rule_over_data(self, *, plain: bool) -> str:
-        """One over data, or one that looks so and depends on none."""
+        """Returns a rule over data, or one in that form that does not depend on data."""
         return self._combined(self._data_of(plain=plain), self._data_of(plain=plain), self._form)
 
     def rule_with_labels(self) -> str:
-        """One that speaks of an action, a decision or a tag too."""
+        """Returns a rule with an action, a decision or a tag."""
         return self._combined(self._form, partial(self._nested, (*ATOMS, *LABELS)), partial(self._nested, LABELS))
 
     def arguments(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A headless browser to look at pages with, driven over its DevTools pipe: no driver and no package is needed."""
+"""A headless browser for tests of pages, over its DevTools pipe, without a driver or a package."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Page:
             self.ask(f"{domain}.enable")
 
     def ask(self, method: str, **parameters: Any) -> Any:
-        """A command of the DevTools protocol, and its answer."""
+        """Sends a command of the DevTools protocol, and returns its answer."""
         self._number += 1
         command = {"id": self._number, "method": method, "params": parameters}
         session = {"sessionId": self._session} if self._session else {}
@@ -49,20 +49,20 @@ class Page:
         return message["result"]
 
     def open(self, path: Path, width: int = 1400, height: int = 900) -> None:
-        """Loads a file, and waits until it is there."""
+        """Loads a file, and waits until it is loaded."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.ask("Page.navigate", url=path.as_uri())
         while self._next().get("method") != "Page.loadEventFired":
             pass
 
     def evaluate(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """Returns the value of an expression in the page."""
         answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
     def press(self, key: str, *, shift: bool = False) -> None:
-        """A key, as a person presses it."""
+        """Presses a key."""
         for kind in ("keyDown", "keyUp"):
             text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
             self.ask(
@@ -93,7 +93,7 @@ class Page:
 
 @contextmanager
 def browsing(folder: Path) -> Iterator[Page]:
-    """A browser with a profile of its own in a folder."""
+    """Starts a browser with a separate profile in a folder."""
     assert PROGRAM
     read_commands, write_commands = map(_high, os.pipe())
     read_answers, write_answers = map(_high, os.pipe())

@@ -1,4 +1,4 @@
-"""What the paths of a graph do to a rule, worked out call by call, in the plainest way."""
+"""A naive product of a graph and a rule, call by call, as a reference."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Trace = tuple[str, ...]
 
 
 class Paths:
-    """The paths of a small graph. A place on one is (a node, whether a tool was called there)."""
+    """The paths of a small graph. A place is (node, whether a tool was called there)."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._after = {node.id: [one.target for one in graph.edges if one.source == node.id] for node in graph.nodes}
 
     def calls(self, node: str, *, called: bool) -> tuple[str, ...]:
-        """The tools that can be called next in a node."""
+        """Returns the tools that can be called next in a node."""
         one = self._graph.by_id[node]
         several = len(one.tools) > 1 or one.metadata.get("model_chooses")
         return one.tools if one.kind not in ("entry", "exit") and (several or not called) else ()
@@ -64,7 +64,7 @@ Spot = tuple[str, bool, int]  # (a node, whether a tool was called there, the st
 
 
 def found(graph: Graph, automaton: Automaton, letters: dict[str, int]) -> NaiveResult:
-    """What the paths of a graph do to a rule, given as its automaton and the letters of tools there."""
+    """Returns the violations of a rule on the paths, from its automaton and the letters of the tools."""
     paths = Paths(graph)
 
     def called(spot: Spot) -> Iterator[Spot]:
@@ -97,7 +97,7 @@ def found(graph: Graph, automaton: Automaton, letters: dict[str, int]) -> NaiveR
 
 
 def _leads_back(spot: Spot, after: dict[Spot, list[Spot]]) -> bool:
-    """Whether a cycle goes by here; one that is entered is no cycle of calls within one node."""
+    """Whether a cycle of nodes passes here; calls within one node are not a cycle."""
     waiting = list(after[spot])
     for one in waiting:  # grows while it is read
         waiting += [target for target in after[one] if target not in waiting]

@@ -1,4 +1,4 @@
-"""Graphs and reports to show: one of a customer's support, one with names that mean harm, and any at random."""
+"""Sample graphs and reports: customer support, harmful names, and random ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOSTILE = (
 
 
 def support(**metadata: Any) -> Graph:
-    """Every kind of node and of edge, a gated tool, a cycle, and a node that cannot be reached."""
+    """Returns a graph with every kind of node and edge, a gated tool, a cycle and an unreachable node."""
     builder = GraphBuilder("support", "langgraph")
     builder.node("classify", "llm", **metadata)
     builder.node("route", "router")
@@ -56,7 +56,7 @@ ROUND = (START, "classify", "route", "orders", "retry", "orders")
 
 
 def support_report(graph: Graph | None = None, target: str = "agents/support.py:graph") -> Report:
-    """Each kind of result: a finding that counts, a suppressed one, a rule of each status, and a note."""
+    """Returns a report with each kind of result."""
     findings = (
         GraphFinding("human_coverage", "refund", "error", "refund can call refund without a person", WAY),
         GraphFinding("exit_reachability", "orphan", "warning", "orphan cannot be reached", ("orphan",)),
@@ -76,7 +76,7 @@ def support_report(graph: Graph | None = None, target: str = "agents/support.py:
 
 
 def hostile() -> Graph:
-    """Every name in it means harm to some format."""
+    """Returns a graph whose names are harmful to some format."""
     builder = GraphBuilder(HOSTILE[0], HOSTILE[1])
     for index, name in enumerate(HOSTILE):
         kind = NODE_KINDS[2 + index % 6]
@@ -88,7 +88,7 @@ def hostile() -> Graph:
 
 
 def hostile_report() -> Report:
-    """A report that says everything with such names."""
+    """Returns a report with harmful names everywhere."""
     findings = [GraphFinding("dead_ends", name, "error", name, (START, name)) for name in HOSTILE]
     excused = [GraphFinding("router_shape", name, "error", name, (START, name), name) for name in HOSTILE]
     rules = [RuleResult(name, "violated", "bad_prefix", (START, name), (), name, ((), (name,))) for name in HOSTILE]
@@ -96,7 +96,7 @@ def hostile_report() -> Report:
 
 
 def any_graph(nodes: int, more: float, seed: int) -> Graph:
-    """A graph drawn at random: it mostly leads on, sometimes back, and ends."""
+    """Draws a random graph with mostly forward edges, some back edges and an exit."""
     chance = random.Random(seed)  # noqa: S311 - the same graph every time is the point
     builder = GraphBuilder(f"any {nodes}", "test")
     names = [f"{chance.choice(('plan', 'send_refund', 'validateCustomerIdentity'))}_{index}" for index in range(nodes)]

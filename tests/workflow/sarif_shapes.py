@@ -93,7 +93,7 @@ _VALUES = {
 
 
 def problems(value: Any, shape: str = "sarifLog", where: str = "$") -> Iterator[str]:
-    """What is wrong with a value, and where."""
+    """Yields the problems of a value, with their places."""
     if shape.startswith("["):
         yield from _in_list(value, shape, where)
     elif shape.startswith("{"):

@@ -13,9 +13,7 @@ from typing import Any, NoReturn
 from guardagent._support import strict_json
 
 _CHUNK = 200_000  # characters that are read at once
-_BETWEEN = re.compile(
-    r"\}(?=[ \t\n\r]*,[ \t\n\r]*\{)"
-)  # between two objects of a list; also matches within a string, or at a deeper level
+_BETWEEN = re.compile(r"\}(?=[ \t\n\r]*,[ \t\n\r]*\{)")  # between objects of a list, but also within a string
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair: invalid without the other half
 Scan = Callable[[str, int], tuple[Any, int]]
@@ -99,9 +97,7 @@ class JsonText:
         text = f"[{self._text[self._at : between.end()]}]"
         try:
             items, end = self._scan_quickly(text, 0)
-            if text.count(":") != sum(
-                map(dict.__len__, items)
-            ):  # a key may be duplicate, or the values have keys or colons
+            if text.count(":") != sum(map(dict.__len__, items)):  # a duplicate key, or keys or colons in values
                 items, end = self._scan(text, 0)
         except (ValueError, StopIteration, RecursionError, TypeError):
             return []  # the chunk ends within an item, or has an error: reading item by item finds which

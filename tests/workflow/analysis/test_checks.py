@@ -20,7 +20,7 @@ FINE = graph_of("start>a a>b b>end")
 
 
 def found(graph: Graph, check: str, **options: Any) -> dict[str | None, list[str]]:
-    """Node -> witness, of all findings of one check."""
+    """Maps each node to the witness of its finding, for one check."""
     findings = structural_findings(graph, **options)
     return {finding.node: list(finding.witness) for finding in findings if finding.check == check}
 
@@ -30,7 +30,7 @@ def checks(graph: Graph, **options: Any) -> set[str]:
 
 
 def test_nothing_is_found_in_a_graph_that_is_fine() -> None:
-    """A chain from entry to exit."""
+    """The graph is a chain from entry to exit."""
     assert not structural_findings(FINE)
 
 
@@ -38,18 +38,18 @@ def test_nothing_is_found_in_a_graph_that_is_fine() -> None:
 
 
 def test_an_exit_that_is_not_reached() -> None:
-    """Its witness is the exit itself; the other one is reached."""
+    """The witness is the exit itself."""
     graph = graph_of("start>a a>end b>done", exits=("end", "done"))
     assert found(graph, "exit_reachability") == {"done": ["done"]}
 
 
 def test_several_exits_that_are_reached() -> None:
-    """On different ways."""
+    """The exits are on different paths."""
     assert not structural_findings(graph_of("start?end start?a a>done", exits=("end", "done")))
 
 
 def test_a_livelock() -> None:
-    """Every node of it, and none that could still have gone another way."""
+    """Every node of the livelock is a finding, and no node with another path."""
     graph = graph_of("start?a start?end a>b b>c c>b")
     expected = {"a": ["start", "a"], "b": ["start", "a", "b"], "c": ["start", "a", "b", "c"]}
     assert found(graph, "reverse_reachability") == expected
@@ -57,12 +57,12 @@ def test_a_livelock() -> None:
 
 
 def test_a_livelock_that_nothing_leads_to_is_none() -> None:
-    """Only what can be reached counts."""
+    """Only reachable nodes count."""
     assert not found(graph_of("start>end a>b b>a"), "reverse_reachability")
 
 
 def test_one_exit_of_several_is_enough_to_end() -> None:
-    """Whichever it is."""
+    """Any exit is enough."""
     assert not found(graph_of("start>a a>done", exits=("end", "done")), "reverse_reachability")
 
 
@@ -70,26 +70,26 @@ def test_one_exit_of_several_is_enough_to_end() -> None:
 
 
 def test_a_dead_end_has_a_shortest_path() -> None:
-    """Not the way around, nor by a node that is defined earlier."""
+    """The order of definitions has no effect."""
     graph = graph_of("start>a a>b b>c c>d start?e e>d a?end")
     assert found(graph, "dead_ends") == {"d": ["start", "e", "d"]}
 
 
 def test_a_dead_end_that_is_not_reached_stands_for_itself() -> None:
-    """No path leads there."""
+    """The dead end is its own witness."""
     graph = graph_of("start>end a>b", alone="c")
     assert found(graph, "dead_ends") == {"b": ["b"], "c": ["c"]}
 
 
 def test_an_entry_without_edges_is_a_dead_end() -> None:
-    """And nothing else can be reached."""
+    """Nothing else is reachable."""
     graph = graph_of("", alone="a")
     assert found(graph, "dead_ends") == {"start": ["start"], "a": ["a"]}
     assert found(graph, "exit_reachability") == {"end": ["end"]}
 
 
 def test_an_exit_is_no_dead_end() -> None:
-    """With or without edges of its own."""
+    """This holds with and without outgoing edges."""
     assert not found(graph_of("start?end start?done done>start", exits=("end", "done")), "dead_ends")
 
 
@@ -98,13 +98,13 @@ def test_an_exit_is_no_dead_end() -> None:
 
 @pytest.mark.parametrize(("sign", "wrong"), [("?", False), (">", True), ("=", True), ("@", True)])
 def test_edges_of_a_router_are_conditional(sign: str, wrong: bool) -> None:
-    """Of every other kind, the witness goes over the edge."""
+    """For other kinds of edges, the witness passes the edge."""
     graph = graph_of(f"start>r r?a r{sign}b a>end b>end", kinds={"r": "router"})
     assert found(graph, "router_shape") == ({"r": ["start", "r", "b"]} if wrong else {})
 
 
 def test_each_wrong_edge_of_a_router_is_a_finding() -> None:
-    """Even of a router that nothing leads to, which then stands for itself."""
+    """An unreachable router is its own witness."""
     graph = graph_of("start>end r>a r>end a>end", kinds={"r": "router"})
     findings = [finding for finding in structural_findings(graph) if finding.check == "router_shape"]
     assert [list(finding.witness) for finding in findings] == [["r"], ["r"]]
@@ -123,14 +123,14 @@ def test_only_routers_have_to_choose() -> None:
 
 
 def test_no_person_takes_part() -> None:
-    """The witness is a way from the entry to an exit that can be reached."""
+    """The witness is a path from the entry to a reachable exit."""
     graph = graph_of("start>a a>done", exits=("end", "done"))
     assert found(graph, "human_presence", require_human=True) == {None: ["start", "a", "done"]}
     assert not found(graph, "human_presence")
 
 
 def test_no_person_takes_part_and_no_exit_is_reached() -> None:
-    """Then the entry has to do."""
+    """The witness is the entry."""
     assert found(graph_of("start>a a>start"), "human_presence", require_human=True) == {None: ["start"]}
 
 
@@ -142,7 +142,7 @@ def test_no_person_takes_part_and_no_exit_is_reached() -> None:
     ],
 )
 def test_a_person_is_a_node_or_approves_a_tool(graph: Graph) -> None:
-    """One gated tool is enough to be present."""
+    """One gated tool is enough."""
     assert not found(graph, "human_presence", require_human=True)
 
 
@@ -152,18 +152,18 @@ def coverage(edges: str, sensitive: Sequence[str] = ("pay",), **options: Any) ->
 
 
 def test_a_sensitive_tool_behind_a_person() -> None:
-    """On every path."""
+    """A human is on every path."""
     assert not coverage("start>h h>t t>end", tools={"t": ["pay"]})
 
 
 def test_a_sensitive_tool_on_a_way_around_the_person() -> None:
-    """The shortest of those ways, however long it is beside the one with the person."""
+    """The witness is the shortest path without the human."""
     found = coverage("start?h h>t start?a a>b b>t t>end", tools={"t": ["pay"]})
     assert found == {"t": ["start", "a", "b", "t"]}
 
 
 def test_only_ungated_sensitive_tools_need_a_person() -> None:
-    """A gated one has its own; and one that is not sensitive needs none."""
+    """A gated tool has approval, and other tools need none."""
     tools = {"t": ["pay", "look"], "u": ["send"]}
     gated = {"t": ["pay"]}
     assert not coverage("start>t t>u u>end", tools=tools, gated=gated)
@@ -171,19 +171,19 @@ def test_only_ungated_sensitive_tools_need_a_person() -> None:
 
 
 def test_each_sensitive_tool_of_a_node_is_a_finding() -> None:
-    """With its name."""
+    """Each message has the name of the tool."""
     graph = graph_of("start>t t>end", tools={"t": ["pay", "send", "look"]})
     messages = [one.message for one in structural_findings(graph, sensitive_tools=["send", "pay"])]
     assert messages == [f"'t' can call {tool!r} on a path without human approval" for tool in ("pay", "send")]
 
 
 def test_a_sensitive_tool_that_is_not_reached_is_covered() -> None:
-    """No path leads to it."""
+    """An unreachable tool is covered."""
     assert not coverage("start>end t>end", tools={"t": ["pay"]})
 
 
 def test_a_sensitive_tool_has_to_exist() -> None:
-    """The nearest name is said."""
+    """The message has the nearest name."""
     with pytest.raises(UnknownNameError, match="unknown sensitive tool 'pya'; did you mean 'pay'"):
         coverage("start>t t>end", ["pya"], tools={"t": ["pay"]})
 
@@ -192,7 +192,7 @@ def test_a_sensitive_tool_has_to_exist() -> None:
 
 
 def test_a_tool_node_without_tools() -> None:
-    """Reached, or standing for itself."""
+    """The witness is a path, or the node if it is unreachable."""
     graph = graph_of("start>a a>t t>end", kinds={"t": "tool", "u": "tool"}, tools={"a": ["look"]}, alone="u")
     assert found(graph, "tool_declarations") == {"t": ["start", "a", "t"], "u": ["u"]}
 
@@ -201,7 +201,7 @@ def test_a_tool_node_without_tools() -> None:
 
 
 def test_witnesses_are_computed_lazily() -> None:
-    """And then look like any sequence."""
+    """A witness behaves like any sequence."""
     (finding,) = [one for one in structural_findings(graph_of("start>a start?end")) if one.check == "dead_ends"]
     witness = finding.witness
     assert witness == ("start", "a")
@@ -211,7 +211,7 @@ def test_witnesses_are_computed_lazily() -> None:
 
 
 def test_a_long_chain_with_many_findings() -> None:
-    """Tens of thousands of nodes: there is no recursion, and no witness is put together that nobody reads."""
+    """Tens of thousands of nodes need no recursion, and unread witnesses are not computed."""
     size = 30_000
     edges = " ".join(f"n{at}>n{at + 1}" for at in range(size))
     graph = graph_of(f"start>n0 {edges}", kinds={f"n{at}": "router" for at in range(size)})

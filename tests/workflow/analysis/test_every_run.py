@@ -1,4 +1,4 @@
-"""What holds for every run: however often, wherever and in whatever way a graph is driven in one session."""
+"""Results for every run, however a host drives a graph in one session."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ GRAPH = graph_of("start>read read>export export>end", tools={"read": ["read_secr
     ],
 )
 def test_drawn_and_every_run_results_differ(rule: str, drawn: str, always: str, calls: Sequence[str]) -> None:
-    """As the graph is drawn, and for every run, with a shortest run that breaks the rule."""
+    """The result for every run has a shortest run that violates the rule."""
     (result,) = rule_results(GRAPH, compile_rules([rule]))
     shown = result.to_dict()
     assert (shown["status"], shown["every_run"]) == (drawn, always)
@@ -66,7 +66,7 @@ def test_drawn_and_every_run_results_differ(rule: str, drawn: str, always: str, 
 
 
 def test_a_rule_that_only_a_call_that_fails_breaks() -> None:
-    """It is shown that it does."""
+    """The result shows the failed call."""
     found = every_run(graph_of("start>a a>end", tools={"a": ["a"]}), "G tool:a || H false")
     assert (found.status, [(call.tool, call.failed) for call in found.calls]) == ("violated", [("a", True)])
     assert "a (which fails)" in found.message
@@ -74,7 +74,7 @@ def test_a_rule_that_only_a_call_that_fails_breaks() -> None:
 
 @pytest.mark.parametrize("form", ["text", "html"])
 def test_reports_show_both_results(form: str) -> None:
-    """In plain words; annotations only of what is not proved as drawn; SARIF among its properties."""
+    """Text has both; annotations only rules that are not proved as drawn; SARIF has properties."""
     report = verify(GRAPH, compile_rules(["G(tool:export -> O tool:read_secret)", "F tool:drop"]))
     assert "for every run: no proof: export: violates it" in render(report, form)
     assert "for every run: no proof: a run without calls" in render(report, "github")
@@ -87,7 +87,7 @@ UNKNOWN = [{"widened": True}, {"guess": True}, {"tools_unknown": True}, {"unknow
 
 @pytest.mark.parametrize("metadata", UNKNOWN)
 def test_unknown_parts_of_a_graph_prevent_proofs(metadata: dict[str, object]) -> None:
-    """What is broken all the same is."""
+    """A rule that is violated anyway stays violated."""
     *others, last = GRAPH.nodes
     graph = replace(GRAPH, nodes=(*others, replace(last, metadata=metadata)))
     found = every_run(graph, "G !tool:drop")
@@ -96,7 +96,7 @@ def test_unknown_parts_of_a_graph_prevent_proofs(metadata: dict[str, object]) ->
 
 
 def test_tools_that_cannot_be_seen_leave_a_rule_undecidable_as_drawn_too() -> None:
-    """Unless it says nothing of tools; and the report passes as before."""
+    """A rule without tools is still proved, and the report passes."""
     *others, last = GRAPH.nodes
     graph = replace(GRAPH, nodes=(*others, replace(last, metadata={"tools_unknown": True})))
     report = verify(graph, compile_rules(["G !tool:drop", "G !tool:read_secret", "true"]))
@@ -106,7 +106,7 @@ def test_tools_that_cannot_be_seen_leave_a_rule_undecidable_as_drawn_too() -> No
 
 
 def test_nothing_is_proved_of_a_tool_node_that_declares_none_or_where_a_finding_is_suppressed() -> None:
-    """The one could call anything, the other is not as it should be."""
+    """The tool node could call anything, and the finding is a known problem."""
     undeclared = replace(GRAPH, nodes=tuple(replace(one, tools=()) for one in GRAPH.nodes))
     assert every_run(undeclared, "G !tool:drop").status == "undecidable"
     policies = compile_rules(["G !tool:drop"])
@@ -158,7 +158,7 @@ def keeps(formula: Formula, calls: Sequence[Called]) -> bool:
 
 @pytest.mark.parametrize("batch", slow_after(2, range(10)))
 def test_propositional_rules(batch: int) -> None:
-    """By the definitions of formulas."""
+    """The definitions of formulas decide each session."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         case = ProofCase(seed, Maker.rule)
         found, reported = case.result.every_run, {tool for node in case.graph.nodes for tool in node.tools}
@@ -171,7 +171,7 @@ def test_propositional_rules(batch: int) -> None:
 
 
 def says_nothing(case: ProofCase, calls: Sequence[Called]) -> bool:
-    """Whether a session that records these calls says nothing against any of them, whatever else is drawn."""
+    """Whether a session that records these calls allows all of them."""
     running = case.policies.session(facts={"sure": case.maker.truth()})
     events = [replace(case.event(tool), status="failed" if failed else "ok") for tool, failed in calls]
     return not any(running.observe(one).label for one in events) and not running.finish().label
@@ -183,7 +183,7 @@ OTHERS: list[Callable[[Maker], str]] = [partial(Maker.rule_over_data, plain=Fals
 @pytest.mark.parametrize("made", OTHERS)
 @pytest.mark.parametrize("batch", slow_after(1, range(5)))
 def test_rules_over_data_and_with_labels(batch: int, made: Callable[[Maker], str]) -> None:
-    """By sessions: whatever arguments, outputs, facts, actions and tags there are."""
+    """Sessions with random arguments, outputs, facts, actions and tags confirm the results."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         case = ProofCase(seed, made)
         found = case.result.every_run

@@ -1,4 +1,4 @@
-"""Rules on every path: in which way they are violated, by which path, and by which calls on it."""
+"""Rules on every path: the kind of a violation, its path and its calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def on(
     chooses: Collection[str] = (),
     exits: Sequence[str] = ("end",),
 ) -> RuleResult:
-    """What is mechanism_and_path of a rule on a graph whose nodes a, b, c and d call the tools of their names."""
+    """Returns the result of a rule on a graph whose nodes a, b, c and d call the tools of their names."""
     return result_of(graph_of(edges, tools=ONE_EACH | dict(tools or {}), chooses=chooses, exits=exits), rule)
 
 
@@ -41,7 +41,7 @@ def mechanism_and_path(result: RuleResult) -> tuple[str | None, str]:
 
 
 def test_a_step_that_nothing_can_mend() -> None:
-    """On the shortest path that has it, and no further."""
+    """The witness is the shortest path to the step."""
     result = on("start>b b>c c>a a>end start?d d>a", "G !tool:a")
     assert mechanism_and_path(result) == ("bad_prefix", "start d a")
     assert result.emitted == ((), ("d",), ("a",))
@@ -49,7 +49,7 @@ def test_a_step_that_nothing_can_mend() -> None:
 
 @pytest.mark.parametrize(("edges", "last"), [("start>a a>end a?b b>end", "end"), ("start>a a?x a?b b>end", "x")])
 def test_an_obligation_that_is_pending_where_a_path_ends(edges: str, last: str) -> None:
-    """At an exit, and at a dead end."""
+    """A path ends at an exit or at a dead end."""
     assert mechanism_and_path(on(edges, "tool:a -> F tool:b")) == ("unmet_at_end", f"start a {last}")
 
 
@@ -74,23 +74,23 @@ def test_the_shortest_cycle_is_reported() -> None:
 
 @pytest.mark.parametrize("edges", ["start>a a>b b>x x?y y>x x?end", "start>a a?b b>a b?end", "start>x x?y y>x x?end"])
 def test_a_cycle_that_postpones_nothing(edges: str) -> None:
-    """What is owed is done before it or on the way around, or nothing is owed."""
+    """The obligation is met before or on the cycle, or there is none."""
     assert on(edges, "tool:a -> F tool:b").status == "proved"
 
 
 def test_an_obligation_met_within_a_node_is_not_postponed() -> None:
-    """Around the cycle, something is owed whenever the node is left; but in between, it was not."""
+    """The obligation is pending whenever a run leaves the node, but is met in between."""
     assert on("start>n n>n", "G(tool:b && Y tool:a -> X true)", {"n": ["a", "b"]}).status == "proved"
     assert on("start>n n>n", "G(tool:b -> X true) ", {"n": ["b"]}).mechanism == "postponed_by_cycle"
 
 
 def test_a_path_that_ends_is_reported_before_a_cycle() -> None:
-    """However long it is."""
+    """This holds for any length of the path."""
     assert mechanism_and_path(on("start>x x?x x?c c>d d>end", "F tool:b")) == ("unmet_at_end", "start x c d end")
 
 
 def test_unreachable_nodes_are_on_no_path() -> None:
-    """Nor what only leads in."""
+    """Nodes that only lead into a path are not on it either."""
     assert on("start>b b>end x>a a>b", "G !tool:a").status == "proved"
 
 
@@ -101,7 +101,7 @@ def test_a_graph_that_calls_nothing(rule: str, status: str) -> None:
 
 
 def test_a_rule_that_nothing_can_keep() -> None:
-    """Broken before the first step."""
+    """The rule is violated before the first step."""
     assert mechanism_and_path(on("start>a a>end", "false")) == ("bad_prefix", "start")
 
 
@@ -121,7 +121,7 @@ def test_a_rule_that_nothing_can_keep() -> None:
     ],
 )
 def test_several_tools_in_any_order(rule: str, mechanism: str | None) -> None:
-    """One or more of them."""
+    """The node calls one or more of them."""
     assert on("start>n n>end", rule, {"n": ["p", "q", "r"]}).mechanism == mechanism
 
 
@@ -135,19 +135,19 @@ def test_several_tools_in_any_order(rule: str, mechanism: str | None) -> None:
     ],
 )
 def test_a_tool_that_a_model_may_choose(rule: str, fixed: str, chosen: str) -> None:
-    """Called once where no model chooses; not at all, or several times, where one does."""
+    """Without a model, the tool is called once; with one, any number of times."""
     assert on("start>n n>end", rule, {"n": ["p"]}).status == fixed
     assert on("start>n n>end", rule, {"n": ["p"]}, chooses="n").status == chosen
 
 
 def test_the_calls_of_a_witness_are_the_fewest() -> None:
-    """In each node that it comes by."""
+    """This holds for each node of the witness."""
     result = on("start>n n>m m>end", "G !(tool:r && O tool:p)", {"n": ["p", "q"], "m": ["q", "r"]}, chooses="nm")
     assert result.emitted == ((), ("p",), ("r",))
 
 
 def test_entry_and_exit_are_silent() -> None:
-    """Whatever tools they are mechanism_and_path to have."""
+    """They call nothing, even with tools."""
     graph = graph_of("start>end")
     nodes = tuple(replace(node, tools=("a",)) for node in graph.nodes)
     assert result_of(replace(graph, nodes=nodes), "G !tool:a").status == "proved"
@@ -155,7 +155,7 @@ def test_entry_and_exit_are_silent() -> None:
 
 @pytest.mark.parametrize(("bound", "mechanism"), [(98, "bad_prefix"), (99, None)])
 def test_a_rule_with_many_states(bound: int, mechanism: str | None) -> None:
-    """One for each call that is still in time."""
+    """The automaton has a state for each remaining step."""
     chain = " ".join(f"c{at}>c{at + 1}" for at in range(97))
     tools = {f"c{at}": ["c"] for at in range(98)}
     assert on(f"start>a a>c0 {chain} c97>b b>end", f"tool:a -> F[<={bound}] tool:b", tools).mechanism == mechanism

@@ -1,4 +1,4 @@
-"""What a session may rely on: proofs of exactly this graph and policy, as they are now."""
+"""A session relies only on proofs of exactly this graph and this policy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_proof_must_hold_from_any_node_and_if_calls_are_denied(rule: str, prov
 
 @pytest.mark.parametrize("known", ["widened", "guess"])
 def test_nothing_is_proved_of_a_graph_that_is_not_known(known: str) -> None:
-    """With the reason."""
+    """The proofs have the reason."""
     proofs = prove(chain(["a"], **{known: True}), compile_rules([NEVER]))
     assert not proofs.rules
     assert "unknown" in proofs.obstacle
@@ -66,7 +66,7 @@ IN_ORDER = "G(tool:read_secret -> H !tool:export)"
 
 
 def effects(graph: Graph, rules: Sequence[str], *tools: str) -> list[str]:
-    """The tools that ran, of those that a host called in a session that relies on what is proved."""
+    """Returns the tools that ran, of those that a host called in a session with proofs."""
     policies, ran = compile_rules(list(rules)), list[str]()
     session = policies.session()
     session.rely_on(prove(graph, policies), graph)
@@ -108,7 +108,7 @@ def test_a_call_of_another_tool_ends_what_was_relied_on() -> None:
 
 
 def test_a_report_is_no_proof() -> None:
-    """What holds as the graph is drawn switches nothing off."""
+    """A rule that is only proved as drawn is still judged at run time."""
     policies, graph = compile_rules([AT_MOST_ONE]), chain(["refund"])
     report = verify(graph, policies)
     assert report.rules[0].status == "proved"
@@ -121,7 +121,7 @@ def other_policy() -> Policies:
 
 
 def test_proofs_of_another_graph_source_or_policy_are_refused(tmp_path: Path) -> None:
-    """Whatever changed since."""
+    """Any change makes the proofs invalid."""
     source = tmp_path / "nodes.py"
     source.write_text("def a(): ...")
     policies, graph = compile_rules([NEVER]), chain(["a"], file=str(source), line=1)

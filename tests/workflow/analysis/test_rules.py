@@ -1,4 +1,4 @@
-"""What is known of a policy's rules before the agent runs: what follows from each for the order of tools."""
+"""Rules of a policy are checked on a graph by the tool orders that they imply."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAGS = {"two": frozenset({"a", "b"})}
 
 
 def result_of(rule: str, calls: str) -> RuleResult:
-    """What is said of a rule on the one path that makes these calls."""
+    """Returns the result of a rule on the only path with these calls."""
     nodes = ["start", *(f"{tool}{at}" for at, tool in enumerate(calls)), "end"]
     edges = " ".join(f"{one}>{other}" for one, other in pairwise(nodes))
     graph = graph_of(edges, tools={node: [node[0]] for node in nodes[1:-1]})
@@ -29,7 +29,7 @@ def result_of(rule: str, calls: str) -> RuleResult:
 
 
 def on(rule: str, *calls: str) -> str:
-    """P, V or U for each path: proved, violated, undecidable."""
+    """Returns P, V or U for each path: proved, violated, undecidable."""
     return "".join(result_of(rule, one).status[0].upper() for one in calls)
 
 
@@ -71,7 +71,7 @@ def on(rule: str, *calls: str) -> str:
     ],
 )
 def test_what_follows_from_a_rule_over_data(rule: str, expected: str) -> None:
-    """A path that breaks the order breaks the rule; where data may decide, it is undecidable."""
+    """A path that violates the order violates the rule; a rule that depends on data is undecidable."""
     assert on(rule, "ba", "ab", "a", "b", "") == expected
 
 
@@ -89,7 +89,7 @@ def test_what_follows_from_a_rule_over_data(rule: str, expected: str) -> None:
     ],
 )
 def test_labels_that_a_host_sets_are_unknown_before_run_time(rule: str, expected: str) -> None:
-    """An action, a decision or a tag may be anything; what holds or is broken anyway is said all the same."""
+    """An action, a decision or a tag is unknown; a rule that holds or fails without them is decided."""
     assert on(rule, "ba", "a", "b", "") == expected
 
 
@@ -108,12 +108,12 @@ def test_labels_that_a_host_sets_are_unknown_before_run_time(rule: str, expected
     ],
 )
 def test_an_undecidable_rule_has_a_reason(rule: str, message: str) -> None:
-    """In words."""
+    """The message has the reason."""
     assert message in result_of(rule, "ba").message
 
 
 def test_each_rule_of_a_policy_has_its_result(write: Callable[..., Path]) -> None:
-    """A list of formulas must all hold; a rule in words is for the session."""
+    """All formulas of a list must hold; a natural language rule is for the session."""
     policies = load_policies(
         write(
             "p.yaml",

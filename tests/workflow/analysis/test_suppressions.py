@@ -1,4 +1,4 @@
-"""Findings that an author accepts: with a reason, and only where there is such a finding."""
+"""A suppression needs a reason and a matching finding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent.workflow.model.graph import START, Graph, GraphBuilder
 
 
 def stuck(file: Path, line: int = 3) -> Graph:
-    """A node that leads nowhere, defined in a line of a file."""
+    """Returns a graph with a dead end that is defined in a line of a file."""
     builder = GraphBuilder("stuck", "test")
     builder.node("sink", "llm", file=str(file), line=line)
     builder.edge(START, "sink")
@@ -49,7 +49,7 @@ def test_a_comment_at_the_definition_suppresses(tmp_path: Path, source: str) -> 
     ],
 )
 def test_a_suppression_that_is_wrong_is_a_finding(tmp_path: Path, comment: str, problem: str) -> None:
-    """And suppresses nothing."""
+    """A wrong suppression suppresses nothing."""
     file = tmp_path / "nodes.py"
     file.write_text(f"\n\ndef sink(): ...  # guardagent: {comment}\n")
     report = verify(stuck(file))
@@ -60,7 +60,7 @@ def test_a_suppression_that_is_wrong_is_a_finding(tmp_path: Path, comment: str, 
 
 
 def test_a_policy_file_suppresses_too(tmp_path: Path) -> None:
-    """By check and node; what matches nothing is said with its line."""
+    """The entry names check and node; an entry without a match is a finding with its line."""
     path = tmp_path / "policies.yaml"
     path.write_text(
         "version: 1\npolicies: [{id: a, temporal: G !tool:drop}]\nignore:\n"

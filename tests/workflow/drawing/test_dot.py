@@ -1,4 +1,4 @@
-"""DOT: quoted so that no name ends its quotes or is a word of the language, and Graphviz takes it where it is there."""
+"""DOT output quotes every name, and Graphviz accepts it where it is installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LINE = re.compile(
 
 
 def test_a_line_for_each_node_and_arrow() -> None:
-    """With shape, line and the tools that need an approval."""
+    """A line has the shape, the style and the tools that need approval."""
     text = render(support())
     assert 'label="refund\\n(tool)\\nrefund (needs approval)\\nnotify"' in text
     assert "shape=hexagon" in text
@@ -28,7 +28,7 @@ def test_a_line_for_each_node_and_arrow() -> None:
 
 
 def test_no_name_leaves_its_quotes() -> None:
-    """Whatever is in it."""
+    """Every name is quoted, whatever its characters."""
     lines = render(hostile()).split("\n")
     assert all(_LINE.fullmatch(line) for line in lines)
 
@@ -36,7 +36,7 @@ def test_no_name_leaves_its_quotes() -> None:
 @pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
 @pytest.mark.parametrize("graph", [support(), hostile(), any_graph(40, 0.5, 1)], ids=["support", "hostile", "any"])
 def test_graphviz_takes_it(graph: Graph) -> None:
-    """And draws every node."""
+    """Graphviz draws every node."""
     done = subprocess.run(  # noqa: PLW1510 - judged below
         ["dot", "-Tplain"], input=render(graph), capture_output=True, text=True, timeout=60  # noqa: S607
     )  # fmt: skip

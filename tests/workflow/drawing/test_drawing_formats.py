@@ -14,25 +14,25 @@ from tests.workflow.samples import hostile, support
 
 
 def test_a_format_is_a_file() -> None:
-    """Those without a leading underscore."""
+    """Each module without a leading underscore is a format."""
     files = Path(drawing.__file__).parent.glob("[a-z]*.py")
     assert set(FORMATS) == {file.stem for file in files} == {"dot", "json", "mermaid", "svg"}
 
 
 @pytest.mark.parametrize("form", list(FORMATS))
 def test_every_format_draws_any_names(form: str) -> None:
-    """As text that can be written to a file."""
+    """The output can be written to a file."""
     assert draw(hostile(), form).encode()
 
 
 def test_another_format_is_an_error_with_the_nearest_name() -> None:
-    """It says which there are."""
+    """The message lists the formats."""
     with pytest.raises(UnknownNameError, match=r"unknown graph format 'svgs'; did you mean 'svg'\?"):
         draw(support(), "svgs")
 
 
 def test_json_is_read_as_the_same_graph(tmp_path: Path) -> None:
-    """With everything that is known of its nodes and edges."""
+    """All fields of nodes and edges survive."""
     path = tmp_path / "graph.json"
     path.write_text(draw(support(), "json"))
     assert read_graph(path).digest == support().digest

@@ -1,4 +1,4 @@
-"""A layout can be read: nothing overlaps, no line passes through a node, and what follows stands below."""
+"""A layout is readable: nothing overlaps, no line passes through a node, and successors are below."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def line(points: tuple[Point, ...]) -> Iterator[Point]:
 
 @given(graphs())
 def test_no_two_nodes_overlap(graph: tuple[list[Size], list[LayoutLink]]) -> None:
-    """And all are in the picture."""
+    """All nodes are in the picture."""
     sizes, links = graph
     layout = lay_out(sizes, links, first=0)
     found = boxes(layout, sizes)
@@ -61,7 +61,7 @@ def test_no_two_nodes_overlap(graph: tuple[list[Size], list[LayoutLink]]) -> Non
 
 @given(graphs())
 def test_no_line_passes_through_a_node(graph: tuple[list[Size], list[LayoutLink]]) -> None:
-    """It begins and ends at its own two, and meets no other."""
+    """A line meets only its source and its target."""
     sizes, links = graph
     layout = lay_out(sizes, links, first=0)
     found = boxes(layout, sizes)
@@ -73,7 +73,7 @@ def test_no_line_passes_through_a_node(graph: tuple[list[Size], list[LayoutLink]
 
 @given(graphs())
 def test_labels_overlap_no_node_and_no_other_label(graph: tuple[list[Size], list[LayoutLink]]) -> None:
-    """Each link with a label has a place of its own for it."""
+    """Each label has a separate place."""
     sizes, links = graph
     layout = lay_out(sizes, links, first=0)
     labelled = [route.label for link, route in zip(links, layout.routes, strict=True) if link.label.width]
@@ -87,14 +87,14 @@ def test_labels_overlap_no_node_and_no_other_label(graph: tuple[list[Size], list
 
 @given(graphs())
 def test_the_same_graph_gives_the_same_drawing(graph: tuple[list[Size], list[LayoutLink]]) -> None:
-    """So that a picture in a repository changes only where the workflow does."""
+    """A picture in a repository changes only where the workflow changes."""
     sizes, links = graph
     assert lay_out(sizes, links, first=0) == lay_out(sizes, links, first=0)
 
 
 @given(graphs())
 def test_turning_some_links_around_leaves_no_cycle(graph: tuple[list[Size], list[LayoutLink]]) -> None:
-    """Every other link leads down by at least one layer, the turned ones up."""
+    """Reversed links lead up, and all others down by at least one layer."""
     sizes, links = graph
     ways = [(link.source, link.target) for link in links if link.source != link.target]
     back = back_links(len(sizes), ways, 0)
@@ -105,12 +105,12 @@ def test_turning_some_links_around_leaves_no_cycle(graph: tuple[list[Size], list
 
 
 def test_what_leads_back_is_what_a_reader_would_call_so() -> None:
-    """Seen from the first node."""
+    """Links lead back as seen from the first node."""
     assert back_links(4, [(2, 1), (0, 1), (1, 2), (2, 3)], 0) == {0}
 
 
 def test_the_first_stands_at_the_top_and_the_last_at_the_bottom() -> None:
-    """Whatever their numbers are."""
+    """This holds for any numbers."""
     ways = [(2, 0), (0, 1), (0, 3), (3, 4)]
     layout = lay_out([Size(40, 20)] * 5, [LayoutLink(*way) for way in ways], first=2, last=[1, 4])
     heights = [point.y for point in layout.nodes]
@@ -119,7 +119,7 @@ def test_the_first_stands_at_the_top_and_the_last_at_the_bottom() -> None:
 
 
 def test_a_way_and_its_way_back_are_two_lines() -> None:
-    """They do not lie upon each other."""
+    """The two lines do not overlap."""
     layout = lay_out([Size(80, 20)] * 2, [LayoutLink(0, 1), LayoutLink(1, 0)], first=0)
     there, back = layout.routes
     assert abs(there.points[0].x - back.points[-1].x) >= 10
@@ -128,7 +128,7 @@ def test_a_way_and_its_way_back_are_two_lines() -> None:
 
 
 def test_crossings_that_need_not_be_are_taken_out() -> None:
-    """Two columns whose links were given crosswise."""
+    """Two columns with crossing links are untangled."""
     ways = [(0, 1), (0, 2), (1, 4), (2, 3), (3, 5), (4, 5)]
     links = [LayoutLink(*way) for way in ways]
     chains = Chains([Size(40, 20)] * 6, links, frozenset(), layers_of(6, ways, frozenset()))
@@ -136,14 +136,14 @@ def test_crossings_that_need_not_be_are_taken_out() -> None:
 
 
 def test_a_chain_is_one_straight_line() -> None:
-    """With labels and without."""
+    """This holds with and without labels."""
     links = [LayoutLink(index, index + 1, Size(50 * (index % 2), 14)) for index in range(5)]
     layout = lay_out([Size(60 + 10 * index, 20) for index in range(6)], links, first=0)
     assert {round(point.x, 3) for point in layout.nodes} == {layout.size.width / 2}
 
 
 def test_500_nodes_are_laid_out_in_some_seconds() -> None:
-    """A tree with a third as many links that lead anywhere."""
+    """The graph is a tree with random links added."""
     count = 500
     ways = [(index * 7 // 10, index) for index in range(1, count)]
     ways += [(index * 37 % count, index * 91 % count) for index in range(count // 3)]
@@ -153,6 +153,6 @@ def test_500_nodes_are_laid_out_in_some_seconds() -> None:
 
 
 def test_nothing_to_lay_out_is_no_error() -> None:
-    """Nor is a node alone that leads to itself."""
+    """A single node with a link to itself is not an error either."""
     assert lay_out([], [], first=0).nodes == ()
     assert lay_out([Size(10, 10)], [LayoutLink(0, 0)], first=0).routes[0].points == ()

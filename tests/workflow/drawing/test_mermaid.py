@@ -1,4 +1,4 @@
-"""Mermaid: numbers for ids, a shape for each kind, and no name that means anything to it."""
+"""Mermaid output has numbered ids, a shape for each kind, and no name with a meaning in Mermaid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINE = re.compile(
 
 
 def test_a_small_graph() -> None:
-    """Word for word."""
+    """The output is exact."""
     builder = GraphBuilder("small", "test")
     builder.node("pay", "tool", tools=["log", "pay"], gated_tools=["pay"])
     builder.edge(START, "pay", "conditional", "amount > 0")
@@ -33,7 +33,7 @@ def test_a_small_graph() -> None:
 
 
 def test_names_are_plain_characters_and_numbers() -> None:
-    """No directive, no link, no markup, no quote; the only tag is our own line break."""
+    """There is no directive, link, markup or quote; the only tag is a line break."""
     lines = render(hostile()).split("\n")
     assert all(_LINE.fullmatch(line) for line in lines)
     for text in re.findall(r'"([^"]*)"', "\n".join(lines)):
@@ -41,6 +41,6 @@ def test_names_are_plain_characters_and_numbers() -> None:
 
 
 def test_every_kind_has_a_shape_of_its_own() -> None:
-    """So that colours are not needed; entry and exit are told apart by their words."""
+    """Colours are not needed; text distinguishes entry and exit."""
     shapes = {re.sub(r'n\d+|".*"|:::.*', "", line) for line in render(support()).split("\n") if ":::" in line}
     assert len(shapes) == 7

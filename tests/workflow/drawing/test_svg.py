@@ -1,4 +1,4 @@
-"""SVG: well-formed, with every node and arrow, readable in shapes and words, and asking for nothing from outside."""
+"""SVG pictures are well-formed, complete, readable and self-contained."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def groups(root: ET.Element, kind: str) -> list[ET.Element]:
 
 @pytest.mark.parametrize("graph", [support(), hostile(), any_graph(60, 0.5, 7)], ids=["support", "hostile", "any"])
 def test_every_node_and_every_arrow_is_there(graph: Graph) -> None:
-    """Under ids that are numbers."""
+    """Their ids have numbers."""
     root = drawn(graph)
     assert [one.get("id") for one in groups(root, "node")] == [f"n{index}" for index in range(len(graph.nodes))]
     assert [one.get("id") for one in groups(root, "arrow")] == [f"e{index}" for index in range(len(arrows(graph)))]
 
 
 def test_names_stand_in_it_as_text_only() -> None:
-    """No element comes from a name, and each name is there, without what cannot be printed."""
+    """No name becomes an element, and each name is there without unprintable characters."""
     root = drawn(hostile())
     assert {one.tag.removeprefix(_SPACE) for one in root.iter()} <= {
         "svg", "title", "style", "defs", "marker", "g", "path", "rect", "polygon", "text"
@@ -46,7 +46,7 @@ def test_names_stand_in_it_as_text_only() -> None:
 
 
 def test_it_asks_for_nothing_from_outside() -> None:
-    """The name space is its only address, and its one reference stays within it."""
+    """The name space is its only address, and its only reference is internal."""
     text = render(hostile())
     assert text.count("http") == 1
     assert set(re.findall(r"url\(([^)]*)\)", text)) == {"#tip"}
@@ -55,7 +55,7 @@ def test_it_asks_for_nothing_from_outside() -> None:
 
 
 def test_the_text_of_a_node() -> None:
-    """Its kind and what matters of it, its name and id, and its tools with a lock where a person is asked."""
+    """A node has its kind with remarks, its name and id, and its tools, gated ones with a lock."""
     root = drawn(support())
     lines = {
         one.get("id"): ["".join(text.itertext()) for text in one.iter(f"{_SPACE}text")] for one in groups(root, "node")
@@ -69,7 +69,7 @@ def test_the_text_of_a_node() -> None:
 
 
 def test_kinds_differ_in_shape_and_in_colour() -> None:
-    """Either is enough to tell them apart."""
+    """Either is enough to distinguish them."""
     found = groups(drawn(any_graph(40, 0.2, 3)), "node")
     colours = {one.get("class"): (one.get("fill"), one.get("stroke")) for one in found}
     assert len(set(colours.values())) == 8
@@ -78,7 +78,7 @@ def test_kinds_differ_in_shape_and_in_colour() -> None:
 
 
 def test_long_names_are_broken_at_their_joints_and_cut_at_last() -> None:
-    """No line is wider than its room."""
+    """No line is wider than its box."""
     assert wrapped("validateCustomerIdentity", 13, 130, 3) == ["validateCustomer", "Identity"]
     assert wrapped("customer_support_agent.handle_billing", 13, 190, 3) == ["customer_support_agent.", "handle_billing"]
     lines = wrapped("x" * 500, 13, 100, 2)
@@ -88,7 +88,7 @@ def test_long_names_are_broken_at_their_joints_and_cut_at_last() -> None:
 
 
 def test_many_tools_and_conditions_are_counted() -> None:
-    """With those first that a person is asked for."""
+    """Gated tools come first."""
     builder = GraphBuilder("many", "test")
     builder.node("all", "tool", tools=[f"tool_{index}" for index in range(20)], gated_tools=["tool_19"])
     for index in range(5):
@@ -102,7 +102,7 @@ def test_many_tools_and_conditions_are_counted() -> None:
 
 
 def test_a_graph_that_nobody_could_read_is_an_error() -> None:
-    """It says what to use instead."""
+    """The error names the other formats."""
     builder = GraphBuilder("huge", "test")
     for index in range(601):
         builder.node(f"n{index}", "llm")

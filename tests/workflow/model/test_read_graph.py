@@ -1,4 +1,4 @@
-"""A graph from its JSON: what is wrong is said with its place, and what is no graph at all soon."""
+"""A graph is read from JSON: errors name their place, and other files are rejected early."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Write = Callable[..., Path]
 
 
 def fine(**changed: Any) -> dict[str, Any]:
-    """A graph of three nodes, as JSON, with some members changed; None takes one away."""
+    """Returns a graph of three nodes as JSON, with some members changed; None removes one."""
     graph = {
         "name": "small",
         "framework": "json",
@@ -49,14 +49,14 @@ def fine(**changed: Any) -> dict[str, Any]:
 
 
 def with_node(**changed: Any) -> dict[str, Any]:
-    """The same, with a second node that is changed."""
+    """Returns the same graph with a changed second node."""
     graph = fine()
     graph["nodes"][1] |= changed
     return graph
 
 
 def with_edge(**changed: Any) -> dict[str, Any]:
-    """The same, with a second edge that is changed."""
+    """Returns the same graph with a changed second edge."""
     graph = fine()
     graph["edges"][1] |= changed
     return graph
@@ -76,7 +76,7 @@ def nested(depth: int) -> Any:
 
 
 def test_a_graph_is_read_and_written_again(write: Write) -> None:
-    """What is left out has its default."""
+    """Missing members have their defaults."""
     graph = read_graph(write("graph.json", json.dumps(fine())))
     assert [(node.id, node.kind, node.label, node.tools, node.gated_tools) for node in graph.nodes] == [
         ("s", "entry", "", (), ()),
@@ -92,7 +92,7 @@ def test_a_graph_is_read_and_written_again(write: Write) -> None:
 
 
 def test_a_name_and_a_framework_may_be_left_out(write: Write) -> None:
-    """The name is the file's then."""
+    """The name of the file is the default."""
     graph = read_graph(write("flow.json", json.dumps(fine(name=None, framework=None))))
     assert (graph.name, graph.framework) == ("flow", "json")
 
@@ -113,17 +113,17 @@ def reordered(graph: Mapping[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_layout_and_order_do_not_matter(write: Write, text: str) -> None:
-    """With space anywhere, a mark in front, and its members in any order."""
+    """Whitespace, a byte order mark and the order of members have no effect."""
     assert read_graph(write("graph.json", text)) == graph_of(fine())
 
 
 def test_a_tool_that_a_node_names_twice_is_one(write: Write) -> None:
-    """As a graph builder has it."""
+    """The node has the tool once, as in a graph builder."""
     assert graph_of(with_node(tools=["a", "b", "a"])).nodes[1].tools == ("a", "b")
 
 
 def large(size: int, labels: Callable[[int], str]) -> Graph:
-    """A chain, with labels that may look like anything."""
+    """Returns a chain with arbitrary labels."""
     graph = fine(
         nodes=[
             {"id": f"n{at}", "kind": {0: "entry", size - 1: "exit"}.get(at, "llm"), "label": labels(at)}
@@ -141,7 +141,7 @@ def large(size: int, labels: Callable[[int], str]) -> Graph:
 )
 @pytest.mark.parametrize(("indent", "ascii"), [(None, True), (1, False)])
 def test_large_graphs_are_read_as_small_ones(write: Write, label: str, indent: int | None, ascii: bool) -> None:  # noqa: A002
-    """They are read in chunks, which no text may cut wrongly."""
+    """No string makes the chunks end at a wrong place."""
     chance = random.Random(1)  # noqa: S311 - a fixed seed
     graph = large(5_000, lambda _: label * chance.randrange(3))
     text = json.dumps(graph.to_dict(), indent=indent, ensure_ascii=ascii)
@@ -233,7 +233,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_an_error_names_its_place(write: Write, case: str) -> None:
-    """In a file, and in a value; whatever stands first in it."""
+    """This holds for files and values, and for any order of members."""
     value, problem = WRONG[case]
     values = [value, reordered(value)] if isinstance(value, dict) and len(value) == 6 else [value]
     for one in values:
@@ -266,7 +266,7 @@ NO_JSON: dict[str, tuple[str | bytes, str]] = {
 
 @pytest.mark.parametrize("case", NO_JSON)
 def test_invalid_json_is_an_error_with_its_line(write: Write, case: str) -> None:
-    """And what was expected there."""
+    """The message also says what was expected."""
     text, problem = NO_JSON[case]
     with pytest.raises(InputError, match=rf"graph\.json.*({problem})"):
         read_graph(write("graph.json", text))
@@ -282,7 +282,7 @@ def test_invalid_json_is_an_error_with_its_line(write: Write, case: str) -> None
     ],
 )
 def test_a_duplicate_key_in_a_large_graph(write: Write, part: str, twice: str) -> None:
-    """It is found wherever it is."""
+    """The duplicate is found at any place."""
     text = json.dumps(large(5_000, lambda _: "").to_dict(), indent=1)
     for place in (0.3, 0.9):
         start = text.index(f'"{part}"') + int(place * 400_000)
@@ -294,7 +294,7 @@ def test_a_duplicate_key_in_a_large_graph(write: Write, part: str, twice: str) -
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """Or is a folder."""
+    """A missing file and a folder are errors."""
     with pytest.raises(InputError, match=r"none\.json: cannot be read: No such file"):
         read_graph(tmp_path / "none.json")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
@@ -318,7 +318,7 @@ HUGE = {
 
 @pytest.mark.parametrize("case", HUGE)
 def test_a_large_json_file_that_is_not_a_graph(tmp_path: Path, case: str) -> None:
-    """Twenty million bytes: it is refused in far less than the time that it would take to read all of it."""
+    """Twenty million bytes are rejected much faster than they could be read."""
     start, more = HUGE[case]
     path = tmp_path / "huge.json"
     path.write_text(start + more * (20_000_000 // len(more)))
@@ -339,7 +339,7 @@ def pieces(text: JsonText) -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize("seed", slow_after(3, range(12)))
 def test_pieces_equal_what_json_parses(seed: int) -> None:
-    """Objects made up at random, with any space between."""
+    """Random objects with random whitespace have equal values."""
     chance = random.Random(seed)  # noqa: S311 - a fixed seed
 
     def value(depth: int) -> Any:
@@ -358,7 +358,7 @@ def test_pieces_equal_what_json_parses(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", slow_after(1, range(4)))
 def test_broken_pieces_are_errors_of_one_sort(seed: int) -> None:
-    """A character taken out, doubled or changed: `JsonError`, or what json reads too."""
+    """With a character removed, doubled or changed, the result is a `JsonError` or equals that of json."""
     chance = random.Random(seed)  # noqa: S311 - a fixed seed
     text = json.dumps(fine(), indent=1)
     for _ in range(500):

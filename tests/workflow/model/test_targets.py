@@ -1,4 +1,4 @@
-"""What a command line names: read, or imported in a process of its own that may print, exit or never end."""
+"""Targets are read, or imported in a separate process that may print, exit or never end."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("target", ["app.py:flows.graph", "app:flows.graph", "{folder}/app.py:flows.graph"])
 def test_an_object_of_a_file_or_module(app: Path, target: str) -> None:
-    """Imported elsewhere: the graph comes back with its notes."""
+    """The graph comes back from the other process with its notes."""
     graph = graph_of_target(target.format(folder=app))
     assert [node.id for node in graph.nodes] == [START, "__end__", "ask"]
     assert graph.notes == ("made by hand",)
 
 
 def test_a_graph_of_a_file(app: Path) -> None:
-    """As `graph --format json` writes it."""
+    """The file is the output of `graph --format json`."""
     builder = GraphBuilder("mine", "test")
     (app / "graph.json").write_text(json.dumps(builder.graph().to_dict()))
     assert graph_of_target("graph.json") == builder.graph()
@@ -70,14 +70,14 @@ def test_a_graph_of_a_file(app: Path) -> None:
     ],
 )
 def test_an_invalid_target_is_an_error(app: Path, source: str, target: str, problem: str) -> None:
-    """With the cause, and in bounded time."""
+    """The message has the cause, and comes in bounded time."""
     (app / "bad.py").write_text(source)
     with pytest.raises(InputError, match=problem):
         graph_of_target(target, seconds=3)
 
 
 def test_the_output_of_a_target_is_not_its_graph(app: Path) -> None:
-    """And threads that it leaves running keep nothing."""
+    """Threads that a target leaves running do not block the result."""
     noise = "import threading, time\nprint('{\"graph\": 1}')\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
     (app / "noisy.py").write_text(noise + GRAPH)
     assert graph_of_target("noisy.py:flows.graph", seconds=10).name == "mine"

@@ -1,4 +1,4 @@
-"""What can be told of a function without running it: whom it asks, where it leads, what it returns."""
+"""The summary of a function without running it: its requests for approval, its calls and its results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ END = "__end__"
 
 
 def sections(text: str) -> dict[str, tuple[str, frozenset[str]]]:
-    """Pieces of code under headings `# what it is: the words expected`."""
+    """Returns pieces of code under headings `# name: expected strings`."""
     found = {}
     for section in re.split(r"^# ", text, flags=re.MULTILINE)[1:]:
         heading, _, code = section.partition("\n")
@@ -40,7 +40,7 @@ def sections(text: str) -> dict[str, tuple[str, frozenset[str]]]:
 
 @pytest.fixture
 def load(tmp_path: Path) -> Iterator[Load]:
-    """Loads a source text as a module that lies in a file."""
+    """Loads a source as a module from a file."""
     names: list[str] = []
 
     def load_text(source: str) -> ModuleType:
@@ -61,7 +61,7 @@ def load(tmp_path: Path) -> Iterator[Load]:
 
 
 def look(load: Load, source: str) -> FunctionSummary:
-    """What is told of the function `f` of a source."""
+    """Returns the summary of the function `f` of a source."""
     return summarize(load(source).f)
 
 
@@ -294,7 +294,7 @@ def f(s): pass
 
 @pytest.mark.parametrize("name", RETURNS)
 def test_the_strings_that_a_function_can_return(load: Load, name: str) -> None:
-    """The texts are exactly those that the code allows."""
+    """The strings are exactly those that the code allows."""
     source, expected = RETURNS[name]
     assert look(load, source).strings == (expected, True)
 
@@ -381,7 +381,7 @@ def f(s): return g(s)
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_undetermined_results_are_unknown(load: Load, name: str) -> None:
-    """A text that the code does not determine makes the whole unknown."""
+    """A string that the code does not determine makes the result incomplete."""
     assert not look(load, UNKNOWN[name][0]).strings.complete
 
 
@@ -417,7 +417,7 @@ def f(s) -> 'Nowhere': return s
 
 @pytest.mark.parametrize("name", DECLARED)
 def test_literals_of_the_return_annotation_are_found(load: Load, name: str) -> None:
-    """Literals and enumerations in the return annotation are told, in whatever form it is written."""
+    """Literals and enumerations in the return annotation are found in any form."""
     source, expected = DECLARED[name]
     literals = [part.values for part in look(load, source).return_types if part.values is not None]
     assert frozenset().union(*(KnownStrings.of(one).known for one in literals)) == expected
@@ -516,12 +516,12 @@ def f(s):
 
 @pytest.mark.parametrize("name", NO_QUESTION)
 def test_a_name_alone_is_not_a_prompt(load: Load, name: str) -> None:
-    """What is only called like a question does not count."""
+    """A function that only has the name of a prompt does not ask."""
     assert not look(load, NO_QUESTION[name][0]).asks
 
 
 def test_the_place_is_that_of_the_function_inside_its_decorators(load: Load) -> None:
-    """File and line lead to the `def`, whatever wraps it."""
+    """File and line are those of the `def`, whatever wraps it."""
     source = "def deco(g): return functools.wraps(g)(lambda s: g(s))\n@deco\n@deco\ndef f(s): return s\n"
     module = load(source)
     body = summarize(functools.partial(module.f))
@@ -530,7 +530,7 @@ def test_the_place_is_that_of_the_function_inside_its_decorators(load: Load) -> 
 
 
 def test_a_function_without_source_is_read_by_its_compiled_names() -> None:
-    """What was made from a text still tells whether it asks, and that the rest is not known."""
+    """A function compiled from a string still shows whether it asks, and that the rest is unknown."""
     names: dict[str, Any] = {}
     exec("def g(): return input()\ndef f(s): return g()\ndef q(s): return {}", names)  # noqa: S102
     assert summarize(names["f"]).asks
@@ -558,7 +558,7 @@ def test_nothing_is_run(load: Load) -> None:
 
 @pytest.mark.parametrize("value", [len, str.upper, int, object(), None, "text", print])
 def test_any_value_can_be_summarized(value: object) -> None:
-    """What has no code tells nothing, and raises nothing."""
+    """A value without code has an empty summary, and raises nothing."""
     assert summarize(value).return_values == Values()
 
 
@@ -692,7 +692,7 @@ mail.send()
 
 @pytest.mark.parametrize("name", ASKED)
 def test_human_approval_before_a_call_is_found(load: Load, name: str) -> None:
-    """Asked: on every path to the call. Sure: every run comes to it."""
+    """A call can come after approval on every path, and can be unconditional."""
     body, words = ASKED[name]
     head = """class Mail:
     def send(self, *a): pass
@@ -736,6 +736,6 @@ input()
 
 @pytest.mark.parametrize("name", ALWAYS)
 def test_human_approval_on_every_path_is_found(load: Load, name: str) -> None:
-    """A way that raises does not count."""
+    """A path that raises does not count."""
     body, words = ALWAYS[name]
     assert look(load, "def f(s):\n" + textwrap.indent(body, "    ")).always_asks == ("always" in words)

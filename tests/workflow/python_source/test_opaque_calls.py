@@ -206,7 +206,7 @@ SEEN = [
 
 
 def rule_status(program: str, folder: Path) -> tuple[str, str]:
-    """What is known as the graph is drawn, and for every run."""
+    """Returns the status of the rule as drawn, and for every run."""
     for mark in ("BODY", "METHOD"):
         program = program.replace(mark, "pass")
     path = folder / "program.py"
@@ -219,11 +219,11 @@ def rule_status(program: str, folder: Path) -> tuple[str, str]:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs_with_opaque_calls_are_not_proved(program: str, tmp_path: Path) -> None:
-    """Where it runs the tool, or may."""
+    """The program runs the tool, or may run it."""
     assert "proved" not in rule_status(program, tmp_path)
 
 
 @pytest.mark.parametrize("program", SEEN)
 def test_programs_without_opaque_calls_are_proved(program: str, tmp_path: Path) -> None:
-    """A body may do much else."""
+    """A body without opaque calls may do anything else."""
     assert rule_status(program, tmp_path)[0] == "proved"

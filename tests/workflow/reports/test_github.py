@@ -1,4 +1,4 @@
-"""Annotations: a command on each line, escaped so that no name ends it or begins another."""
+"""Annotations are one command per line, escaped so that no name ends or begins a command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COMMAND = re.compile(r"::(error|warning|notice) (\w+=[^,:]*)(,\w+=[^,:]*)*::.*"
 
 
 def test_a_finding_is_beside_the_line_of_its_node() -> None:
-    """With what can be done and the path; what is suppressed is left out."""
+    """The annotation has the remedy and the path; suppressed findings have none."""
     finding = GraphFinding("dead_ends", "classify", "error", "50% of\nit", ("__start__", "classify"))
     report = support_report(support(file="agents/a,b.py", line=7))
     first, *_ = render(replace(report, findings=(finding,), rules=())).splitlines()
@@ -24,7 +24,7 @@ def test_a_finding_is_beside_the_line_of_its_node() -> None:
 
 
 def test_rules_that_are_not_proved_are_annotated() -> None:
-    """A violation as an error, in the target's file where nothing better is known."""
+    """A violation is an error, in the file of the target if no location is known."""
     lines = render(support_report()).splitlines()
     assert lines[0].startswith("::error file=agents/support.py,line=1,title=policy%3A ask-first::ask-first: violated")
     assert lines[1].endswith("orders → retry → orders → …")
@@ -34,13 +34,13 @@ def test_rules_that_are_not_proved_are_annotated() -> None:
 
 
 def test_no_name_ends_a_command_or_begins_one() -> None:
-    """Each line is a whole command, but for the last, which has no name in it."""
+    """Each line is one command, except the last, which has no names."""
     *commands, last = render(hostile_report()).split("\n")
     assert all(_COMMAND.fullmatch(line) and line.isprintable() for line in commands)
     assert re.fullmatch(r"GuardAgent: failed: [\w ,]+", last)
 
 
 def test_a_file_elsewhere_on_the_machine_is_not_named() -> None:
-    """It means nothing where the annotation is shown."""
+    """A path on another machine has no meaning."""
     report = support_report(support(file="/usr/lib/other.py", line=3), target="support")
     assert "other.py" not in render(report)

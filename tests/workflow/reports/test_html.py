@@ -1,4 +1,4 @@
-"""The page: one file that is well-formed, asks for nothing, has no name as markup, and says all in words as well."""
+"""The page is one well-formed, self-contained and accessible file, in which names are never markup."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ class Element:
 
     @property
     def text(self) -> str:
-        """What stands in it, but not in an element of it."""
+        """The text of the element itself."""
         return "".join(part for part in self.parts if isinstance(part, str))
 
     def all(self) -> Iterator[Element]:
-        """It and all below it."""
+        """The element and all its descendants."""
         yield self
         for child in self.children:
             yield from child.all()
 
     def words(self) -> str:
-        """Its text and that of all below it."""
+        """The text of the element and its descendants."""
         pieces = [part if isinstance(part, str) else f" {part.words()} " for part in self.parts]
         return " ".join("".join(pieces).split())
 
 
 class StrictPageParser(HTMLParser):
-    """Reads a page, and does not forgive what a browser would."""
+    """Parses a page strictly."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def page(request: pytest.FixtureRequest) -> list[Element]:
 
 
 def test_ids_are_unique_and_references_lead_to_them(page: list[Element]) -> None:
-    """From labels, titles, links and steps."""
+    """This holds for labels, titles, links and steps."""
     ids = [one.attributes["id"] for one in page if "id" in one.attributes]
     assert len(set(ids)) == len(ids)
     for one in page:
@@ -103,7 +103,7 @@ def test_ids_are_unique_and_references_lead_to_them(page: list[Element]) -> None
 
 
 def test_it_asks_for_nothing_from_outside(page: list[Element]) -> None:
-    """No address, and a policy that would stop one."""
+    """The page has no address, and a policy that forbids requests."""
     for one in page:
         assert not set(one.attributes) & {"src", "srcset", "action", "style", "xlink:href", "background", "ping"}
         assert one.attributes.get("href", "#")[0] == "#" or one.attributes["href"] == "data:,"
@@ -117,14 +117,14 @@ def test_it_asks_for_nothing_from_outside(page: list[Element]) -> None:
 
 
 def test_the_script_is_ours_alone_and_writes_no_markup(page: list[Element]) -> None:
-    """The same for every report."""
+    """The script is the same for every report."""
     (script,) = [one.text for one in page if one.tag == "script"]
     assert script == next(one.text for one in read(support_report()) if one.tag == "script")
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|fetch|XMLHttp|import\(", script)
 
 
 def test_names_are_text_and_nothing_else() -> None:
-    """They bring no element with them, no attribute, and no letter that could turn the text around."""
+    """Names add no elements, no attributes and no direction marks."""
     elements = read(hostile_report())
     assert {"b", "img"} & {one.tag for one in elements} <= {"b"}
     assert not [one for one in elements if "onerror" in one.attributes or "onmouseover" in one.attributes]
@@ -160,7 +160,7 @@ def test_the_table_says_what_the_picture_shows() -> None:
 
 
 def test_each_finding_and_rule_has_a_card_with_its_way() -> None:
-    """Those that count first; a suppressed one cannot be walked."""
+    """Unsuppressed findings come first; a suppressed one has no walk."""
     elements = read(support_report())
     cards = [one for one in elements if one.tag == "article"]
     assert [one.attributes["class"].split()[1] for one in cards] == [
@@ -173,7 +173,7 @@ def test_each_finding_and_rule_has_a_card_with_its_way() -> None:
 
 
 def test_steps_name_the_arrows_that_lead_to_them() -> None:
-    """By their ids in the picture."""
+    """Steps have the ids of arrows in the picture."""
     elements = read(support_report())
     path = next(one for one in elements if one.attributes.get("id") == "path-5")
     steps = [(one.attributes["data-node"], one.attributes["data-arrows"]) for one in path.children]
@@ -182,7 +182,7 @@ def test_steps_name_the_arrows_that_lead_to_them() -> None:
 
 
 def test_nodes_with_findings_are_marked_in_the_picture() -> None:
-    """With a sign as well as a colour; a suppressed one otherwise."""
+    """A mark has a sign and a colour; a suppressed finding has another mark."""
     marked = {
         one.attributes["id"]: one.attributes["class"] for one in read(support_report()) if "node" in _classes(one)
     }
@@ -193,7 +193,7 @@ def test_nodes_with_findings_are_marked_in_the_picture() -> None:
 
 
 def test_of_a_graph_that_is_too_large_the_part_is_drawn_that_matters() -> None:
-    """And the page says so."""
+    """The page also says that it shows a part."""
     graph: Graph = any_graph(2_000, 0.3, 5)
     far = graph.nodes[-1].id
     findings = (GraphFinding("dead_ends", far, "error", "x", (graph.entry_id, far)),)

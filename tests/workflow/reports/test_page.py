@@ -23,7 +23,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 
 class Opened:
-    """A report's page, opened."""
+    """The open page of a report."""
 
     def __init__(self, browser: Page, folder: Path, report: Report) -> None:
         self.path = folder / "report.html"
@@ -32,7 +32,7 @@ class Opened:
         browser.open(self.path)
 
     def status(self) -> str:
-        """What a screen reader was told last."""
+        """The last announcement to screen readers."""
         return str(self.browser.evaluate("document.getElementById('status').textContent"))
 
     def here(self) -> list[str]:
@@ -42,7 +42,7 @@ class Opened:
         return found
 
     def click(self, selector: str) -> None:
-        """As with a mouse."""
+        """Clicks an element."""
         self.browser.evaluate(
             f"document.querySelector({selector!r}).dispatchEvent(new MouseEvent('click', {{bubbles: true}}))"
         )
@@ -60,7 +60,7 @@ def page(browser: Page, tmp_path: Path) -> Iterator[Opened]:
 
 
 def test_a_witness_is_walked_with_the_keyboard(page: Opened) -> None:
-    """From its first step to its last and back, in the picture and in words."""
+    """The walk goes from the first step to the last and back, in the picture and as text."""
     assert page.status() == "Press → or “Next” to begin."
     seen = []
     for _ in range(5):
@@ -80,7 +80,7 @@ def test_a_witness_is_walked_with_the_keyboard(page: Opened) -> None:
 
 
 def test_a_cycle_is_walked_around_again(page: Opened) -> None:
-    """As often as one likes."""
+    """The walk goes around any number of times."""
     page.click("[data-walk='5']")
     page.browser.press("End")
     assert page.status() == "Step 6 of 6: orders, tool, calls log"
@@ -89,7 +89,7 @@ def test_a_cycle_is_walked_around_again(page: Opened) -> None:
 
 
 def test_shift_and_arrow_go_to_the_next_witness(page: Opened) -> None:
-    """And around from the last to the first."""
+    """After the last witness comes the first."""
     chosen = []
     for _ in range(5):
         page.browser.press("ArrowRight", shift=True)
@@ -99,7 +99,7 @@ def test_shift_and_arrow_go_to_the_next_witness(page: Opened) -> None:
 
 
 def test_a_witness_is_walked_with_buttons(page: Opened) -> None:
-    """Those that lead nowhere are off."""
+    """Buttons without effect are disabled."""
     page.click("#next")
     page.click("#next")
     assert page.here() == ["n2"]
@@ -113,7 +113,7 @@ def test_a_witness_is_walked_with_buttons(page: Opened) -> None:
 
 
 def test_everything_can_be_reached_with_the_tab_key(page: Opened) -> None:
-    """From a card's button the walk begins; the graph is one stop, and Enter tells about a node."""
+    """The button of a card begins its walk; the graph is one tab stop, and Enter shows a node."""
     page.browser.evaluate("document.querySelector('[data-walk]').focus()")
     page.browser.press("Enter")
     assert page.status().startswith("Step 1 of 4")
@@ -126,7 +126,7 @@ def test_everything_can_be_reached_with_the_tab_key(page: Opened) -> None:
 
 
 def test_a_node_shows_its_details(page: Opened) -> None:
-    """With its findings as links to their cards; a second click closes it."""
+    """Findings are links to their cards; a second click closes the details."""
     page.click("#n5")
     facts = str(page.browser.evaluate("document.getElementById('node-facts').innerText"))
     assert "Tools: refund needs approval, notify" in facts
@@ -145,7 +145,7 @@ def test_it_fits_any_width(page: Opened, width: int) -> None:
 
 
 def test_light_and_dark(page: Opened) -> None:
-    """As the system is, until the reader chooses."""
+    """The page has the theme of the system until the reader chooses."""
     background = "getComputedStyle(document.body).backgroundColor"
     light = page.browser.evaluate(background)
     page.browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
@@ -158,7 +158,7 @@ def test_light_and_dark(page: Opened) -> None:
 
 
 def test_text_fits_into_its_node(page: Opened) -> None:
-    """In the font that is there."""
+    """This holds in the installed font."""
     over = page.browser.evaluate(
         "[...document.querySelectorAll('#picture .node')].filter((node) => {"
         " const body = node.querySelector('.body').getBoundingClientRect();"
@@ -169,7 +169,7 @@ def test_text_fits_into_its_node(page: Opened) -> None:
 
 
 def test_names_that_mean_harm_do_none(browser: Page, tmp_path: Path) -> None:
-    """They run nothing, load nothing, and are walked like any other."""
+    """Harmful names run and load nothing, and have walks like others."""
     browser.problems.clear()
     browser.requests.clear()
     opened = Opened(browser, tmp_path, hostile_report())

@@ -17,38 +17,38 @@ from tests.workflow.samples import hostile_report, support_report
 
 
 def test_a_format_is_a_file() -> None:
-    """Those without a leading underscore."""
+    """Each module without a leading underscore is a format."""
     files = Path(reports.__file__).parent.glob("[a-z]*.py")
     assert set(FORMATS) == {file.stem for file in files} == {"github", "html", "json", "sarif", "text"}
 
 
 @pytest.mark.parametrize("form", list(FORMATS))
 def test_every_format_renders_any_name(form: str) -> None:
-    """As text that can be written to a file."""
+    """The output can be written to a file."""
     assert render(hostile_report(), form).encode()
 
 
 @pytest.mark.parametrize("form", list(FORMATS))
 def test_a_report_without_findings(form: str) -> None:
-    """Of a graph that is only an entry and an exit."""
+    """The graph is only an entry and an exit."""
     assert render(Report("empty", GraphBuilder("empty", "test").graph(), (), (), ()), form)
 
 
 def test_another_format_is_an_error_with_the_nearest_name() -> None:
-    """It says which there are."""
+    """The message lists the formats."""
     with pytest.raises(UnknownNameError, match=r"unknown report format 'htm'; did you mean 'html'\?"):
         render(support_report(), "htm")
 
 
 def test_json_is_the_report_in_the_public_key_order() -> None:
-    """One object and nothing else."""
+    """The output is one object."""
     content = json.loads(render(support_report(), "json"))
     assert list(content) == ["target", "framework", "graph_hash", "passed", "findings", "rules", "notes"]
     assert content["findings"][0]["witness"] == ["__start__", "classify", "route", "refund"]
 
 
 def test_a_format_without_show_is_written_as_rendered() -> None:
-    """With one line break at its end."""
+    """The output ends with one line break."""
     stream = io.StringIO()
     show(support_report(), "json", stream)
     assert stream.getvalue() == render(support_report(), "json") + "\n"

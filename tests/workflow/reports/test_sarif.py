@@ -1,4 +1,4 @@
-"""SARIF: of the published shape, each result at its node's line, with its path, and suppressed where it is."""
+"""SARIF output follows the standard, with locations, paths and suppressions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_of(report: Report) -> Any:
 
 @pytest.mark.parametrize("report", [support_report(), hostile_report()], ids=["support", "hostile"])
 def test_it_has_the_shape_of_the_standard(report: Report) -> None:
-    """No property that is unknown, none missing, no value out of range."""
+    """No property is unknown or missing, and no value is out of range."""
     log = json.loads(render(report))
     assert list(problems(log)) == []
     assert log["version"] == "2.1.0"
@@ -33,14 +33,14 @@ def test_it_has_the_shape_of_the_standard(report: Report) -> None:
 @pytest.mark.skipif("SARIF_SCHEMA" not in os.environ, reason="SARIF_SCHEMA names no file with the published schema")
 @pytest.mark.parametrize("report", [support_report(), hostile_report()], ids=["support", "hostile"])
 def test_it_validates_against_the_published_schema(report: Report) -> None:
-    """Where a copy of it is at hand."""
+    """The test needs a copy of the schema."""
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads(Path(os.environ["SARIF_SCHEMA"]).read_text(encoding="utf-8"))
     jsonschema.validate(json.loads(render(report)), schema)
 
 
 def test_a_result_names_its_rule_and_its_rule_is_described() -> None:
-    """By id and by place in the list."""
+    """A result has the id and the index of its rule."""
     run = run_of(support_report())
     rules = run["tool"]["driver"]["rules"]
     assert [result["ruleId"] for result in run["results"]] == [
@@ -52,7 +52,7 @@ def test_a_result_names_its_rule_and_its_rule_is_described() -> None:
 
 
 def test_a_result_is_at_the_definition_of_its_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a file below the working directory relative to it, elsewhere absolute; always with the node's name."""
+    """A file below the working directory is relative to it; every location has the name of the node."""
     monkeypatch.chdir(tmp_path)
     for file, uri in ((f"{tmp_path}/a b/c%.py", "a%20b/c%25.py"), ("/lib/x.py", "file:///lib/x.py"), ("d.py", "d.py")):
         report = support_report(support(file=file, line=12))
@@ -64,7 +64,7 @@ def test_a_result_is_at_the_definition_of_its_node(tmp_path: Path, monkeypatch: 
 
 
 def test_without_sources_the_target_is_the_place() -> None:
-    """Since code scanning refuses a result without a file; of a bare name only the node is known."""
+    """Code scanning rejects a result without a file; a bare name has only the node."""
     result = run_of(support_report())["results"][2]
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "agents/support.py"
     bare = run_of(support_report(target="support"))["results"][2]
@@ -72,7 +72,7 @@ def test_without_sources_the_target_is_the_place() -> None:
 
 
 def test_a_witness_is_a_code_flow() -> None:
-    """With each step's condition and what it calls."""
+    """Each step has its condition and its calls."""
     flow = run_of(support_report())["results"][0]["codeFlows"][0]["threadFlows"][0]["locations"]
     assert [step["executionOrder"] for step in flow] == [1, 2, 3, 4]
     assert flow[3]["location"]["message"]["text"] == (
@@ -81,13 +81,13 @@ def test_a_witness_is_a_code_flow() -> None:
 
 
 def test_a_suppression_has_its_reason() -> None:
-    """It stands in the source where there is one, else in the policy."""
+    """The suppression is in the source if there is one, else in the policy."""
     suppressed = run_of(support_report())["results"][4]["suppressions"]
     assert suppressed == [{"kind": "external", "status": "accepted", "justification": "the platform stops it"}]
 
 
 def test_notes_and_undecidable_rules_are_notifications() -> None:
-    """Notes and rules that cannot be decided as notifications, and every rule's status."""
+    """The log also has the status of every rule."""
     run = run_of(support_report())
     notifications = run["invocations"][0]["toolExecutionNotifications"]
     assert [one["message"]["text"] for one in notifications] == [
@@ -98,14 +98,14 @@ def test_notes_and_undecidable_rules_are_notifications() -> None:
 
 
 def test_texts_are_neither_places_for_arguments_nor_links() -> None:
-    """As both have a meaning in a message of SARIF."""
+    """Braces and brackets have a meaning in messages of SARIF."""
     texts = [text for text in _texts(json.loads(render(hostile_report()))) if "alert(1)" in text or "7 * 7" in text]
     assert texts
     assert all("](" not in text and "{" not in text.replace("{{", "") for text in texts)
 
 
 def test_results_keep_their_fingerprints_and_differ() -> None:
-    """From run to run, and though a graph grew elsewhere."""
+    """Fingerprints stay the same in other runs, and if the graph grows elsewhere."""
     prints = [one["partialFingerprints"]["guardagent/v1"] for one in run_of(support_report())["results"]]
     assert len(set(prints)) == len(prints)
     again = run_of(support_report(support(file="moved.py", line=99)))["results"]
@@ -114,7 +114,7 @@ def test_results_keep_their_fingerprints_and_differ() -> None:
 
 @pytest.mark.slow
 def test_paths_beyond_what_services_take_are_left_out_with_a_word() -> None:
-    """The results stay."""
+    """The results without paths are kept."""
     report = support_report()
     finding = replace(report.findings[0], witness=WAY * 1_000)
     run = run_of(replace(report, findings=(finding,) * 15, rules=()))
@@ -124,7 +124,7 @@ def test_paths_beyond_what_services_take_are_left_out_with_a_word() -> None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts of all messages."""
+    """Returns the strings of all messages."""
     if isinstance(value, dict):
         yield from (one for key, one in value.items() if key == "text")
     for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():

@@ -12,14 +12,14 @@ from tests.workflow.samples import any_graph, hostile_report, support, support_r
 
 
 def test_the_first_line_is_the_outcome() -> None:
-    """And the second how much was found."""
+    """The second line has the numbers."""
     first, second, *_ = render(support_report()).splitlines()
     assert first.startswith("✘ FAILED  agents/support.py:graph  (langgraph, 10 nodes, 14 edges, graph ")
     assert second == "  3 findings, 1 suppressed, 1 rule proved, 2 rules violated, 1 rule undecidable"
 
 
 def test_a_witness_is_drawn_as_a_path() -> None:
-    """With its conditions, what is called, and where a node is defined."""
+    """The path has conditions, calls and locations."""
     report = support_report(support(file="agents/support.py", line=7))
     assert """\
     it is broken
@@ -32,7 +32,7 @@ def test_a_witness_is_drawn_as_a_path() -> None:
 
 
 def test_a_cycle_leads_back_up() -> None:
-    """To where it began."""
+    """The line leads to the beginning of the cycle."""
     assert """\
         ├○ route  router
         ┆  intent == "order"
@@ -44,14 +44,14 @@ def test_a_cycle_leads_back_up() -> None:
 
 
 def test_a_suppressed_finding_says_why() -> None:
-    """After those that count, and without its path."""
+    """The suppressed finding comes last, and without its path."""
     text = render(support_report())
     assert "  - suppressed  dead_ends  at retry\n    retry leads nowhere\n    reason: the platform stops it\n" in text
     assert text.index("human_presence") < text.index("suppressed  dead_ends")
 
 
 def test_long_paths_and_many_findings_are_counted() -> None:
-    """A person reads the beginning and the end."""
+    """The beginning and the end are shown."""
     graph = any_graph(200, 0, 1)
     path = (START, *(node.id for node in graph.nodes[2:150]))
     findings = [GraphFinding("dead_ends", path[-1], "error", "x", path)] * 130
@@ -61,7 +61,7 @@ def test_long_paths_and_many_findings_are_counted() -> None:
 
 
 def test_names_cannot_drive_a_terminal() -> None:
-    """No control character gets through, no name begins a line of its own, and markup is text."""
+    """Names have no control characters, begin no lines, and markup in them is text."""
     text = render(hostile_report())
     assert all(char.isprintable() for char in text.replace("\n", ""))
     assert "{{ 7 * 7 }}{% raw %} {0}" in text
@@ -69,7 +69,7 @@ def test_names_cannot_drive_a_terminal() -> None:
 
 
 def test_a_stream_with_few_characters_gets_ascii() -> None:
-    """Never an error."""
+    """There is no error."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     show(support_report(), stream)
     stream.flush()

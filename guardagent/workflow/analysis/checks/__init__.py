@@ -45,9 +45,8 @@ def structural_findings(
         if tool not in known:
             raise UnknownNameError("sensitive tool", tool, known, f"graph {graph.name!r}")
     with without_garbage_collection():
-        return _findings(
-            CheckContext(graph, require_human, tools)
-        )  # frees the shared data before garbage collection resumes
+        # The call frees the shared data before garbage collection resumes.
+        return _findings(CheckContext(graph, require_human, tools))
 
 
 def _findings(view: CheckContext) -> list[GraphFinding]:

@@ -8,11 +8,7 @@ from typing import NamedTuple
 from guardagent.workflow.drawing._layout.chains import Chains
 from guardagent.workflow.drawing._layout.shapes import GraphLayout, Point, Route, Size
 
-_CLOSEST, _STEEPEST, _FARTHEST = (
-    18.0,
-    0.05,
-    70.0,
-)  # of the gap between two layers
+_CLOSEST, _STEEPEST, _FARTHEST = 18.0, 0.05, 70.0  # of the gap between two layers
 _PORTS_APART, _PORTS_WIDTH = 18.0, 0.6  # the distance of links at a node, and their part of its width
 
 

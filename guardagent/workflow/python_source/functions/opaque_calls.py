@@ -67,9 +67,8 @@ def _is_transparent(owner: ast.expr, evaluator: Evaluator, scope: NameScope, ope
 def _is_identified(one: object, opens: frozenset[str]) -> bool:
     if isinstance(one, CallResult):
         if isinstance(one.callee, Attribute):
-            return one.callee.owner is None or _is_identified(
-                one.callee.owner, opens
-            )  # a model returns a model or a string
+            # A model returns a model or a string.
+            return one.callee.owner is None or _is_identified(one.callee.owner, opens)
         path = path_of(one.callee)
         name = path.rpartition(".")[2]
         return isinstance(one.callee, Class) or name in BINDS | opens or _is_known(path)
