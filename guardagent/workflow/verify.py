@@ -12,7 +12,7 @@ from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.analysis.suppressions import Suppression, apply_suppressions
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.model.read_graph import read_graph
+from guardagent.workflow.model.graph_json import read_graph
 
 
 def verify(

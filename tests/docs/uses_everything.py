@@ -77,7 +77,7 @@ from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Process, Re
 from guardagent.workflow.analysis.check_context import CheckDescription
 from guardagent.workflow.analysis.proofs import prove
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.model.read_graph import read_graph
+from guardagent.workflow.model.graph_json import read_graph
 
 TOOLS: Sequence[Mapping[str, Any]] = [{"type": "function", "function": {"name": "refund"}}]
 

@@ -28,9 +28,9 @@ from guardagent.workflow.model.graph import Graph
 from tests.policy.naive import holds
 from tests.properties.test_all_traces import Naive
 from tests.tiers import slow_after
-from tests.workflow.any_cases import SETS, TOOLS, Maker
 from tests.workflow.graphs import is_path
 from tests.workflow.naive_product import Paths, Trace, found
+from tests.workflow.random_cases import SETS, TOOLS, Maker
 
 LONGEST = 5
 TIMES = 3  # around a cycle

@@ -58,13 +58,13 @@ class JsonText:
         try:
             value, self._at = self._scan(self._text, self._at)
         except json.JSONDecodeError as error:
-            self._wrong(error.msg, error.pos)
+            self._fail(error.msg, error.pos)
         except StopIteration as stop:
-            self._wrong("expected a value", stop.value)
+            self._fail("expected a value", stop.value)
         except RecursionError:
-            self._wrong("is nested too deeply", self._at)
+            self._fail("is nested too deeply", self._at)
         except ValueError as error:
-            self._wrong(str(error), self._at)
+            self._fail(str(error), self._at)
         self._skip()
         return value
 
@@ -73,10 +73,10 @@ class JsonText:
         seen: set[str] = set()
         for _ in self._separated("}"):
             if self.kind() != "a string":
-                self._wrong(f"is {self.kind()}; expected a key", self._at)
+                self._fail(f"is {self.kind()}; expected a key", self._at)
             key = self.value()
             if key in seen:
-                self._wrong(strict_json.duplicate_key_message(key), self._at)
+                self._fail(strict_json.duplicate_key_message(key), self._at)
             seen.add(key)
             self._expect(":")
             yield key
@@ -110,7 +110,7 @@ class JsonText:
     def end(self) -> None:
         """Checks that the text ends here."""
         if self._at < len(self._text):
-            self._wrong("expected the end of the file", self._at)
+            self._fail("expected the end of the file", self._at)
 
     def _separated(self, closing: str) -> Iterator[None]:
         """Yields before each member or item, for the caller to read it."""
@@ -127,14 +127,14 @@ class JsonText:
 
     def _expect(self, sign: str) -> None:
         if not self._text.startswith(sign, self._at):
-            self._wrong(f"expected {sign!r}", self._at)
+            self._fail(f"expected {sign!r}", self._at)
         self._at += 1
         self._skip()
 
     def _skip(self) -> None:
         self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # it also matches an empty string
 
-    def _wrong(self, problem: str, at: int) -> NoReturn:
+    def _fail(self, problem: str, at: int) -> NoReturn:
         raise JsonError(problem, self._text.count("\n", 0, at) + 1) from None
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from guardagent.errors import InputError
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.model.read_graph import graph_of, read_graph
+from guardagent.workflow.model.graph_json import graph_of, read_graph
 
 SECONDS = 25.0  # to import a target and extract its graph
 
@@ -35,26 +35,26 @@ def graph_of_target(target: str, *, seconds: float = SECONDS) -> Graph:
     if target.endswith(".json"):
         return read_graph(target)
     if target.endswith(".py"):
-        return _of_source(target)
+        return _source_graph(target)
     place, _, attribute = target.rpartition(":")
     if not place or not attribute:
         expected = "expected 'FILE.py', 'FILE.py:ATTRIBUTE', 'MODULE:ATTRIBUTE' or 'GRAPH.json'"
         raise InputError(f"{target}: is not a target; {expected}")
     if place.endswith(".py") and not Path(place).is_file():
         raise InputError(f"{place}: no such file")
-    return _imported(target, seconds)
+    return _imported_graph(target, seconds)
 
 
-def _of_source(target: str) -> Graph:
+def _source_graph(target: str) -> Graph:
     from guardagent.workflow.python_source.source_graph import graph_of_source
 
     return graph_of_source(Path(target))
 
 
-def _imported(target: str, seconds: float) -> Graph:
+def _imported_graph(target: str, seconds: float) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "answer.json")
-        load = "guardagent.workflow.model.load_object"
+        load = "guardagent.workflow.model.object_loader"
         outcome = _run([sys.executable, "-m", load, target, str(answer)], target, seconds)
         if not answer.exists():
             raise InputError(f"{target}: importing it ended the process{outcome}")

@@ -18,14 +18,14 @@ def excerpt(report: Report) -> Graph:
     graph = report.graph
     if len(graph.nodes) <= MOST_NODES and len(graph.edges) <= MOST_ARROWS:
         return graph
-    chosen = set(islice(dict.fromkeys(_wanted(report)), _MOST)) | {graph.entry_id, *graph.exit_ids[:1]}
+    chosen = set(islice(dict.fromkeys(_node_ids(report)), _MOST)) | {graph.entry_id, *graph.exit_ids[:1]}
     nodes = tuple(node for node in graph.nodes if node.id in chosen)
     edges = tuple(edge for edge in graph.edges if edge.source in chosen and edge.target in chosen)
     exits = tuple(one for one in graph.exit_ids if one in chosen)
     return replace(graph, nodes=nodes, edges=edges[:MOST_ARROWS], exit_ids=exits)
 
 
-def _wanted(report: Report) -> Iterator[str]:
+def _node_ids(report: Report) -> Iterator[str]:
     known = report.graph.by_id
     for rule in report.rules:
         yield from (name for name in rule.witness if name in known)

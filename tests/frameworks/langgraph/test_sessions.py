@@ -19,7 +19,7 @@ from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.extraction import extract
 from tests.frameworks.simulated_runs import Called
 from tests.workflow.analysis.test_every_run import keeps
-from tests.workflow.any_cases import SETS, TOOLS, Maker
+from tests.workflow.random_cases import SETS, TOOLS, Maker
 
 pytest.importorskip("langgraph", reason="LangGraph is not installed")
 

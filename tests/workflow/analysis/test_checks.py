@@ -13,7 +13,7 @@ from guardagent.errors import UnknownNameError
 from guardagent.workflow.analysis.checks import structural_findings
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.model.read_graph import read_graph
+from guardagent.workflow.model.graph_json import read_graph
 from tests.workflow.graphs import graph_of, is_path
 
 FINE = graph_of("start>a a>b b>end")

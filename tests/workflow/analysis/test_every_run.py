@@ -18,15 +18,15 @@ from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding
 from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.drawing import draw
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.model.read_graph import read_graph
+from guardagent.workflow.model.graph_json import read_graph
 from guardagent.workflow.reports import render
 from tests.frameworks.simulated_runs import Called, session
 from tests.policy.naive import holds
 from tests.properties.test_all_traces import Naive
 from tests.properties.test_soundness import ProofCase, letter_of
 from tests.tiers import slow_after
-from tests.workflow.any_cases import Maker
 from tests.workflow.graphs import graph_of
+from tests.workflow.random_cases import Maker
 
 SESSIONS = 15
 BATCH = 100

@@ -9,7 +9,7 @@ import pytest
 from guardagent.errors import UnknownNameError
 from guardagent.workflow import drawing
 from guardagent.workflow.drawing import FORMATS, draw
-from guardagent.workflow.model.read_graph import read_graph
+from guardagent.workflow.model.graph_json import read_graph
 from tests.workflow.samples import hostile, support
 
 

@@ -44,9 +44,9 @@ def look_up(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
     if isinstance(owner, Class):
         return _of_class(evaluator, owner, name)
     if isinstance(owner, CallResult) and isinstance(owner.callee, Class):
-        return _of_made(evaluator, owner, owner.callee, name)
+        return _of_result(evaluator, owner, owner.callee, name)
     if isinstance(owner, CallResult) and isinstance(owner.callee, type) and not is_library(owner.callee):
-        return _of_made_live(evaluator, owner, owner.callee, name)
+        return _of_live_result(evaluator, owner, owner.callee, name)
     if isinstance(owner, str) and name == "value" and not _is_enum(owner):  # a member of an enumeration in code
         return exactly(owner)
     if isinstance(owner, _STAND_INS) or (isinstance(owner, str | list | tuple | set | dict) and not _is_enum(owner)):
@@ -157,7 +157,7 @@ def _bases(owner: Class) -> list[str]:
     return [getattr(base, "id", getattr(base, "attr", "")) for base in owner.tree.bases]
 
 
-def _of_made(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name: str) -> Values:
+def _of_result(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name: str) -> Values:
     """Looks up an attribute of an object of a class in code: a method, or a value that its constructor assigns."""
     found = _of_class(evaluator, maker, name)
     if found.known:
@@ -167,7 +167,7 @@ def _of_made(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name
     return declared_types.constructor_attribute(evaluator, owner, maker, name) or exactly(Attribute(owner, name))
 
 
-def _of_made_live(evaluator: EvaluatorProtocol, owner: CallResult, maker: type, name: str) -> Values:
+def _of_live_result(evaluator: EvaluatorProtocol, owner: CallResult, maker: type, name: str) -> Values:
     """Looks up an attribute of an object of a live class of the program."""
     found = inspect.getattr_static(maker, name, _MISSING)
     if isinstance(found, FunctionType):

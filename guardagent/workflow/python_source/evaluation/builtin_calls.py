@@ -221,7 +221,7 @@ def _method(evaluator: EvaluatorProtocol, target: Attribute, arguments: Argument
     if isinstance(owner, str):
         return _string_method(evaluator, owner, name, arguments)
     if isinstance(owner, CallResult):
-        return _made_method(owner, name)
+        return _result_method(owner, name)
     pairs = evaluator.pairs(owner)
     if name in {"get", "pop", "setdefault"} and (pairs is not None or isinstance(owner, Instance)):
         default = arguments.get("default", 1)
@@ -274,7 +274,7 @@ def _formatted(evaluator: EvaluatorProtocol, owner: str, arguments: Arguments) -
         return UNKNOWN
 
 
-def _made_method(owner: CallResult, name: str) -> Values | None:
+def _result_method(owner: CallResult, name: str) -> Values | None:
     """Evaluates `model.with_structured_output(Answer).invoke(...)` to an instance of `Answer`."""
     maker = owner.callee
     if name in _MODEL_RUNS and isinstance(maker, Attribute) and maker.name == "with_structured_output":

@@ -170,7 +170,7 @@ class PathWalker(ABC, Generic[S]):
             return self.block(node.body if node.test.value else node.orelse, begin)
         left = len(self.jumps)
         ways = [(BranchChoice(node, holds=True), node.body), (BranchChoice(node, holds=False), node.orelse)]
-        return self._met(begin, [self.block(body, self.after_choice(choice, begin)) for choice, body in ways], left)
+        return self._merged(begin, [self.block(body, self.after_choice(choice, begin)) for choice, body in ways], left)
 
     def _match(self, node: ast.Match, state: S) -> S | None:
         begin = now = self.expression(node.subject, state)
@@ -181,14 +181,14 @@ class PathWalker(ABC, Generic[S]):
             taken = self.after_choice(BranchChoice(node, holds=True, case=case), now)
             guarded = taken if taken is None else self.expression(case.guard, taken)
             ends.append(self.block(case.body, guarded))
-            now = self._met(now, [now, guarded], left) if case.guard is not None else now
+            now = self._merged(now, [now, guarded], left) if case.guard is not None else now
             if now is None:
                 return None
         if not takes_all(node.cases[-1]):
             ends.append(self.after_choice(BranchChoice(node, holds=False), now))
-        return self._met(begin, ends, left)
+        return self._merged(begin, ends, left)
 
-    def _met(self, before: S, ends: Iterable[S | None], left: int) -> S | None:
+    def _merged(self, before: S, ends: Iterable[S | None], left: int) -> S | None:
         """Joins paths; `left` is the number of early exits before them."""
         found = [one for one in ends if one is not None]
         return self.join(before, found, whole=len(self.jumps) == left) if found else None
@@ -223,15 +223,15 @@ class PathWalker(ABC, Generic[S]):
             begin = None if end is None else self.loop_state(begin, end, rounds)
             if begin is None and end is not None and not endless:
                 ended.append(self.after_choice(BranchChoice(node, holds=False), end))
-        to_else = self._met(state, ended, left - len(inner.breaks))  # a break skips the `else` block
+        to_else = self._merged(state, ended, left - len(inner.breaks))  # a break skips the `else` block
         last = self.block(node.orelse, to_else)
-        return self._met(state, [last, *inner.breaks], left)
+        return self._merged(state, [last, *inner.breaks], left)
 
     def _round(self, node: Loop, inner: Jumps[S], begin: S, entering: S | None) -> S | None:
         inner.continues = []
         with self.jumping(inner):
             end = self.block(node.body, entering)
-        return self._met(begin, [end, *inner.continues], -1)
+        return self._merged(begin, [end, *inner.continues], -1)
 
     # Exceptions.
 
@@ -249,7 +249,7 @@ class PathWalker(ABC, Generic[S]):
         for before, jumped in ((self.jumps.returns, inner.returns), (self.jumps.breaks, inner.breaks),
                                (self.jumps.continues, inner.continues)):  # fmt: skip
             before += [end for one in jumped if (end := self.block(node.finalbody, one)) is not None]
-        met = self._met(state, after, left)
+        met = self._merged(state, after, left)
         return self.block(node.finalbody, met)
 
     _trystar = _try
@@ -275,7 +275,7 @@ class PathWalker(ABC, Generic[S]):
                     return begin
                 return self._either(node, body, orelse, begin)
             case ast.BoolOp(values=[first, *rest]):
-                return self._in_short(node, first, rest, state)
+                return self._short_circuit(node, first, rest, state)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node, state)
             case ast.Call():
@@ -294,11 +294,11 @@ class PathWalker(ABC, Generic[S]):
             (self.after_choice(BranchChoice(node, holds=holds), begin), one)
             for holds, one in ((True, body), (False, orelse))
         ]
-        return self._met(
+        return self._merged(
             begin, [None if one is None else self.expression(part, one) for one, part in ways], len(self.jumps)
         )
 
-    def _in_short(self, node: ast.BoolOp, first: ast.expr, rest: list[ast.expr], state: S) -> S | None:
+    def _short_circuit(self, node: ast.BoolOp, first: ast.expr, rest: list[ast.expr], state: S) -> S | None:
         """Walks through the operands of a short-circuit operator."""
         begin = now = self.expression(first, state)
         if begin is None or not self.matters(rest):
@@ -308,7 +308,7 @@ class PathWalker(ABC, Generic[S]):
             taken = None if now is None else self.after_choice(BranchChoice(node, holds=True), now)
             now = None if taken is None else self.expression(one, taken)
             ends.append(now)
-        return self._met(begin, ends, len(self.jumps))
+        return self._merged(begin, ends, len(self.jumps))
 
     def _comprehension(self, node: _Comprehension, state: S) -> S | None:
         first, *others = [one for part in node.generators for one in (part.iter, *part.ifs)]
@@ -322,7 +322,7 @@ class PathWalker(ABC, Generic[S]):
                 ends.append(end)
                 rounds += 1
                 begin = None if end is None else self.loop_state(begin, end, rounds)
-        return None if start is None else self._met(start, ends, len(self.jumps))
+        return None if start is None else self._merged(start, ends, len(self.jumps))
 
 
 def takes_all(case: ast.match_case) -> bool:

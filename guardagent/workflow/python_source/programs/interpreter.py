@@ -498,11 +498,11 @@ class Interpreter(ProgramEvaluator):
     def _of_framework(self, target: object, arguments: Arguments, line: int) -> Values | None:
         """Evaluates a call of a class of a framework, or of a method of its objects."""
         try:
-            return self._made_or_done(target, arguments, line)
+            return self._call_framework(target, arguments, line)
         except (AttributeError, TypeError, ValueError, LookupError):  # the arguments do not fit the framework
             return UNKNOWN
 
-    def _made_or_done(self, target: object, arguments: Arguments, line: int) -> Values | None:
+    def _call_framework(self, target: object, arguments: Arguments, line: int) -> Values | None:
         if isinstance(target, Attribute) and isinstance(target.owner, ObjectStub):
             methods = [kind.methods[target.name] for kind in target.owner.kind.lineage if target.name in kind.methods]
             return methods[0](target.owner, arguments, line) if methods else None

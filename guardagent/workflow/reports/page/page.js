@@ -121,7 +121,7 @@
   // --- walks ---------------------------------------------------------------------------------------------------------
   const walker = get("walker");
   if (walker) {
-    const which = get("which"), list = get("steps"), status = get("status"), said = get("said");
+    const which = get("which"), list = get("steps"), status = get("status"), message = get("walk-message");
     let steps = [], turn = null, at = -1, rounds = 0;
     const clear = () => {
       picture.classList.remove("walking");
@@ -135,7 +135,7 @@
       const path = get("path-" + which.value);
       turn = path.dataset.turn === undefined ? null : Number(path.dataset.turn);
       steps = [...path.children];
-      said.textContent = path.closest(".card").querySelector(".message").textContent.replace(/\s+/g, " ").trim();
+      message.textContent = path.closest(".card").querySelector(".message").textContent.replace(/\s+/g, " ").trim();
       list.replaceChildren(...steps.map((step, index) => {
         const item = document.createElement("li"), button = document.createElement("button");
         button.type = "button";

@@ -1,4 +1,4 @@
-"""Imports a target and writes its graph: `python -m guardagent.workflow.model.load_object TARGET FILE`."""
+"""Imports a target and writes its graph: `python -m guardagent.workflow.model.object_loader TARGET FILE`."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ import pytest
 
 from guardagent.errors import InputError
 from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.model.graph_json import graph_of, read_graph
 from guardagent.workflow.model.json_text import JsonError, JsonText
-from guardagent.workflow.model.read_graph import graph_of, read_graph
 from tests.tiers import slow_after
 
 Write = Callable[..., Path]
