@@ -220,7 +220,7 @@ class _Workflows:
 
     def record(self, step: StepSummary, use: MethodCall) -> None:
         if use.method == "run" and is_workflow(use.owner):
-            step.run(use.owner, _name(use.owner))
+            step.add_graph(use.owner, _name(use.owner))
         elif use.method == "run" and isinstance(use.owner, CallResult) and self.may_run(use.owner.callee):
             self._made(step, use.owner)
         elif use.method in _CALLS and of_library(use.owner, "BaseTool"):
@@ -241,7 +241,7 @@ class _Workflows:
             one.__name__ in {"BaseWorkflowAgent", "AgentWorkflow"} for one in maker.__mro__
         )
         if not agents:
-            step.run(maker, getattr(maker, "__name__", "workflow"))
+            step.add_graph(maker, getattr(maker, "__name__", "workflow"))
             return
         step.calls_model = step.model_chooses = True
         self._listed(step, made.arguments.get("tools"))

@@ -164,7 +164,7 @@ class _Graphs:
         if is_agent(use.owner):
             self._agent(step, use)
         elif is_a(use.owner, LIBRARY, "Graph"):
-            step.run(use.owner, str(getattr(use.owner, "name", None) or "graph"))
+            step.add_graph(use.owner, str(getattr(use.owner, "name", None) or "graph"))
         elif isinstance(use.owner, CallResult) and self.may_run(use.owner.callee):
             self._made(step, use.owner)
 
@@ -188,7 +188,7 @@ class _Graphs:
         named = [one for one in listed.known if isinstance(one, FunctionType) or is_a(one, AI, "Tool")]
         for one in named:
             function = one if isinstance(one, FunctionType) else one.function
-            step.call(
+            step.add_tool(
                 function.__name__ if one is function else str(one.name),
                 [function],
                 MethodCall(one, "run", unconditional=False),

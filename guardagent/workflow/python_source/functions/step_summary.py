@@ -97,7 +97,7 @@ class StepSummary:
             "model_chooses": self.model_chooses and bool(self.tools.names),
         }
 
-    def run(self, graph: Any, name: str) -> None:
+    def add_graph(self, graph: Any, name: str) -> None:
         """Adds a workflow that the step runs."""
         if any(one is graph for one in self.graphs.values()):
             return
@@ -105,7 +105,7 @@ class StepSummary:
             name += "'"
         self.graphs[name] = graph
 
-    def call(self, name: str, functions: Iterable[object], use: MethodCall) -> None:
+    def add_tool(self, name: str, functions: Iterable[object], use: MethodCall) -> None:
         """Adds a tool that the step calls; it is gated if it always asks for approval, or comes after approval."""
         gate = "" if use.after_approval else gate_of(self.tools, name, functions)
         self.tools.add(name, gate)
