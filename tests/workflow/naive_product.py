@@ -49,11 +49,11 @@ class Paths:
 
 @dataclass(frozen=True)
 class NaiveResult:
-    """How the paths of a graph violate a rule.
+    """The violations of a rule on the paths of a graph.
 
     Attributes:
-        steps: the nodes of a shortest path that breaks it, or ends while something is owed; None where none does.
-        postponed: whether a cycle can postpone for ever what is owed.
+        steps: the nodes of a shortest path that violates it or ends with a pending obligation; None if there is none.
+        postponed: whether a cycle can postpone the obligation forever.
     """
 
     steps: int | None

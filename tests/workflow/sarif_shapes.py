@@ -1,4 +1,4 @@
-"""What SARIF 2.1.0 lets stand in the objects that we write: their properties, those required, and the values of some.
+"""The SARIF 2.1.0 objects of our reports: their properties, the required ones, and the allowed values of some.
 
 From the published schema, reduced to these objects: sarif-schema-2.1.0.json, OASIS Standard with errata 01.
 """

@@ -488,7 +488,7 @@ def f(s): return C.ask()
 
 @pytest.mark.parametrize("name", ASKS)
 def test_a_prompt_at_the_terminal_is_found(load: Load, name: str) -> None:
-    """`input` is found wherever the function reaches it."""
+    """A call of `input` is found anywhere in the function and its callees."""
     assert look(load, ASKS[name][0]).asks
 
 

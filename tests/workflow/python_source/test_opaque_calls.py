@@ -1,4 +1,4 @@
-"""What an extractor cannot see is never taken to call nothing: rules about tools are undecidable then, not proved."""
+"""Code that an extractor cannot see may call anything: rules about tools are then undecidable, not proved."""
 
 from __future__ import annotations
 

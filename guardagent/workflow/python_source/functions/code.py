@@ -64,8 +64,8 @@ class FunctionCode:
         names: the names of the framework, whose packages are not read.
     """
 
-    def __init__(self, target: object, words: FrameworkNames = NO_FRAMEWORK) -> None:
-        self.target, self.names = target, words
+    def __init__(self, target: object, names: FrameworkNames = NO_FRAMEWORK) -> None:
+        self.target, self.names = target, names
         self._python, self.bound_arguments = _python_of(target)
         self.evaluator = Evaluator(follow=self._is_own)
         if isinstance(self._python, ReadableFunction):

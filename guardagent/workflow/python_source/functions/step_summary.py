@@ -121,10 +121,10 @@ class StepSummary:
 
 
 def gate_of(
-    box: AgentTools, name: str, functions: Iterable[object], words: FrameworkNames = NO_FRAMEWORK
+    box: AgentTools, name: str, functions: Iterable[object], names: FrameworkNames = NO_FRAMEWORK
 ) -> str | None:
     """Returns the gate of a tool: empty if its functions always ask for human approval, else None."""
-    bodies = [summarize(one, words) for one in functions]
+    bodies = [summarize(one, names) for one in functions]
     box.opaque_calls.extend(f"the tool {name!r}: {what}" for body in bodies for what in body.opaque_calls)
     always = bool(bodies) and all(body.always_asks for body in bodies)
     if any(body.asks for body in bodies) and not always:
