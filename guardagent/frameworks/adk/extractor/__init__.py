@@ -77,34 +77,34 @@ def extract(target: Any, name: str) -> Graph:
         root = getattr(root, "root_agent", None) or getattr(root, "agent", None)
     if not is_a(root, ADK, "BaseNode"):
         raise InputError(f"{name}: the app has no root agent; expected an agent or a workflow. Give it a `root_agent`")
-    walk = _Walk()
-    whole = walk.region(root)
-    walk.finish()
-    return walk.assembly.graph(name, FRAMEWORK, whole)
+    traversal = _AdkTraversal()
+    whole = traversal.region(root)
+    traversal.finish()
+    return traversal.assembly.graph(name, FRAMEWORK, whole)
 
 
-class _Walk:
+class _AdkTraversal:
     """Goes through agents and workflows, each once."""
 
     def __init__(self) -> None:
         self.assembly = Assembly()
         self._regions: dict[int, tuple[object, Region]] = {}
-        self._open: set[int] = set()
+        self._active: set[int] = set()
         self._boxes: dict[int, AgentTools] = {}
         self._calls: list[tuple[str, str, Callable[[], Region]]] = []
-        self._called: dict[tuple[str, int], object] = {}
+        self._known_calls: dict[tuple[str, int], object] = {}
 
     def region(self, target: Any, within: tuple[str, ...] = ()) -> Region:
         """What an agent, a node of a workflow, a tool or a function adds to the graph."""
-        if id(target) in self._open:
-            return self._entered_again(target)
+        if id(target) in self._active:
+            return self._recursive_region(target)
         if id(target) not in self._regions:
-            self._open.add(id(target))
+            self._active.add(id(target))
             self._regions[id(target)] = (target, self._region(target, within))
-            self._open.discard(id(target))
+            self._active.discard(id(target))
         return self._regions[id(target)][1]
 
-    def _entered_again(self, target: Any) -> Region:
+    def _recursive_region(self, target: Any) -> Region:
         """An agent that is run inside itself: where that ends is not known."""
         node = self.assembly.id(target, str(getattr(target, "name", type(target).__name__)))
         self.assembly.note(f"{node}: it is run inside itself; how often is not known")
@@ -112,7 +112,7 @@ class _Walk:
 
     def _region(self, target: Any, within: tuple[str, ...]) -> Region:
         if isinstance(target, UnknownValue):
-            return self._untold(target, within)
+            return self._unknown_agent(target, within)
         if isinstance(target, Alternatives):
             return alternatives(self.assembly, [self._option(one, within) for one in target.options], target.repeated)
         if is_a(target, ADK, "BaseAgent"):
@@ -126,10 +126,10 @@ class _Walk:
             return self.region(option, within)
         return sequence(self.assembly, [self.region(one, within) for one in option])
 
-    def _untold(self, target: UnknownValue, within: tuple[str, ...]) -> Region:
+    def _unknown_agent(self, target: UnknownValue, within: tuple[str, ...]) -> Region:
         """An agent that only a run would tell: it can call any tool, and end the loops around it."""
-        node, every = self.assembly.id(target, target.name, within), f"{target.name}.*"
-        box = AgentTools(names=[every], unknown=[every])
+        node, wildcard = self.assembly.id(target, target.name, within), f"{target.name}.*"
+        box = AgentTools(names=[wildcard], unknown=[wildcard])
         self.assembly.describe(
             node, "tool", target.name, tools=box.names, model_chooses=True, within=within, **box.metadata()
         )
@@ -149,7 +149,7 @@ class _Walk:
         self.assembly.mark(node, widened=True)
         self.assembly.note(f"{node}: its class has code of its own; its graph is assumed to be run at any time")
         graph = partial(workflow_region, self, workflow, (*within, workflow.name))
-        self._call(node, workflow.name, workflow, graph)
+        self._add_call(node, workflow.name, workflow, graph)
         return replace(region, exits=(RegionExit(node, conditional=True),))
 
     def _agent(self, agent: Any, within: tuple[str, ...]) -> Region:
@@ -180,8 +180,8 @@ class _Walk:
         return parallel(self.assembly, branches, cutting)
 
     def _loop(self, agent: Any, inside: tuple[str, ...]) -> Region:
-        most = agent.max_iterations
-        if not agent.sub_agents or (most is not None and most <= 0):
+        limit = agent.max_iterations
+        if not agent.sub_agents or (limit is not None and limit <= 0):
             return EMPTY_REGION
         parts = [self.region(one, inside) for one in agent.sub_agents]
         leaving: list[RegionExit] = []
@@ -189,11 +189,11 @@ class _Walk:
         for part in parts:
             whole = sequence(self.assembly, [whole, part])
             leaving += [replace(one, conditional=True, condition="escalate") for one in whole.exits if one.escalated]
-            whole = replace(whole, exits=tuple(_going_on(whole.exits)))
-        if most != 1:
+            whole = replace(whole, exits=tuple(_continuing(whole.exits)))
+        if limit != 1:
             self.assembly.connect([replace(one, back=True) for one in whole.exits], whole.entries)
-        if most is not None:
-            leaving += [replace(one, conditional=True, condition=_after(most)) for one in whole.exits]
+        if limit is not None:
+            leaving += [replace(one, conditional=True, condition=_iteration_limit(limit)) for one in whole.exits]
         if not leaving:
             self.assembly.note(f"{agent.name}: the loop has no max_iterations, and nothing in it is seen to escalate")
         return replace(whole, exits=tuple(leaving))
@@ -202,7 +202,7 @@ class _Walk:
 
     def _family(self, first: Any, within: tuple[str, ...], caller: str | None = None) -> Region:
         """An agent with those that it can transfer to, and they in their turn: any of them can be the last."""
-        members, exits, nodes, strangers = [first], list[RegionExit](), set[str](), set[str]()
+        members, exits, nodes, unknown_nodes = [first], list[RegionExit](), set[str](), set[str]()
         escalates = False
         for member in members:  # grows while it is read
             node, box = self._llm(member, within)
@@ -213,12 +213,12 @@ class _Walk:
                 self.assembly.connect([RegionExit(node, "transfer_to_agent", conditional=True)], reached.entries)
                 exits += reached.exits
                 nodes |= reached.nodes
-                strangers |= reached.nodes if isinstance(target, UnknownValue) else set()
+                unknown_nodes |= reached.nodes if isinstance(target, UnknownValue) else set()
             exits += self._delegates(node, member, within)
-            others = self._runs_by_own_code(node, member) or bool(targets or box.runs or _delegated(member))
-            exits.append(RegionExit(node, "final response" if others else "", conditional=others))
+            has_alternatives = self._runs_own_code(node, member) or bool(targets or box.runs or _delegated(member))
+            exits.append(RegionExit(node, "final response" if has_alternatives else "", conditional=has_alternatives))
             escalates = escalates or box.escalates
-        back = [RegionExit(one, "transfer_to_agent", conditional=True) for one in sorted(strangers)]
+        back = [RegionExit(one, "transfer_to_agent", conditional=True) for one in sorted(unknown_nodes)]
         self.assembly.connect(back, [RegionEntry(self._llm(one, within)[0]) for one in members])
         if escalates:
             exits += [replace(one, escalated=True) for one in exits if not one.escalated]
@@ -237,13 +237,13 @@ class _Walk:
         """The sub-agents that an agent calls like tools; a turn can end at one that talks with the user."""
         exits = []
         for one in _delegated(agent):
-            called, mode = one, str(one.mode)
-            if is_a(called, ADK, "LlmAgent"):
-                target, _ = self._llm(called, within)
-                self._call(node, called.name, called, partial(self._family, called, within, node))
+            delegate, mode = one, str(one.mode)
+            if is_a(delegate, ADK, "LlmAgent"):
+                target, _ = self._llm(delegate, within)
+                self._add_call(node, delegate.name, delegate, partial(self._family, delegate, within, node))
                 exits += [RegionExit(target, "asks the user", conditional=True)] if mode == "task" else []
             else:
-                self.call(node, called.name, called)
+                self.call(node, delegate.name, delegate)
         return exits
 
     def _llm(self, agent: Any, within: tuple[str, ...]) -> tuple[str, AgentTools]:
@@ -282,7 +282,7 @@ class _Walk:
         for name, inner in box.runs:
             self.call(node, name, inner)
 
-    def _runs_by_own_code(self, node: str, agent: Any) -> bool:
+    def _runs_own_code(self, node: str, agent: Any) -> bool:
         """Whether the class of an agent with a model has code of its own, which may run the agents that it holds."""
         held = agents_held(agent) if _own_code(agent) is not None else []
         if held:
@@ -292,7 +292,7 @@ class _Walk:
             )
         for one in held:
             family = partial(self._family, one, (), node) if is_a(one, ADK, "LlmAgent") else partial(self.region, one)
-            self._call(node, one.name, one, family)
+            self._add_call(node, one.name, one, family)
         return bool(held)
 
     def _other(self, agent: Any, within: tuple[str, ...]) -> Region:
@@ -320,11 +320,11 @@ class _Walk:
 
     def call(self, caller: str, name: str, target: Any) -> None:
         """A node calls something by a name, and goes on when that is done."""
-        self._call(caller, name, target, partial(self.region, target))
+        self._add_call(caller, name, target, partial(self.region, target))
 
-    def _call(self, caller: str, name: str, target: Any, region: Callable[[], Region]) -> None:
-        if (caller, id(target)) not in self._called:
-            self._called[caller, id(target)] = target
+    def _add_call(self, caller: str, name: str, target: Any, region: Callable[[], Region]) -> None:
+        if (caller, id(target)) not in self._known_calls:
+            self._known_calls[caller, id(target)] = target
             self._calls.append((caller, name, region))
 
     def finish(self) -> None:
@@ -335,7 +335,7 @@ class _Walk:
             self.assembly.connect([replace(one, escalated=False) for one in inner.exits], [RegionEntry(caller)])
 
 
-def _going_on(exits: Iterable[RegionExit]) -> Iterable[RegionExit]:
+def _continuing(exits: Iterable[RegionExit]) -> Iterable[RegionExit]:
     """The exits from which a loop goes on; they are conditional where the run could leave it there."""
     leaving = {one.node for one in exits if one.escalated}
     for one in exits:
@@ -345,8 +345,8 @@ def _going_on(exits: Iterable[RegionExit]) -> Iterable[RegionExit]:
             yield one
 
 
-def _after(most: int) -> str:
-    return f"after {most} iteration{'s' if most > 1 else ''}"
+def _iteration_limit(limit: int) -> str:
+    return f"after {limit} iteration{'s' if limit > 1 else ''}"
 
 
 def _transfer_targets(agent: Any) -> list[Any]:

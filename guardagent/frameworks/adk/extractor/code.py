@@ -66,11 +66,11 @@ def _unconfirmed(tree: _Definition) -> _Definition:
     """A function as it runs before it is confirmed: what then is not done, is cut off."""
     assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and _is_confirmation(node.value, set())]
     names = {target.id for node in assigned for target in node.targets if isinstance(target, ast.Name)}
-    cut: _Definition = _Cut(names).visit(copy.deepcopy(tree))
-    return cut
+    result: _Definition = _UnconfirmedBranches(names).visit(copy.deepcopy(tree))
+    return result
 
 
-class _Cut(ast.NodeTransformer):
+class _UnconfirmedBranches(ast.NodeTransformer):
     """Leaves of an `if` what is done where there is no confirmation."""
 
     def __init__(self, names: set[str]) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from guardagent.frameworks.adk.extractor.agent_calls import BASE, MOST_NESTED, AgentCalls
 from guardagent.frameworks.adk.extractor.code import AdkCode, escalates
-from guardagent.frameworks.adk.extractor.running import BASE, MOST_NESTED, Running
 from guardagent.frameworks.adk.extractor.tools import ADK
-from guardagent.frameworks.adk.extractor.walk import Walk as Regions
+from guardagent.frameworks.adk.extractor.traversal import Traversal
 from guardagent.workflow.extraction.framework_objects import is_a
 from guardagent.workflow.extraction.regions import Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import NodeKind
@@ -34,23 +34,23 @@ class _UnclearError(Exception):
     """The code does with agents what is not understood; the text says what."""
 
 
-def flow_region(walk: Regions, agent: Any, function: Callable[..., Any], within: tuple[str, ...]) -> Region:
+def flow_region(traversal: Traversal, agent: Any, function: Callable[..., Any], within: tuple[str, ...]) -> Region:
     """A custom agent: a node for its own code, and the agents that it runs."""
     code = AdkCode(functools.partial(function, agent))
-    node = walk.assembly.id(agent, agent.name, within)
-    walk.assembly.describe(node, "passthrough", agent.name, within=within, **code.place)
+    node = traversal.assembly.id(agent, agent.name, within)
+    traversal.assembly.describe(node, "passthrough", agent.name, within=within, **code.place)
     try:
-        region, following = _Flow(walk, agent, code, node, within).followed()
+        region, following = _AgentFlow(traversal, agent, code, node, within).followed()
     except _UnclearError as unclear:
-        region, following = _widened(walk, agent, code, (*within, agent.name), str(unclear))
-    ways = {(leave.escalated, leave.condition) for leave in region.exits if leave.node == node}
-    kind: NodeKind = "human" if code.asks else "router" if len(following) + len(ways) > 1 else "passthrough"
-    walk.assembly.set_kind(node, kind)
+        region, following = _widened(traversal, agent, code, (*within, agent.name), str(unclear))
+    outcomes = {(leave.escalated, leave.condition) for leave in region.exits if leave.node == node}
+    kind: NodeKind = "human" if code.asks else "router" if len(following) + len(outcomes) > 1 else "passthrough"
+    traversal.assembly.set_kind(node, kind)
     if unseen := summarize(code.target).opaque_calls:
-        walk.assembly.mark(node, tools_unknown=True)
-        walk.assembly.note(f"{node}: may call tools that cannot be seen: {'; '.join(unseen)}")
+        traversal.assembly.mark(node, tools_unknown=True)
+        traversal.assembly.note(f"{node}: may call tools that cannot be seen: {'; '.join(unseen)}")
     if code.asks:
-        walk.assembly.mark(node, asks="always" if code.always_asks else "sometimes")
+        traversal.assembly.mark(node, asks="always" if code.always_asks else "sometimes")
     return region
 
 
@@ -63,15 +63,17 @@ def agents_held(agent: Any) -> list[Any]:
     return list(found.values())
 
 
-def _widened(walk: Regions, agent: Any, code: AdkCode, inside: tuple[str, ...], why: str) -> tuple[Region, set[str]]:
+def _widened(
+    traversal: Traversal, agent: Any, code: AdkCode, inside: tuple[str, ...], reason: str
+) -> tuple[Region, set[str]]:
     """Any agent that an agent holds, in any order, any number of times."""
-    node = walk.assembly.id(agent, agent.name)
-    walk.assembly.mark(node, widened=True)
-    walk.assembly.note(f"{node}: {why}; any agent that it holds is assumed to follow at any time")
-    parts = [walk.region(one, inside) for one in agents_held(agent)]
+    node = traversal.assembly.id(agent, agent.name)
+    traversal.assembly.mark(node, widened=True)
+    traversal.assembly.note(f"{node}: {reason}; any agent that it holds is assumed to follow at any time")
+    parts = [traversal.region(one, inside) for one in agents_held(agent)]
     for part in parts:
-        walk.assembly.connect([RegionExit(node, conditional=True)], part.entries)
-        walk.assembly.connect([replace(leave, escalated=False) for leave in part.exits], [RegionEntry(node)])
+        traversal.assembly.connect([RegionExit(node, conditional=True)], part.entries)
+        traversal.assembly.connect([replace(leave, escalated=False) for leave in part.exits], [RegionEntry(node)])
     escalated = code.escalates or any(leave.escalated for part in parts for leave in part.exits)
     exits = [
         RegionExit(node, conditional=bool(parts)),
@@ -84,7 +86,7 @@ def _widened(walk: Regions, agent: Any, code: AdkCode, inside: tuple[str, ...], 
 
 
 @dataclass(frozen=True, eq=False)
-class _Named:
+class _NamedScope:
     """A scope in which one name is known to be one thing."""
 
     name: str
@@ -95,40 +97,40 @@ class _Named:
         return [Binding(self.value)] if name == self.name else []
 
 
-class _Flow(PathWalker[_Front]):
+class _AgentFlow(PathWalker[_Front]):
     """Follows the code of one custom agent; connects nothing before all of it is understood."""
 
-    def __init__(self, walk: Regions, agent: Any, code: AdkCode, node: str, within: tuple[str, ...]) -> None:
+    def __init__(self, traversal: Traversal, agent: Any, code: AdkCode, node: str, within: tuple[str, ...]) -> None:
         super().__init__()
-        self._walk, self._agent, self._code, self._node, self._within = walk, agent, code, node, within
-        self._running = Running(code, agent)
+        self._traversal, self._agent, self._code, self._node, self._within = traversal, agent, code, node, within
+        self._agent_calls = AgentCalls(code, agent)
         self._steps: list[tuple[_Front, Region]] = []
-        self._touched: set[str] = {node}
-        self._closing: dict[str, tuple[ast.expr, NameScope]] = {}
-        self._to_their_end: set[int] = set()
+        self._region_nodes: set[str] = {node}
+        self._closing_names: dict[str, tuple[ast.expr, NameScope]] = {}
+        self._consumed_calls: set[int] = set()
         self._depth = 0
 
     def followed(self) -> tuple[Region, set[str]]:
         """The region of the agent, and the nodes that can follow its own."""
         if self._code.body is None:
             raise _UnclearError("the source of its code is not to be had")
-        ends = self._inside(self._code.body, (RegionExit(self._node),))
+        ends = self._enter(self._code.body, (RegionExit(self._node),))
         for front, region in self._steps:
-            self._walk.assembly.connect(front, region.entries)
+            self._traversal.assembly.connect(front, region.entries)
         exits = dict.fromkeys(replace(one, back=False) for one in ends or ())
         own = (region for front, region in self._steps if any(leave.node == self._node for leave in front))
         following = {entry.node for region in own for entry in region.entries}
-        return Region((RegionEntry(self._node),), tuple(exits), frozenset(self._touched)), following
+        return Region((RegionEntry(self._node),), tuple(exits), frozenset(self._region_nodes)), following
 
-    def _inside(self, code: CalledFunction, front: _Front) -> _Front | None:
+    def _enter(self, code: CalledFunction, front: _Front) -> _Front | None:
         tree = code.function.tree
-        self._to_their_end |= _to_their_end(tree)
-        return _all_of(self.function(tree, code.scope, front))
+        self._consumed_calls |= _consumed_calls(tree)
+        return _merged(self.function(tree, code.scope, front))
 
     # Where ways part, and meet.
 
     def join(self, before: _Front, ends: list[_Front], *, whole: bool) -> _Front:  # noqa: ARG002 - wherever they part
-        return _all_of(ends) or ()
+        return _merged(ends) or ()
 
     def loop_state(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - a second round says all
         return tuple(replace(one, back=True) for one in end) if rounds == 1 else None
@@ -143,12 +145,12 @@ class _Flow(PathWalker[_Front]):
     def after_choice(self, choice: BranchChoice, state: _Front) -> _Front | None:
         match choice.node:
             case ast.Try() | ast.TryStar():
-                return state if choice.holds else _decided(state, "an exception")
+                return state if choice.holds else _with_condition(state, "an exception")
             case ast.For() | ast.AsyncFor() as loop if choice.first and self._at_least_once(loop.iter):
                 return state if choice.holds else None
             case ast.For() | ast.AsyncFor() | ast.While() if not choice.holds:
                 state = tuple(replace(one, back=False) for one in state)
-        return _decided(state, _condition(choice))
+        return _with_condition(state, _condition(choice))
 
     def matters(self, code: Sequence[ast.AST]) -> bool:
         """Whether some code has anything to do with the order of agents."""
@@ -156,8 +158,8 @@ class _Flow(PathWalker[_Front]):
         if _leaves(code) or any(escalates(node) is not None for node in nodes):
             return True
         calls = [node for node in nodes if isinstance(node, ast.Call)]
-        runs = self._running.runs(code, self.here)
-        return runs or any(self._running.hands_on(call, self.here) for call in calls)
+        runs = self._agent_calls.runs(code, self.here)
+        return runs or any(self._agent_calls.passes_agents(call, self.here) for call in calls)
 
     def _at_least_once(self, expression: ast.expr) -> bool:
         """Whether a loop is over a range that is not empty."""
@@ -182,52 +184,52 @@ class _Flow(PathWalker[_Front]):
     def loop(self, node: Loop, test: ast.expr | None, state: _Front) -> _Front | None:
         if isinstance(node, ast.While):
             return super().loop(node, test, state)
-        items, name = self._running.ordered(node.iter, self.here), _loop_name(node)
+        items, name = self._agent_calls.ordered(node.iter, self.here), _loop_name(node)
         return self._unrolled(node, name, items, state) if items and name else super().loop(node, test, state)
 
     def _unrolled(self, node: Loop, name: str, items: list[Any], state: _Front) -> _Front | None:
         """A loop over agents in a known order: the body for each of them."""
         front: _Front | None = state
-        inner = Jumps(self.jumps.returns)
+        jumps = Jumps(self.jumps.returns)
         for item in items:
-            inner.continues = []
-            with self.inside(_Named(name, exactly(item), self.scope)), self.jumping(inner):
-                front = _all_of([self.block(node.body, front), *inner.continues])
-        return _all_of([self.block(node.orelse, front), *inner.breaks])
+            jumps.continues = []
+            with self.inside(_NamedScope(name, exactly(item), self.scope)), self.jumping(jumps):
+                front = _merged([self.block(node.body, front), *jumps.continues])
+        return _merged([self.block(node.orelse, front), *jumps.breaks])
 
     def _asyncfor(self, node: ast.AsyncFor, state: _Front) -> _Front | None:
         """The events of an agent, or of a helper that runs agents."""
         source, where = self._source(node.iter)
-        before = set(self._touched)
+        before = set(self._region_nodes)
         if not isinstance(source, ast.Call):
             return self._for(node, state)
-        if (agents := self._running.run_by(source, where)) is not None:
+        if (agents := self._agent_calls.run_by(source, where)) is not None:
             front = self._run(agents, state, source)
-        elif helpers := self._running.helpers(source, where):
-            front = _all_of([self._inline(helper, state) for helper in helpers])
+        elif helpers := self._agent_calls.helpers(source, where):
+            front = _merged([self._inline(helper, state) for helper in helpers])
         else:
             return self._for(node, state)
-        return self._with_each_event(node, front, self._touched - before)
+        return self._with_each_event(node, front, self._region_nodes - before)
 
     def _with_each_event(self, node: ast.AsyncFor, front: _Front | None, inside: set[str]) -> _Front | None:
         """What is done with each event: control can leave while the agent is still running."""
-        if self._running.runs(node.body, self.here):
+        if self._agent_calls.runs(node.body, self.here):
             raise _UnclearError(f"line {node.lineno}: it runs an agent while another one is running")
         for part in (part for one in node.body for part in ast.walk(one)):
             front = _escalating(front, escalates(part))
         if not _leaves(node.body):
             return front
-        inner, nodes = Jumps(self.jumps.returns), inside or {one.node for one in front or ()}
-        with self.jumping(inner):
+        jumps, nodes = Jumps(self.jumps.returns), inside or {one.node for one in front or ()}
+        with self.jumping(jumps):
             self.block(node.body, tuple(RegionExit(one, conditional=True) for one in sorted(nodes)) or None)
-        return _all_of([_decided(front or (), ""), *inner.breaks])
+        return _merged([_with_condition(front or (), ""), *jumps.breaks])
 
     def _with(self, node: ast.With | ast.AsyncWith, state: _Front) -> _Front | None:
         front: _Front | None = state
         for item in node.items:
             closed = _closed(item.context_expr)
             if closed is not None and isinstance(item.optional_vars, ast.Name):
-                self._closing[item.optional_vars.id] = (closed, self.here)
+                self._closing_names[item.optional_vars.id] = (closed, self.here)
             elif front is not None:
                 front = self.expression(item.context_expr, front)
         return self.block(node.body, front)
@@ -236,8 +238,8 @@ class _Flow(PathWalker[_Front]):
 
     def _source(self, expression: ast.expr) -> tuple[ast.expr, NameScope]:
         """The iterable of a loop, behind a name that `Aclosing` gives it."""
-        if isinstance(expression, ast.Name) and expression.id in self._closing:
-            return self._closing[expression.id]
+        if isinstance(expression, ast.Name) and expression.id in self._closing_names:
+            return self._closing_names[expression.id]
         closed = _closed(expression)
         return (expression if closed is None else closed), self.here
 
@@ -248,16 +250,16 @@ class _Flow(PathWalker[_Front]):
         front: _Front | None = state
         for keyword in call.keywords:
             front = _escalating(front, escalates(keyword))
-        agents = self._running.run_by(call, self.here)
-        helpers = self._running.helpers(call, self.here) if agents is None else []
+        agents = self._agent_calls.run_by(call, self.here)
+        helpers = self._agent_calls.helpers(call, self.here) if agents is None else []
         if is_method(call, "run_node") and agents is None:
-            agents = self._running.values(call.args[0] if call.args else None, self.here)
+            agents = self._agent_calls.values(call.args[0] if call.args else None, self.here)
         awaits = agents is not None or any(isinstance(one.function.tree, ast.AsyncFunctionDef) for one in helpers)
-        if awaits and id(call) not in self._to_their_end:
+        if awaits and id(call) not in self._consumed_calls:
             raise _UnclearError(f"line {call.lineno}: {_short(call.func)} is not simply run to its end")
         if agents is not None:
             return self._run(agents, front or (), call)
-        if self._running.hands_on(call, self.here):
+        if self._agent_calls.passes_agents(call, self.here):
             raise _UnclearError(f"line {call.lineno}: what {_short(call.func)} does with agents is not known")
         for helper in helpers:
             front = None if front is None else self._inline(helper, front)
@@ -269,30 +271,38 @@ class _Flow(PathWalker[_Front]):
         known = [one for one in agents.known if one is BASE or callable(one) or is_a(one, ADK, "BaseNode", "BaseTool")]
         if not known or not agents.complete or len(known) < len(agents.known):
             raise _UnclearError(f"line {call.lineno}: which agent {_short(call.func)} runs is not known")
-        texts = [f"{_short(call.func)} is of {_label(one)}" for one in known]
-        several = len(known) > 1
-        pairs = zip(known, texts, strict=True)
-        return _all_of([self._step(one, _decided(front, text) if several else front) for one, text in pairs])
+        labels = [f"{_short(call.func)} is of {_label(one)}" for one in known]
+        is_choice = len(known) > 1
+        pairs = zip(known, labels, strict=True)
+        return _merged([self._step(one, _with_condition(front, text) if is_choice else front) for one, text in pairs])
 
     def _step(self, agent: Any, front: _Front) -> _Front:
         inside = (*self._within, self._agent.name)
-        region = self._walk.structure(self._agent, self._within) if agent is BASE else self._walk.region(agent, inside)
+        region = (
+            self._traversal.structure(self._agent, self._within)
+            if agent is BASE
+            else self._traversal.region(agent, inside)
+        )
         self._steps.append((front, region))
-        self._touched |= region.nodes
+        self._region_nodes |= region.nodes
         self.on_raise_point(tuple(RegionExit(node, conditional=True) for node in region.nodes))
-        exits = [replace(leave, escalated=leave.escalated or one) for leave in region.exits for one in _states(front)]
+        exits = [
+            replace(leave, escalated=leave.escalated or one)
+            for leave in region.exits
+            for one in _escalation_states(front)
+        ]
         return (*exits, *(front if region.empty else ()))
 
     def _inline(self, helper: CalledFunction, front: _Front) -> _Front | None:
         if self._depth >= MOST_NESTED:
             raise _UnclearError("its helpers call each other")
         self._depth += 1
-        after = self._inside(helper, front)
+        after = self._enter(helper, front)
         self._depth -= 1
         return after
 
 
-def _all_of(fronts: Iterable[_Front | None]) -> _Front | None:
+def _merged(fronts: Iterable[_Front | None]) -> _Front | None:
     """All ways out of several, each once; None where there are none."""
     return tuple(dict.fromkeys(one for front in fronts for one in front or ())) or None
 
@@ -311,7 +321,7 @@ def _condition(choice: BranchChoice) -> str:
     return ""
 
 
-def _states(front: _Front) -> set[bool]:
+def _escalation_states(front: _Front) -> set[bool]:
     """Whether a run that comes from here has escalated, or not, or either."""
     return {one.escalated for one in front}
 
@@ -320,7 +330,7 @@ def _label(agent: Any) -> str:
     return str(getattr(agent, "name", getattr(agent, "__name__", "another")))
 
 
-def _decided(front: _Front, text: str) -> _Front:
+def _with_condition(front: _Front, text: str) -> _Front:
     """The same ways out, each only where something is so; the first thing that was decided is what is said."""
     return tuple(replace(one, conditional=True, condition=one.condition or text) for one in front)
 
@@ -339,7 +349,7 @@ def _leaves(block: Iterable[ast.AST]) -> bool:
     return any(isinstance(node, jumps) for one in block for node in ast.walk(one))
 
 
-def _to_their_end(tree: ast.AST) -> set[int]:
+def _consumed_calls(tree: ast.AST) -> set[int]:
     """The calls that are awaited, or iterated over, as they stand."""
     nodes = list(ast.walk(tree))
     awaited = {id(node.value) for node in nodes if isinstance(node, ast.Await)}

@@ -20,33 +20,33 @@ class Routes:
 
     Attributes:
         named: those that its code names.
-        unknown: there can be others.
-        none: it can end without taking any.
+        incomplete: there can be others.
+        may_take_none: it can end without taking any.
     """
 
     named: frozenset[bool | int | str] = frozenset()
-    unknown: bool = False
-    none: bool = False
+    incomplete: bool = False
+    may_take_none: bool = False
 
 
 def routes_of(code: FunctionCode) -> Routes:
     """The routes of what a function returns, yields, and sets on its context."""
     if code.body is None:
-        return Routes(unknown=True)
-    given = _given(code)
-    found = [_of_event(code, one) for one in given.known if not is_result_of(one, "google", "RequestInput")]
-    on_context = [each for value in _set_on_context(code) for each in _single(code, value)]
-    taken = [each for several in found for each in several] + on_context
+        return Routes(incomplete=True)
+    outputs = _outputs(code)
+    found = [_event_routes(code, one) for one in outputs.known if not is_result_of(one, "google", "RequestInput")]
+    context_routes = [each for value in _context_routes(code) for each in _flat_routes(code, value)]
+    taken = [each for several in found for each in several] + context_routes
     named = {route for route in taken if isinstance(route, bool | int | str)}
-    unknown = not given.complete or any(route is UNKNOWN for route in taken)
+    unknown = not outputs.complete or any(route is UNKNOWN for route in taken)
     if code.is_generator:
         none = not named and not unknown
     else:
-        none = not on_context and (any(route is None for route in taken) or code.falls_through)
+        none = not context_routes and (any(route is None for route in taken) or code.falls_through)
     return Routes(frozenset(named), unknown, none)
 
 
-def _given(code: FunctionCode) -> Values:
+def _outputs(code: FunctionCode) -> Values:
     """What a function returns or yields; what it was given itself is no event."""
     assert code.body is not None
     tree, scope = code.body.function.tree, code.body.scope
@@ -61,42 +61,42 @@ def _given(code: FunctionCode) -> Values:
     return result
 
 
-def _of_event(code: FunctionCode, given: object) -> list[Any]:
+def _event_routes(code: FunctionCode, output: object) -> list[Any]:
     """The routes of one thing that a function gives: UNKNOWN among them where there can be others, None for none."""
-    if is_a(given, "google.adk", "Event"):
-        return _single(code, exactly(getattr(getattr(given, "actions", None), "route", None)))
-    if not is_result_of(given, "google", "Event"):
-        return [None] if not isinstance(given, CallResult) or not _may_be_event(given) else [UNKNOWN]
-    assert isinstance(given, CallResult)
-    route = given.arguments.get("route")
-    actions = given.arguments.get("actions")
+    if is_a(output, "google.adk", "Event"):
+        return _flat_routes(code, exactly(getattr(getattr(output, "actions", None), "route", None)))
+    if not is_result_of(output, "google", "Event"):
+        return [None] if not isinstance(output, CallResult) or not _may_be_event(output) else [UNKNOWN]
+    assert isinstance(output, CallResult)
+    route = output.arguments.get("route")
+    actions = output.arguments.get("actions")
     if route is None and actions is not None:
         inner = [one.arguments.get("route") if isinstance(one, CallResult) else UNKNOWN for one in actions.known]
-        found = [each for one in inner for each in _single(code, one or exactly(None))]
+        found = [each for one in inner for each in _flat_routes(code, one or exactly(None))]
         return found if actions.complete else [*found, UNKNOWN]
-    return _single(code, route or exactly(None))
+    return _flat_routes(code, route or exactly(None))
 
 
-def _may_be_event(given: CallResult) -> bool:
+def _may_be_event(output: CallResult) -> bool:
     """Whether something that was made could be an event of a class of the program's own."""
-    maker = given.callee
+    maker = output.callee
     if not isinstance(maker, type):
         return True
     return any(kind.__name__ == "Event" and kind.__module__.startswith("google.adk.") for kind in maker.__mro__)
 
 
-def _single(code: FunctionCode, routes: Values) -> list[Any]:
+def _flat_routes(code: FunctionCode, routes: Values) -> list[Any]:
     """Routes one by one; a list of them takes each."""
     found: list[Any] = [] if routes.complete and not routes.cyclic else [UNKNOWN]
     for one in routes.known:
         if isinstance(one, Items | list | tuple):
-            found.extend(_single(code, code.evaluator.elements(exactly(one))))
+            found.extend(_flat_routes(code, code.evaluator.elements(exactly(one))))
         else:
             found.append(one if one is None or isinstance(one, bool | int | str) else UNKNOWN)
     return found
 
 
-def _set_on_context(code: FunctionCode) -> Iterator[Values]:
+def _context_routes(code: FunctionCode) -> Iterator[Values]:
     """What is assigned to the `route` of anything."""
     for body in code.bodies:
         for node in statements(body.function.tree):

@@ -16,7 +16,7 @@ ADK = "google.adk"
 DISTRIBUTION = "google-adk"
 _CONTROL = ("FinishTaskTool", "TransferToAgentTool")  # what they do is in the edges
 _DELEGATES = ("_TaskAgentTool", "_SingleTurnAgentTool")
-_ASKING = ("get_user_choice", "adk_request_input")
+_APPROVAL_TOOLS = ("get_user_choice", "adk_request_input")
 _MOST_NESTED = 4
 
 
@@ -25,7 +25,7 @@ def toolbox(tools: Iterable[object]) -> AgentTools:
     box = AgentTools()
     for tool in tools:
         if isinstance(tool, UnknownValue):
-            _untold(box, tool)
+            _unknown_tool(box, tool)
         elif is_a(tool, ADK, "BaseNode"):
             _node(box, str(_name(tool)), tool)
         elif is_a(tool, ADK, "BaseToolset"):
@@ -35,16 +35,16 @@ def toolbox(tools: Iterable[object]) -> AgentTools:
         elif callable(tool):
             _function(box, _name_of_callable(tool), tool)
         else:
-            _unknown(box, type(tool).__name__, None)
+            _wildcard(box, type(tool).__name__, None)
     return box
 
 
-def _untold(box: AgentTools, tool: UnknownValue) -> None:
+def _unknown_tool(box: AgentTools, tool: UnknownValue) -> None:
     """What is defined elsewhere: a function of that name, most likely, or a set of tools."""
     if tool.is_function:
         box.add(tool.name)
     box.escalates = True
-    _unknown(box, tool.name, None)
+    _wildcard(box, tool.name, None)
 
 
 def _tool(box: AgentTools, tool: Any) -> None:
@@ -60,7 +60,7 @@ def _tool(box: AgentTools, tool: Any) -> None:
     elif is_a(tool, ADK, "FunctionTool"):
         _function_tool(box, tool)
     else:
-        _own_tool(box, tool)
+        _other_tool(box, tool)
 
 
 def _node(box: AgentTools, name: str, node: Any) -> None:
@@ -104,10 +104,10 @@ def _long_running(box: AgentTools, tool: Any) -> None:
     """
     code = AdkCode(tool.func)
     box.opaque_calls.extend(f"the tool {tool.name}: {what}" for what in opaque_calls_in(tool.func))
-    asks = tool.name in _ASKING or code.is_pure
+    asks = tool.name in _APPROVAL_TOOLS or code.is_pure
     box.add(tool.name, "" if asks else _gate_in(box, tool.name, code))
     box.escalates = box.escalates or code.escalates
-    if asks and tool.name not in _ASKING:
+    if asks and tool.name not in _APPROVAL_TOOLS:
         box.notes.append(f"the long-running tool {tool.name} does nothing by itself: it is taken to ask a person")
     elif not asks:
         box.notes.append(
@@ -115,7 +115,7 @@ def _long_running(box: AgentTools, tool: Any) -> None:
         )
 
 
-def _own_tool(box: AgentTools, tool: Any) -> None:
+def _other_tool(box: AgentTools, tool: Any) -> None:
     """A tool of the framework, or of a class of the program."""
     gate = _declared_gate(tool)
     run = defined_outside(tool, ADK, "run_async")
@@ -149,7 +149,7 @@ def _toolset(box: AgentTools, toolset: Any) -> None:
     gate = predicate(getattr(toolset, "require_confirmation", False))
     prefix = f"{toolset.tool_name_prefix}_" if getattr(toolset, "tool_name_prefix", None) else ""
     chosen = getattr(toolset, "tool_filter", None)
-    held = list(_held(list(vars(toolset).values()), _MOST_NESTED))
+    held = list(_tools_held(list(vars(toolset).values()), _MOST_NESTED))
     if isinstance(chosen, list | tuple | set | frozenset) and all(isinstance(one, str) for one in chosen):
         by_name = {one.name: one for one in held}
         for name in chosen:
@@ -158,10 +158,10 @@ def _toolset(box: AgentTools, toolset: Any) -> None:
     for tool in held:
         box.add(f"{prefix}{tool.name}", gate if gate is not None else _gate_of(tool))
     if not (held and is_a(toolset, ADK, "OpenAPIToolset")):
-        _unknown(box, f"{prefix}{type(toolset).__name__}", gate)
+        _wildcard(box, f"{prefix}{type(toolset).__name__}", gate)
 
 
-def _unknown(box: AgentTools, source: str, gate: str | None) -> None:
+def _wildcard(box: AgentTools, source: str, gate: str | None) -> None:
     """Tools of which only the source is known."""
     box.add(f"{source}.*", gate)
     box.unknown.append(f"{source}.*")
@@ -175,15 +175,15 @@ def _gate_of(tool: object) -> str | None:
     return (box.gated_when.get(box.gated[0], "")) if box.gated else None
 
 
-def _held(values: list[Any], depth: int) -> Iterable[Any]:
+def _tools_held(values: list[Any], depth: int) -> Iterable[Any]:
     """The tools that a toolset holds in its attributes."""
     for value in values:
         if is_a(value, ADK, "BaseTool"):
             yield value
         elif depth and isinstance(value, list | tuple):
-            yield from _held(list(value), depth - 1)
+            yield from _tools_held(list(value), depth - 1)
         elif depth and isinstance(value, dict):
-            yield from _held(list(value.values()), depth - 1)
+            yield from _tools_held(list(value.values()), depth - 1)
 
 
 def _name(tool: Any) -> object:

@@ -10,7 +10,7 @@ from typing import Any
 from guardagent.frameworks.adk.extractor.code import AdkCode
 from guardagent.frameworks.adk.extractor.routes import routes_of
 from guardagent.frameworks.adk.extractor.tools import ADK, DISTRIBUTION, predicate, toolbox
-from guardagent.frameworks.adk.extractor.walk import Walk
+from guardagent.frameworks.adk.extractor.traversal import Traversal
 from guardagent.workflow.extraction.agent_tools import AgentTools
 from guardagent.workflow.extraction.framework_objects import defined_outside, is_a, private_attribute
 from guardagent.workflow.extraction.regions import EMPTY_REGION, Region, RegionEntry, RegionExit, single
@@ -21,42 +21,42 @@ _DEFAULT = "__DEFAULT__"
 _UNMATCHED = "no route matches"
 
 
-def workflow_region(walk: Walk, workflow: Any, within: tuple[str, ...]) -> Region:
+def workflow_region(traversal: Traversal, workflow: Any, within: tuple[str, ...]) -> Region:
     """The nodes of a workflow, and what leads from one to the other."""
     if workflow.graph is None:
         return EMPTY_REGION
-    return _Workflow(walk, workflow, within).region()
+    return _WorkflowGraph(traversal, workflow, within).region()
 
 
-class _Workflow:
+class _WorkflowGraph:
     """One workflow.
 
     Attributes:
-        leaving: for each node, by its object, the edges that leave it.
+        outgoing: for each node, by its object, the edges that leave it.
     """
 
-    def __init__(self, walk: Walk, workflow: Any, within: tuple[str, ...]) -> None:
-        self.walk, self.within = walk, within
+    def __init__(self, traversal: Traversal, workflow: Any, within: tuple[str, ...]) -> None:
+        self.traversal, self.within = traversal, within
         self.edges = list(workflow.graph.edges)
         self.nodes = [node for node in workflow.graph.nodes if node.name != _START]
-        self.leaving: dict[int, list[Any]] = {id(node): [] for node in workflow.graph.nodes}
+        self.outgoing: dict[int, list[Any]] = {id(node): [] for node in workflow.graph.nodes}
         for edge in self.edges:
-            self.leaving[id(edge.from_node)].append(edge)
+            self.outgoing[id(edge.from_node)].append(edge)
         for node in self.nodes:  # before those of workflows inside: the names out here stay as they are
             if is_node(node) or is_a(node, ADK, "LlmAgent"):
-                walk.assembly.id(node, node.name, within)
+                traversal.assembly.id(node, node.name, within)
 
     def region(self) -> Region:
         regions = {id(node): self._node(node) for node in self.nodes}
         for node in self.nodes:
-            for edge in self.leaving[id(node)]:
-                entries = self._entered(edge, regions[id(edge.to_node)])
-                self.walk.assembly.connect(regions[id(node)].exits, entries)
+            for edge in self.outgoing[id(node)]:
+                entries = self._entries(edge, regions[id(edge.to_node)])
+                self.traversal.assembly.connect(regions[id(node)].exits, entries)
         for node in self.nodes:
             if is_a(node, ADK, "JoinNode"):
                 self._join(node, regions)
         begin = [edge for edge in self.edges if edge.from_node.name == _START]
-        entries = [entry for edge in begin for entry in self._entered(edge, regions[id(edge.to_node)])]
+        entries = [entry for edge in begin for entry in self._entries(edge, regions[id(edge.to_node)])]
         exits = [leave for node in self.nodes for leave in self._ends(node, regions[id(node)])]
         inside = frozenset(one for region in regions.values() for one in region.nodes)
         self._widen(regions)
@@ -65,27 +65,27 @@ class _Workflow:
     def _node(self, node: Any) -> Region:
         """A node of the graph. One that adds nothing, such as an empty workflow, stands for itself."""
         if is_node(node):
-            return node_region(self.walk, node, self.within, is_routed=self._is_routed(node))
-        region = self.walk.region(node, self.within)
+            return node_region(self.traversal, node, self.within, is_routed=self._is_routed(node))
+        region = self.traversal.region(node, self.within)
         if not region.empty:
             return region
-        own = self.walk.assembly.id(node, node.name, self.within)
-        self.walk.assembly.describe(own, "passthrough", node.name, within=self.within)
-        self.walk.assembly.connect([RegionExit(own)], region.entries)
+        own = self.traversal.assembly.id(node, node.name, self.within)
+        self.traversal.assembly.describe(own, "passthrough", node.name, within=self.within)
+        self.traversal.assembly.connect([RegionExit(own)], region.entries)
         return Region((RegionEntry(own),), (RegionExit(own), *region.exits), region.nodes | {own})
 
     def _is_routed(self, node: Any) -> bool:
         """Whether all that leaves a node is routed."""
-        leaving = self.leaving[id(node)]
-        return bool(leaving) and all(edge.route is not None for edge in leaving)
+        outgoing = self.outgoing[id(node)]
+        return bool(outgoing) and all(edge.route is not None for edge in outgoing)
 
-    def _entered(self, edge: Any, region: Region) -> list[RegionEntry]:
+    def _entries(self, edge: Any, region: Region) -> list[RegionEntry]:
         """The entries of a node, as an edge leads there."""
         if edge.route is not None:
             condition = _condition(edge.route)
             return [replace(entry, kind="conditional", condition=condition) for entry in region.entries]
-        together = [one for one in self.leaving[id(edge.from_node)] if one.route is None]
-        if len(together) > 1:
+        unrouted = [one for one in self.outgoing[id(edge.from_node)] if one.route is None]
+        if len(unrouted) > 1:
             return [replace(entry, kind="parallel") for entry in region.entries]
         return list(region.entries)
 
@@ -93,41 +93,41 @@ class _Workflow:
         """A join waits for all nodes before it."""
         before = [edge.from_node for edge in self.edges if edge.to_node is node and edge.from_node.name != _START]
         exits = [leave.node for one in before for leave in regions[id(one)].exits]
-        self.walk.assembly.join(self.walk.assembly.id(node, node.name), exits)
+        self.traversal.assembly.join(self.traversal.assembly.id(node, node.name), exits)
 
     def _ends(self, node: Any, region: Region) -> Iterable[RegionExit]:
         """Where the branch ends after a node: where nothing follows, and where a route is taken that no edge names."""
-        leaving = self.leaving[id(node)]
-        if not leaving:
+        outgoing = self.outgoing[id(node)]
+        if not outgoing:
             return region.exits
-        if not self._is_routed(node) or any(edge.route == _DEFAULT for edge in leaving):
+        if not self._is_routed(node) or any(edge.route == _DEFAULT for edge in outgoing):
             return ()
         last = sorted({leave.node for leave in region.exits})
-        if any(self.walk.assembly.kind(one) == "human" for one in last):
-            self._say(last, "where the answer is none of the routes that its edges name, the branch ends")
+        if any(self.traversal.assembly.kind(one) == "human" for one in last):
+            self._note(last, "where the answer is none of the routes that its edges name, the branch ends")
             return ()
-        reason = _unmatched(node, {route for edge in leaving for route in _routes(edge.route)})
+        reason = _unmatched(node, {route for edge in outgoing for route in _routes(edge.route)})
         if reason:
-            self._say(last, f"{reason}; where no edge names the route, the branch ends")
+            self._note(last, f"{reason}; where no edge names the route, the branch ends")
             for one in last:
-                self.walk.assembly.mark(one, widened=True)
+                self.traversal.assembly.mark(one, widened=True)
         return [] if reason is None else [replace(one, conditional=True, condition=_UNMATCHED) for one in region.exits]
 
-    def _say(self, nodes: Iterable[str], text: str) -> None:
-        self.walk.assembly.note(f"{', '.join(nodes)}: {text}")
+    def _note(self, nodes: Iterable[str], text: str) -> None:
+        self.traversal.assembly.note(f"{', '.join(nodes)}: {text}")
 
     def _widen(self, regions: dict[int, Region]) -> None:
         """A node that runs others that are not known could run any of the workflow."""
         for node in self.nodes:
-            own = self.walk.assembly.id(node, node.name) if is_node(node) else ""
-            if own and self.walk.assembly.metadata_of(own, "runs_unknown"):
+            own = self.traversal.assembly.id(node, node.name) if is_node(node) else ""
+            if own and self.traversal.assembly.metadata_of(own, "runs_unknown"):
                 for other in self.nodes:
                     if other is not node:
-                        self.walk.assembly.connect(
+                        self.traversal.assembly.connect(
                             [RegionExit(own, "run_node", conditional=True)], regions[id(other)].entries
                         )
                         done = [replace(one, conditional=True) for one in regions[id(other)].exits]
-                        self.walk.assembly.connect(done, [RegionEntry(own)])
+                        self.traversal.assembly.connect(done, [RegionEntry(own)])
 
 
 def _condition(route: Any) -> str:
@@ -144,9 +144,9 @@ def _unmatched(node: Any, named: set[Any]) -> str | None:
     if target is None:
         return "it takes no route that could be known"
     routes = routes_of(AdkCode(target))
-    if routes.unknown:
+    if routes.incomplete:
         return "not all the routes that it takes could be known"
-    return "" if routes.none or not routes.named <= named else None
+    return "" if routes.may_take_none or not routes.named <= named else None
 
 
 # Nodes.
@@ -193,35 +193,35 @@ def _code_target(node: Any) -> Any:
     return node if callable(node) and not is_a(node, ADK, "BaseTool") else None
 
 
-def node_region(walk: Walk, node: Any, within: tuple[str, ...], *, is_routed: bool = False) -> Region:
+def node_region(traversal: Traversal, node: Any, within: tuple[str, ...], *, is_routed: bool = False) -> Region:
     """One node of a workflow; also a tool or a function that is run as one."""
     inner = _inner(node)
     if not is_node(inner):
-        return _each_item(walk.region(inner, within))
+        return _for_each_item(traversal.region(inner, within))
     name = _name(node)
-    own = walk.assembly.id(node, name, within)
+    own = traversal.assembly.id(node, name, within)
     target = _code_target(inner)
     if is_a(inner, ADK, "_ToolNode", "BaseTool"):
-        _describe_tool(walk, own, name, toolbox([getattr(inner, "tool", inner)]), within)
+        _describe_tool(traversal, own, name, toolbox([getattr(inner, "tool", inner)]), within)
     else:
-        _describe_code(walk, own, inner, target, within, is_routed=is_routed)
-    calls = _runs(walk, own, AdkCode(target)) if target is not None else False
+        _describe_code(traversal, own, inner, target, within, is_routed=is_routed)
+    calls = _add_run_nodes(traversal, own, AdkCode(target)) if target is not None else False
     region = single(own, conditional=calls)
-    return _each_item(region) if _is_per_item(node) else region
+    return _for_each_item(region) if _is_per_item(node) else region
 
 
 def _name(node: Any) -> str:
     return str(getattr(node, "name", None) or getattr(node, "__name__", None) or type(node).__name__)
 
 
-def _each_item(region: Region) -> Region:
+def _for_each_item(region: Region) -> Region:
     """A node that runs once for each item of a list, all at the same time."""
     entries = (replace(entry, kind="parallel", condition="for each item") for entry in region.entries)
     return replace(region, entries=tuple(entries))
 
 
-def _describe_tool(walk: Walk, own: str, name: str, box: AgentTools, within: tuple[str, ...]) -> None:
-    walk.assembly.describe(
+def _describe_tool(traversal: Traversal, own: str, name: str, box: AgentTools, within: tuple[str, ...]) -> None:
+    traversal.assembly.describe(
         own,
         "tool",
         name,
@@ -231,10 +231,12 @@ def _describe_tool(walk: Walk, own: str, name: str, box: AgentTools, within: tup
         within=within,
     )
     for inner, target in box.runs:
-        walk.call(own, inner, target)
+        traversal.call(own, inner, target)
 
 
-def _describe_code(walk: Walk, own: str, inner: Any, target: Any, within: tuple[str, ...], *, is_routed: bool) -> None:
+def _describe_code(
+    traversal: Traversal, own: str, inner: Any, target: Any, within: tuple[str, ...], *, is_routed: bool
+) -> None:
     """A node of the program's own code; it asks a person where it says so, or its code does."""
     gate = predicate(getattr(inner, "require_confirmation", False))
     code = AdkCode(target) if target is not None else None
@@ -242,21 +244,25 @@ def _describe_code(walk: Walk, own: str, inner: Any, target: Any, within: tuple[
     always = gate == "" or (code is not None and code.always_asks)
     kind: NodeKind = "human" if asks else "router" if is_routed else "passthrough"
     place = code.place if code else {}
-    how = ("always" if always else "sometimes") if asks else None
-    walk.assembly.describe(own, kind, _name(inner), within=within, asks=how, asked_when=gate or None, **place)
+    asks_when = ("always" if always else "sometimes") if asks else None
+    traversal.assembly.describe(
+        own, kind, _name(inner), within=within, asks=asks_when, asked_when=gate or None, **place
+    )
     if asks and not always:
-        walk.assembly.note(f"{own}: a person is asked there under a condition only")
+        traversal.assembly.note(f"{own}: a person is asked there under a condition only")
     if code is not None and code.body is None:
-        walk.assembly.note(f"{own}: the source of its function is not to be had: whether it asks a person is not known")
+        traversal.assembly.note(
+            f"{own}: the source of its function is not to be had: whether it asks a person is not known"
+        )
 
 
-def _runs(walk: Walk, own: str, code: AdkCode) -> bool:
+def _add_run_nodes(traversal: Traversal, own: str, code: AdkCode) -> bool:
     """Whether a node runs others by `ctx.run_node`: they are called, and return."""
     for values in code.runs:
         known = [one for one in values.known if callable(one) or is_a(one, ADK, "BaseNode", "BaseTool")]
         for one in known:
-            walk.call(own, _name(one), one)
+            traversal.call(own, _name(one), one)
         if not known or not values.complete or len(known) < len(values.known):
-            walk.assembly.mark(own, widened=True, runs_unknown=True)
-            walk.assembly.note(f"{own}: which nodes it runs by run_node could not be known; any is assumed")
+            traversal.assembly.mark(own, widened=True, runs_unknown=True)
+            traversal.assembly.note(f"{own}: which nodes it runs by run_node could not be known; any is assumed")
     return bool(code.runs)

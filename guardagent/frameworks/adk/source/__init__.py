@@ -60,8 +60,8 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     wrapped = arguments.get("node_like", 0)
     if wrapped is None or not wrapped.known:
         return None
-    given = target.arguments if isinstance(target, CallResult) else arguments
-    return adk_workflow.node(interpreter, wrapped, given, line)
+    options = target.arguments if isinstance(target, CallResult) else arguments
+    return adk_workflow.node(interpreter, wrapped, options, line)
 
 
 # What the constructors of ADK's classes do besides.
@@ -81,9 +81,9 @@ def _delegate(made: ObjectStub, one: ObjectStub) -> None:
     mode = one.attributes.get("mode", exactly(None))
     if mode.known == (None,):
         one.attributes["mode"] = exactly("chat")
-    for way, name in _DELEGATED.items():
-        if way in [known for known in mode.known if isinstance(known, str)]:
-            tool = _plain(name, "google.adk.tools.agent_tool", _AGENT_TOOL_TYPE, name=one.name)
+    for mode_name, name in _DELEGATED.items():
+        if mode_name in [known for known in mode.known if isinstance(known, str)]:
+            tool = _instance(name, "google.adk.tools.agent_tool", _AGENT_TOOL_TYPE, name=one.name)
             tools = made.attributes["tools"]
             grown = tuple(
                 Sequence((*held.items, exactly(tool)), held.ordered) if isinstance(held, Sequence) else held
@@ -158,7 +158,7 @@ def _settle_event(made: ObjectStub) -> None:
         made.attributes["actions"] = exactly(make(made.interpreter, _ACTIONS, arguments, made.line))
 
 
-class _Some(int):
+class _UnknownCount(int):
     """A number of rounds that is not known."""
 
     def __format__(self, _spec: str) -> str:
@@ -219,7 +219,7 @@ KINDS = (
     ClassStub("SequentialAgent", "google.adk.agents.sequential_agent", _AGENT, ordered_fields=_ORDERED),
     ClassStub("ParallelAgent", "google.adk.agents.parallel_agent", _AGENT, optional_elements=_ORDERED),
     ClassStub("LoopAgent", "google.adk.agents.loop_agent", _AGENT, {"max_iterations": None}, ordered_fields=_ORDERED,
-         fallbacks={"max_iterations": _Some(2)}),
+         fallbacks={"max_iterations": _UnknownCount(2)}),
     ClassStub("LangGraphAgent", "google.adk.agents.langgraph_agent", _AGENT, {"graph": None}),
     ClassStub("LongRunningFunctionTool", "google.adk.tools.long_running_tool", _FUNCTION_TOOL, positional=("func",)),
     ClassStub("AgentTool", "google.adk.tools.agent_tool", _TOOL, {"agent": None}, finish=_settle_agent_tool,
@@ -239,7 +239,7 @@ KINDS = (
 # The tools and functions that ADK gives ready-made.
 
 
-def _plain(class_: str, module: str, base: type, **attributes: Any) -> Any:
+def _instance(class_: str, module: str, base: type, **attributes: Any) -> Any:
     made = type(class_, (base,), {"__module__": module})()
     for key, value in attributes.items():
         setattr(made, key, value)
@@ -257,19 +257,19 @@ def _function(code: str) -> Function:
     return Function(tree, LiveScope({}), {})
 
 
-def _ready_made() -> dict[str, object]:
+def _shipped_tools() -> dict[str, object]:
     names = "google_search url_context enterprise_web_search load_artifacts preload_memory google_maps".split()
     found: dict[str, object] = {
-        name: _plain(f"{name}_tool", "google.adk.tools", _TOOL_TYPE, name=name) for name in names
+        name: _instance(f"{name}_tool", "google.adk.tools", _TOOL_TYPE, name=name) for name in names
     }
     found["google_maps_grounding"] = found.pop("google_maps")
-    asked = {"get_user_choice": "get_user_choice", "request_input": "adk_request_input"}
-    for key, name in asked.items():
-        found[key] = _plain(
+    long_running = {"get_user_choice": "get_user_choice", "request_input": "adk_request_input"}
+    for key, name in long_running.items():
+        found[key] = _instance(
             "LongRunningFunctionTool", "google.adk.tools.long_running_tool", _FUNCTION_TYPE,
             name=name, func=print, _require_confirmation=False,
         )  # fmt: skip
-    found["load_memory"] = _plain(
+    found["load_memory"] = _instance(
         "LoadMemoryTool",
         "google.adk.tools",
         _FUNCTION_TYPE,
@@ -282,11 +282,11 @@ def _ready_made() -> dict[str, object]:
     return found
 
 
-_READY = _ready_made()
+_SHIPPED_TOOLS = _shipped_tools()
 CONSTANTS: dict[str, object] = {
     **{
         path: value
-        for name, value in _READY.items()
+        for name, value in _SHIPPED_TOOLS.items()
         for path in (f"{ADK}.tools.{name}", f"{ADK}.tools.{name}_tool.{name}", f"{ADK}.tools.{name}_tool.{name}_tool")
     },
     **adk_workflow.CONSTANTS,

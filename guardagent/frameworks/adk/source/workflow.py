@@ -75,10 +75,10 @@ def _name_of(stage: ValueConverter, one: object) -> str:
     return str(getattr(shown, "__name__", None) or getattr(shown, "name", None) or type(shown).__name__)
 
 
-def node(interpreter: ProgramEvaluator, wrapped: Values, given: Arguments, line: int) -> Values:
+def node(interpreter: ProgramEvaluator, wrapped: Values, options: Arguments, line: int) -> Values:
     """`node(...)`, for whatever it is given."""
-    worker = given.get("parallel_worker")
-    made = [_built(interpreter, one, given, line) for one in wrapped.known]
+    worker = options.get("parallel_worker")
+    made = [_node_of(interpreter, one, options, line) for one in wrapped.known]
     if worker is not None and worker.known != (False,):
         made = [_worker(interpreter, one, line) for one in made]
     return Values(tuple(made), wrapped.complete)
@@ -90,27 +90,27 @@ def _worker(interpreter: ProgramEvaluator, one: ObjectStub, line: int) -> Object
     return make(interpreter, kind, Arguments((), {"name": exactly(one.name)}), line, _node=exactly(one))
 
 
-def _built(interpreter: ProgramEvaluator, one: object, given: Arguments, line: int) -> ObjectStub:
+def _node_of(interpreter: ProgramEvaluator, one: object, options: Arguments, line: int) -> ObjectStub:
     """The node that ADK makes of something."""
-    passed = {key: given.keywords[key] for key in ("name", "require_confirmation") if key in given.keywords}
+    overrides = {key: options.keywords[key] for key in ("name", "require_confirmation") if key in options.keywords}
     if isinstance(one, ObjectStub) and is_a(one, ADK, "BaseNode"):
-        return _copied(one, passed)
+        return _node_copy(one, overrides)
     if is_a(one, ADK, "NodeTool"):
         inner = getattr(one, "node", None)
-        return _built(interpreter, inner, given, line)
+        return _node_of(interpreter, inner, options, line)
     if is_a(one, ADK, "BaseTool"):
-        named = {"name": exactly(str(getattr(one, "name", "tool"))), **passed}
-        return _made(interpreter, "_ToolNode", {**named, "tool": exactly(one)}, line)
-    return _made(interpreter, "FunctionNode", {"func": exactly(one), **passed}, line)
+        named = {"name": exactly(str(getattr(one, "name", "tool"))), **overrides}
+        return _create(interpreter, "_ToolNode", {**named, "tool": exactly(one)}, line)
+    return _create(interpreter, "FunctionNode", {"func": exactly(one), **overrides}, line)
 
 
-def _made(interpreter: ProgramEvaluator, name: str, given: dict[str, Values], line: int) -> ObjectStub:
+def _create(interpreter: ProgramEvaluator, name: str, fields: dict[str, Values], line: int) -> ObjectStub:
     kind = interpreter.kinds.of(f"{ADK}.workflow.{name}")
     assert kind is not None
-    return make(interpreter, kind, Arguments((), given), line)
+    return make(interpreter, kind, Arguments((), fields), line)
 
 
-def _copied(one: ObjectStub, changes: dict[str, Values]) -> ObjectStub:
+def _node_copy(one: ObjectStub, changes: dict[str, Values]) -> ObjectStub:
     """A node as it stands in a workflow: an agent with a model is a copy of its own, with those that it holds."""
     if not is_a(one, ADK, "LlmAgent"):
         return copy_of(one, Arguments((), changes)) if changes else one
@@ -132,19 +132,21 @@ def adopt(made: ObjectStub, copies: dict[int, ObjectStub] | None = None) -> None
     held = made.attributes.get("sub_agents")
     made.attributes["parent_agent"] = exactly(None)
     if held is not None:
-        made.attributes["sub_agents"] = Values(tuple(_adopted(made, one, copies) for one in held.known), held.complete)
+        made.attributes["sub_agents"] = Values(
+            tuple(_child_copies(made, one, copies) for one in held.known), held.complete
+        )
 
 
-def _adopted(parent: ObjectStub, held: object, copies: dict[int, ObjectStub]) -> object:
+def _child_copies(parent: ObjectStub, held: object, copies: dict[int, ObjectStub]) -> object:
     if not isinstance(held, Sequence):
         return held
     items = [
-        Values(tuple(_child(parent, one, copies) for one in item.known), item.complete) for item in held.items
+        Values(tuple(_child_copy(parent, one, copies) for one in item.known), item.complete) for item in held.items
     ]  # fmt: skip
     return Sequence(tuple(items), held.ordered)
 
 
-def _child(parent: ObjectStub, one: object, copies: dict[int, ObjectStub]) -> object:
+def _child_copy(parent: ObjectStub, one: object, copies: dict[int, ObjectStub]) -> object:
     if not isinstance(one, ObjectStub):
         return one
     if id(one) not in copies:
@@ -159,10 +161,10 @@ def _child(parent: ObjectStub, one: object, copies: dict[int, ObjectStub]) -> ob
 
 def _settle_workflow(made: ObjectStub) -> None:
     if made.attributes["graph"].known == (None,):
-        made.attributes["graph"] = exactly(_Parser(made).graph())
+        made.attributes["graph"] = exactly(_EdgeParser(made).graph())
 
 
-class _Parser:
+class _EdgeParser:
     """Reads the edges of one workflow: pairs, chains, routes."""
 
     def __init__(self, workflow: ObjectStub) -> None:
@@ -170,78 +172,80 @@ class _Parser:
         self._nodes: dict[object, ObjectStub] = {}
         self._edges: list[ObjectStub] = []
         self._unknown: ObjectStub | None = None
-        self._loose = False
+        self._incomplete = False
 
     def graph(self) -> ObjectStub | None:
         for item in self._items(self._workflow.attributes["edges"]):
             self._item(item)
-        if self._loose:
+        if self._incomplete:
             self._widen()
         if not self._edges:
             return None
         nodes = {id(end): end for edge in self._edges for name in ("from_node", "to_node")
                  for end in edge.attributes[name].known}  # fmt: skip
-        given = {"nodes": _listed(nodes.values()), "edges": _listed(self._edges)}
-        return make(self._interpreter, _GRAPH, Arguments((), given), self._line)
+        fields = {"nodes": _sequence(nodes.values()), "edges": _sequence(self._edges)}
+        return make(self._interpreter, _GRAPH, Arguments((), fields), self._line)
 
     def _items(self, values: Values) -> Iterator[object]:
         """What a list can hold, in no order; whether it is all is taken down."""
-        self._loose = self._loose or not values.complete
+        self._incomplete = self._incomplete or not values.complete
         for one in values.known:
             if isinstance(one, Sequence):
                 for item in one.items:
-                    self._loose = self._loose or not item.complete
+                    self._incomplete = self._incomplete or not item.complete
                     yield from item.known
             elif one is not None:
-                self._loose = True
+                self._incomplete = True
 
     def _item(self, item: object) -> None:
         if isinstance(item, ObjectStub) and is_a(item, ADK, "Edge"):
             route = item.attributes["route"]
-            self._connect(self._each(item.attributes["from_node"]), self._each(item.attributes["to_node"]), route)
+            self._connect(
+                self._nodes_of(item.attributes["from_node"]), self._nodes_of(item.attributes["to_node"]), route
+            )
         elif isinstance(item, Sequence) and item.ordered:
             for before, after in pairwise(item.items):
                 self._pair(before, after)
         else:
-            self._loose = True
-            for one in self._each(exactly(item)) if isinstance(item, Sequence) else ():
+            self._incomplete = True
+            for one in self._nodes_of(exactly(item)) if isinstance(item, Sequence) else ():
                 self._node(one)
 
     def _pair(self, before: Values, after: Values) -> None:
-        sources = self._each(before)
+        sources = self._nodes_of(before)
         plain = Values(tuple(one for one in after.known if not isinstance(one, Table)), after.complete)
         if plain.known or not plain.complete:
-            self._connect(sources, self._each(plain), exactly(None))
+            self._connect(sources, self._nodes_of(plain), exactly(None))
         for table in (one for one in after.known if isinstance(one, Table)):
             for route, target in table.items:
-                self._connect(sources, self._each(target), route)
+                self._connect(sources, self._nodes_of(target), route)
 
     def _connect(self, sources: list[ObjectStub], targets: list[ObjectStub], route: Values) -> None:
         for source in sources:
             for target in targets:
-                given = {"from_node": exactly(source), "to_node": exactly(target), "route": self._route(route)}
-                self._edges.append(make(self._interpreter, _EDGE, Arguments((), given), self._line))
+                fields = {"from_node": exactly(source), "to_node": exactly(target), "route": self._route(route)}
+                self._edges.append(make(self._interpreter, _EDGE, Arguments((), fields), self._line))
 
     def _route(self, route: Values) -> Values:
         """The route of an edge, or all that it can be."""
         if len(route.known) == 1 and route.complete:
             return route
-        said = f"line {self._line}: a route of {self._workflow.name} is not known from the source"
-        converter_of(self._interpreter).note(said)
+        note = f"line {self._line}: a route of {self._workflow.name} is not known from the source"
+        converter_of(self._interpreter).note(note)
         known = [one for one in route.known if isinstance(one, str | int)]
         return exactly(Sequence(tuple(map(exactly, [*known, *([] if route.complete else ["a route"])]))))
 
-    def _each(self, values: Values) -> list[ObjectStub]:
+    def _nodes_of(self, values: Values) -> list[ObjectStub]:
         """The nodes that an element of a chain stands for."""
         found: list[ObjectStub] = []
         for one in values.known:
             if isinstance(one, Sequence):
-                found += [each for item in one.items for each in self._each(item)]
+                found += [each for item in one.items for each in self._nodes_of(item)]
             elif isinstance(one, Table):
-                found += [each for _, item in one.items for each in self._each(item)]
+                found += [each for _, item in one.items for each in self._nodes_of(item)]
             elif one is not None:
                 found.append(self._node(one))
-        return found if values.complete else [*found, self._stranger()]
+        return found if values.complete else [*found, self._unknown_node()]
 
     def _node(self, one: object) -> ObjectStub:
         if one == _START:
@@ -251,19 +255,19 @@ class _Parser:
         if key not in self._nodes:
             start = {"name": exactly("__START__")}
             self._nodes[key] = (
-                _made(self._interpreter, "BaseNode", start, self._line)
+                _create(self._interpreter, "BaseNode", start, self._line)
                 if one == _START
-                else _built(self._interpreter, one, Arguments(), self._line)
+                else _node_of(self._interpreter, one, Arguments(), self._line)
             )
         return self._nodes[key]
 
-    def _stranger(self) -> ObjectStub:
+    def _unknown_node(self) -> ObjectStub:
         """A node that is not known."""
         if self._unknown is None:
-            said = f"line {self._line}: not all nodes of {self._workflow.name} are known from the source"
-            converter_of(self._interpreter).note(said)
-            given = {"name": exactly("unknown"), "func": UNKNOWN}
-            self._unknown = self._nodes["unknown"] = _made(self._interpreter, "FunctionNode", given, self._line)
+            note = f"line {self._line}: not all nodes of {self._workflow.name} are known from the source"
+            converter_of(self._interpreter).note(note)
+            fields = {"name": exactly("unknown"), "func": UNKNOWN}
+            self._unknown = self._nodes["unknown"] = _create(self._interpreter, "FunctionNode", fields, self._line)
         return self._unknown
 
     def _widen(self) -> None:
@@ -272,7 +276,7 @@ class _Parser:
             f"line {self._line}: not all edges of {self._workflow.name} are known from the source; all that could be "
             f"are assumed"
         )
-        self._stranger()
+        self._unknown_node()
         self._node(_START)
         known = list(self._nodes.values())
         have = {(id(edge.from_node), id(edge.to_node)) for edge in self._edges}
@@ -281,5 +285,5 @@ class _Parser:
             self._connect([source], targets, exactly("a route"))
 
 
-def _listed(several: Iterable[object]) -> Values:
+def _sequence(several: Iterable[object]) -> Values:
     return exactly(Sequence(tuple(map(exactly, several))))

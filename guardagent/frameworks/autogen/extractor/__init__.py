@@ -16,15 +16,15 @@ from guardagent.frameworks.autogen.extractor.agents import Agent, are_certain, p
 from guardagent.frameworks.autogen.extractor.flow import flow, graph_of, without_early_stops
 from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
 from guardagent.frameworks.autogen.extractor.selector import selector
-from guardagent.frameworks.autogen.extractor.stops import Stop
-from guardagent.frameworks.autogen.extractor.turns import Turn, any_order, magentic, round_robin, swarm
+from guardagent.frameworks.autogen.extractor.termination import Termination
+from guardagent.frameworks.autogen.extractor.turns import TeamTurn, any_order, magentic, round_robin, swarm
 from guardagent.frameworks.autogen.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
 from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, is_a, private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import Graph
 
-_TEAMS: dict[str, Callable[[Assembly, Any, list[Turn], Stop], Region]] = {
+_TEAMS: dict[str, Callable[[Assembly, Any, list[TeamTurn], Termination], Region]] = {
     "RoundRobinGroupChat": round_robin,
     "SelectorGroupChat": selector,
     "Swarm": swarm,
@@ -46,7 +46,7 @@ def extract(target: Any, name: str) -> Graph:
     """
     if not is_a(target, AUTOGEN, "Team", "ChatAgent"):
         raise InputError(f"a {type(target).__name__} of AutoGen is no workflow; expected a team or an agent")
-    program = Program()
+    program = TeamRegions()
     whole = program.region(target, ())
     if is_a(target, AUTOGEN, "GraphFlow"):
         whole = without_early_stops(program.assembly, target, whole)
@@ -54,7 +54,7 @@ def extract(target: Any, name: str) -> Graph:
     return program.assembly.graph(name, FRAMEWORK, whole)
 
 
-class Program:
+class TeamRegions:
     """Agents and teams, which hold each other; puts their regions together from the inside."""
 
     def __init__(self) -> None:
@@ -81,8 +81,8 @@ class Program:
         )  # fmt: skip
         for where in tools.unknown:
             self.assembly.note(f"the tools that {agent.name} gets from {where} are known only when it runs")
-        inner = [self._run_by(node, one.tool, one.runner, (*within, agent.name)) for one in tools.runs]
-        inner += self._team_of(agent, node, (*within, agent.name))
+        inner = [self._add_runner(node, one.tool, one.runner, (*within, agent.name)) for one in tools.runs]
+        inner += self._inner_team(agent, node, (*within, agent.name))
         for note in agent.notes:
             self.assembly.note(note)
         entries = region.entries
@@ -90,14 +90,14 @@ class Program:
             entries = (*inner[-1].entries, *(entries if inner[-1].empty else ()))
         return Region(entries, region.exits, region.nodes.union(*(one.nodes for one in inner)))
 
-    def _run_by(self, node: str, tool: str, runner: Any, within: tuple[str, ...]) -> Region:
+    def _add_runner(self, node: str, tool: str, runner: Any, within: tuple[str, ...]) -> Region:
         """What an agent runs as one of its tools: from it, and back to it."""
         inner = self.region(runner, within)
-        self.assembly.connect([RegionExit(node, f"calls {tool}", conditional=True)], Turn(runner, inner).later)
+        self.assembly.connect([RegionExit(node, f"calls {tool}", conditional=True)], TeamTurn(runner, inner).later)
         self.assembly.connect(inner.exits, [RegionEntry(node)])
         return inner
 
-    def _team_of(self, agent: Agent, node: str, within: tuple[str, ...]) -> list[Region]:
+    def _inner_team(self, agent: Agent, node: str, within: tuple[str, ...]) -> list[Region]:
         """The team that an agent lets work before it answers; it begins anew each time."""
         if agent.team is None:
             return []
@@ -112,12 +112,12 @@ class Program:
         if build is not None and (unknown or not are_certain(team)):
             build = any_order
         if build is None:
-            return self._opaque(team, within)
+            return self._unknown_team(team, within)
         for one in participants(team):
             if not is_a(one, AUTOGEN, "Team"):
                 self.assembly.id(one, str(one.name), within)  # the agents of an outer team have the plain names
         turns = [self._turn(one, within) for one in participants(team)]
-        stop = Stop.of(team)
+        stop = Termination.of(team)
         region = build(self.assembly, team, turns, stop)
         nodes = region.nodes.union(*(turn.region.nodes for turn in turns))
         # The messages that a team is given can meet its condition before anybody in it has spoken.
@@ -125,11 +125,11 @@ class Program:
             region, nodes=nodes, empty=stop.has_condition and not is_a(team, AUTOGEN, "MagenticOneGroupChat")
         )
 
-    def _turn(self, runner: Any, within: tuple[str, ...]) -> Turn:
+    def _turn(self, runner: Any, within: tuple[str, ...]) -> TeamTurn:
         is_team = is_a(runner, AUTOGEN, "Team")
-        return Turn(runner, self.region(runner, (*within, str(runner.name)) if is_team else within))
+        return TeamTurn(runner, self.region(runner, (*within, str(runner.name)) if is_team else within))
 
-    def _opaque(self, team: Any, within: tuple[str, ...]) -> Region:
+    def _unknown_team(self, team: Any, within: tuple[str, ...]) -> Region:
         """A team of which not even the participants are known."""
         node = self.assembly.id(team, str(team.name), within)
         self.assembly.describe(node, "subgraph", str(team.name), widened=True, tools_unknown=True)

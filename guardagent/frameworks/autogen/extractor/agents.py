@@ -30,7 +30,7 @@ from guardagent.workflow.python_source.functions.bodies import (
 )
 
 CORE = "autogen_core"
-_CODE_TELLS_NOT = "code that does not tell them"
+_UNKNOWN_SOURCE = "code that does not tell them"
 CODE = "code_executor"
 """The tool of an agent that executes code: AutoGen's name for that kind of component."""
 
@@ -39,7 +39,7 @@ _ORCHESTRATOR = "MagenticOneOrchestrator"
 
 
 @dataclass(frozen=True)
-class Runs:
+class RunnerTool:
     """A tool that runs another agent, or a team."""
 
     tool: str
@@ -47,7 +47,7 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Tools:
+class AgentTools:
     """The tools of an agent.
 
     Attributes:
@@ -59,7 +59,7 @@ class Tools:
 
     names: tuple[str, ...] = ()
     gated: tuple[str, ...] = ()
-    runs: tuple[Runs, ...] = ()
+    runs: tuple[RunnerTool, ...] = ()
     unknown: tuple[str, ...] = ()
 
 
@@ -83,12 +83,12 @@ class Agent:
         return inner
 
     @cached_property
-    def tools(self) -> Tools:
+    def tools(self) -> AgentTools:
         if is_a(self.inner, AUTOGEN, "AssistantAgent"):
             return _assistant_tools(self.inner, self.notes)
         if is_a(self.inner, AUTOGEN, "CodeExecutorAgent"):
-            return Tools((CODE,), () if self._approved == "nobody" else (CODE,))
-        return Tools(tuple(dict.fromkeys(_other_tools(self.inner))))
+            return AgentTools((CODE,), () if self._approver == "nobody" else (CODE,))
+        return AgentTools(tuple(dict.fromkeys(_other_tools(self.inner))))
 
     @property
     def kind(self) -> NodeKind:
@@ -118,7 +118,7 @@ class Agent:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        file, line = self._place
+        file, line = self._location
         return {
             "file": file,
             "line": line,
@@ -127,7 +127,7 @@ class Agent:
             "reflects": getattr(self.inner, "_reflect_on_tool_use", False) if self.kind == "tool" else False,
             "widened": bool(self.tools.unknown) or isinstance(self.inner, UnknownValue),
             "tools_unknown": bool(self.tools.unknown) or isinstance(self.inner, UnknownValue) or bool(self._unseen),
-            "guess": CODE in self.tools.gated and self._approved == "guess",
+            "guess": CODE in self.tools.gated and self._approver == "guess",
         }
 
     @property
@@ -138,11 +138,11 @@ class Agent:
             if not isinstance(found, Mapping):  # the source does not tell them
                 return None
             return {name: str(one.target) for name, one in found.items()}
-        produced = {getattr(one, "__name__", None) or getattr(one, "name", "") for one in self._produced}
+        produced = {getattr(one, "__name__", None) or getattr(one, "name", "") for one in self._produced_types}
         return None if "HandoffMessage" in produced else {}
 
     @property
-    def _produced(self) -> Iterable[Any]:
+    def _produced_types(self) -> Iterable[Any]:
         """The kinds of messages that it says it produces; of anybody of whom only that is not known, any."""
         if isinstance(self.inner, UnknownValue):
             return ()
@@ -168,41 +168,41 @@ class Agent:
         return summarize(method) if isinstance(method, FunctionType | ReadableFunction) else FunctionSummary()
 
     @property
-    def _place(self) -> tuple[str | None, int | None]:
+    def _location(self) -> tuple[str | None, int | None]:
         kind = type(self.inner)
         if isinstance(self.inner, Stub) or is_a(self.inner, AUTOGEN, "AssistantAgent"):
-            told = source_location(self.inner, self.name, *(one.__name__ for one in kind.__mro__))
-            return told.get("file"), told.get("line")
+            location = source_location(self.inner, self.name, *(one.__name__ for one in kind.__mro__))
+            return location.get("file"), location.get("line")
         if kind.__module__.partition(".")[0] not in {AUTOGEN, "autogen_ext"}:
             return definition(kind)
         asks = getattr(self.inner, "input_func", None)
         return definition(asks) if self.is_person and _is_own(asks) else (None, None)
 
     @cached_property
-    def _approval(self) -> Any:
+    def _approval_function(self) -> Any:
         return private_attribute(self.inner, "_approval_func", _DISTRIBUTION)
 
     @cached_property
-    def _approved(self) -> Literal["person", "guess", "nobody"]:
+    def _approver(self) -> Literal["person", "guess", "nobody"]:
         """Who approves the code: a person, perhaps a person, or visibly nobody on some way through the function."""
-        if self._approval is None:
+        if self._approval_function is None:
             return "nobody"
-        if isinstance(self._approval, UnknownValue) and not self._approval.is_function:
+        if isinstance(self._approval_function, UnknownValue) and not self._approval_function.is_function:
             self.notes.append(
                 f"whether anybody approves the code of {self.name} is not known: it counts as not approved"
             )
             return "nobody"
-        body = summarize(self._approval)
+        body = summarize(self._approval_function)
         if body.always_asks:
             return "person"
-        if who := _who_else(body):
+        if who := _other_approver(body):
             self.notes.append(f"the approval function of {self.name} asks {who}: its code counts as not approved")
             return "nobody"
         self.notes.append(f"that the approval function of {self.name} asks a person is a guess: its code does not tell")
         return "guess"
 
 
-def _who_else(body: FunctionSummary) -> str:
+def _other_approver(body: FunctionSummary) -> str:
     """Who approves code by a function that does not always ask a person; empty where that cannot be told."""
     if body.asks:
         return "a person only sometimes"
@@ -235,28 +235,28 @@ def are_certain(team: Any) -> bool:
     return isinstance(found, list | tuple) and not any(isinstance(one, Alternatives | UnknownValue) for one in found)
 
 
-def _assistant_tools(agent: Any, notes: list[str]) -> Tools:
-    names, gated, runs, unknown = list[str](), list[str](), list[Runs](), list[str]()
+def _assistant_tools(agent: Any, notes: list[str]) -> AgentTools:
+    names, gated, runs, unknown = list[str](), list[str](), list[RunnerTool](), list[str]()
     for workbench in _workbenches(agent):
         if not is_a(workbench, CORE, "StaticWorkbench"):
             known = not isinstance(workbench, UnknownValue | Alternatives)
-            unknown.append(f"a {type(workbench).__name__}" if known else _CODE_TELLS_NOT)
+            unknown.append(f"a {type(workbench).__name__}" if known else _UNKNOWN_SOURCE)
             continue
         for name, tool in _static_tools(workbench):
             if not name or (isinstance(tool, UnknownValue) and not tool.is_function):
-                unknown.append(_CODE_TELLS_NOT)
+                unknown.append(_UNKNOWN_SOURCE)
                 continue
             names.append(name)
             if not is_a(tool, AUTOGEN, "TaskRunnerTool"):
                 function = getattr(tool, "_func", None) or getattr(type(tool), "run", None)
                 unknown.extend(f"the tool {name} ({what})" for what in opaque_calls_in(function))
             if is_a(tool, AUTOGEN, "TaskRunnerTool"):
-                runs.append(Runs(name, private_attribute(tool, "_task_runner", _DISTRIBUTION)))
+                runs.append(RunnerTool(name, private_attribute(tool, "_task_runner", _DISTRIBUTION)))
             elif (body := summarize(getattr(tool, "_func", None) or getattr(type(tool), "run", None))).always_asks:
                 gated.append(name)
             elif body.asks:
                 notes.append(f"the tool {name} of {agent.name} asks a person under a condition, and so is not gated")
-    return Tools(tuple(names), tuple(gated), tuple(runs), tuple(unknown))
+    return AgentTools(tuple(names), tuple(gated), tuple(runs), tuple(unknown))
 
 
 def _workbenches(agent: Any) -> list[Any]:

@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent.errors import InputError, name_hint
-from guardagent.frameworks.autogen.extractor.stops import Stop
-from guardagent.frameworks.autogen.extractor.turns import Turn
-from guardagent.frameworks.autogen.extractor.waits import Waits, condition_words, one_holds
+from guardagent.frameworks.autogen.extractor.activation import ActivationAnalysis, condition_text, is_exhaustive
+from guardagent.frameworks.autogen.extractor.termination import Termination
+from guardagent.frameworks.autogen.extractor.turns import TeamTurn
 from guardagent.workflow.extraction.framework_objects import private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region
 from guardagent.workflow.model.graph import EdgeKind
 
-EARLY = "stops early"
+STOPS_EARLY = "stops early"
 _DISTRIBUTION = "autogen-agentchat"
 
 
@@ -27,7 +27,7 @@ def graph_of(team: Any) -> Any:
     return private_attribute(team, "_graph", _DISTRIBUTION)
 
 
-def flow(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Region:
+def flow(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termination) -> Region:
     """Connects the participants as the graph says."""
     graph = graph_of(team)
     by_name = {turn.name: turn for turn in turns}
@@ -41,10 +41,10 @@ def flow(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Region
     _groups(assembly, by_name, graph)
     starts = sorted(graph.get_start_nodes(), key=list(graph.nodes).index)
     entries = [entry for name in starts for entry in by_name[name].region.entries]
-    waits = Waits(graph)
+    waits = ActivationAnalysis(graph)
     exits = [leave for name in graph.nodes if not graph.nodes[name].edges for leave in by_name[name].region.exits]
     exits += [
-        replace(leave, condition=f"{EARLY}: {why}", conditional=True)
+        replace(leave, condition=f"{STOPS_EARLY}: {why}", conditional=True)
         for name, node in graph.nodes.items()
         for why in _early_stops(name, node.edges, stop, waits)
         for leave in by_name[name].region.exits
@@ -53,17 +53,19 @@ def flow(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Region
     return Region(tuple(replace(entry, kind=kind) for entry in entries), tuple(exits))
 
 
-def _connect(assembly: Assembly, by_name: dict[str, Turn], turn: Turn, edges: list[Any]) -> None:
+def _connect(assembly: Assembly, by_name: dict[str, TeamTurn], turn: TeamTurn, edges: list[Any]) -> None:
     for edge in edges:
-        words = condition_words(edge)
-        several = sum(condition_words(one) is None for one in edges) > 1
+        condition = condition_text(edge)
+        is_parallel = sum(condition_text(one) is None for one in edges) > 1
         entries = by_name[edge.target].region.entries
-        entries = tuple(replace(entry, kind="parallel") for entry in entries) if several else entries
-        exits = [replace(leave, condition=words or "", conditional=words is not None) for leave in turn.region.exits]
+        entries = tuple(replace(entry, kind="parallel") for entry in entries) if is_parallel else entries
+        exits = [
+            replace(leave, condition=condition or "", conditional=condition is not None) for leave in turn.region.exits
+        ]
         assembly.connect(exits, entries)
 
 
-def _groups(assembly: Assembly, by_name: dict[str, Turn], graph: Any) -> None:
+def _groups(assembly: Assembly, by_name: dict[str, TeamTurn], graph: Any) -> None:
     """Says for whom a node waits: within a group of edges, for all of them or for any."""
     for name, turn in by_name.items():
         groups: dict[str, tuple[str, list[str]]] = {}
@@ -79,19 +81,19 @@ def _groups(assembly: Assembly, by_name: dict[str, Turn], graph: Any) -> None:
                 assembly.mark(entry.node, activation={group: [which, *rest] for group, (which, rest) in groups.items()})
 
 
-def _early_stops(name: str, edges: list[Any], stop: Stop, waits: Waits) -> list[str]:
+def _early_stops(name: str, edges: list[Any], stop: Termination, waits: ActivationAnalysis) -> list[str]:
     """Why a flow can stop after a node from which edges lead on."""
     if not edges:
         return []
-    unmet = [] if one_holds(edges) else ["no condition holds"]
-    vain = ["who follows waits for others in vain"] if not unmet and waits.in_vain(name) else []
-    return [*unmet, *vain, *([stop.words] if stop else [])]
+    unmet = [] if is_exhaustive(edges) else ["no condition holds"]
+    waiting = ["who follows waits for others in vain"] if not unmet and waits.may_block(name) else []
+    return [*unmet, *waiting, *([stop.description] if stop else [])]
 
 
 def without_early_stops(assembly: Assembly, team: Any, region: Region) -> Region:
     """A flow by itself, which is taken to run to its end."""
-    early = [leave for leave in region.exits if leave.condition.startswith(EARLY)]
-    for why in dict.fromkeys(leave.condition.removeprefix(EARLY) for leave in early):
+    early = [leave for leave in region.exits if leave.condition.startswith(STOPS_EARLY)]
+    for why in dict.fromkeys(leave.condition.removeprefix(STOPS_EARLY) for leave in early):
         where = ", ".join(leave.node for leave in early if leave.condition.endswith(why))
         assembly.note(f"{team.name} can also stop early{why} (after {where}): these edges are left out")
     for leave in early:

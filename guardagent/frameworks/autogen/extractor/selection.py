@@ -30,17 +30,17 @@ AUTOGEN = "autogen_agentchat"
 
 
 @dataclass(frozen=True)
-class Choice:
+class SpeakerChoice:
     """What a function can choose.
 
     Attributes:
         names: whom it names.
-        none: it can choose nobody.
+        may_be_none: it can choose nobody.
         unknown: it can choose others, or its code is not to be had.
     """
 
     names: frozenset[str] = frozenset()
-    none: bool = False
+    may_be_none: bool = False
     unknown: bool = False
 
 
@@ -56,10 +56,10 @@ class _Thread:
     """The messages so far; there surely are some once somebody has spoken."""
 
     last: _Message
-    begun: bool
+    has_spoken: bool
 
 
-class _Selection(Outcomes):
+class _SpeakerEvaluator(Outcomes):
     """Evaluates such a function, with the source of the last message told."""
 
     def attribute(self, owner: object, name: str) -> Values:
@@ -88,7 +88,7 @@ class _Selection(Outcomes):
     def is_true(self, one: object) -> bool | None:
         if isinstance(one, _Thread):
             self.known_reads += 1
-            return True if one.begun else None
+            return True if one.has_spoken else None
         return super().is_true(one)
 
 
@@ -99,24 +99,24 @@ def _can_change(owner: object, name: str) -> bool:
     return name in getattr(owner, "__dict__", ())
 
 
-def chosen(function: object, last: Iterable[str], *, begun: bool) -> Choice:
+def speaker_choice(function: object, last_speakers: Iterable[str], *, has_spoken: bool) -> SpeakerChoice:
     """Whom a function can choose.
 
     Args:
         function: a `selector_func`, which gives a name or None, or a `candidate_func`, which gives a list of names.
-        last: whose message may be the last; empty where anybody's may be.
-        begun: whether somebody in the team has spoken.
+        last_speakers: whose message may be the last; empty where anybody's may be.
+        has_spoken: whether somebody in the team has spoken.
     """
-    evaluator = _Selection()
-    thread = _Thread(_Message(tuple(last)), begun)
+    evaluator = _SpeakerEvaluator()
+    thread = _Thread(_Message(tuple(last_speakers)), has_spoken)
     found = _result(evaluator, function, Arguments((exactly(thread),)))
     return _choice(evaluator, found)
 
 
-def _result(evaluator: _Selection, function: object, arguments: Arguments) -> Values:
+def _result(evaluator: _SpeakerEvaluator, function: object, arguments: Arguments) -> Values:
     if isinstance(function, ReadableFunction):
-        readable, given = function.source()[1], function.bound_arguments
-        joined = Arguments((*given.positional, *arguments.positional), given.keywords, given.open)
+        readable, bound = function.source()[1], function.bound_arguments
+        joined = Arguments((*bound.positional, *arguments.positional), bound.keywords, bound.open)
         return evaluator.call(readable, joined) if readable is not None else UNKNOWN
     if isinstance(function, FunctionType | MethodType | functools.partial):
         return evaluator.call(function, arguments)
@@ -124,11 +124,11 @@ def _result(evaluator: _Selection, function: object, arguments: Arguments) -> Va
     return evaluator.call(method, arguments) if method is not None else UNKNOWN
 
 
-def _choice(evaluator: _Selection, found: Values) -> Choice:
+def _choice(evaluator: _SpeakerEvaluator, found: Values) -> SpeakerChoice:
     lists = [one for one in found.known if isinstance(one, Sequence | list | tuple | set)]
-    every = found
+    elements = found
     for one in lists:
-        every |= evaluator.elements(exactly(one))
-    named = frozenset(plain_string(one) for one in every.known if isinstance(one, str))
-    rest = [one for one in every.known if not isinstance(one, str | None) and one not in lists]
-    return Choice(named, None in every.known, not every.complete or bool(rest))
+        elements |= evaluator.elements(exactly(one))
+    names = frozenset(plain_string(one) for one in elements.known if isinstance(one, str))
+    others = [one for one in elements.known if not isinstance(one, str | None) and one not in lists]
+    return SpeakerChoice(names, None in elements.known, not elements.complete or bool(others))

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.frameworks.autogen.extractor.agents import speakers
-from guardagent.frameworks.autogen.extractor.selection import Choice, chosen
-from guardagent.frameworks.autogen.extractor.stops import Stop
-from guardagent.frameworks.autogen.extractor.turns import Turn, leaving, widen
+from guardagent.frameworks.autogen.extractor.selection import SpeakerChoice, speaker_choice
+from guardagent.frameworks.autogen.extractor.termination import Termination
+from guardagent.frameworks.autogen.extractor.turns import TeamTurn, exits_of, widen
 from guardagent.workflow.extraction.framework_objects import private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionExit
 
@@ -23,102 +23,104 @@ _NO_CANDIDATE = "the model names it, though it is no candidate"
 _TASK = "user"  # of a task that is given as a text
 
 
-def selector(assembly: Assembly, team: Any, turns: list[Turn], stop: Stop) -> Region:
+def selector(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termination) -> Region:
     """Connects everybody with those who can be chosen after them."""
-    selection = Selection(assembly, team, turns)
-    begin = tuple(
+    selection = SpeakerSelection(assembly, team, turns)
+    entries = tuple(
         replace(entry, kind="conditional", condition=why)
-        for turn, why in selection.in_the_end(None)
+        for turn, why in selection.successors(None)
         for entry in turn.region.entries
     )
     for turn in turns:
-        for following, why in selection.in_the_end(turn):
-            assembly.connect([_chosen(leave, why) for leave in turn.region.exits], following.later)
-    return Region(begin, leaving(assembly, turns, stop))
+        for following, why in selection.successors(turn):
+            assembly.connect([_with_condition(leave, why) for leave in turn.region.exits], following.later)
+    return Region(entries, exits_of(assembly, turns, stop))
 
 
-def _chosen(leave: RegionExit, why: str) -> RegionExit:
+def _with_condition(leave: RegionExit, why: str) -> RegionExit:
     return replace(leave, condition=" and ".join(filter(None, (leave.condition, why))), conditional=True)
 
 
 @dataclass
-class Selection:
+class SpeakerSelection:
     """Who can be chosen after whom."""
 
     assembly: Assembly
     team: Any
-    turns: list[Turn]
+    turns: list[TeamTurn]
 
     def __post_init__(self) -> None:
         self.function = private_attribute(self.team, "_selector_func", _DISTRIBUTION)
         self.candidates = private_attribute(self.team, "_candidate_func", _DISTRIBUTION)
         self.repeats = private_attribute(self.team, "_allow_repeated_speaker", _DISTRIBUTION)
-        self._by_function = {turn.name for one in self.turns for turn in self._named(self._choice(one, self.function))}
+        self._by_function = {
+            turn.name for one in self.turns for turn in self._members(self._choice(one, self.function))
+        }
 
-    def in_the_end(self, last: Turn | None) -> Iterator[tuple[Turn, str]]:
+    def successors(self, last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
         """The same, where a team that the model chooses may stop before its first turn: it chooses again then."""
         found = list(self.after(last))
         yield from found
         if last is not None and any(turn.region.empty and why != _BY_FUNCTION for turn, why in found):
             yield last, _BY_MODEL
 
-    def after(self, last: Turn | None) -> Iterator[tuple[Turn, str]]:
+    def after(self, last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
         """Everybody who can speak after somebody, or first, and why."""
         choice = self._choice(last, self.function)
-        self._tell(choice, last, "selector_func")
-        for turn in self._named(choice):
+        self._note_unknown(choice, last, "selector_func")
+        for turn in self._members(choice):
             yield turn, _BY_FUNCTION
-        if choice.none or choice.unknown:
+        if choice.may_be_none or choice.unknown:
             yield from self._by_model(last)
 
-    def _choice(self, last: Turn | None, function: Any) -> Choice:
+    def _choice(self, last: TeamTurn | None, function: Any) -> SpeakerChoice:
         """Whom a function can choose; a function that is not there chooses nobody."""
         if function is None:
-            return Choice(none=True)
+            return SpeakerChoice(may_be_none=True)
         sources = (_TASK,) if last is None else speakers(last.runner)
-        return chosen(function, sources, begun=last is not None)
+        return speaker_choice(function, sources, has_spoken=last is not None)
 
-    def _named(self, choice: Choice) -> list[Turn]:
+    def _members(self, choice: SpeakerChoice) -> list[TeamTurn]:
         return [turn for turn in self.turns if choice.unknown or turn.name in choice.names]
 
-    def _by_model(self, last: Turn | None) -> Iterator[tuple[Turn, str]]:
+    def _by_model(self, last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
         if self.candidates is None:
             offered = [turn for turn in self.turns if self._may_follow(turn, last)]
-            self._tell_of_failures(offered)
+            self._note_repeats(offered)
             yield from ((turn, _BY_MODEL) for turn in offered)
             return
         choice = self._choice(last, self.candidates)
-        self._tell(choice, last, "candidate_func")
-        offered = self._named(choice)
+        self._note_unknown(choice, last, "candidate_func")
+        offered = self._members(choice)
         for turn in offered:
             yield turn, _BY_MODEL
         if len(offered) > 1:
-            yield from self._others(offered, last)
+            yield from self._non_candidates(offered, last)
 
-    def _others(self, offered: list[Turn], last: Turn | None) -> Iterator[tuple[Turn, str]]:
+    def _non_candidates(self, offered: list[TeamTurn], last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
         others = [turn for turn in self.turns if turn not in offered and self._may_follow(turn, last)]
         if others:
             self.assembly.note(f"in {self.team.name}, AutoGen 0.7 takes the name of any participant from the model")
             self._widen(last)
         yield from ((turn, _NO_CANDIDATE) for turn in others)
 
-    def _may_follow(self, turn: Turn, last: Turn | None) -> bool:
+    def _may_follow(self, turn: TeamTurn, last: TeamTurn | None) -> bool:
         """Whether the model can choose somebody: not whom it chose last, unless that is allowed."""
         return self.repeats or turn is not last or turn.name in self._by_function
 
-    def _tell_of_failures(self, offered: list[Turn]) -> None:
+    def _note_repeats(self, offered: list[TeamTurn]) -> None:
         if len(offered) > 1 and not self.repeats:
             self.assembly.note(
                 f"in {self.team.name}, whom the model chose last speaks again where the model names nobody else, "
                 "however often it is asked: these edges are left out"
             )
 
-    def _tell(self, choice: Choice, last: Turn | None, what: str) -> None:
+    def _note_unknown(self, choice: SpeakerChoice, last: TeamTurn | None, what: str) -> None:
         if choice.unknown:
             self.assembly.note(f"whom the {what} of {self.team.name} chooses cannot be known: it is anybody here")
             self._widen(last)
         for name in sorted(choice.names - {turn.name for turn in self.turns}):
             self.assembly.note(f"the {what} of {self.team.name} names {name!r}, who is no participant: an error")
 
-    def _widen(self, last: Turn | None) -> None:
+    def _widen(self, last: TeamTurn | None) -> None:
         widen(self.assembly, last.region.nodes if last else ())

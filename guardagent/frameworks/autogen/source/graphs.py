@@ -24,7 +24,7 @@ _MODULE = "autogen_agentchat.teams._group_chat._graph"
 
 
 @dataclass(eq=False)
-class Edge(LiveValue):
+class DigraphEdge(LiveValue):
     """An edge: to whom, and when."""
 
     target: str
@@ -35,8 +35,8 @@ class Edge(LiveValue):
 
 
 @dataclass(eq=False)
-class Node(LiveValue):
-    edges: list[Edge] = field(default_factory=list)
+class DigraphNode(LiveValue):
+    edges: list[DigraphEdge] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -45,41 +45,41 @@ class Digraph(LiveValue):
 
     Attributes:
         nodes: by their names.
-        default: whom it begins with, where that is said.
+        default_start: whom it begins with, where that is said.
         agents: those whose nodes they are.
-        is_open: not all of it is known.
+        is_incomplete: not all of it is known.
     """
 
-    nodes: dict[str, Node] = field(default_factory=dict)
-    default: str = ""
+    nodes: dict[str, DigraphNode] = field(default_factory=dict)
+    default_start: str = ""
     agents: list[ObjectStub] = field(default_factory=list)
-    is_open: bool = False
+    is_incomplete: bool = False
 
     def get_start_nodes(self) -> set[str]:
         """Whom it begins with: nobody leads to them."""
         followed = {edge.target for node in self.nodes.values() for edge in node.edges}
-        return {self.default} if self.default else set(self.nodes) - followed
+        return {self.default_start} if self.default_start else set(self.nodes) - followed
 
 
 def digraph_of(value: object) -> object:
     """The graph that a flow is given, however it was made."""
     if not isinstance(value, ObjectStub) or value.kind is not DIGRAPH:
         return value
-    graph = Digraph(default=str(value.default_start_node or ""))
+    graph = Digraph(default_start=str(value.default_start_node or ""))
     for name, node in dict(value.nodes or {}).items():
-        graph.nodes[str(name)] = Node(
+        graph.nodes[str(name)] = DigraphNode(
             [_edge_of(one) for one in getattr(node, "edges", ()) if isinstance(one, ObjectStub)]
         )
     return graph
 
 
-def _edge_of(edge: ObjectStub) -> Edge:
+def _edge_of(edge: ObjectStub) -> DigraphEdge:
     target = str(edge.target)
-    group, how = str(edge.activation_group or target), str(edge.activation_condition or "all")
-    return _with_condition(Edge(target, None, None, group, how), edge.condition)
+    group, condition = str(edge.activation_group or target), str(edge.activation_condition or "all")
+    return _with_condition(DigraphEdge(target, None, None, group, condition), edge.condition)
 
 
-def _with_condition(edge: Edge, condition: Any) -> Edge:
+def _with_condition(edge: DigraphEdge, condition: Any) -> DigraphEdge:
     """A condition is a text, a function, or none; of one that is not known it is not known when it holds."""
     if isinstance(condition, str):
         edge.condition = condition
@@ -107,23 +107,23 @@ def _add_node(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
     for agent in agents.known:
         for name in _names(agent) if isinstance(agent, ObjectStub) else ():
             if name not in graph.nodes:
-                graph.nodes[name] = Node()
+                graph.nodes[name] = DigraphNode()
                 graph.agents.append(agent)
-    _tell(builder, agents, f"line {line}: which agents are added to the graph is not known from the source")
+    _note_incomplete(builder, agents, f"line {line}: which agents are added to the graph is not known from the source")
     return exactly(builder)
 
 
 def _add_edge(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
     sources, targets = (arguments.get(name, place) or UNKNOWN for place, name in enumerate(("source", "target")))
-    condition = _one(builder, arguments.get("condition", 2))
-    group, how = (
-        _one(builder, arguments.get("activation_group", 3)),
-        _one(builder, arguments.get("activation_condition", 4)),
+    condition = _extractor_value(builder, arguments.get("condition", 2))
+    group, activation = (
+        _extractor_value(builder, arguments.get("activation_group", 3)),
+        _extractor_value(builder, arguments.get("activation_condition", 4)),
     )
     for source in _all_names(builder, sources, line):
         for target in _all_names(builder, targets, line):
-            edge = Edge(target, None, None, str(group or target), str(how or "all"))
-            _graph(builder).nodes.setdefault(source, Node()).edges.append(_with_condition(edge, condition))
+            edge = DigraphEdge(target, None, None, str(group or target), str(activation or "all"))
+            _graph(builder).nodes.setdefault(source, DigraphNode()).edges.append(_with_condition(edge, condition))
     if builder.interpreter.depth:
         converter_of(builder.interpreter).note(
             f"line {line}: an edge is added under a condition; it is taken to be there"
@@ -142,30 +142,30 @@ def _add_conditional_edges(builder: ObjectStub, arguments: Arguments, line: int)
 def _set_entry_point(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
     names = arguments.get("name", 0) or UNKNOWN
     for name in _known_names(names):
-        _graph(builder).default = name
-    _tell(builder, names, f"line {line}: whom the graph begins with is not known from the source")
+        _graph(builder).default_start = name
+    _note_incomplete(builder, names, f"line {line}: whom the graph begins with is not known from the source")
     return exactly(builder)
 
 
 def _build(builder: ObjectStub, _arguments: Arguments, _line: int) -> Values:
-    return UNKNOWN if _graph(builder).is_open else builder.attributes["_graph"]
+    return UNKNOWN if _graph(builder).is_incomplete else builder.attributes["_graph"]
 
 
 def _get_participants(builder: ObjectStub, _arguments: Arguments, _line: int) -> Values:
     graph = _graph(builder)
-    return exactly(Sequence((*map(exactly, graph.agents), *([UNKNOWN] if graph.is_open else []))))
+    return exactly(Sequence((*map(exactly, graph.agents), *([UNKNOWN] if graph.is_incomplete else []))))
 
 
 def _all_names(builder: ObjectStub, values: Values, line: int) -> list[str]:
     """Whom an edge is of: by their names, or the agents themselves; anybody, where that is not known."""
-    found = _known_names(values)
-    known = values.complete and len(found) >= len(values.known)
-    _tell(
+    names = _known_names(values)
+    known = values.complete and len(names) >= len(values.known)
+    _note_incomplete(
         builder,
         Values((), known),
         f"line {line}: whom an edge leads from or to is not known: it is taken to be anybody",
     )
-    return list(dict.fromkeys(found if known else (*found, *_graph(builder).nodes)))
+    return list(dict.fromkeys(names if known else (*names, *_graph(builder).nodes)))
 
 
 def _known_names(values: Values) -> list[str]:
@@ -176,7 +176,7 @@ def _names(agent: object) -> list[str]:
     return [str(agent.name)] if isinstance(agent, ObjectStub) else []
 
 
-def _one(builder: ObjectStub, values: Values | None) -> Any:
+def _extractor_value(builder: ObjectStub, values: Values | None) -> Any:
     """An argument as the extractor is to see it."""
     if values is None:
         return None
@@ -187,10 +187,10 @@ def _one(builder: ObjectStub, values: Values | None) -> Any:
     return functions[0] if functions and isinstance(functions[0], ReadableFunction) else UnknownValue("a condition")
 
 
-def _tell(builder: ObjectStub, values: Values, said: str) -> None:
+def _note_incomplete(builder: ObjectStub, values: Values, note: str) -> None:
     if not values.complete:
-        _graph(builder).is_open = True
-        converter_of(builder.interpreter).note(said)
+        _graph(builder).is_incomplete = True
+        converter_of(builder.interpreter).note(note)
 
 
 DIGRAPH = ClassStub("DiGraph", _MODULE, fields={"nodes": REQUIRED, "default_start_node": None})

@@ -35,7 +35,7 @@ _FILES = "open_path page_up page_down find_on_page_ctrl_f find_next"
 # What constructors do besides keeping what they are given.
 
 
-def _keep(made: ObjectStub) -> None:
+def _set_private_fields(made: ObjectStub) -> None:
     """What is given is kept under names that are not public."""
     for name in made.kind.all_fields:
         made.attributes[f"_{name}"] = made.attributes[name]
@@ -44,7 +44,7 @@ def _keep(made: ObjectStub) -> None:
 def _settle_team(made: ObjectStub) -> None:
     if made.attributes["name"].known == (None,):
         made.attributes["name"] = exactly(made.kind.name)
-    _keep(made)
+    _set_private_fields(made)
     made.attributes["_group_chat_manager_name"] = exactly("MagenticOneOrchestrator")
 
 
@@ -55,18 +55,18 @@ def _settle_flow(made: ObjectStub) -> None:
 
 def _settle_magentic_one(made: ObjectStub) -> None:
     """The agents that this team always has."""
-    inner, given = made.interpreter, made.attributes
-    client = Arguments((), {"model_client": given["client"]})
+    inner, attributes = made.interpreter, made.attributes
+    client = Arguments((), {"model_client": attributes["client"]})
+    approval = Arguments((), {"approval_func": attributes["approval_func"]})
     agents = [
         make(inner, _FILE_SURFER, _named("FileSurfer", client), made.line),
         make(inner, _WEB_SURFER, _named("WebSurfer", client), made.line),
         make(inner, _ASSISTANT, _named("Coder", client), made.line),
-        make(inner, _EXECUTOR, _named("ComputerTerminal", Arguments((), {"approval_func": given["approval_func"]})),
-             made.line),
+        make(inner, _EXECUTOR, _named("ComputerTerminal", approval), made.line),
     ]  # fmt: skip
-    if given["hil_mode"].known != (False,):
+    if attributes["hil_mode"].known != (False,):
         agents.append(make(inner, _PERSON, _named("User", Arguments()), made.line))
-    given["participants"] = given["_participants"] = exactly(Sequence(tuple(map(exactly, agents))))
+    attributes["participants"] = attributes["_participants"] = exactly(Sequence(tuple(map(exactly, agents))))
 
 
 def _named(name: str, arguments: Arguments) -> Arguments:
@@ -74,13 +74,13 @@ def _named(name: str, arguments: Arguments) -> Arguments:
 
 
 def _settle_assistant(made: ObjectStub) -> None:
-    given = made.attributes
-    if given["workbench"].known == (None,):
-        tools = exactly(Sequence(())) if given["tools"].known == (None,) else given["tools"]
-        given["workbench"] = exactly(make(made.interpreter, _WORKBENCH, Arguments((tools,)), made.line))
-    given["_workbench"] = _as_list(given["workbench"])
-    given["_handoffs"] = _handoffs(made)
-    given["_reflect_on_tool_use"] = given["reflect_on_tool_use"]
+    attributes = made.attributes
+    if attributes["workbench"].known == (None,):
+        tools = exactly(Sequence(())) if attributes["tools"].known == (None,) else attributes["tools"]
+        attributes["workbench"] = exactly(make(made.interpreter, _WORKBENCH, Arguments((tools,)), made.line))
+    attributes["_workbench"] = _as_list(attributes["workbench"])
+    attributes["_handoffs"] = _handoffs(made)
+    attributes["_reflect_on_tool_use"] = attributes["reflect_on_tool_use"]
 
 
 def _as_list(values: Values) -> Values:
@@ -93,10 +93,10 @@ def _as_list(values: Values) -> Values:
 
 def _handoffs(made: ObjectStub) -> Values:
     """The hand-offs by the names of their tools; UNKNOWN where others can be among them."""
-    given = made.attributes["handoffs"]
-    if given.known == (None,):
+    handoff_values = made.attributes["handoffs"]
+    if handoff_values.known == (None,):
         return exactly(Table(()))
-    elements = made.interpreter.elements(given)
+    elements = made.interpreter.elements(handoff_values)
     found = [_handoff(made, one) for one in elements.known]
     if not elements.complete or None in found:
         return UNKNOWN
@@ -162,9 +162,9 @@ def _settle_team_tool(made: ObjectStub) -> None:
 
 def _settle_adapter(made: ObjectStub) -> None:
     """A tool of LangChain keeps its name."""
-    given = made.attributes["langchain_tool"]
-    names = [one.tree.name for one in given.known if isinstance(one, Function) and hasattr(one.tree, "name")]
-    made.attributes["name"] = Values(tuple(names), complete=bool(names) and given.complete)
+    tool_values = made.attributes["langchain_tool"]
+    names = [one.tree.name for one in tool_values.known if isinstance(one, Function) and hasattr(one.tree, "name")]
+    made.attributes["name"] = Values(tuple(names), complete=bool(names) and tool_values.complete)
 
 
 def _settle_surfer(tools: str) -> Callable[[ObjectStub], None]:
@@ -182,7 +182,7 @@ class SimpleTool(LiveValue):
 
 
 @dataclass(frozen=True, eq=False)
-class _Told(LiveValue):
+class _ConditionConfig(LiveValue):
     """What a termination condition says of itself."""
 
     made: ObjectStub
@@ -193,13 +193,13 @@ class _Told(LiveValue):
 
 
 def _settle_condition(made: ObjectStub) -> None:
-    _keep(made)
-    said = tuple(name for name in made.kind.all_fields if (made.kind.name, name) not in _NOT_SAID)
+    _set_private_fields(made)
+    names = tuple(name for name in made.kind.all_fields if (made.kind.name, name) not in _OMITTED_FIELDS)
     if made.kind.name != "FunctionalTermination":
-        made.attributes["dump_component"] = exactly(_Told(made, said))
+        made.attributes["dump_component"] = exactly(_ConditionConfig(made, names))
 
 
-_NOT_SAID = {("TextMentionTermination", "sources")}
+_OMITTED_FIELDS = {("TextMentionTermination", "sources")}
 
 
 def combined(sign: str, left: Values, right: Values) -> Values | None:
@@ -244,7 +244,7 @@ _PERSON = ClassStub(
 _EXECUTOR = ClassStub(
     "CodeExecutorAgent", f"{_AGENTS}._code_executor_agent", _AGENT,
     fields={"code_executor": None, "model_client": None, "sources": None, "approval_func": None},
-    positional=("name", "code_executor"), finish=_keep,
+    positional=("name", "code_executor"), finish=_set_private_fields,
 )  # fmt: skip
 
 
@@ -257,8 +257,8 @@ def _ext_agent(name: str, module: str, tools: str = "", suffix: str = "") -> Cla
 
 def _settle_hosted(made: ObjectStub) -> None:
     """The tools that such an agent is given: functions, objects, or the names of what its provider has."""
-    given = made.attributes["tools"]
-    elements = NOTHING if given.known == (None,) else made.interpreter.elements(given)
+    tool_values = made.attributes["tools"]
+    elements = NOTHING if tool_values.known == (None,) else made.interpreter.elements(tool_values)
     named = tuple(SimpleTool(plain_string(one)) if isinstance(one, str) else _tool(made, one) for one in elements.known)
     items = (*map(exactly, named), *(() if elements.complete else (UNKNOWN,)))
     made.attributes["tools"] = exactly(Sequence(items))
@@ -329,9 +329,9 @@ KINDS = (
     _AGENT, _ASSISTANT, _PERSON, _EXECUTOR, _FILE_SURFER, _WEB_SURFER, _CHAT, _SELECTOR, _MAGENTIC, _CONDITION, _AND,
     _OR, _TOOL, _FUNCTION_TOOL, _RUNNER_TOOL, _ANY_WORKBENCH, _WORKBENCH, _CLIENT, _HANDOFF,
     ClassStub("SocietyOfMindAgent", f"{_AGENTS}._society_of_mind_agent", _AGENT, {"team": None, "model_client": None},
-         positional=("name", "team", "model_client"), finish=_keep),
+         positional=("name", "team", "model_client"), finish=_set_private_fields),
     ClassStub("MessageFilterAgent", f"{_AGENTS}._message_filter_agent", _AGENT, {"wrapped_agent": None, "filter": None},
-         positional=("name", "wrapped_agent", "filter"), finish=_keep),
+         positional=("name", "wrapped_agent", "filter"), finish=_set_private_fields),
     _ext_agent("OpenAIAgent", "openai._openai_agent", suffix="Agent"),
     _ext_agent("VideoSurfer", "video_surfer._video_surfer", suffix="Surfer"),
     ClassStub("RoundRobinGroupChat", f"{_CHATS}._round_robin_group_chat", _CHAT),

@@ -10,7 +10,7 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.frameworks.crewai.extractor.crew import agent_tools, crew_region, role
 from guardagent.frameworks.crewai.extractor.flow import flow_region
-from guardagent.frameworks.crewai.extractor.objects import CREWAI, Reader, is_crew_base, is_kind
+from guardagent.frameworks.crewai.extractor.objects import CREWAI, CrewReader, is_crew_base, is_kind
 from guardagent.frameworks.crewai.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
@@ -22,7 +22,7 @@ def recognises(target: object) -> bool:
     return from_module(target, CREWAI) or is_crew_base(type(target)) or is_crew_base(target)
 
 
-def extract(target: Any, name: str, reader: Reader | None = None) -> Graph:
+def extract(target: Any, name: str, reader: CrewReader | None = None) -> Graph:
     """The graph of a crew, a flow, a class of either, a task or an agent.
 
     Args:
@@ -37,11 +37,11 @@ def extract(target: Any, name: str, reader: Reader | None = None) -> Graph:
     made = CallResult(target, Arguments()) if isinstance(target, type) else target
     module = None if isinstance(target, Stub) else getattr(target, "__module__", None)
     package = (module or "").partition(".")[0]
-    whole = _region(assembly, reader or Reader(package if package != CREWAI else ""), made)
+    whole = _region(assembly, reader or CrewReader(package if package != CREWAI else ""), made)
     return assembly.graph(name, FRAMEWORK, whole)
 
 
-def _region(assembly: Assembly, reader: Reader, target: Any) -> Region:
+def _region(assembly: Assembly, reader: CrewReader, target: Any) -> Region:
     if is_kind(target, "Flow"):
         return flow_region(assembly, reader, target, ())
     if is_kind(target, "Crew"):
@@ -61,7 +61,7 @@ def _crew_of(task: Any) -> CallResult:
     return CallResult(None, Arguments(keywords={"tasks": exactly(Sequence((exactly(task),)))}))
 
 
-def crew_of(reader: Reader, made: Any, name: str) -> Any:
+def crew_of(reader: CrewReader, made: Any, name: str) -> Any:
     """The crew that an object of a class with `@CrewBase` would make.
 
     Raises:
@@ -77,7 +77,7 @@ def crew_of(reader: Reader, made: Any, name: str) -> Any:
     )
 
 
-def _agent(assembly: Assembly, reader: Reader, agent: Any) -> Region:
+def _agent(assembly: Assembly, reader: CrewReader, agent: Any) -> Region:
     tools = agent_tools(reader, agent)
     name = role(agent) or "agent"
     node = assembly.id(agent, name)

@@ -13,14 +13,14 @@ from typing import Any
 
 from guardagent.frameworks.crewai.extractor.objects import (
     OPEN,
-    Listed,
-    Reader,
+    CrewReader,
+    KnownElements,
     always_asks,
+    elements_of,
     field,
     flag,
     is_kind,
     is_ordered,
-    listed,
     tool_name,
     unseen_of,
 )
@@ -35,7 +35,7 @@ _IMAGE_TOOL = "add_image_to_content"
 
 
 @dataclass(frozen=True)
-class Tools:
+class CrewTools:
     """Tools that can be called.
 
     Attributes:
@@ -48,10 +48,10 @@ class Tools:
     gated: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
-    def __or__(self, other: Tools) -> Tools:
+    def __or__(self, other: CrewTools) -> CrewTools:
         once = (dict.fromkeys((*own, *more)) for own, more in zip(self._parts, other._parts, strict=True))
         names, gated, unknown = (tuple(part) for part in once)
-        return Tools(names, gated, unknown)
+        return CrewTools(names, gated, unknown)
 
     @property
     def _parts(self) -> tuple[tuple[str, ...], ...]:
@@ -61,27 +61,27 @@ class Tools:
         return bool(self.names or self.unknown)
 
 
-_MAYBE = Tools(unknown=("settings that the code does not tell",))
+_UNKNOWN_SETTINGS = CrewTools(unknown=("settings that the code does not tell",))
 
 
-def tools_of(found: Listed) -> Tools:
+def tools_of(elements: KnownElements) -> CrewTools:
     """The tools of a list."""
-    named = [(None if tool is OPEN else tool_name(tool), tool) for tool in found.items]
+    named = [(None if tool is OPEN else tool_name(tool), tool) for tool in elements.items]
     known = tuple(name for name, _ in named if name)
     gated = tuple(name for name, tool in named if name and always_asks(tool))
-    certain = found.complete and all(name for name, _ in named)
+    certain = elements.complete and all(name for name, _ in named)
     unseen = tuple(f"what {name} runs ({what})" for name, tool in named if name for what in unseen_of(tool))
-    return Tools(known, gated, unseen if certain else (*unseen, "code that does not tell them"))
+    return CrewTools(known, gated, unseen if certain else (*unseen, "code that does not tell them"))
 
 
-def agent_tools(reader: Reader, agent: Any) -> Tools:
+def agent_tools(reader: CrewReader, agent: Any) -> CrewTools:
     """The tools of an agent, with those of the servers and platforms that it is connected with."""
     if agent is OPEN or isinstance(agent, UnknownValue):
-        return Tools(unknown=("an agent that is not known",))
+        return CrewTools(unknown=("an agent that is not known",))
     if agent is None:
-        return Tools()
-    own = tools_of(listed(reader, agent, "tools"))
-    return own | Tools(unknown=tuple(_remote(agent)))
+        return CrewTools()
+    own = tools_of(elements_of(reader, agent, "tools"))
+    return own | CrewTools(unknown=tuple(_remote(agent)))
 
 
 def _remote(agent: Any) -> Iterable[str]:
@@ -93,11 +93,11 @@ def _remote(agent: Any) -> Iterable[str]:
 class Crew:
     """A crew, live or as code would make it."""
 
-    def __init__(self, reader: Reader, crew: Any) -> None:
+    def __init__(self, reader: CrewReader, crew: Any) -> None:
         self.reader, self.crew = reader, crew
-        self.agents = listed(reader, crew, "agents")
-        self.tasks = [one for one in listed(reader, crew, "tasks").items if one is not OPEN]
-        self.is_known = is_ordered(crew, "tasks") and OPEN not in listed(reader, crew, "tasks").items
+        self.agents = elements_of(reader, crew, "agents")
+        self.tasks = [one for one in elements_of(reader, crew, "tasks").items if one is not OPEN]
+        self.is_known = is_ordered(crew, "tasks") and OPEN not in elements_of(reader, crew, "tasks").items
 
     @property
     def is_hierarchical(self) -> bool:
@@ -110,11 +110,13 @@ class Crew:
         manager = field(self.crew, "manager_agent")
         return str(field(manager, "role")).strip() if manager not in (None, OPEN) else "Crew Manager"
 
-    def tools(self, task: Any) -> Tools:
+    def tools(self, task: Any) -> CrewTools:
         """All tools that can be called in a task."""
         agent = field(task, "agent")
-        own = tools_of(listed(self.reader, task, "tools"))
-        found = own | Tools(unknown=agent_tools(self.reader, agent).unknown) if own else agent_tools(self.reader, agent)
+        own = tools_of(elements_of(self.reader, task, "tools"))
+        found = (
+            own | CrewTools(unknown=agent_tools(self.reader, agent).unknown) if own else agent_tools(self.reader, agent)
+        )
         for helper in self.helpers(task):
             found |= agent_tools(self.reader, helper)
         return found | self._memory(agent) | self._images(agent)
@@ -128,13 +130,15 @@ class Crew:
             return []
         return [one for one in self.agents.items if one is not agent]
 
-    def _memory(self, agent: Any) -> Tools:
+    def _memory(self, agent: Any) -> CrewTools:
         remembers = {flag(self.crew, "memory"), flag(agent, "memory")}
-        return Tools(_MEMORY_TOOLS) if True in remembers else _MAYBE if None in remembers else Tools()
+        return (
+            CrewTools(_MEMORY_TOOLS) if True in remembers else _UNKNOWN_SETTINGS if None in remembers else CrewTools()
+        )
 
-    def _images(self, agent: Any) -> Tools:
+    def _images(self, agent: Any) -> CrewTools:
         sees = flag(agent, "multimodal")
-        return Tools((_IMAGE_TOOL,)) if sees else _MAYBE if sees is None else Tools()
+        return CrewTools((_IMAGE_TOOL,)) if sees else _UNKNOWN_SETTINGS if sees is None else CrewTools()
 
 
 def task_name(task: Any, place: int) -> str:
@@ -144,41 +148,41 @@ def task_name(task: Any, place: int) -> str:
 
 
 def role(agent: Any) -> str:
-    said = field(agent, "role") if agent not in (None, OPEN) else ""
-    return str(said).strip() if isinstance(said, str) else ""
+    value = field(agent, "role") if agent not in (None, OPEN) else ""
+    return str(value).strip() if isinstance(value, str) else ""
 
 
 @dataclass
-class _Line:
+class _TaskSequence:
     """How far a crew has come: the tasks that run beside each other now, and where they were started from."""
 
     assembly: Assembly
     entries: list[RegionEntry]
-    before: tuple[RegionExit, ...] | None = None
-    beside: list[Region] | None = None
+    previous: tuple[RegionExit, ...] | None = None
+    parallel: list[Region] | None = None
 
-    def start(self, region: Region, kind: EdgeKind) -> None:
+    def add_parallel(self, region: Region, kind: EdgeKind) -> None:
         """A task that runs beside the next ones."""
-        self._lead(self.before, [replace(entry, kind=kind) for entry in region.entries])
-        self.beside = [*(self.beside or ()), region]
+        self._connect(self.previous, [replace(entry, kind=kind) for entry in region.entries])
+        self.parallel = [*(self.parallel or ()), region]
 
-    def run(self, region: Region, condition: str | None = None) -> None:
+    def add(self, region: Region, condition: str | None = None) -> None:
         """A task for which the next one waits; one with a condition can be left out."""
-        waiting = self.waiting
+        waiting = self.exits
         entries = region.entries if condition is None else [_when(entry, condition) for entry in region.entries]
-        self._lead(waiting, entries)
+        self._connect(waiting, entries)
         skipped = () if condition is None else tuple(_skip(leave, condition) for leave in waiting or ())
-        self.before, self.beside = (*region.exits, *skipped), None
+        self.previous, self.parallel = (*region.exits, *skipped), None
 
     @property
-    def waiting(self) -> tuple[RegionExit, ...] | None:
+    def exits(self) -> tuple[RegionExit, ...] | None:
         """What comes right before the next task; None where it is the first."""
-        if not self.beside:
-            return self.before
-        joins = len(self.beside) > 1
-        return tuple(replace(leave, joins=joins) for region in self.beside for leave in region.exits)
+        if not self.parallel:
+            return self.previous
+        is_join = len(self.parallel) > 1
+        return tuple(replace(leave, joins=is_join) for region in self.parallel for leave in region.exits)
 
-    def _lead(self, exits: tuple[RegionExit, ...] | None, entries: Iterable[RegionEntry]) -> None:
+    def _connect(self, exits: tuple[RegionExit, ...] | None, entries: Iterable[RegionEntry]) -> None:
         if exits is None:
             self.entries.extend(entries)
         else:
@@ -193,20 +197,20 @@ def _skip(leave: RegionExit, condition: str) -> RegionExit:
     return replace(leave, conditional=True, condition=f"not {condition}")
 
 
-def crew_region(assembly: Assembly, reader: Reader, thing: Any, within: tuple[str, ...]) -> Region:
+def crew_region(assembly: Assembly, reader: CrewReader, crew_object: Any, within: tuple[str, ...]) -> Region:
     """What a crew adds to a graph."""
-    crew = Crew(reader, thing)
+    crew = Crew(reader, crew_object)
     entries: list[RegionEntry] = []
-    line = _Line(assembly, entries)
+    sequence = _TaskSequence(assembly, entries)
     regions = [_task(assembly, crew, task, place, within) for place, task in enumerate(crew.tasks, 1)]
     if not crew.is_known:
         return _in_any_order(assembly, regions, within)
     for place, (task, region) in enumerate(zip(crew.tasks, regions, strict=True)):
-        if _is_beside_others(task):
-            line.start(region, "parallel" if _is_beside(crew.tasks, place) else "direct")
+        if _is_asynchronous(task):
+            sequence.add_parallel(region, "parallel" if _runs_in_parallel(crew.tasks, place) else "direct")
         else:
-            line.run(region, _condition(task))
-    exits = line.waiting or ()
+            sequence.add(region, _condition(task))
+    exits = sequence.exits or ()
     nodes = frozenset[str]().union(*(region.nodes for region in regions))
     return Region(tuple(entries), exits, nodes, empty=not entries)
 
@@ -227,14 +231,14 @@ def _in_any_order(assembly: Assembly, regions: list[Region], within: tuple[str, 
     return Region(entries, exits, frozenset().union(*(one.nodes for one in every)))
 
 
-def _is_beside_others(task: Any) -> bool:
+def _is_asynchronous(task: Any) -> bool:
     return bool(flag(task, "async_execution"))
 
 
-def _is_beside(tasks: list[Any], place: int) -> bool:
+def _runs_in_parallel(tasks: list[Any], place: int) -> bool:
     """Whether an asynchronous task runs beside another one."""
     around = [tasks[one] for one in (place - 1, place + 1) if 0 <= one < len(tasks)]
-    return any(_is_beside_others(task) for task in around)
+    return any(_is_asynchronous(task) for task in around)
 
 
 def _condition(task: Any) -> str | None:
@@ -258,14 +262,14 @@ def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[s
         node, kind, _label(task, name), tools=tools.names, gated_tools=tools.gated, **_metadata(crew, task, tools),
         crew=within[-1] if within else None,
     )  # fmt: skip
-    for what in _around(task):
+    for what in _unseen_callbacks(task):
         assembly.mark(node, tools_unknown=True)
         assembly.note(f"{node}: may call tools that cannot be seen: {what}")
     for where in tools.unknown:
         assembly.note(f"tools of {node} come from {where}: they are known only when it runs")
     last = node
     if asks and tools:
-        last = _review(assembly, name, within)
+        last = _review_node(assembly, name, within)
         assembly.connect([RegionExit(node)], [RegionEntry(last)])
         assembly.connect([RegionExit(last, "the person wants changes", back=True)], [RegionEntry(node)])
     if words := _guardrails(task):
@@ -274,24 +278,24 @@ def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[s
     return Region((RegionEntry(node),), (RegionExit(last),), frozenset({node, last}))
 
 
-def _around(task: Any) -> list[str]:
+def _unseen_callbacks(task: Any) -> list[str]:
     """What the functions around a task run that cannot be seen."""
-    given = [(name, field(task, name)) for name in ("callback", "guardrail")]
-    return [f"{name}: {what}" for name, one in given if callable(one) for what in opaque_calls_in(one)]
+    functions = [(name, field(task, name)) for name in ("callback", "guardrail")]
+    return [f"{name}: {what}" for name, one in functions if callable(one) for what in opaque_calls_in(one)]
 
 
-def _review(assembly: Assembly, name: str, within: tuple[str, ...]) -> str:
+def _review_node(assembly: Assembly, name: str, within: tuple[str, ...]) -> str:
     """Where a person looks at the result of a task, after its tools were called."""
     node = assembly.id(object(), f"{name}/human_input", within)
     return assembly.describe(node, "human", f"review of {name}")
 
 
 def _label(task: Any, name: str) -> str:
-    said = field(task, "description")
-    return name if field(task, "name") or not isinstance(said, str) else said.strip().split("\n")[0][:60]
+    description = field(task, "description")
+    return name if field(task, "name") or not isinstance(description, str) else description.strip().split("\n")[0][:60]
 
 
-def _metadata(crew: Crew, task: Any, tools: Tools) -> dict[str, Any]:
+def _metadata(crew: Crew, task: Any, tools: CrewTools) -> dict[str, Any]:
     places = {id(one): place for place, one in enumerate(crew.tasks, 1)}
     before = [task_name(one, places[id(one)]) for one in _known(field(task, "context")) if id(one) in places]
     return {
@@ -300,7 +304,7 @@ def _metadata(crew: Crew, task: Any, tools: Tools) -> dict[str, Any]:
         "widened": bool(tools.unknown),
         "tools_unknown": bool(tools.unknown),
         "context": tuple(before),
-        "runs_beside": _is_beside_others(task),
+        "runs_beside": _is_asynchronous(task),
         "manager": crew.manager if crew.is_hierarchical else None,
         "delegates_to": tuple(role(helper) for helper in crew.helpers(task)),
         "guardrail": _guardrails(task),
@@ -315,5 +319,5 @@ def _guardrails(task: Any) -> str:
     """The guardrails of a task in words; when one fails, the task is carried out again."""
     found = [field(task, "guardrail"), field(task, "guardrails")]
     flat = [one for some in found for one in (some if isinstance(some, list | tuple) else [some])]
-    said = [one if isinstance(one, str) else source_text(one) for one in flat if one not in (None, OPEN)]
-    return " and ".join([*said, *(["a guardrail that is not known"] if OPEN in flat else [])])
+    labels = [one if isinstance(one, str) else source_text(one) for one in flat if one not in (None, OPEN)]
+    return " and ".join([*labels, *(["a guardrail that is not known"] if OPEN in flat else [])])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from guardagent.frameworks.crewai.extractor.method import Described, Part
-from guardagent.frameworks.crewai.extractor.objects import Reader
-from guardagent.frameworks.crewai.extractor.triggers import Triggers, all_of, words
+from guardagent.frameworks.crewai.extractor.method import FlowMethod, MethodRegion
+from guardagent.frameworks.crewai.extractor.objects import CrewReader
+from guardagent.frameworks.crewai.extractor.triggers import Triggers, condition_text, conjuncts
 from guardagent.workflow.extraction.framework_objects import private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionExit
 from guardagent.workflow.model.graph import EdgeKind
@@ -21,31 +21,34 @@ def definition_of(flow: Any) -> Any:
     return private_attribute(flow, "_definition", "crewai")  # its class does not know a flow that was declared in YAML
 
 
-def flow_region(assembly: Assembly, reader: Reader, flow: Any, within: tuple[str, ...]) -> Region:
+def flow_region(assembly: Assembly, reader: CrewReader, flow: Any, within: tuple[str, ...]) -> Region:
     """What a flow adds to a graph."""
-    told = definition_of(flow).methods
-    parts = [Described(assembly, reader, flow, name, told[name], within, flow_region).part() for name in told]
-    triggers = Triggers(part.method for part in parts)
-    by_name = {part.method.name: part.region for part in parts}
+    definitions = definition_of(flow).methods
+    methods = [
+        FlowMethod(assembly, reader, flow, name, definitions[name], within, flow_region).describe()
+        for name in definitions
+    ]
+    triggers = Triggers(part.method for part in methods)
+    by_name = {part.method.name: part.region for part in methods}
     _connect(assembly, triggers, by_name)
-    for part in parts:
-        _tell(assembly, triggers, part)
-    for name, several in triggers.once.items():
+    for part in methods:
+        _note_method(assembly, triggers, part)
+    for name, several in triggers.merged_listeners.items():
         assembly.note(f"{name} runs once for whichever of {', '.join(several)} comes first, and not for the others")
-    kind: EdgeKind = "parallel" if len(triggers.begins) > 1 else "direct"
-    entries = [replace(entry, kind=kind) for name in triggers.begins for entry in by_name[name].entries]
-    exits = [leave for part in parts for leave in _ends(triggers, part)]
-    nodes = frozenset[str]().union(*(part.region.nodes for part in parts))
+    kind: EdgeKind = "parallel" if len(triggers.starts) > 1 else "direct"
+    entries = [replace(entry, kind=kind) for name in triggers.starts for entry in by_name[name].entries]
+    exits = [leave for part in methods for leave in _ends(triggers, part)]
+    nodes = frozenset[str]().union(*(part.region.nodes for part in methods))
     return Region(tuple(entries), tuple(exits), nodes, empty=not entries)
 
 
 def _connect(assembly: Assembly, triggers: Triggers, regions: dict[str, Region]) -> None:
-    for one in triggers.all:
+    for one in triggers.edges:
         entries = regions[one.target].entries
         if one.label is None:
-            several = triggers.at_once(one.source)
-            beside = len(several) > 1 and one.target in several
-            entries = tuple(replace(entry, kind="parallel" if beside else entry.kind) for entry in entries)
+            several = triggers.immediate_listeners(one.source)
+            in_parallel = len(several) > 1 and one.target in several
+            entries = tuple(replace(entry, kind="parallel" if in_parallel else entry.kind) for entry in entries)
             assembly.connect(regions[one.source].exits, entries)
         else:
             assembly.connect([_labelled(leave, one.label) for leave in regions[one.source].exits], entries)
@@ -55,10 +58,10 @@ def _labelled(leave: RegionExit, label: str) -> RegionExit:
     return replace(leave, condition=label, conditional=True)
 
 
-def _tell(assembly: Assembly, triggers: Triggers, part: Part) -> None:
+def _note_method(assembly: Assembly, triggers: Triggers, part: MethodRegion) -> None:
     """Says what a method waits for, and what could not be known of it."""
     for entry in part.region.entries:
-        awaited = [_awaited(triggers, one) for one in all_of(part.method.listen)]
+        awaited = [_awaited_source(triggers, one) for one in conjuncts(part.method.listen)]
         if awaited:
             assembly.join(entry.node, awaited)
     if part.method.is_open:
@@ -67,23 +70,23 @@ def _tell(assembly: Assembly, triggers: Triggers, part: Part) -> None:
         assembly.note(f"what {part.method.name} returns cannot be known: any label is taken to be possible")
 
 
-def _awaited(triggers: Triggers, condition: Any) -> str:
+def _awaited_source(triggers: Triggers, condition: Any) -> str:
     """Whom a method waits for: a method, the one that emits a label, or one of several."""
     if not isinstance(condition, str):
-        return words(condition)
+        return condition_text(condition)
     sources = {source for source, _ in triggers.sources(condition)}
     return sources.pop() if len(sources) == 1 else condition
 
 
-def _ends(triggers: Triggers, part: Part) -> list[RegionExit]:
+def _ends(triggers: Triggers, part: MethodRegion) -> list[RegionExit]:
     """The ways out of a flow after a method: nothing waits for what it does."""
     method, exits = part.method, part.region.exits
-    completes = triggers.goes_on(method.name, method.name)
+    completes = triggers.continues(method.name, method.name)
     if not method.router:
-        waited_for = any(one.source == method.name for one in triggers.all)
+        waited_for = any(one.source == method.name for one in triggers.edges)
         vain = [replace(one, condition="what it is waited for with does not happen", conditional=True) for one in exits]
         return [] if completes else vain if waited_for else list(exits)
-    labels = [label for label in method.labels if not completes and not triggers.goes_on(method.name, label)]
+    labels = [label for label in method.labels if not completes and not triggers.continues(method.name, label)]
     found = [_labelled(leave, label) for label in labels for leave in exits]
     if not completes and (method.returns_none or method.is_open or not method.labels):
         found += [_labelled(leave, "no label") for leave in exits]

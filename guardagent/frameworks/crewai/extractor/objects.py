@@ -46,7 +46,7 @@ from guardagent.workflow.python_source.functions.bodies import (
 from guardagent.workflow.python_source.functions.outcomes import Outcomes
 
 CREWAI = "crewai"
-MOST_LETTERS = 64
+MAX_NAME_LENGTH = 64
 """How long the name of a tool can be."""
 
 OPEN: Any = object()
@@ -56,7 +56,7 @@ _MISSING: Any = object()
 _STAND_INS = (PartialFunction, Attribute, Function, Instance, CallResult, Sequence, Table)
 
 
-class Reader(Outcomes):
+class CrewReader(Outcomes):
     """Evaluates the code of a program that uses CrewAI."""
 
     def __init__(self, package: str = "") -> None:
@@ -77,7 +77,7 @@ class Reader(Outcomes):
         if name == "state" and is_kind(owner, "Flow"):
             return _state(owner)
         if isinstance(owner, CallResult) and isinstance(owner.callee, type):
-            return self._of_made(owner, owner.callee, name)
+            return self._created_attribute(owner, owner.callee, name)
         if isinstance(owner, (type, ModuleType, *_STAND_INS)):
             return super().attribute(owner, name)
         method = _unwrapped(inspect.getattr_static(owner, name, _MISSING))
@@ -87,9 +87,9 @@ class Reader(Outcomes):
         held = name in getattr(owner, "__dict__", ())  # and so can be another one when the program runs
         return Values(known.known, known.complete and not held)
 
-    def _of_made(self, owner: CallResult, kind: type, name: str) -> Values:
+    def _created_attribute(self, owner: CallResult, kind: type, name: str) -> Values:
         """An attribute of an object that code makes of a live class."""
-        if is_crew_base(kind) and (found := self._of_crew_base(owner, kind, name)) is not None:
+        if is_crew_base(kind) and (found := self._crew_base_attribute(owner, kind, name)) is not None:
             return found
         raw = inspect.getattr_static(kind, name, _MISSING)
         method = raw if isinstance(raw, FunctionType) else _unwrapped(raw)
@@ -97,12 +97,12 @@ class Reader(Outcomes):
             return exactly(PartialFunction(method, Arguments((exactly(owner),))))
         if isinstance(raw, property) and raw.fget is not None:
             return self.call(raw.fget, Arguments((exactly(owner),)))
-        given = owner.arguments.get(name) or self._set_by_constructor(owner, kind, name)
-        if given is not None:
-            return given
+        value = owner.arguments.get(name) or self._constructor_value(owner, kind, name)
+        if value is not None:
+            return value
         return exactly(Attribute(owner, name) if raw is _MISSING else raw)
 
-    def _set_by_constructor(self, owner: CallResult, kind: type, name: str) -> Values | None:
+    def _constructor_value(self, owner: CallResult, kind: type, name: str) -> Values | None:
         """What `__init__` gives to an attribute."""
         method = inspect.getattr_static(kind, "__init__", None)
         readable = self.function(method) if isinstance(method, FunctionType) and self.follow(method) else None
@@ -115,53 +115,57 @@ class Reader(Outcomes):
                 return self.value(node.value, scope)
         return None
 
-    def _of_crew_base(self, owner: CallResult, kind: type, name: str) -> Values | None:
+    def _crew_base_attribute(self, owner: CallResult, kind: type, name: str) -> Values | None:
         """An attribute of an object of a class with `@CrewBase`; None where such classes have nothing of their own."""
         if name in {"agents_config", "tasks_config"}:
             return exactly(_config(kind, name))
         if name in {"tasks", "agents"}:
             marked = [method for method, one in vars(kind).items() if hasattr(one, f"is_{name[:-1]}")]
-            return exactly(Sequence(tuple(self._made_by(owner, method) for method in marked)))
+            return exactly(Sequence(tuple(self._created_by(owner, method) for method in marked)))
         found = vars(kind).get(name)
         is_marked = hasattr(found, "is_task") or hasattr(found, "is_agent")
-        return exactly(Marked(owner, name)) if is_marked else None
+        return exactly(MarkedMethod(owner, name)) if is_marked else None
 
-    def _made_by(self, owner: CallResult, method: str) -> Values:
+    def _created_by(self, owner: CallResult, method: str) -> Values:
         """What a marked method makes; it makes it once."""
         key = (id(owner), method)
         if key not in self._by_method:
             self._by_method[key] = (owner, UNKNOWN)
             found = _unwrapped(vars(owner.callee).get(method))
             made = self.call(inspect.unwrap(found), Arguments((exactly(owner),))) if found is not None else UNKNOWN
-            named = tuple(self._completed(one, owner, method) for one in made.known)
+            named = tuple(self._with_config(one, owner, method) for one in made.known)
             self._by_method[key] = (owner, Values(named, made.complete))
         return self._by_method[key][1]
 
-    def _completed(self, made: object, owner: CallResult, method: str) -> object:
+    def _with_config(self, made: object, owner: CallResult, method: str) -> object:
         """A task or an agent with what its configuration says, which may name other methods."""
         if not isinstance(made, CallResult):
             return made
         config = _single(made.arguments.get("config") or exactly(None))
-        said = {key: self._said(owner, key, value) for key, value in config.items()} if isinstance(config, dict) else {}
-        given = {"name": exactly(method), **said, **made.arguments.keywords}
-        return CallResult(made.callee, Arguments(made.arguments.positional, given, made.arguments.open), made.line)
+        configured_fields = (
+            {key: self._resolved(owner, key, value) for key, value in config.items()}
+            if isinstance(config, dict)
+            else {}
+        )
+        arguments = {"name": exactly(method), **configured_fields, **made.arguments.keywords}
+        return CallResult(made.callee, Arguments(made.arguments.positional, arguments, made.arguments.open), made.line)
 
-    def _said(self, owner: CallResult, key: str, value: Any) -> Values:
+    def _resolved(self, owner: CallResult, key: str, value: Any) -> Values:
         if key == "agent" and isinstance(value, str):
-            return self._made_by(owner, value)
+            return self._created_by(owner, value)
         if key in {"context", "tools"} and isinstance(value, list):
-            made = (self._made_by(owner, one) if isinstance(one, str) else exactly(one) for one in value)
+            made = (self._created_by(owner, one) if isinstance(one, str) else exactly(one) for one in value)
             return exactly(Sequence(tuple(made)))
         return exactly(value)
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
-        if isinstance(target, Marked):
-            return self._made_by(target.owner, target.method)
+        if isinstance(target, MarkedMethod):
+            return self._created_by(target.owner, target.method)
         return super().call(target, arguments, line)
 
 
 @dataclass(frozen=True, eq=False)
-class Marked:
+class MarkedMethod:
     """A method of an object with `@CrewBase` that is marked as a task or an agent."""
 
     owner: Any
@@ -169,23 +173,23 @@ class Marked:
 
 
 @dataclass(frozen=True)
-class Listed:
+class KnownElements:
     """The elements of a list; there can be others where it is not complete."""
 
     items: tuple[Any, ...] = ()
     complete: bool = True
 
 
-def kinds_of(thing: object) -> tuple[type, ...]:
+def kinds_of(target: object) -> tuple[type, ...]:
     """The classes of a live object, or of one that code makes."""
-    if isinstance(thing, CallResult):
-        return thing.callee.__mro__ if isinstance(thing.callee, type) else ()
-    return type(thing).__mro__
+    if isinstance(target, CallResult):
+        return target.callee.__mro__ if isinstance(target.callee, type) else ()
+    return type(target).__mro__
 
 
-def is_kind(thing: object, *names: str) -> bool:
+def is_kind(target: object, *names: str) -> bool:
     """Whether an object is, or would be, of one of some classes of CrewAI."""
-    return any(kind.__name__ in names and kind.__module__.partition(".")[0] == CREWAI for kind in kinds_of(thing))
+    return any(kind.__name__ in names and kind.__module__.partition(".")[0] == CREWAI for kind in kinds_of(target))
 
 
 def is_crew_base(kind: object) -> bool:
@@ -193,65 +197,65 @@ def is_crew_base(kind: object) -> bool:
     return isinstance(kind, type) and bool(getattr(kind, "is_crew_class", False))
 
 
-def field(thing: Any, name: str, default: Any = None) -> Any:
+def field(target: Any, name: str, default: Any = None) -> Any:
     """What a field of an object holds; OPEN where the code that makes it does not tell."""
-    if not isinstance(thing, CallResult):
-        return _told(getattr(thing, name, default))
-    given = thing.arguments.get(name)
-    if given is not None:
-        return _single(given)
-    declared = getattr(thing.callee, "model_fields", {}).get(name)
+    if not isinstance(target, CallResult):
+        return _field_value(getattr(target, name, default))
+    value = target.arguments.get(name)
+    if value is not None:
+        return _single(value)
+    declared = getattr(target.callee, "model_fields", {}).get(name)
     own = getattr(declared, "default", None)
     return default if own is None or type(own).__name__.startswith("PydanticUndefined") else own
 
 
-def _told(found: Any) -> Any:
+def _field_value(found: Any) -> Any:
     """What a field of an object holds, OPEN where its source does not tell."""
     if isinstance(found, UnknownValue):
         return found if found.is_function else OPEN
     if isinstance(found, Alternatives):
         return OPEN
-    return [_told(one) for one in found] if isinstance(found, list) else found
+    return [_field_value(one) for one in found] if isinstance(found, list) else found
 
 
-def flag(thing: Any, name: str) -> bool | None:
+def flag(target: Any, name: str) -> bool | None:
     """Whether a field holds something that counts as true; None where the code that makes the object does not tell."""
-    found = field(thing, name) if thing not in (None, OPEN) else thing
+    found = field(target, name) if target not in (None, OPEN) else target
     return None if found is OPEN else bool(found)
 
 
-def listed(reader: Reader, thing: Any, name: str) -> Listed:
+def elements_of(reader: CrewReader, target: Any, name: str) -> KnownElements:
     """What a field that is a list holds."""
-    if not isinstance(thing, CallResult):
-        found = getattr(thing, name, None)
+    if not isinstance(target, CallResult):
+        found = getattr(target, name, None)
         if isinstance(found, UnknownValue):
-            return Listed(complete=False)
+            return KnownElements(complete=False)
         several = flattened(found) if isinstance(found, list | tuple) else []
         known = [one for one in several if not isinstance(one, UnknownValue) or one.is_function]
-        return Listed(tuple(known), len(known) == len(several))
-    given = thing.arguments.get(name)
-    if given is None or given.known == (None,):
-        return Listed()
-    items = reader.elements(given)
-    return Listed(tuple(one for one in items.known if one is not None), items.complete and not items.cyclic)
+        return KnownElements(tuple(known), len(known) == len(several))
+    value = target.arguments.get(name)
+    if value is None or value.known == (None,):
+        return KnownElements()
+    items = reader.elements(value)
+    return KnownElements(tuple(one for one in items.known if one is not None), items.complete and not items.cyclic)
 
 
-def is_ordered(thing: Any, name: str) -> bool:
+def is_ordered(target: Any, name: str) -> bool:
     """Whether the number and the order of a list's elements are known."""
-    if not isinstance(thing, CallResult):
-        found = getattr(thing, name, None)
-        several = found if isinstance(found, list | tuple) else [found]
-        return not any(isinstance(one, UnknownValue | Alternatives) for one in several)
-    given = thing.arguments.get(name)
-    return given is None or isinstance(_single(given), list)
+    if not isinstance(target, CallResult):
+        found = getattr(target, name, None)
+        items = found if isinstance(found, list | tuple) else [found]
+        return not any(isinstance(one, UnknownValue | Alternatives) for one in items)
+    value = target.arguments.get(name)
+    return value is None or isinstance(_single(value), list)
 
 
 def tool_name(tool: Any) -> str | None:
     """The name of a tool as a model sees it; None where it cannot be known."""
-    name = _decorated(tool) if isinstance(tool, Function) else field(tool, "name")
+    name = _decorated_name(tool) if isinstance(tool, Function) else field(tool, "name")
     if isinstance(tool, ReadableFunction):
         name = getattr(tool, "__name__", None)
-    return _sanitized(name) if isinstance(name, str) and name else None
+    return _sanitized_name(name) if isinstance(name, str) and name else None
 
 
 def always_asks(tool: Any) -> bool:
@@ -270,7 +274,7 @@ def _function_of(tool: Any) -> Any:
     return getattr(tool, "func", None) or getattr(kind, "_run", None)
 
 
-def _decorated(function: Function) -> str:
+def _decorated_name(function: Function) -> str:
     """The name that `@tool("...")` gives to a function, or its own."""
     for decorator in getattr(function.tree, "decorator_list", ()):
         match decorator:
@@ -279,16 +283,16 @@ def _decorated(function: Function) -> str:
     return str(getattr(function.tree, "name", ""))
 
 
-def _sanitized(name: str) -> str:
+def _sanitized_name(name: str) -> str:
     """CrewAI offers tools to models, and hooks see them, under simpler names."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii")
     for words in (r"([A-Z]+)([A-Z][a-z])", r"([a-z])([A-Z])"):
         plain = re.sub(words, r"\1_\2", plain)
     plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"['\"]+", "", plain.lower())).strip("_")
-    if len(plain) <= MOST_LETTERS:
+    if len(plain) <= MAX_NAME_LENGTH:
         return plain
     end = f"_{hashlib.sha256(plain.encode()).hexdigest()[:8]}"
-    return plain[: MOST_LETTERS - len(end)].rstrip("_") + end
+    return plain[: MAX_NAME_LENGTH - len(end)].rstrip("_") + end
 
 
 def _single(values: Values) -> Any:
@@ -316,10 +320,10 @@ def _config(kind: Any, name: str) -> dict[str, Any]:
     base = getattr(kind, "base_directory", None)
     if not isinstance(path, str) or base is None:
         return {}
-    return configured(Path(base) / path)
+    return read_config(Path(base) / path)
 
 
-def configured(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
     """What a YAML file says; nothing where it is not there."""
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))

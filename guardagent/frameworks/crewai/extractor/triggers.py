@@ -40,7 +40,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Trigger:
+class TriggerEdge:
     """That a method can be followed by another one, when it completes or when it emits a label."""
 
     source: str
@@ -57,12 +57,12 @@ def events(condition: Condition) -> Iterator[str]:
         yield from events(part)
 
 
-def satisfied(condition: Condition, known: Iterable[str]) -> bool:
+def is_satisfied(condition: Condition, known: Iterable[str]) -> bool:
     """Whether a condition holds once some events have happened."""
     seen = set(known)
     if isinstance(condition, str):
         return condition in seen
-    holds = (satisfied(part, seen) for part in _parts(condition))
+    holds = (is_satisfied(part, seen) for part in _parts(condition))
     return all(holds) if "and" in condition else any(holds)
 
 
@@ -70,20 +70,20 @@ def _parts(condition: Mapping[str, Any]) -> list[Condition]:
     return list(condition["and"] if "and" in condition else condition["or"])
 
 
-def words(condition: Condition) -> str:
+def condition_text(condition: Condition) -> str:
     """A condition as one would write it."""
     if isinstance(condition, str):
         return condition
     sign = "and_" if "and" in condition else "or_"
-    return f"{sign}({', '.join(words(part) for part in _parts(condition))})"
+    return f"{sign}({', '.join(condition_text(part) for part in _parts(condition))})"
 
 
-def all_of(condition: Condition | None) -> list[Condition]:
+def conjuncts(condition: Condition | None) -> list[Condition]:
     """The conditions that must all hold; nothing where one is enough."""
     if condition is None or isinstance(condition, str) or "and" not in condition:
         return []
     parts = _parts(condition)
-    return [one for part in parts for one in (all_of(part) or [part])]
+    return [one for part in parts for one in (conjuncts(part) or [part])]
 
 
 class Triggers:
@@ -93,7 +93,7 @@ class Triggers:
         self.methods = {method.name: method for method in methods}
 
     @cached_property
-    def begins(self) -> list[str]:
+    def starts(self) -> list[str]:
         """The methods that a run begins with: where all wait for something, all of them."""
         always = [name for name, method in self.methods.items() if method.start is True]
         return always or [name for name, method in self.methods.items() if method.start]
@@ -116,93 +116,101 @@ class Triggers:
         return [*completed, *((name, event) for name, one in self.methods.items() if event in self.emitted(one))]
 
     @cached_property
-    def all(self) -> list[Trigger]:
+    def edges(self) -> list[TriggerEdge]:
         """Every way in which one method can follow another."""
-        found: dict[Trigger, None] = {}
+        found: dict[TriggerEdge, None] = {}
         for name, method in self.methods.items():
             for condition in method.conditions:
                 for event in events(condition):
                     for source, label in self.sources(event):
-                        found[Trigger(source, name, label)] = None
+                        found[TriggerEdge(source, name, label)] = None
         return list(found)
 
-    def at_once(self, event: str) -> list[str]:
+    def immediate_listeners(self, event: str) -> list[str]:
         """The methods that an event alone sets going."""
-        return [name for name, one in self.methods.items() if one.listen is not None and satisfied(one.listen, [event])]
+        return [
+            name for name, one in self.methods.items() if one.listen is not None and is_satisfied(one.listen, [event])
+        ]
 
-    def goes_on(self, source: str, event: str) -> bool:
+    def continues(self, source: str, event: str) -> bool:
         """Whether something surely follows when an event happens after a method.
 
         Who waits for several events follows where the others are sure to happen too, and have not been used up before.
         A start with a condition is no such thing: CrewAI 1.15 looks at it only for the labels of routers that are no
         starts themselves.
         """
-        if self.at_once(event):
+        if self.immediate_listeners(event):
             return True
-        known = frozenset() if self._comes_again(source, event) else self._sure(source) | {event}
-        if any(satisfied(one, known) and self._needs(one, event) for one in self._listened):
+        known = frozenset() if self._can_repeat(source, event) else self._always_occurs(source) | {event}
+        if any(is_satisfied(one, known) and self._requires(one, event) for one in self._listen_conditions):
             return True
         if event == source or self.methods[source].start:
             return False
         starts = (one.start for one in self.methods.values())
-        return any(satisfied(one, [event]) for one in starts if one is not None and not isinstance(one, bool))
+        return any(is_satisfied(one, [event]) for one in starts if one is not None and not isinstance(one, bool))
 
-    def _needs(self, condition: Condition, event: str) -> bool:
+    def _requires(self, condition: Condition, event: str) -> bool:
         """Whether a condition never holds without an event."""
-        return not satisfied(condition, {one for one in events(condition) if one != event and self.sources(one)})
+        return not is_satisfied(condition, {one for one in events(condition) if one != event and self.sources(one)})
 
     @property
-    def _listened(self) -> list[Condition]:
+    def _listen_conditions(self) -> list[Condition]:
         return [one.listen for one in self.methods.values() if one.listen is not None]
 
-    def _comes_again(self, source: str, event: str) -> bool:
+    def _can_repeat(self, source: str, event: str) -> bool:
         """Whether a method can come to an event once more: by a way back, from beside it, or because it runs twice."""
-        over = (self._before[source] or frozenset()) - self._in_loops
-        beside = (other for one, other in self._beside if one == source and other not in over)
-        if source in self._follow(source, event) or any(source in self._after[other] for other in beside):
+        over = (self._predecessors[source] or frozenset()) - self._in_loops
+        beside = (other for one, other in self._concurrent if one == source and other not in over)
+        if source in self._reachable_after(source, event) or any(source in self._reachable[other] for other in beside):
             return True
-        ways = [one for one in self.all if one.target == source]
+        ways = [one for one in self.edges if one.target == source]
         pairs = itertools.combinations(ways, 2)
-        twice = any(self._both(*pair) and not self._for_one_run(source, *pair) for pair in pairs)
-        return twice or (source in self.begins and bool(ways))
+        twice = any(self._can_both_occur(*pair) and not self._joins_both(source, *pair) for pair in pairs)
+        return twice or (source in self.starts and bool(ways))
 
-    def _for_one_run(self, name: str, one: Trigger, other: Trigger) -> bool:
+    def _joins_both(self, name: str, one: TriggerEdge, other: TriggerEdge) -> bool:
         """Whether a method that two triggers lead to waits for both."""
         conditions = self.methods[name].conditions
-        pair = [way.label or way.source for way in (one, other)]
-        return len(conditions) == 1 and pair[0] != pair[1] and all(self._needs(conditions[0], way) for way in pair)
+        events = [way.label or way.source for way in (one, other)]
+        return (
+            len(conditions) == 1
+            and events[0] != events[1]
+            and all(self._requires(conditions[0], way) for way in events)
+        )
 
-    def _follow(self, source: str, event: str) -> set[str]:
+    def _reachable_after(self, source: str, event: str) -> set[str]:
         """All methods that can run after an event."""
-        then = (one for one in self.all if one.source == source and (event == source or one.label in (None, event)))
-        return set().union(*(self._after[one.target] for one in then))
+        then = (one for one in self.edges if one.source == source and (event == source or one.label in (None, event)))
+        return set().union(*(self._reachable[one.target] for one in then))
 
-    def _both(self, one: Trigger, other: Trigger) -> bool:
+    def _can_both_occur(self, one: TriggerEdge, other: TriggerEdge) -> bool:
         """Whether two triggers can come about in one run."""
         if one.source == other.source:
             return one.label != other.label and None in (one.label, other.label)
         return (
-            (one.source, other.source) in self._beside
-            or other.source in self._follow(one.source, one.label or one.source)
-            or one.source in self._follow(other.source, other.label or other.source)
+            (one.source, other.source) in self._concurrent
+            or other.source in self._reachable_after(one.source, one.label or one.source)
+            or one.source in self._reachable_after(other.source, other.label or other.source)
         )
 
     @cached_property
     def _in_loops(self) -> frozenset[str]:
         """The methods that a way leads back to."""
-        return frozenset(name for name in self.methods if name in self._follow(name, name) or self._again(name))
+        return frozenset(
+            name for name in self.methods if name in self._reachable_after(name, name) or self._is_in_label_loop(name)
+        )
 
-    def _again(self, name: str) -> bool:
-        return any(name in self._follow(name, label) for label in self.emitted(self.methods[name]))
+    def _is_in_label_loop(self, name: str) -> bool:
+        return any(name in self._reachable_after(name, label) for label in self.emitted(self.methods[name]))
 
     @cached_property
-    def _after(self) -> dict[str, set[str]]:
+    def _reachable(self) -> dict[str, set[str]]:
         """Where a run can come from each method, itself among them."""
         found = {name: {name} for name in self.methods}
         grown = True
         while grown:
             before = sum(map(len, found.values()))
-            for one in self.all:
+            for one in self.edges:
                 found[one.source] |= found[one.target]
             grown = sum(map(len, found.values())) > before
         return found
@@ -210,7 +218,7 @@ class Triggers:
     # Who waits for any of several events runs once for them.
 
     @cached_property
-    def once(self) -> dict[str, list[str]]:
+    def merged_listeners(self) -> dict[str, list[str]]:
         """The listeners for any of several events of which more than one can happen in a run, and their sources.
 
         CrewAI lets them run for the first of these. (For a label it lets them run again.)
@@ -219,29 +227,29 @@ class Triggers:
         for name, method in self.methods.items():
             if method.router or method.listen is None or isinstance(method.listen, str) or "and" in method.listen:
                 continue
-            ways = [one for one in self.all if one.target == name]
+            ways = [one for one in self.edges if one.target == name]
             several = [
                 pair
                 for pair in itertools.combinations(ways, 2)
-                if None in [w.label for w in pair] and self._both(*pair)
+                if None in [w.label for w in pair] and self._can_both_occur(*pair)
             ]
             if several:
                 found[name] = sorted({one.source for pair in several for one in pair})
         return found
 
     @cached_property
-    def _beside(self) -> set[tuple[str, str]]:
+    def _concurrent(self) -> set[tuple[str, str]]:
         """The methods that can run while others do."""
-        found = {(one, other) for one in self.begins for other in self.begins if one != other}
-        for first in self.all:
-            for second in self.all:
+        found = {(one, other) for one in self.starts for other in self.starts if one != other}
+        for first in self.edges:
+            for second in self.edges:
                 together = first.label is None or second.label in (None, first.label)
                 if first.source == second.source and first.target != second.target and together:
                     found |= {(first.target, second.target), (second.target, first.target)}
         pending = list(found)
         while pending:
             one, other = pending.pop()
-            for step in (step for step in self.all if step.source == one):
+            for step in (step for step in self.edges if step.source == one):
                 for pair in ((step.target, other), (other, step.target)):
                     if pair not in found:
                         found.add(pair)
@@ -250,12 +258,12 @@ class Triggers:
 
     # What is sure to happen in a run.
 
-    def _sure(self, name: str) -> frozenset[str]:
+    def _always_occurs(self, name: str) -> frozenset[str]:
         """The events that happen in every run in which a method runs."""
-        known = {*(self._before[name] or ()), *self.begins}
+        known = {*(self._predecessors[name] or ()), *self.starts}
         grown = True
         while grown:
-            more = {one for one, method in self.methods.items() if method.listen and satisfied(method.listen, known)}
+            more = {one for one, method in self.methods.items() if method.listen and is_satisfied(method.listen, known)}
             more |= {label for one in known & self.methods.keys() for label in self._only_label(self.methods[one])}
             grown = not more <= known
             known |= more
@@ -267,38 +275,40 @@ class Triggers:
         return method.labels if certain else ()
 
     @cached_property
-    def _before(self) -> dict[str, frozenset[str] | None]:
+    def _predecessors(self) -> dict[str, frozenset[str] | None]:
         """The events that have happened once a method has run; None where it never does."""
         found: dict[str, frozenset[str] | None] = dict.fromkeys(self.methods)
         changed = True
         while changed:
             changed = False
             for name in self.methods:
-                now = self._needed(name, found)
+                now = self._required(name, found)
                 if now != found[name]:
                     found[name], changed = now, True
         return found
 
-    def _needed(self, name: str, found: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
+    def _required(self, name: str, found: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
         method = self.methods[name]
-        ways = [self._of_condition(one, found) for one in method.conditions]
-        if name in self.begins:
+        ways = [self._condition_predecessors(one, found) for one in method.conditions]
+        if name in self.starts:
             ways.append(frozenset())
-        known = _common(ways)
+        known = _common_events(ways)
         return None if known is None else known | {name}
 
-    def _of_condition(self, condition: Condition, found: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
+    def _condition_predecessors(
+        self, condition: Condition, found: Mapping[str, frozenset[str] | None]
+    ) -> frozenset[str] | None:
         """The events that have happened where a condition holds; None where it never does."""
         if isinstance(condition, str):
-            before = _common([found[source] for source, _ in self.sources(condition)])
+            before = _common_events([found[source] for source, _ in self.sources(condition)])
             return None if before is None else before | {condition}
-        parts = [self._of_condition(part, found) for part in _parts(condition)]
+        parts = [self._condition_predecessors(part, found) for part in _parts(condition)]
         if "or" in condition:
-            return _common(parts)
+            return _common_events(parts)
         return None if None in parts else frozenset().union(*(part for part in parts if part is not None))
 
 
-def _common(ways: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+def _common_events(ways: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
     """What several ways have in common, of those that there are."""
     possible = [way for way in ways if way is not None]
     return frozenset.intersection(*possible) if possible else None

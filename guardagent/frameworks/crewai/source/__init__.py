@@ -10,8 +10,8 @@ from guardagent.frameworks.crewai import extractor as live
 from guardagent.frameworks.crewai.extractor.objects import CREWAI, is_kind
 from guardagent.frameworks.crewai.package import PACKAGES as PACKAGES
 from guardagent.frameworks.crewai.source import kinds as crewai_kinds
+from guardagent.frameworks.crewai.source.flow_definition import DECORATORS, CombinedCondition, Decorator
 from guardagent.frameworks.crewai.source.reader import is_crew_class, reader_of
-from guardagent.frameworks.crewai.source.told import DECORATORS, Condition, Decorator
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
 from guardagent.workflow.python_source.evaluation.values import (
@@ -37,7 +37,7 @@ CONSTANTS: dict[str, object] = {
     for module in (CREWAI, f"{CREWAI}.process")
     for name in ("sequential", "hierarchical")
 }
-_MARKS = set(
+_MARKER_DECORATORS = set(
     "agent task crew tool llm callback cache_handler before_kickoff after_kickoff output_json output_pydantic".split()
 )
 
@@ -65,19 +65,19 @@ def _is_flow(made_of: Class) -> bool:
 
 
 @dataclass(frozen=True)
-class Found:
+class InterpretedWorkflow:
     """A workflow of a program, with what goes through the program."""
 
     interpreter: Interpreter
     value: object
 
 
-def opened(interpreter: Interpreter, value: object) -> Found:
+def opened(interpreter: Interpreter, value: object) -> InterpretedWorkflow:
     """A workflow with its interpreter: a class does not know it."""
-    return Found(interpreter, value)
+    return InterpretedWorkflow(interpreter, value)
 
 
-def extract(found: Found, name: str) -> Graph:
+def extract(found: InterpretedWorkflow, name: str) -> Graph:
     """The graph of a crew, a flow, a class of either, a task or an agent, with what its source does not determine."""
     interpreter, value = found.interpreter, found.value
     reader = reader_of(interpreter)
@@ -102,13 +102,13 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     if path.partition(".")[0] != CREWAI:
         return None
     if name in {"and_", "or_"}:
-        return exactly(Condition(name.rstrip("_"), arguments.positional))
+        return exactly(CombinedCondition(name.rstrip("_"), arguments.positional))
     if name in DECORATORS:
         return exactly(Decorator(name, arguments))
     if name == "tool" and not path.startswith(f"{CREWAI}.project"):
         functions = first is not None and any(isinstance(one, Function | PartialFunction) for one in first.known)
         return _tools(interpreter, first, Arguments(), line) if functions else exactly(Decorator(name, arguments))
-    return first if name in _MARKS or name == "CrewBase" else None
+    return first if name in _MARKER_DECORATORS or name == "CrewBase" else None
 
 
 def _makes_crew(target: PartialFunction) -> bool:
@@ -119,15 +119,15 @@ def _makes_crew(target: PartialFunction) -> bool:
     return "crew" in names and any(isinstance(one, ProgramObject) and is_crew_class(one.made_of) for one in owners)
 
 
-def _tools(interpreter: Interpreter, functions: Values | None, given: Arguments, line: int) -> Values | None:
+def _tools(interpreter: Interpreter, functions: Values | None, options: Arguments, line: int) -> Values | None:
     """`@tool`, and `@tool("name")`."""
     if functions is None:
         return None
-    said = given.get("", 0)
-    names = [plain_string(one) for one in said.known if isinstance(one, str)] if said is not None else []
+    name_values = options.get("", 0)
+    names = [plain_string(one) for one in name_values.known if isinstance(one, str)] if name_values is not None else []
     made = []
     for one in functions.known:
         name = names[0] if names else str(getattr(getattr(one, "tree", None), "name", "tool"))
-        passed = {"name": exactly(name), "func": exactly(one)}
-        made.append(make(interpreter, crewai_kinds.TOOL, Arguments((), passed), line))
+        fields = {"name": exactly(name), "func": exactly(one)}
+        made.append(make(interpreter, crewai_kinds.TOOL, Arguments((), fields), line))
     return Values(tuple(made), functions.complete)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from guardagent.frameworks.crewai.source.told import FlowTold
+from guardagent.frameworks.crewai.source.flow_definition import FlowDefinition
 from guardagent.workflow.python_source.evaluation.values import UNKNOWN, Arguments, Values, exactly
 from guardagent.workflow.python_source.programs.stubs import REQUIRED, ClassStub, ObjectStub
 
 CREWAI = "crewai"
 _STARTS = [f"{prefix}kickoff{rest}" for prefix in ("", "a") for rest in ("", "_async", "_for_each", "_for_each_async")]
 
-_MATTERS = {"agent", "tools", "human_input", "async_execution", "allow_delegation"}
+_CONFIG_FIELDS = {"agent", "tools", "human_input", "async_execution", "allow_delegation"}
 
 
 def _started(owner: ObjectStub, _arguments: Arguments, _line: int) -> Values:
@@ -23,13 +23,13 @@ def _settle_config(made: ObjectStub) -> None:
     for table in config.known:
         for key, value in made.interpreter.pairs(table) or ():
             for name in key.strings or ():
-                _say(made, name, (defaults.get(name),), value)
+                _set_default(made, name, (defaults.get(name),), value)
     if not config.complete or not config.known:
-        for name in sorted(_MATTERS & defaults.keys()):
-            _say(made, name, (defaults[name],), UNKNOWN)
+        for name in sorted(_CONFIG_FIELDS & defaults.keys()):
+            _set_default(made, name, (defaults[name],), UNKNOWN)
 
 
-def _say(made: ObjectStub, name: str, default: tuple[object], value: Values) -> None:
+def _set_default(made: ObjectStub, name: str, default: tuple[object], value: Values) -> None:
     if made.attributes.get(name, exactly(*default)).known == default:
         made.attributes[name] = value
 
@@ -42,7 +42,7 @@ def _settle_task(made: ObjectStub) -> None:
 
 
 def _settle_flow(made: ObjectStub) -> None:
-    made.attributes["_definition"] = exactly(FlowTold(made))
+    made.attributes["_definition"] = exactly(FlowDefinition(made))
 
 
 _RUNS = dict.fromkeys(_STARTS, _started)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from guardagent.frameworks.crewai.extractor.objects import Marked, Reader, configured, is_kind
+from guardagent.frameworks.crewai.extractor.objects import CrewReader, MarkedMethod, is_kind, read_config
 from guardagent.workflow.python_source.evaluation.scope import CodeScope
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
@@ -37,20 +37,20 @@ _READERS: WeakKeyDictionary[Interpreter, SourceReader] = WeakKeyDictionary()
 _CONFIGS = {"agents_config": "config/agents.yaml", "tasks_config": "config/tasks.yaml"}
 
 
-class SourceReader(Reader):
+class SourceReader(CrewReader):
     """Evaluates code in which the classes of CrewAI are names, and makes stand-ins of their objects."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         super().__init__()
         self.live, self.constants, self.interpreter = False, interpreter.constants, interpreter
-        self._made_once: dict[tuple[int, str], tuple[ProgramObject, Values]] = {}
+        self._created: dict[tuple[int, str], tuple[ProgramObject, Values]] = {}
 
     def attribute(self, owner: object, name: str) -> Values:
         if not isinstance(owner, ProgramObject):
             return super().attribute(owner, name) if not isinstance(owner, LiveValue) else UNKNOWN
         if name == "state" and is_kind(owner, "Flow"):
             return self._state_of(owner)
-        if is_crew_class(owner.made_of) and (found := self._of_crew(owner, name)) is not None:
+        if is_crew_class(owner.made_of) and (found := self._crew_attribute(owner, name)) is not None:
             return found
         return self.interpreter.attribute(owner, name)
 
@@ -58,8 +58,8 @@ class SourceReader(Reader):
         if isinstance(target, ReadableFunction):
             function = target.source()[1]
             return self.return_values(function, arguments) if function is not None else UNKNOWN
-        if isinstance(target, Marked):
-            return self._made_by(target.owner, target.method)
+        if isinstance(target, MarkedMethod):
+            return self._created_by(target.owner, target.method)
         if isinstance(target, ImportedName | Class | LiveValue) or _is_of_framed(target):
             return self._run(target, arguments, line)
         return super().call(target, arguments, line)
@@ -87,17 +87,17 @@ class SourceReader(Reader):
 
     # Classes with `@CrewBase`.
 
-    def _of_crew(self, owner: ProgramObject, name: str) -> Values | None:
+    def _crew_attribute(self, owner: ProgramObject, name: str) -> Values | None:
         """An attribute of an object of a class with `@CrewBase`; None where such classes have nothing of their own."""
         assert isinstance(owner.made_of, Class)
         if name in _CONFIGS:
             return self._config_of(owner.made_of, name)
         if name in {"tasks", "agents"}:
             marked = [one.name for one in _methods(owner.made_of) if self._is_marked(one, owner.made_of, {name[:-1]})]
-            return exactly(Sequence(tuple(self._made_by(owner, method) for method in marked)))
+            return exactly(Sequence(tuple(self._created_by(owner, method) for method in marked)))
         found = next((one for one in _methods(owner.made_of) if one.name == name), None)
         if found is not None and self._is_marked(found, owner.made_of, {"task", "agent"}):
-            return exactly(Marked(owner, name))
+            return exactly(MarkedMethod(owner, name))
         return None
 
     def _is_marked(self, method: ast.FunctionDef | ast.AsyncFunctionDef, made_of: Class, names: set[str]) -> bool:
@@ -107,17 +107,17 @@ class SourceReader(Reader):
             for one in self.interpreter.value(decorator, made_of.scope).known
         )
 
-    def _made_by(self, owner: Any, method: str) -> Values:
+    def _created_by(self, owner: Any, method: str) -> Values:
         """What a marked method makes; it makes it once."""
         key = (id(owner), method)
-        if key not in self._made_once:
-            self._made_once[key] = (owner, UNKNOWN)
+        if key not in self._created:
+            self._created[key] = (owner, UNKNOWN)
             found = self.interpreter.member(owner.made_of, method)
             made = UNKNOWN if found is None else self.call(found, Arguments((exactly(owner),)))
             for one in made.known:
                 self._complete(one, owner, method)
-            self._made_once[key] = (owner, made)
-        return self._made_once[key][1]
+            self._created[key] = (owner, made)
+        return self._created[key][1]
 
     def _complete(self, made: object, owner: ProgramObject, method: str) -> None:
         """What its configuration says may name other methods; a task is called like its method."""
@@ -127,26 +127,26 @@ class SourceReader(Reader):
             made.attributes["name"] = exactly(method)
         for name in ("agent", "context", "tools"):
             if name in made.attributes:
-                made.attributes[name] = self._said(owner, made.attributes[name])
+                made.attributes[name] = self._resolved(owner, made.attributes[name])
 
-    def _said(self, owner: ProgramObject, values: Values) -> Values:  # type: ignore[override]
+    def _resolved(self, owner: ProgramObject, values: Values) -> Values:  # type: ignore[override]
         found = Values((), values.complete)
         for one in values.known:
             if isinstance(one, str):
-                found |= self._made_by(owner, plain_string(one))
+                found |= self._created_by(owner, plain_string(one))
             elif isinstance(one, list) and all(isinstance(each, str) for each in one):
-                found |= exactly(Sequence(tuple(self._made_by(owner, each) for each in one)))
+                found |= exactly(Sequence(tuple(self._created_by(owner, each) for each in one)))
             else:
                 found |= exactly(one)
         return found
 
     def _config_of(self, made_of: Class, name: str) -> Values:
         """What a YAML file beside the class says of its agents or tasks, or the class itself."""
-        given = self.interpreter.value(ast.Name(name, ast.Load()), CodeScope(made_of.tree, made_of.scope))
-        if given.known and not isinstance(given.known[0], str):
-            return given
-        path = self._folder(made_of) / (plain_string(given.known[0]) if given.known else _CONFIGS[name])
-        found = configured(path)
+        value = self.interpreter.value(ast.Name(name, ast.Load()), CodeScope(made_of.tree, made_of.scope))
+        if value.known and not isinstance(value.known[0], str):
+            return value
+        path = self._folder(made_of) / (plain_string(value.known[0]) if value.known else _CONFIGS[name])
+        found = read_config(path)
         if not found:
             converter_of(self.interpreter).note(f"{path}: {name} of {made_of.tree.name} is not there, or says nothing")
             return UNKNOWN

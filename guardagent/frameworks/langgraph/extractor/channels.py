@@ -13,9 +13,15 @@ from types import FunctionType
 from typing import Any
 
 from guardagent.frameworks.langgraph.extractor.commands import WORDS
-from guardagent.frameworks.langgraph.extractor.nodes import Facts, facts_of
-from guardagent.frameworks.langgraph.extractor.open import GraphOfCode, TaskLike, is_graph, is_runnable, open_runnable
-from guardagent.frameworks.langgraph.extractor.parts import Drawing, Part, Way, joined
+from guardagent.frameworks.langgraph.extractor.fragments import Fragment, GraphSink, Port, joined
+from guardagent.frameworks.langgraph.extractor.nodes import NodeFacts, facts_of
+from guardagent.frameworks.langgraph.extractor.runnables import (
+    GraphStub,
+    TaskStub,
+    is_graph,
+    is_runnable,
+    open_runnable,
+)
 from guardagent.workflow.extraction.framework_objects import is_a, private_attribute
 from guardagent.workflow.model.graph import EdgeKind
 from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
@@ -27,53 +33,53 @@ from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS
 
 
 @dataclass
-class Channels:
+class ChannelGraph:
     """One graph of nodes and channels."""
 
-    extraction: Drawing
+    extraction: GraphSink
     graph: Any
     prefix: str
 
-    def part(self) -> Part:
+    def fragment(self) -> Fragment:
         """Adds the nodes and edges, and gives where the whole is entered and left."""
-        if isinstance(self.graph, GraphOfCode):
+        if isinstance(self.graph, GraphStub):
             flow: Any = self.graph
             return self._function(flow.name, flow.code, flow.code)
         nodes: dict[str, Any] = dict(private_attribute(self.graph, "nodes", "langgraph"))
-        parts = {name: self._node(name, node) for name, node in nodes.items()}
+        fragments = {name: self._node(name, node) for name, node in nodes.items()}
         first, last = _names(self.graph.input_channels), _names(self.graph.output_channels)
-        whole = Part([], [])
+        merged = Fragment([], [])
         for name, node in nodes.items():
             if set(node.triggers) & first:
-                whole.enters.extend(parts[name].enters)
-            written = _written(node)
-            followers = [other for other, one in nodes.items() if set(one.triggers) & written]
+                merged.entries.extend(fragments[name].entries)
+            channels = _channels_written(node)
+            followers = [other for other, one in nodes.items() if set(one.triggers) & channels]
             for other in followers:
-                self._draw(parts[name].leaves, parts[other].enters)
-            if written & last or not followers:
-                whole.leaves.extend(parts[name].leaves)
-        return whole
+                self._connect(fragments[name].exits, fragments[other].entries)
+            if channels & last or not followers:
+                merged.exits.extend(fragments[name].exits)
+        return merged
 
-    def _node(self, name: str, node: Any) -> Part:
+    def _node(self, name: str, node: Any) -> Fragment:
         opened = open_runnable(node.bound)
         return self._function(name, opened.functions[0] if len(opened.functions) == 1 else None, node.bound)
 
-    def _function(self, name: str, function: object, runnable: object) -> Part:
+    def _function(self, name: str, function: object, runnable: object) -> Fragment:
         """Adds the node of a function, or its steps."""
         if isinstance(function, FunctionType | ReadableFunction):
-            steps = Steps(self.extraction, f"{self.prefix}{name}", name, function)
-            if steps.worth_it:
-                return steps.part()
+            steps = EntrypointSteps(self.extraction, f"{self.prefix}{name}", name, function)
+            if steps.has_steps:
+                return steps.fragment()
         facts = facts_of(runnable)
         id = f"{self.prefix}{name}"  # noqa: A001 - as in the JSON
         self.extraction.add(id, facts.kind(0), name, facts)
-        facts.graphs |= {one.name or "graph": one for one in facts.opened.graphs}
-        self.extraction.run_inside(id, facts)
-        return Part([Way(id)], [Way(id)], facts=facts)
+        facts.graphs |= {one.name or "graph": one for one in facts.contents.graphs}
+        self.extraction.add_called_graphs(id, facts)
+        return Fragment([Port(id)], [Port(id)], facts=facts)
 
-    def _draw(self, leaves: Iterable[Way], enters: Iterable[Way]) -> None:
-        for way in leaves:
-            for entry in enters:
+    def _connect(self, exits: Iterable[Port], entries: Iterable[Port]) -> None:
+        for way in exits:
+            for entry in entries:
                 self.extraction.edge(way.node, entry.node, "direct", way.condition or entry.condition)
 
 
@@ -81,7 +87,7 @@ def _names(channels: object) -> set[str]:
     return {channels} if isinstance(channels, str) else set(channels)  # type: ignore[call-overload]
 
 
-def _written(node: Any) -> set[str]:
+def _channels_written(node: Any) -> set[str]:
     """The channels that a node writes to."""
     steps = [*node.writers, *getattr(node.bound, "steps", ())]
     entries = [entry for step in steps for entry in getattr(step, "writes", ())]
@@ -89,15 +95,15 @@ def _written(node: Any) -> set[str]:
 
 
 @dataclass
-class Steps:
+class EntrypointSteps:
     """The function of an @entrypoint: what it comes to, in which order."""
 
-    extraction: Drawing
+    extraction: GraphSink
     id: str
     name: str
     function: FunctionType | ReadableFunction
-    _parts: dict[int, Part] = field(default_factory=dict)
-    _open: list[ast.AST] = field(default_factory=list)
+    _fragments: dict[int, Fragment] = field(default_factory=dict)
+    _active: list[ast.AST] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         root = self.function
@@ -109,13 +115,13 @@ class Steps:
             self.evaluator, self.readable = root.source()
 
     @property
-    def worth_it(self) -> bool:
+    def has_steps(self) -> bool:
         """Whether the function comes to anything but questions: else it is one node."""
         return self.readable is not None and any(
-            _is_step(one) for one in self._reached(self.readable, Arguments(), [])
+            _is_step(one) for one in self._reachable_targets(self.readable, Arguments(), [])
         )  # fmt: skip
 
-    def _reached(self, function: Function, arguments: Arguments, seen: list[ast.AST]) -> Iterator[object]:
+    def _reachable_targets(self, function: Function, arguments: Arguments, seen: list[ast.AST]) -> Iterator[object]:
         """Whatever is called by a function and its helpers."""
         scope = self.evaluator.body_scope(function, arguments)
         for call in _calls(function):
@@ -123,54 +129,56 @@ class Steps:
                 yield target
                 if isinstance(target, Function) and target.tree not in seen:
                     seen.append(target.tree)
-                    yield from self._reached(target, Arguments(open=True), seen)
+                    yield from self._reachable_targets(target, Arguments(open=True), seen)
 
-    def part(self) -> Part:
+    def fragment(self) -> Fragment:
         """Adds the nodes and edges of the function."""
         assert self.readable is not None
         facts = facts_of(self.function)
         facts.asks, facts.tools, facts.graphs = False, {}, {}
         self.extraction.add(self.id, "llm", self.name, facts)
-        return self._of(self.readable, Arguments(), Way(self.id))
+        return self._function_fragment(self.readable, Arguments(), Port(self.id))
 
-    def _of(self, function: Function, arguments: Arguments, begin: Way) -> Part:
+    def _function_fragment(self, function: Function, arguments: Arguments, begin: Port) -> Fragment:
         """Adds the steps of one function, which begins at a node that is there."""
-        self._open.append(function.tree)
+        self._active.append(function.tree)
         scope = self.evaluator.body_scope(function, arguments)
         steps = {id(call): step for call in _calls(function) if (step := self._step(call, scope)) is not None}
         flow = Flow(function.tree, lambda _call: False, lambda call: id(call) in steps)
-        place = {None: -1} | {one: number for number, one in enumerate(steps)}
-        for source, target in sorted(flow.order, key=lambda pair: (place[pair[0]], place[pair[1]])):
-            for way in [begin] if source is None else steps[source].leaves:
-                for entry in steps[target].enters:
+        order = {None: -1} | {one: number for number, one in enumerate(steps)}
+        for source, target in sorted(flow.order, key=lambda pair: (order[pair[0]], order[pair[1]])):
+            for way in [begin] if source is None else steps[source].exits:
+                for entry in steps[target].entries:
                     self.extraction.edge(way.node, entry.node, self._kind(flow, source), way.condition)
         last = {one for point in flow.exits for one in point.last}
-        self._open.pop()
-        leaves: dict[Way, None] = {}
-        for one in sorted(last, key=lambda step: place[step]):
+        self._active.pop()
+        leaves: dict[Port, None] = {}
+        for one in sorted(last, key=lambda step: order[step]):
             kind = self._kind(flow, one)
-            for way in [begin] if one is None else steps[one].leaves:
-                leaves[Way(way.node, joined(way.kind, kind), way.condition)] = None
-        return Part([begin], list(leaves))
+            for way in [begin] if one is None else steps[one].exits:
+                leaves[Port(way.node, joined(way.kind, kind), way.condition)] = None
+        return Fragment([begin], list(leaves))
 
     def _kind(self, flow: Flow, source: int | None) -> EdgeKind:
         """Whether something else can follow a step instead."""
-        follows_it = [target for one, target in flow.order if one == source]
+        successors = [target for one, target in flow.order if one == source]
         ends = any(source in point.last for point in flow.exits)
-        return "conditional" if len(follows_it) + ends > 1 else "direct"
+        return "conditional" if len(successors) + ends > 1 else "direct"
 
-    def _step(self, call: ast.Call, scope: CodeScope) -> Part | None:
+    def _step(self, call: ast.Call, scope: CodeScope) -> Fragment | None:
         """The part of the graph that a call comes to; None where it is no step."""
-        if id(call) in self._parts:
-            return self._parts[id(call)]
-        found = [part for target in self._targets(call, scope) if (part := self._one_step(target, call)) is not None]
-        if not found:
+        if id(call) in self._fragments:
+            return self._fragments[id(call)]
+        fragments = [
+            part for target in self._targets(call, scope) if (part := self._target_fragment(target, call)) is not None
+        ]
+        if not fragments:
             return None
-        enters = [way for part in found for way in part.enters]
-        self._parts[id(call)] = Part(enters, [way for part in found for way in part.leaves])
-        return self._parts[id(call)]
+        entries = [way for part in fragments for way in part.entries]
+        self._fragments[id(call)] = Fragment(entries, [way for part in fragments for way in part.exits])
+        return self._fragments[id(call)]
 
-    def _one_step(self, target: Any, call: ast.Call) -> Part | None:
+    def _target_fragment(self, target: Any, call: ast.Call) -> Fragment | None:
         if _is_task(target):
             return self._node(
                 str(getattr(target, "__name__", None) or getattr(target, "name", "task")), facts_of(target.func)
@@ -179,39 +187,39 @@ class Steps:
             return self._question(call)
         if is_graph(target):
             name = getattr(target, "name", None) or "graph"
-            return self.extraction.inside(target, f"{self.id}/{name}/")
+            return self.extraction.add_graph(target, f"{self.id}/{name}/")
         if is_runnable(target):
             facts = facts_of(target)
             return self._node(next(iter(facts.tools)), facts) if facts.tools else None
-        if isinstance(target, Function) and target.tree not in self._open and self._has_steps(target):
+        if isinstance(target, Function) and target.tree not in self._active and self._contains_steps(target):
             return self._helper(target)
         return None
 
-    def _has_steps(self, function: Function) -> bool:
-        reached = self._reached(function, Arguments(open=True), [])
+    def _contains_steps(self, function: Function) -> bool:
+        reached = self._reachable_targets(function, Arguments(open=True), [])
         return any(_is_step(one) or WORDS.asks_human(one) for one in reached)
 
-    def _node(self, name: str, facts: Facts) -> Part:
+    def _node(self, name: str, facts: NodeFacts) -> Fragment:
         node = f"{self.id}/{name}"
         if node not in self.extraction.builder:
             self.extraction.add(node, facts.kind(0), name, facts)
-            self.extraction.run_inside(node, facts)
-        return Part([Way(node)], [Way(node)])
+            self.extraction.add_called_graphs(node, facts)
+        return Fragment([Port(node)], [Port(node)])
 
-    def _question(self, call: ast.Call) -> Part:
+    def _question(self, call: ast.Call) -> Fragment:
         node = f"{self.id}/{ast.unparse(call.func)}"
         while node in self.extraction.builder:
             node += "'"
         self.extraction.builder.node(node, "human", label="a person is asked", file=None, line=call.lineno)
-        return Part([Way(node)], [Way(node)])
+        return Fragment([Port(node)], [Port(node)])
 
-    def _helper(self, function: Function) -> Part:
+    def _helper(self, function: Function) -> Fragment:
         name = getattr(function.tree, "name", "lambda")
         node = f"{self.id}/{name}"
         while node in self.extraction.builder:
             node += "'"
         self.extraction.builder.node(node, "passthrough", label=name, line=function.tree.lineno)
-        return self._of(function, Arguments(open=True), Way(node))
+        return self._function_fragment(function, Arguments(open=True), Port(node))
 
     def _targets(self, call: ast.Call, scope: CodeScope) -> Iterator[object]:
         """What a call runs: a function, or the object whose method it is."""
@@ -226,7 +234,7 @@ class Steps:
 
 
 def _is_task(target: object) -> bool:
-    return is_a(target, "langgraph", "_TaskFunction") or isinstance(target, TaskLike)
+    return is_a(target, "langgraph", "_TaskFunction") or isinstance(target, TaskStub)
 
 
 def _is_step(target: object) -> bool:

@@ -44,44 +44,44 @@ class NodeBody(FunctionSummary):
     """A function that LangGraph runs: where it leads to, by its texts and by its commands."""
 
     @cached_property
-    def _ways(self) -> _Ways:
-        ways = _Ways()
+    def _targets(self) -> _CommandTargets:
+        targets = _CommandTargets()
         for one in (*self.constructed, *(one for one in flat(self.return_values) if _is(one, "Command"))):
-            ways.take(one)
-        ways.send(flat(self.return_values))
+            targets.add_command(one)
+        targets.add_sends(flat(self.return_values))
         for one in self.named:
-            ways.open |= {"goto", "parent_goto"} if is_member_of(one, "langgraph", "Command") else set()
-            ways.open |= {"sends"} if is_member_of(one, "langgraph", "Send") else set()
-        return ways
+            targets.open |= {"goto", "parent_goto"} if is_member_of(one, "langgraph", "Command") else set()
+            targets.open |= {"sends"} if is_member_of(one, "langgraph", "Send") else set()
+        return targets
 
     @property
     def goto(self) -> frozenset[str] | None:
         """The nodes that its commands lead to; None where that cannot be known."""
-        return None if "goto" in self._ways.open else self.known_goto
+        return None if "goto" in self._targets.open else self.known_goto
 
     @property
     def known_goto(self) -> frozenset[str]:
         """Those that are known, whether or not there are others."""
-        return frozenset(self._ways.goto)
+        return frozenset(self._targets.goto)
 
     @property
     def parent_goto(self) -> frozenset[str] | None:
         """The same as `goto`, of the commands for the graph around it."""
-        return None if "parent_goto" in self._ways.open else frozenset(self._ways.parent_goto)
+        return None if "parent_goto" in self._targets.open else frozenset(self._targets.parent_goto)
 
     @property
     def sends(self) -> frozenset[str]:
         """The nodes that it sends to by `Send`; there can be others where `sends_elsewhere`."""
-        return frozenset(self._ways.sends)
+        return frozenset(self._targets.sends)
 
     @property
-    def sends_elsewhere(self) -> bool:
-        return "sends" in self._ways.open
+    def sends_to_unknown(self) -> bool:
+        return "sends" in self._targets.open
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why it is not known where it leads to, in words."""
-        return (*self.unknown, *self._ways.unknown)
+        return (*self.unknown, *self._targets.reasons)
 
     @property
     def returns(self) -> frozenset[str] | None:
@@ -89,83 +89,83 @@ class NodeBody(FunctionSummary):
         return self.strings.known if self.strings.complete else None
 
     @property
-    def declared(self) -> frozenset[str]:
+    def declared_strings(self) -> frozenset[str]:
         """The texts that it is declared to return, by `Literal` or an enumeration."""
-        return _literals(one for one in self.return_types if "Command" not in one.within)
+        return _literal_strings(one for one in self.return_types if "Command" not in one.within)
 
     @property
     def declared_goto(self) -> frozenset[str]:
         """The texts in its annotation `Command[Literal[...]]`."""
-        return _literals(one for one in self.return_types if "Command" in one.within)
+        return _literal_strings(one for one in self.return_types if "Command" in one.within)
 
     @property
     def commands_only(self) -> bool:
         """Whatever it returns is a command."""
-        every = list(flat(self.return_values))
-        declared = [
+        flat_ones = list(flat(self.return_values))
+        commands = [
             "Command" in part.within or is_member_of(part.type, "langgraph", "Command") for part in self.return_types
         ]
-        return (bool(declared) and all(declared)) or (bool(every) and all(_is(one, "Command") for one in every))
+        return (bool(commands) and all(commands)) or (bool(flat_ones) and all(_is(one, "Command") for one in flat_ones))
 
     @property
-    def asked_goto(self) -> frozenset[str]:
+    def gated_goto(self) -> frozenset[str]:
         """The nodes to which it returns commands only where a person has been asked."""
-        asked, unasked = set[str](), set[str]()
-        for values, was_asked in self.ends:
-            ways = _Ways()
-            every = list(flat(values))
-            for command in (one for one in every if _is(one, "Command")):
-                ways.take(command, any_graph=True)
-            ways.send(every)
-            if ways.open or ways.sends or not KnownStrings.of(values).complete:
+        after_approval, without_approval = set[str](), set[str]()
+        for values, approved in self.ends:
+            targets = _CommandTargets()
+            flat_ones = list(flat(values))
+            for command in (one for one in flat_ones if _is(one, "Command")):
+                targets.add_command(command, any_graph=True)
+            targets.add_sends(flat_ones)
+            if targets.open or targets.sends or not KnownStrings.of(values).complete:
                 return frozenset()
-            (asked if was_asked else unasked).update(ways.goto)
-        return frozenset(asked - unasked)
+            (after_approval if approved else without_approval).update(targets.goto)
+        return frozenset(after_approval - without_approval)
 
 
 @dataclass
-class _Ways:
+class _CommandTargets:
     """Where commands and sendings lead to; of those in `open`, there can be others."""
 
     goto: set[str] = field(default_factory=set)
     parent_goto: set[str] = field(default_factory=set)
     sends: set[str] = field(default_factory=set)
     open: set[str] = field(default_factory=set)
-    unknown: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
 
-    def take(self, one: object, *, any_graph: bool = False) -> None:
+    def add_command(self, command: object, *, any_graph: bool = False) -> None:
         """Takes down a command, or a sending, that is made."""
-        line = getattr(one, "line", 0)
-        if _is(one, "Send"):
-            self.send([one])
-        goto, graph = _parts(one) if _is(one, "Command") else (None, exactly(None))
+        line = getattr(command, "line", 0)
+        if _is(command, "Send"):
+            self.add_sends([command])
+        goto, graph = _goto_and_graph(command) if _is(command, "Command") else (None, exactly(None))
         if goto is None:
             return
         if any_graph or _may_be_own(graph):
-            self._lead("goto", self.goto, goto, line)
-            self.send(flat(goto), line)
+            self._add_targets("goto", self.goto, goto, line)
+            self.add_sends(flat(goto), line)
         if not any_graph and _may_be_parent(graph):
-            self._lead("parent_goto", self.parent_goto, goto, line)
-            for send in (one for one in flat(goto) if _is(one, "Send")):
-                self.parent_goto |= _texts(_send_target(send))
+            self._add_targets("parent_goto", self.parent_goto, goto, line)
+            for send in (command for command in flat(goto) if _is(command, "Send")):
+                self.parent_goto |= _strings(_send_target(send))
 
-    def _lead(self, which: str, into: set[str], goto: Values, line: int) -> None:
+    def _add_targets(self, field_name: str, known: set[str], goto: Values, line: int) -> None:
         names = KnownStrings.of(goto)
-        into |= names.known
+        known |= names.known
         if not names.complete:
-            self.open.add(which)
+            self.open.add(field_name)
         if line and not names.complete:
-            self.unknown.append(f"line {line}: where a command leads to")
+            self.reasons.append(f"line {line}: where a command leads to")
 
-    def send(self, every: Iterable[object], line: int | None = None) -> None:
+    def add_sends(self, values: Iterable[object], line: int | None = None) -> None:
         """Takes down the sendings among some values, in the line of a command or in their own."""
-        for one in every:
+        for one in values:
             target = _send_target(one) if _is(one, "Send") else exactly()
-            self.sends |= _texts(target)
+            self.sends |= _strings(target)
             if target.strings is None:
                 self.open.add("sends")
                 place = getattr(one, "line", 0) if line is None else line
-                self.unknown.append(f"line {place}: where something is sent to")
+                self.reasons.append(f"line {place}: where something is sent to")
 
 
 def _is(one: object, name: str) -> bool:
@@ -179,7 +179,7 @@ def _send_target(send: object) -> Values:
     return exactly(getattr(send, "node", None))
 
 
-def _parts(command: object) -> tuple[Values | None, Values]:
+def _goto_and_graph(command: object) -> tuple[Values | None, Values]:
     """Where a command leads to, and of which graph that is."""
     if isinstance(command, CallResult):
         return command.arguments.get("goto"), command.arguments.get("graph") or exactly(None)
@@ -194,9 +194,9 @@ def _may_be_parent(graph: Values) -> bool:
     return not graph.complete or any(isinstance(one, str) and one == _PARENT for one in graph.known)
 
 
-def _texts(values: Values) -> frozenset[str]:
+def _strings(values: Values) -> frozenset[str]:
     return frozenset(plain_string(one) for one in values.known if isinstance(one, str))
 
 
-def _literals(parts: Iterator[AnnotatedType]) -> frozenset[str]:
-    return frozenset[str]().union(*(_texts(one.values) for one in parts if one.values is not None))
+def _literal_strings(parts: Iterator[AnnotatedType]) -> frozenset[str]:
+    return frozenset[str]().union(*(_strings(one.values) for one in parts if one.values is not None))

@@ -9,14 +9,14 @@ from types import FunctionType
 from typing import Any
 
 from guardagent.frameworks.langgraph.extractor.commands import NodeBody, node_body
-from guardagent.frameworks.langgraph.extractor.open import (
-    HitlOfCode,
-    Opened,
-    Tool,
-    Unopened,
+from guardagent.frameworks.langgraph.extractor.runnables import (
+    GraphTool,
+    HitlStub,
+    RunnableContents,
+    RunnableStub,
     is_runnable,
     open_runnable,
-    programs_functions,
+    program_functions,
     tool_of,
 )
 from guardagent.workflow.extraction.framework_objects import is_a
@@ -32,7 +32,7 @@ _HINTS = ("human", "approv", "review")
 
 
 @dataclass
-class Facts:
+class NodeFacts:
     """What is known of a node.
 
     Attributes:
@@ -48,7 +48,7 @@ class Facts:
         unseen: what it runs that could not be seen, in words.
     """
 
-    opened: Opened
+    contents: RunnableContents
     tools: dict[str, bool] = field(default_factory=dict)
     model_chooses: bool = False
     asks: bool = False
@@ -62,7 +62,7 @@ class Facts:
     @cached_property
     def place(self) -> tuple[str | None, int | None]:
         """Where the node's function is defined; of a tool node, the function of its first tool."""
-        opened = self.opened
+        opened = self.contents
         functions = [*opened.functions, *(one for tool in opened.tools for one in tool.functions)]
         functions += opened.hooks if opened.middleware else []
         return definition(functions[0]) if functions else (None, None)
@@ -76,62 +76,62 @@ class Facts:
         """Whatever it returns is a command."""
         return bool(self.bodies) and all(body.commands_only for body in self.bodies)
 
-    def kind(self, targets: int) -> NodeKind:
+    def kind(self, target_count: int) -> NodeKind:
         """What kind of node it is, where its commands lead to so many nodes."""
         if self.tools:
             return "tool"
-        if self.opened.tool_nodes:  # one without tools
+        if self.contents.tool_nodes:  # one without tools
             return "tool"
         if self.asks:
             return "human"
-        if self.opened.passes and not self.bodies:
+        if self.contents.passes_through and not self.bodies:
             return "passthrough"
-        sends = any(body.sends or body.sends_elsewhere for body in self.bodies)
-        return "router" if self.commands_only and targets > 1 and not sends else "llm"
+        sends = any(body.sends or body.sends_to_unknown for body in self.bodies)
+        return "router" if self.commands_only and target_count > 1 and not sends else "llm"
 
 
-def facts_of(runnable: object) -> Facts:
+def facts_of(runnable: object) -> NodeFacts:
     """What is known of a node that runs something."""
-    opened = open_runnable(runnable)
-    facts = Facts(opened)
-    _Collector(facts).collect(facts.opened, inside=False)
+    contents = open_runnable(runnable)
+    facts = NodeFacts(contents)
+    _FactCollector(facts).collect(facts.contents, inside=False)
     return facts
 
 
-def _hinted(name: str) -> bool:
+def _has_hint(name: str) -> bool:
     return any(hint in name.lower() for hint in _HINTS)
 
 
-def only_hinted(name: str, facts: Facts) -> bool:
+def is_only_hinted(name: str, facts: NodeFacts) -> bool:
     """Whether a node's name says that a person is asked, and nothing else does."""
-    return _hinted(name) and not facts.asks and not facts.tools
+    return _has_hint(name) and not facts.asks and not facts.tools
 
 
 @dataclass
-class _Collector:
+class _FactCollector:
     """Goes through what a node is made of, and what its functions run."""
 
-    facts: Facts
+    facts: NodeFacts
     _seen: set[int] = field(default_factory=set)
     _gated: dict[str, list[bool]] = field(default_factory=dict)
 
-    def collect(self, opened: Opened, *, inside: bool, use: MethodCall | None = None) -> None:
+    def collect(self, contents: RunnableContents, *, inside: bool, use: MethodCall | None = None) -> None:
         """Takes down what something is made of; `inside` a function that runs it by `use`."""
-        self.facts.unseen.extend(opened.unseen)
-        for tool in opened.tools:
-            self._tool(tool, asked=use is not None and use.after_approval)
-        for node in opened.tool_nodes:
-            self._wrapped(node)
-        for name in opened.server_tools:
-            self._tool(Tool(name), asked=False)
+        self.facts.unseen.extend(contents.unseen)
+        for tool in contents.tools:
+            self._tool(tool, approved=use is not None and use.after_approval)
+        for node in contents.tool_nodes:
+            self._wrappers(node)
+        for name in contents.server_tools:
+            self._tool(GraphTool(name), approved=False)
             self.facts.model_chooses = True
-        for function in opened.functions:
+        for function in contents.functions:
             self._function(function, inside=inside)
-        for function in opened.hooks:
+        for function in contents.hooks:
             self._function(function, inside=True)
-        for graph in opened.graphs if inside else ():
+        for graph in contents.graphs if inside else ():
             self._graph(graph)
-        if opened.remote:
+        if contents.remote:
             self.facts.unseen.append("a graph of another service, which cannot be opened")
 
     def _function(self, function: object, *, inside: bool) -> None:
@@ -147,10 +147,10 @@ class _Collector:
         if not body.source_known and body.file is not None:
             self.facts.notes.append("its source is not to be had; what it does was told from its compiled code")
         for use in body.method_calls:
-            self._used(use)
+            self._use(use)
         for one in body.return_values.known:
             if is_runnable(one) and not is_a(one, "langgraph", "StateGraph"):  # a runnable that is returned is run
-                self._used(
+                self._use(
                     MethodCall(one, "invoke", after_approval=False, unconditional=len(body.return_values.known) == 1)
                 )
 
@@ -160,34 +160,34 @@ class _Collector:
         if not body.source_known and not body.opaque_calls:
             self.facts.unseen.append("; ".join(body.unknown) or "the code of what it runs")
 
-    def _used(self, use: MethodCall) -> None:
+    def _use(self, use: MethodCall) -> None:
         if use.method not in RUN_METHODS:
             return
         if isinstance(use.owner, CallResult):
-            self._made(use.owner, use)
+            self._runnable_created(use.owner, use)
         elif is_runnable(use.owner):
-            opened = open_runnable(use.owner)
-            self.collect(opened, inside=True, use=use)
-            if opened.tools and not use.unconditional:
+            contents = open_runnable(use.owner)
+            self.collect(contents, inside=True, use=use)
+            if contents.tools and not use.unconditional:
                 self.facts.model_chooses = True
 
-    def _made(self, made: CallResult, use: MethodCall) -> None:
+    def _runnable_created(self, made: CallResult, use: MethodCall) -> None:
         """A tool node, or an agent, that a function makes and runs."""
         maker = path_of(made.callee).rpartition(".")[2]
         if maker not in {"ToolNode", *_AGENTS}:
             return
-        given = made.arguments.get("tools", 1 if maker in _AGENTS else 0)
+        tools_argument = made.arguments.get("tools", 1 if maker in _AGENTS else 0)
         self.facts.model_chooses = self.facts.model_chooses or maker in _AGENTS or not use.unconditional
-        tools = Evaluator().elements(given) if given is not None else None
+        tools = Evaluator().elements(tools_argument) if tools_argument is not None else None
         for one in tools.known if tools else ():
-            if isinstance(one, Unopened):
+            if isinstance(one, RunnableStub):
                 self.collect(open_runnable(one), inside=True, use=use)
             elif isinstance(one, FunctionType) or is_a(one, "langchain_core", "BaseTool"):
-                self._tool(tool_of(one), asked=use.after_approval)
+                self._tool(tool_of(one), approved=use.after_approval)
         if tools is not None and not tools.complete:
             self.facts.unseen.append("tools of which not all are known")
 
-    def _tool(self, tool: Tool, *, asked: bool) -> None:
+    def _tool(self, tool: GraphTool, *, approved: bool) -> None:
         """Takes down a tool: it is gated where each way to it, or it itself, asks a person."""
         if tool.name not in self._gated:
             bodies = [node_body(function) for function in tool.functions]
@@ -198,22 +198,22 @@ class _Collector:
             for body in bodies:
                 self.facts.unseen.extend(body.opaque_calls_for(*_OWN))
                 for use in body.method_calls:
-                    self._of_tool(tool, use)
+                    self._tool_use(tool, use)
         itself, before = self._gated[tool.name]
-        self._gated[tool.name] = [itself, before and asked]
-        self.facts.tools[tool.name] = itself or (before and asked)
+        self._gated[tool.name] = [itself, before and approved]
+        self.facts.tools[tool.name] = itself or (before and approved)
 
-    def _of_tool(self, tool: Tool, use: MethodCall) -> None:
+    def _tool_use(self, tool: GraphTool, use: MethodCall) -> None:
         """What a tool's function runs: another tool, or a graph of its own."""
         if use.method in RUN_METHODS and is_runnable(use.owner) and id(use.owner) not in self._seen:
             self._seen.add(id(use.owner))
-            opened = open_runnable(use.owner)
-            for graph in opened.graphs:
+            contents = open_runnable(use.owner)
+            for graph in contents.graphs:
                 self._graph(graph, tool.name)
-            if opened.tools:
+            if contents.tools:
                 self.facts.model_chooses = True
-            for inner in opened.tools:
-                self._tool(inner, asked=use.after_approval)
+            for inner in contents.tools:
+                self._tool(inner, approved=use.after_approval)
 
     def _graph(self, graph: Any, name: str = "") -> None:
         if graph in self.facts.graphs.values():
@@ -224,10 +224,10 @@ class _Collector:
             chosen += "'"
         self.facts.graphs[chosen] = graph
 
-    def _wrapped(self, tool_node: Any) -> None:
+    def _wrappers(self, tool_node: Any) -> None:
         """What the program puts around each call of a tool node's tools may ask a person."""
         wrappers = [getattr(tool_node, name, None) for name in ("_wrap_tool_call", "_awrap_tool_call")]
-        chains = [[node_body(one) for one in programs_functions(wrapper)] for wrapper in wrappers]
+        chains = [[node_body(one) for one in program_functions(wrapper)] for wrapper in wrappers]
         chains = [chain for chain in chains if chain]
         if chains and all(any(body.always_asks for body in chain) for chain in chains):
             self.facts.tools = dict.fromkeys(self.facts.tools, True)
@@ -241,16 +241,16 @@ def hitl_gates(middleware: Iterable[Any]) -> tuple[frozenset[str], frozenset[str
     sometimes: set[str] = set()
     for one in middleware:
         if is_hitl(one):
-            for name, options in _interrupts_on(one):
+            for name, options in _interrupt_options(one):
                 (sometimes if isinstance(options, Mapping) and options.get("when") else always).add(name)
     return frozenset(always), frozenset(sometimes - always)
 
 
 def is_hitl(middleware: object) -> bool:
-    return isinstance(middleware, HitlOfCode) or is_a(middleware, "langchain", "HumanInTheLoopMiddleware")
+    return isinstance(middleware, HitlStub) or is_a(middleware, "langchain", "HumanInTheLoopMiddleware")
 
 
-def _interrupts_on(middleware: Any) -> Iterator[tuple[str, object]]:
+def _interrupt_options(middleware: Any) -> Iterator[tuple[str, object]]:
     for name, options in getattr(middleware, "interrupt_on", {}).items():
         if options:
             yield str(name), options

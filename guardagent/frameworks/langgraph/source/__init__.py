@@ -8,14 +8,14 @@ from guardagent.frameworks.langgraph.extractor import extract
 from guardagent.frameworks.langgraph.package import PACKAGES
 from guardagent.frameworks.langgraph.source import agents as langgraph_agents
 from guardagent.frameworks.langgraph.source.objects import (
-    Branch,
-    CodeOf,
-    CodeTool,
-    FlowOfCode,
-    Pipe,
+    ConditionalBranch,
+    NodeSpec,
+    SourceFlow,
     SourceGraph,
-    Spec,
-    TaskOfCode,
+    SourcePipe,
+    SourceTask,
+    SourceTool,
+    SourceValue,
     name_of,
     names_in,
 )
@@ -44,13 +44,13 @@ CONSTANTS: dict[str, object] = {
     **{f"{module}.START": START for module in ("langgraph.graph", "langgraph.constants", "langgraph.graph.state")},
     "langgraph.types.Command.PARENT": "__parent__",
 }
-_SAME = {"with_config", "with_retry", "with_types", "with_fallbacks", "with_listeners", "bind", "copy"}
+_RETURNS_SELF = {"with_config", "with_retry", "with_types", "with_fallbacks", "with_listeners", "bind", "copy"}
 _GRAPHS = {"StateGraph", "MessageGraph", "Graph"}
 _HOOKS = {"before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call"}
 
 
 def is_workflow(value: object) -> bool:
-    return isinstance(value, SourceGraph | FlowOfCode)
+    return isinstance(value, SourceGraph | SourceFlow)
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
@@ -58,22 +58,22 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     if isinstance(target, Attribute) and isinstance(target.owner, SourceGraph):
         return _method(interpreter, target.owner, target.name, arguments, line)
     if isinstance(target, CallResult):
-        return _decorated(interpreter, target, arguments)
-    if isinstance(target, TaskOfCode):
+        return _decorated_function(interpreter, target, arguments)
+    if isinstance(target, SourceTask):
         return UNKNOWN
     if not isinstance(target, ImportedName) or target.path.partition(".")[0] not in PACKAGES:
         return None
-    return _made(interpreter, target, arguments, line)
+    return _call_result(interpreter, target, arguments, line)
 
 
-def _made(interpreter: Interpreter, target: ImportedName, arguments: Arguments, line: int) -> Values | None:
+def _call_result(interpreter: Interpreter, target: ImportedName, arguments: Arguments, line: int) -> Values | None:
     name = target.path.rpartition(".")[2]
     first = arguments.get("", 0)
     function = first.known[0] if first and first.known else None
     if name in _GRAPHS:
         return exactly(SourceGraph(interpreter, line=line))
     if name in {"tool", "task"} and isinstance(function, Function | PartialFunction):
-        return exactly((CodeTool if name == "tool" else TaskOfCode)(name_of(function), function, interpreter))
+        return exactly((SourceTool if name == "tool" else SourceTask)(name_of(function), function, interpreter))
     if name == "from_function" or name in {"StructuredTool", "Tool"}:
         return langgraph_agents.structured_tool(interpreter, arguments)
     if name in langgraph_agents.AGENTS and interpreter.executing:
@@ -81,7 +81,7 @@ def _made(interpreter: Interpreter, target: ImportedName, arguments: Arguments, 
     return None
 
 
-def _decorated(interpreter: Interpreter, decorator: CallResult, arguments: Arguments) -> Values | None:
+def _decorated_function(interpreter: Interpreter, decorator: CallResult, arguments: Arguments) -> Values | None:
     """What a decorator with arguments makes of a function: a tool, a task, a workflow, or a hook of an agent."""
     first = arguments.get("", 0)
     function = first.known[0] if first and first.known else None
@@ -90,25 +90,25 @@ def _decorated(interpreter: Interpreter, decorator: CallResult, arguments: Argum
     path = path_of(decorator.callee)
     name = path.rpartition(".")[2]
     if path == "functools.wraps":
-        interpreter.wrapped[id(_inner(function).tree)] = (decorator.arguments.get("", 0) or UNKNOWN).known
+        interpreter.wrapped[id(_inner_function(function).tree)] = (decorator.arguments.get("", 0) or UNKNOWN).known
         return first
     if path.partition(".")[0] not in PACKAGES:
         return None
-    given = decorator.arguments
+    options = decorator.arguments
     if name == "tool":
-        named = (given.get("name_or_callable", 0) or UNKNOWN).strings
-        return exactly(CodeTool(next(iter(named)) if named else name_of(function), function, interpreter, given))
+        names = (options.get("name_or_callable", 0) or UNKNOWN).strings
+        return exactly(SourceTool(next(iter(names)) if names else name_of(function), function, interpreter, options))
     if name == "task":
-        named = (given.get("name") or UNKNOWN).strings
-        return exactly(TaskOfCode(next(iter(named)) if named else name_of(function), function, interpreter))
+        names = (options.get("name") or UNKNOWN).strings
+        return exactly(SourceTask(next(iter(names)) if names else name_of(function), function, interpreter))
     if name == "entrypoint":
-        return exactly(FlowOfCode(name_of(function), function, interpreter))
+        return exactly(SourceFlow(name_of(function), function, interpreter))
     if name in _HOOKS:
-        return exactly(CallResult(decorator.callee, Arguments((exactly(function),), given.keywords)))
+        return exactly(CallResult(decorator.callee, Arguments((exactly(function),), options.keywords)))
     return None
 
 
-def _inner(function: Function | PartialFunction) -> Function:
+def _inner_function(function: Function | PartialFunction) -> Function:
     while isinstance(function, PartialFunction):
         function = function.function  # type: ignore[assignment]
     return function
@@ -119,11 +119,11 @@ def piped(interpreter: Interpreter, left: Values, right: Values) -> Values | Non
     both = (*left.known, *right.known)
     if not both or any(isinstance(one, type | Table | dict | set | int) for one in both):
         return None
-    return exactly(Pipe((left, right), interpreter))
+    return exactly(SourcePipe((left, right), interpreter))
 
 
 def _method(interpreter: Interpreter, graph: SourceGraph, name: str, arguments: Arguments, line: int) -> Values:
-    if name in _SAME:
+    if name in _RETURNS_SELF:
         return exactly(graph)
     method = _METHODS.get(name)
     if method is None:
@@ -145,11 +145,11 @@ def _add_node(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments
         names = names or [f"line {line}"]
     ends = _destinations(arguments.get("destinations"))
     for name in map(plain_string, names):
-        spec = Spec(CodeOf(action or UNKNOWN, interpreter), ends=ends, defer=_is_true(arguments.get("defer")))
+        spec = NodeSpec(SourceValue(action or UNKNOWN, interpreter), ends=ends, defer=_is_true(arguments.get("defer")))
         handler = arguments.get("error_handler")
         if handler is not None and handler.known != (None,):
             spec.error_handler_node = f"__error_handler__{name}"
-            graph.nodes[spec.error_handler_node] = Spec(CodeOf(handler, interpreter), is_error_handler=True)
+            graph.nodes[spec.error_handler_node] = NodeSpec(SourceValue(handler, interpreter), is_error_handler=True)
         graph.nodes[name] = spec
 
 
@@ -187,8 +187,8 @@ def _add_conditional_edges(interpreter: Interpreter, graph: SourceGraph, argumen
         )
     for source in sources if sources is not None else [START, *graph.nodes]:
         branches = graph.branches.setdefault(source, {})
-        branches[f"{name_of(path.known[0]) if path.known else 'condition'}:{line}:{len(branches)}"] = Branch(
-            CodeOf(path, interpreter), ends
+        branches[f"{name_of(path.known[0]) if path.known else 'condition'}:{line}:{len(branches)}"] = ConditionalBranch(
+            SourceValue(path, interpreter), ends
         )
 
 
@@ -200,7 +200,7 @@ def _conditional_entry(interpreter: Interpreter, graph: SourceGraph, arguments: 
 def _ends(interpreter: Interpreter, path: Values, path_map: Values | None) -> dict[object, str] | None:
     """The path map of a condition, as LangGraph works it out: also from a `Literal` that it is declared to return."""
     if path_map is not None and path_map.known != (None,):
-        return _mapped(interpreter, path_map)
+        return _path_map(interpreter, path_map)
     if any(path_of(one).endswith(".tools_condition") for one in path.known):
         return {"tools": "tools", END: END}
     if len(path.known) != 1 or not isinstance(path.known[0], Function):
@@ -211,7 +211,7 @@ def _ends(interpreter: Interpreter, path: Values, path_map: Values | None) -> di
     return None
 
 
-def _mapped(interpreter: Interpreter, path_map: Values) -> dict[object, str] | None:
+def _path_map(interpreter: Interpreter, path_map: Values) -> dict[object, str] | None:
     found: dict[object, str] = {}
     for one in path_map.known:
         if isinstance(one, Table | dict):
@@ -236,15 +236,15 @@ def _add_sequence(interpreter: Interpreter, graph: SourceGraph, arguments: Argum
     if items is None:
         graph.unseen.append(f"line {line}: the nodes of a sequence are not known")
         return
-    before: str | None = None
+    previous: str | None = None
     for item in items:
         pair = interpreter.ordered_elements(item)
-        given = Arguments(tuple(pair)) if pair is not None and len(pair) == 2 else Arguments((item,))
-        _add_node(interpreter, graph, given, line)
+        node_arguments = Arguments(tuple(pair)) if pair is not None and len(pair) == 2 else Arguments((item,))
+        _add_node(interpreter, graph, node_arguments, line)
         name = list(graph.nodes)[-1]
-        if before is not None:
-            graph.edges.append((before, name))
-        before = name
+        if previous is not None:
+            graph.edges.append((previous, name))
+        previous = name
 
 
 def _entry(_interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
@@ -258,7 +258,7 @@ def _finish(_interpreter: Interpreter, graph: SourceGraph, arguments: Arguments,
 def _defaults(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, _line: int) -> None:
     handler = arguments.get("error_handler")
     if handler is not None:
-        graph.default_handler = CodeOf(handler, interpreter)
+        graph.default_handler = SourceValue(handler, interpreter)
 
 
 def _compile(_interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, _line: int) -> SourceGraph:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from guardagent.frameworks.langgraph.extractor.open import HitlOfCode, Opened, Unopened
+from guardagent.frameworks.langgraph.extractor.runnables import HitlStub, RunnableContents, RunnableStub
 from guardagent.frameworks.langgraph.source.objects import (
-    Branch,
-    CodeOf,
-    CodeTool,
+    ConditionalBranch,
+    NodeSpec,
     SourceGraph,
-    Spec,
-    ToolNodeOfCode,
+    SourceTool,
+    SourceToolNode,
+    SourceValue,
     name_of,
     names_in,
     tools_in,
@@ -43,7 +43,7 @@ AGENTS = {"create_agent", "create_react_agent"}
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 
 # The hooks of LangChain's own middleware (1.4), with where each may jump to, and the tools that it brings.
-_KNOWN: dict[str, tuple[dict[str, tuple[str, ...]], tuple[str, ...]]] = {
+_SHIPPED_MIDDLEWARE: dict[str, tuple[dict[str, tuple[str, ...]], tuple[str, ...]]] = {
     "HumanInTheLoopMiddleware": ({"after_model": ()}, ()),
     "ModelCallLimitMiddleware": ({"before_model": ("end",), "after_model": ()}, ()),
     "PIIMiddleware": ({"before_model": ("end",), "after_model": ()}, ()),
@@ -81,23 +81,23 @@ class Middleware:
     jumps: dict[str, list[str]] = field(default_factory=dict)
     tools: list[Values] = field(default_factory=list)
     wrapper: Values | None = None
-    hitl: HitlOfCode | None = None
+    hitl: HitlStub | None = None
 
     def node(self, hook: str) -> str:
         return f"{self.name}.{hook}"
 
 
 @dataclass(eq=False)
-class Hook(Unopened):
+class MiddlewareHook(RunnableStub):
     """A node for a hook of middleware, or for the agent's model."""
 
     functions: list[FunctionStub] = field(default_factory=list)
     hooks: list[FunctionStub] = field(default_factory=list)
-    hitl: HitlOfCode | None = None
+    hitl: HitlStub | None = None
     server_tools: list[str] = field(default_factory=list)
     values: Values = NOTHING
 
-    def open(self, opened: Opened) -> Iterable[object]:
+    def open(self, opened: RunnableContents) -> Iterable[object]:
         opened.functions.extend(self.functions)
         opened.hooks.extend(self.hooks)
         opened.server_tools.extend(self.server_tools)
@@ -131,15 +131,15 @@ def compiled(graph: SourceGraph, arguments: Arguments) -> SourceGraph:
 
 def structured_tool(interpreter: Interpreter, arguments: Arguments) -> Values | None:
     """`StructuredTool.from_function(f)`, and the like."""
-    given = [arguments.get(name, place) for name, place in (("func", 0), ("coroutine", 1))]
+    sources = [arguments.get(name, place) for name, place in (("func", 0), ("coroutine", 1))]
     functions = [
-        one for values in given if values for one in values.known if isinstance(one, Function | PartialFunction)
+        one for values in sources if values for one in values.known if isinstance(one, Function | PartialFunction)
     ]
     named = (arguments.get("name") or UNKNOWN).strings
     if not functions and not named:
         return None
     name = next(iter(named)) if named else name_of(functions[0])
-    return exactly(CodeTool(name, functions[0] if functions else None, interpreter, arguments))
+    return exactly(SourceTool(name, functions[0] if functions else None, interpreter, arguments))
 
 
 def _server_tools(values: Values | None, interpreter: Interpreter) -> tuple[Values | None, list[str]]:
@@ -159,51 +159,51 @@ def _server_tools(values: Values | None, interpreter: Interpreter) -> tuple[Valu
 
 def _agent(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments) -> None:
     """As `langchain.agents.create_agent` does it."""
-    given = interpreter.elements(arguments.get("middleware") or exactly(Sequence(())))
-    middleware = [_middleware(interpreter, graph, one) for one in given.known]
-    if not given.complete:
+    middleware_values = interpreter.elements(arguments.get("middleware") or exactly(Sequence(())))
+    middleware = [_middleware(interpreter, graph, one) for one in middleware_values.known]
+    if not middleware_values.complete:
         graph.unseen.append("the middleware of an agent is not all known from the source")
-    own, server_tools = _server_tools(arguments.get("tools", 1), interpreter)
+    program_tools, server_tools = _server_tools(arguments.get("tools", 1), interpreter)
     wrappers = tuple(one.wrapper for one in middleware if one.wrapper is not None)
-    brought = [values for one in middleware for values in one.tools]
-    every = _together(interpreter, [*brought, *([own] if own else [])])
-    tools, complete = tools_in(every, interpreter)
+    middleware_tools = [values for one in middleware for values in one.tools]
+    all_tools = _merged_tools(interpreter, [*middleware_tools, *([program_tools] if program_tools else [])])
+    tools, complete = tools_in(all_tools, interpreter)
     has_tools = (
         bool(tools) or not complete or bool(wrappers) or any("wrap_tool_call" in one.hooks for one in middleware)
     )
     response = arguments.get("response_format") is not None
-    _Agent(interpreter, graph, middleware).put_together(
-        every if has_tools else None, wrappers, server_tools, response=response
+    _AgentBuilder(interpreter, graph, middleware).build(
+        all_tools if has_tools else None, wrappers, server_tools, response=response
     )
 
 
-def _together(interpreter: Interpreter, several: list[Values]) -> Values:
+def _merged_tools(interpreter: Interpreter, tool_lists: list[Values]) -> Values:
     items = NOTHING
-    for values in several:
+    for values in tool_lists:
         items |= interpreter.elements(values)
     return Values((Sequence(tuple(map(exactly, items.known)), ordered=False),), items.complete)
 
 
 @dataclass
-class _Agent:
+class _AgentBuilder:
     """Puts the graph of an agent together."""
 
     interpreter: Interpreter
     graph: SourceGraph
     middleware: list[Middleware]
 
-    def put_together(
+    def build(
         self, tools: Values | None, wrappers: tuple[Values, ...], server_tools: list[str], *, response: bool
     ) -> None:
         wrapped = [code for one in self.middleware for code in one.hooks.get("wrap_model_call", [])]
-        self._node("model", Hook(hooks=wrapped, server_tools=server_tools))
+        self._node("model", MiddlewareHook(hooks=wrapped, server_tools=server_tools))
         if tools is not None:
-            node = ToolNodeOfCode(Arguments((tools,)), self.interpreter, wrappers)
-            self.graph.nodes["tools"] = Spec(CodeOf(exactly(node), self.interpreter))
+            node = SourceToolNode(Arguments((tools,)), self.interpreter, wrappers)
+            self.graph.nodes["tools"] = NodeSpec(SourceValue(exactly(node), self.interpreter))
         for one in self.middleware:
             for hook in HOOKS:
                 if hook in one.hooks:
-                    self._node(one.node(hook), Hook(functions=one.hooks[hook], hitl=one.hitl))
+                    self._node(one.node(hook), MiddlewareHook(functions=one.hooks[hook], hitl=one.hitl))
         before_agent, before_model, after_model, after_agent = (
             [one for one in self.middleware if hook in one.hooks] for hook in HOOKS
         )
@@ -220,12 +220,12 @@ class _Agent:
             self._chain(after_model[:0:-1], "after_model", self.loop_exit)
         self._chain(after_agent[::-1], "after_agent", END)
 
-    def _node(self, name: str, hook: Hook) -> None:
-        self.graph.nodes[name] = Spec(CodeOf(exactly(hook), self.interpreter))
+    def _node(self, name: str, hook: MiddlewareHook) -> None:
+        self.graph.nodes[name] = NodeSpec(SourceValue(exactly(hook), self.interpreter))
 
     def _choice(self, source: str, targets: list[str]) -> None:
-        code = CodeOf(exactly(Hook()), self.interpreter)
-        self.graph.branches.setdefault(source, {})["choice"] = Branch(code, {name: name for name in targets})
+        code = SourceValue(exactly(MiddlewareHook()), self.interpreter)
+        self.graph.branches.setdefault(source, {})["choice"] = ConditionalBranch(code, {name: name for name in targets})
 
     def _loop(self, tools: Values | None, after_model: list[Middleware], *, response: bool) -> None:
         wraps_model = any("wrap_model_call" in one.hooks for one in self.middleware)
@@ -242,12 +242,12 @@ class _Agent:
             self._after(after_model[0], "after_model", self.exit)
 
     def _returns_direct(self, tools: Values) -> bool:
-        given = [
-            one.given.get("return_direct")
+        return_direct = [
+            one.options.get("return_direct")
             for one in self.interpreter.elements(tools).known
-            if isinstance(one, CodeTool)
+            if isinstance(one, SourceTool)
         ]
-        return any(values is not None and values.known != (False,) for values in given)
+        return any(values is not None and values.known != (False,) for values in return_direct)
 
     def _chain(self, several: list[Middleware], hook: str, last: str) -> None:
         for one, after in pairwise(several):
@@ -267,31 +267,31 @@ class _Agent:
 
 def _middleware(interpreter: Interpreter, graph: SourceGraph, one: object) -> Middleware:
     if isinstance(one, ProgramObject) and isinstance(one.made_of, Class):
-        return _of_class(interpreter, one)
+        return _class_middleware(interpreter, one)
     if isinstance(one, CallResult):
         name = path_of(one.callee).rpartition(".")[2]
-        if name in _KNOWN:
-            return _known(interpreter, name, one)
+        if name in _SHIPPED_MIDDLEWARE:
+            return _shipped_middleware(interpreter, name, one)
         first = one.arguments.positional[0].known if one.arguments.positional else ()
         if first and isinstance(first[0], Function | PartialFunction):
-            return _of_function(interpreter, name, one, first[0])
+            return _function_middleware(interpreter, name, one, first[0])
     graph.unseen.append(f"a piece of middleware is not known from the source: {path_of(one) or name_of(one)}")
     return Middleware(name_of(one))
 
 
-def _known(interpreter: Interpreter, name: str, one: CallResult) -> Middleware:
-    hooks, tools = _KNOWN[name]
+def _shipped_middleware(interpreter: Interpreter, name: str, one: CallResult) -> Middleware:
+    hooks, tools = _SHIPPED_MIDDLEWARE[name]
     made = Middleware(name, {hook: [] for hook in hooks}, {hook: list(jumps) for hook, jumps in hooks.items()})
-    made.tools = [exactly(Sequence((exactly(CodeTool(tool, None, interpreter)),))) for tool in tools]
+    made.tools = [exactly(Sequence((exactly(SourceTool(tool, None, interpreter)),))) for tool in tools]
     if name == "HumanInTheLoopMiddleware":
-        made.hitl = HitlOfCode(dict(_asked(interpreter, one.arguments.get("interrupt_on", 0) or UNKNOWN)))
+        made.hitl = HitlStub(dict(_interrupt_options(interpreter, one.arguments.get("interrupt_on", 0) or UNKNOWN)))
     special = (one.arguments.get("pii_type" if name == "PIIMiddleware" else "tool_name", 0) or NOTHING).strings
     if special and name in {"PIIMiddleware", "ToolCallLimitMiddleware"}:
         made.name = f"{name}[{next(iter(special))}]"
     return made
 
 
-def _asked(interpreter: Interpreter, values: Values) -> Iterator[tuple[str, Any]]:
+def _interrupt_options(interpreter: Interpreter, values: Values) -> Iterator[tuple[str, Any]]:
     """The tools that a person is asked about, with their options; what is not known is taken to be asked sometimes."""
     for table in values.known:
         for key, options in interpreter.pairs(table) or ():
@@ -312,7 +312,7 @@ def _options(interpreter: Interpreter, options: Values) -> object:
     return {"when": True}
 
 
-def _of_class(interpreter: Interpreter, one: ProgramObject) -> Middleware:
+def _class_middleware(interpreter: Interpreter, one: ProgramObject) -> Middleware:
     """Middleware that is a class of the program."""
     named = interpreter.attribute(one, "name").strings
     made = Middleware(next(iter(named)) if named else name_of(one))
@@ -351,7 +351,7 @@ def _jumps(made_of: Class, hook: str) -> list[str]:
     return []
 
 
-def _of_function(
+def _function_middleware(
     interpreter: Interpreter, hook: str, one: CallResult, function: Function | PartialFunction
 ) -> Middleware:
     """Middleware that a decorator makes of a function."""
@@ -368,29 +368,31 @@ def _of_function(
 
 def _react(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments) -> None:
     """As `langgraph.prebuilt.create_react_agent` does it."""
-    own, server_tools = _server_tools(arguments.get("tools", 1), interpreter)
-    put = _Agent(interpreter, graph, [])
-    put._node("agent", Hook(server_tools=server_tools))  # noqa: SLF001 - of this module
-    tools, complete = tools_in(own, interpreter)
+    program_tools, server_tools = _server_tools(arguments.get("tools", 1), interpreter)
+    builder = _AgentBuilder(interpreter, graph, [])
+    builder._node("agent", MiddlewareHook(server_tools=server_tools))  # noqa: SLF001 - of this module
+    tools, complete = tools_in(program_tools, interpreter)
     entry, last = "agent", END
     for name in ("pre_model_hook", "post_model_hook"):
         hook = arguments.get(name)
         if hook is not None and hook.known != (None,):
-            graph.nodes[name] = Spec(CodeOf(hook, interpreter))
+            graph.nodes[name] = NodeSpec(SourceValue(hook, interpreter))
     if "pre_model_hook" in graph.nodes:
         graph.edges.append(("pre_model_hook", "agent"))
         entry = "pre_model_hook"
     if "post_model_hook" in graph.nodes:
         graph.edges.append(("agent", "post_model_hook"))
     if arguments.get("response_format") is not None:
-        put._node("generate_structured_response", Hook())  # noqa: SLF001 - as above
+        builder._node("generate_structured_response", MiddlewareHook())  # noqa: SLF001 - as above
         graph.edges.append(("generate_structured_response", END))
         last = "generate_structured_response"
     graph.edges.append((START, entry))
-    behind = "post_model_hook" if "post_model_hook" in graph.nodes else "agent"
+    after_model = "post_model_hook" if "post_model_hook" in graph.nodes else "agent"
     if not tools and complete:
-        graph.edges.append((behind, last)) if last != END else None
+        graph.edges.append((after_model, last)) if last != END else None
         return
-    graph.nodes["tools"] = Spec(CodeOf(exactly(ToolNodeOfCode(Arguments((own or NOTHING,)), interpreter)), interpreter))
-    put._choice(behind, ["tools", last, *([entry] if behind != "agent" else [])])  # noqa: SLF001 - as above
+    graph.nodes["tools"] = NodeSpec(
+        SourceValue(exactly(SourceToolNode(Arguments((program_tools or NOTHING,)), interpreter)), interpreter)
+    )
+    builder._choice(after_model, ["tools", last, *([entry] if after_model != "agent" else [])])  # noqa: SLF001 - as above
     graph.edges.append(("tools", entry))

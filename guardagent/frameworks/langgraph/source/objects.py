@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from guardagent.frameworks.langgraph.extractor.commands import ANYWHERE
-from guardagent.frameworks.langgraph.extractor.open import GraphOfCode, Opened, TaskLike, Tool, Unopened
+from guardagent.frameworks.langgraph.extractor.runnables import (
+    GraphStub,
+    GraphTool,
+    RunnableContents,
+    RunnableStub,
+    TaskStub,
+)
 from guardagent.workflow.python_source.evaluation.builtin_calls import BINDS
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
@@ -36,10 +42,10 @@ _MODELS = ("langchain", "langchain_core", "langchain_openai", "langchain_anthrop
 
 
 @dataclass
-class Spec:
+class NodeSpec:
     """A node of a StateGraph."""
 
-    runnable: CodeOf
+    runnable: SourceValue
     ends: list[str] | dict[str, str] | None = None
     defer: bool = False
     error_handler_node: str | None = None
@@ -47,29 +53,29 @@ class Spec:
 
 
 @dataclass
-class Branch:
+class ConditionalBranch:
     """A condition behind a node."""
 
-    path: CodeOf
+    path: SourceValue
     ends: dict[object, str] | None = None
 
 
 @dataclass(eq=False)
-class SourceGraph(GraphOfCode):
+class SourceGraph(GraphStub):
     """A StateGraph, as far as the code has put it together."""
 
     interpreter: Interpreter
     line: int = 0
     name: str = "LangGraph"
-    nodes: dict[str, Spec] = field(default_factory=dict)
+    nodes: dict[str, NodeSpec] = field(default_factory=dict)
     edges: list[tuple[str, str]] = field(default_factory=list)
     waiting_edges: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
-    branches: dict[str, dict[str, Branch]] = field(default_factory=dict)
+    branches: dict[str, dict[str, ConditionalBranch]] = field(default_factory=dict)
     interrupt_before_nodes: Any = ()
     interrupt_after_nodes: Any = ()
     notes: list[str] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
-    default_handler: CodeOf | None = None
+    default_handler: SourceValue | None = None
 
     @property
     def builder(self) -> SourceGraph:
@@ -103,21 +109,21 @@ class SourceGraph(GraphOfCode):
             made.handle_errors(self.default_handler)
         return made
 
-    def handle_errors(self, handler: CodeOf) -> None:
+    def handle_errors(self, handler: SourceValue) -> None:
         name = "__default_error_handler__"
         for spec in self.nodes.values():
             if not spec.is_error_handler and spec.error_handler_node is None:
                 spec.error_handler_node = name
-        self.nodes[name] = Spec(handler, is_error_handler=True)
+        self.nodes[name] = NodeSpec(handler, is_error_handler=True)
 
     def parts(self) -> Iterator[object]:
         """The graphs that it is made of."""
         for spec in self.nodes.values():
-            yield from (one for one in spec.runnable.values.known if isinstance(one, GraphOfCode))
+            yield from (one for one in spec.runnable.values.known if isinstance(one, GraphStub))
 
 
 @dataclass(eq=False)
-class Unread(ReadableFunction):
+class OpaqueFunction(ReadableFunction):
     """A function of which not even the code is there."""
 
     name: str
@@ -131,61 +137,61 @@ class Unread(ReadableFunction):
 
 
 @dataclass(eq=False)
-class CodeOf(Unopened):
+class SourceValue(RunnableStub):
     """Whatever an expression gives that LangGraph is to run."""
 
     values: Values
     interpreter: Interpreter
 
-    def open(self, opened: Opened) -> Iterable[object]:
+    def open(self, contents: RunnableContents) -> Iterable[object]:
         if not self.values.complete:
-            opened.functions.append(Unread(""))
-        return [inner for one in self.values.known for inner in self._of(one, opened)]
+            contents.functions.append(OpaqueFunction(""))
+        return [inner for one in self.values.known for inner in self._runnables(one, contents)]
 
-    def _of(self, one: object, opened: Opened) -> Iterable[object]:
-        if isinstance(one, Unopened | GraphOfCode):
+    def _runnables(self, one: object, contents: RunnableContents) -> Iterable[object]:
+        if isinstance(one, RunnableStub | GraphStub):
             return [one]
         if _is_function(one):
-            opened.functions.append(FunctionStub(one, self.interpreter))
+            contents.functions.append(FunctionStub(one, self.interpreter))
         elif isinstance(one, ProgramObject):
-            self._object(one, opened)
+            self._object(one, contents)
         elif isinstance(one, CallResult):
-            return self._made(one, opened)
+            return self._created(one, contents)
         elif isinstance(one, Table):
-            return [CodeOf(value, self.interpreter) for _, value in one.items]
+            return [SourceValue(value, self.interpreter) for _, value in one.items]
         elif isinstance(one, ImportedName):
-            opened.functions.append(Unread(one.path))
+            contents.functions.append(OpaqueFunction(one.path))
         elif not isinstance(one, Attribute):
-            opened.functions.append(Unread(""))
+            contents.functions.append(OpaqueFunction(""))
         return ()
 
-    def _object(self, one: ProgramObject, opened: Opened) -> None:
+    def _object(self, one: ProgramObject, contents: RunnableContents) -> None:
         """An object of the program: a tool by its class, or one that can be called."""
         tool = tool_of_object(one, self.interpreter)
         if tool is not None:
-            opened.tools.append(tool)
+            contents.tools.append(tool)
             return
         for name in ("__call__", "invoke", "ainvoke"):
             for method in self.interpreter.attribute(one, name).known:
                 if _is_function(method):
-                    opened.functions.append(FunctionStub(method, self.interpreter))
+                    contents.functions.append(FunctionStub(method, self.interpreter))
 
-    def _made(self, one: CallResult, opened: Opened) -> Iterable[object]:
+    def _created(self, one: CallResult, contents: RunnableContents) -> Iterable[object]:
         path = path_of(one.callee)
         name = path.rpartition(".")[2]
         if name == "ToolNode":
-            return [ToolNodeOfCode(one.arguments, self.interpreter)]
+            return [SourceToolNode(one.arguments, self.interpreter)]
         if name == "RunnablePassthrough":
-            opened.passes = not one.arguments.positional
+            contents.passes_through = not one.arguments.positional
         elif name.startswith("Runnable"):
-            given = [*one.arguments.positional, *one.arguments.keywords.values()]
-            return [CodeOf(values, self.interpreter) for values in given if not _is_name(values)]
+            arguments = [*one.arguments.positional, *one.arguments.keywords.values()]
+            return [SourceValue(values, self.interpreter) for values in arguments if not _is_name(values)]
         elif isinstance(one.callee, Attribute) and one.callee.name in BINDS:
-            return [CodeOf(Values((one.callee.owner,)), self.interpreter)] if _is_runnable(one.callee.owner) else []
+            return [SourceValue(Values((one.callee.owner,)), self.interpreter)] if _is_runnable(one.callee.owner) else []
         elif path.partition(".")[0].startswith("langchain") and name[:1].isupper():
             return ()  # a model, a prompt, a parser
         else:
-            opened.functions.append(Unread(path))
+            contents.functions.append(OpaqueFunction(path))
         return ()
 
 
@@ -194,7 +200,7 @@ def _is_name(values: Values) -> bool:
 
 
 def _is_runnable(one: object) -> bool:
-    return isinstance(one, Unopened | GraphOfCode | CallResult)
+    return isinstance(one, RunnableStub | GraphStub | CallResult)
 
 
 def _is_function(one: object) -> bool:
@@ -204,55 +210,55 @@ def _is_function(one: object) -> bool:
 
 
 @dataclass(eq=False)
-class Pipe(Unopened):
+class SourcePipe(RunnableStub):
     """Runnables one after another."""
 
     steps: tuple[Values, ...]
     interpreter: Interpreter
 
-    def open(self, _opened: Opened) -> Iterable[object]:
-        return [CodeOf(step, self.interpreter) for step in self.steps]
+    def open(self, _opened: RunnableContents) -> Iterable[object]:
+        return [SourceValue(step, self.interpreter) for step in self.steps]
 
 
 @dataclass(eq=False)
-class CodeTool(Unopened):
+class SourceTool(RunnableStub):
     """A tool that is made of a function."""
 
     name: str
     function: object
     interpreter: Interpreter
-    given: Arguments = field(default_factory=Arguments)
+    options: Arguments = field(default_factory=Arguments)
 
     def attribute(self, name: str) -> Values | None:
         return Values((self.name,)) if name == "name" else None
 
-    def tool(self) -> Tool:
-        return Tool(self.name, (FunctionStub(self.function, self.interpreter),) if _is_function(self.function) else ())
+    def tool(self) -> GraphTool:
+        return GraphTool(self.name, (FunctionStub(self.function, self.interpreter),) if _is_function(self.function) else ())
 
-    def open(self, opened: Opened) -> Iterable[object]:
-        opened.tools.append(self.tool())
+    def open(self, contents: RunnableContents) -> Iterable[object]:
+        contents.tools.append(self.tool())
         return ()
 
 
 @dataclass(eq=False)
-class ToolNodeOfCode(Unopened):
+class SourceToolNode(RunnableStub):
     """A tool node, with what is put around each call of its tools."""
 
     arguments: Arguments
     interpreter: Interpreter
     wrappers: tuple[Values, ...] = ()
 
-    def open(self, opened: Opened) -> Iterable[object]:
-        opened.tool_nodes.append(self)
+    def open(self, contents: RunnableContents) -> Iterable[object]:
+        contents.tool_nodes.append(self)
         tools, complete = tools_in(self.arguments.get("tools", 0), self.interpreter)
-        opened.tools.extend(tools)
+        contents.tools.extend(tools)
         if not complete:
-            opened.unseen.append("its tools are not all known from the source")
+            contents.unseen.append("its tools are not all known from the source")
         return ()
 
     def _wrapper(self, name: str) -> list[FunctionStub]:
-        given = [self.arguments.get(name) or Values(), *(self.wrappers if name == "wrap_tool_call" else ())]
-        return [FunctionStub(one, self.interpreter) for values in given for one in values.known if _is_function(one)]
+        wrapper_values = [self.arguments.get(name) or Values(), *(self.wrappers if name == "wrap_tool_call" else ())]
+        return [FunctionStub(one, self.interpreter) for values in wrapper_values for one in values.known if _is_function(one)]
 
     @property
     def _wrap_tool_call(self) -> list[FunctionStub]:
@@ -263,47 +269,47 @@ class ToolNodeOfCode(Unopened):
         return self._wrapper("awrap_tool_call")
 
 
-def tools_in(values: Values | None, interpreter: Interpreter) -> tuple[list[Tool], bool]:
+def tools_in(values: Values | None, interpreter: Interpreter) -> tuple[list[GraphTool], bool]:
     """The tools of a list, and whether there are no others."""
     if values is None or values.known == (None,):
         return [], True
     elements = interpreter.elements(values)
     tools = [tool for one in elements.known if (tool := tool_of(one, interpreter)) is not None]
-    return tools, elements.complete and all(_tells_its_name(one) for one in elements.known)
+    return tools, elements.complete and all(_has_known_name(one) for one in elements.known)
 
 
-def _tells_its_name(one: object) -> bool:
+def _has_known_name(one: object) -> bool:
     return not isinstance(one, ImportedName | Attribute) and not (
         isinstance(one, CallResult) and not isinstance(one.callee, Class)
     )
 
 
-def tool_of(one: object, interpreter: Interpreter) -> Tool | None:
+def tool_of(one: object, interpreter: Interpreter) -> GraphTool | None:
     """The tool that an element of a list of tools is; one that is defined elsewhere goes by the name it has here."""
-    if isinstance(one, CodeTool):
+    if isinstance(one, SourceTool):
         return one.tool()
     if _is_function(one):
-        return Tool(name_of(one), (FunctionStub(one, interpreter),))
+        return GraphTool(name_of(one), (FunctionStub(one, interpreter),))
     if isinstance(one, ProgramObject):
         return tool_of_object(one, interpreter)
     if isinstance(one, ImportedName):
-        return Tool(one.path.rpartition(".")[2])
+        return GraphTool(one.path.rpartition(".")[2])
     if isinstance(one, CallResult):
         named = (one.arguments.get("name") or UNKNOWN).strings
-        return Tool(next(iter(named)) if named else path_of(one.callee).rpartition(".")[2] or "tool")
+        return GraphTool(next(iter(named)) if named else path_of(one.callee).rpartition(".")[2] or "tool")
     return None
 
 
-def tool_of_object(one: ProgramObject, interpreter: Interpreter) -> Tool | None:
+def tool_of_object(one: ProgramObject, interpreter: Interpreter) -> GraphTool | None:
     """A tool that is a class of the program, with its name and its method."""
     names = [plain_string(name) for name in interpreter.attribute(one, "name").known if isinstance(name, str)]
     methods = [method for name in ("_run", "_arun") for method in interpreter.attribute(one, name).known]
     functions = tuple(FunctionStub(method, interpreter) for method in methods if _is_function(method))
-    return Tool(names[0] if names else name_of(one), functions) if functions else None
+    return GraphTool(names[0] if names else name_of(one), functions) if functions else None
 
 
 @dataclass(eq=False)
-class TaskOfCode(TaskLike):
+class SourceTask(TaskStub):
     """A task of a functional workflow."""
 
     name: str
@@ -314,13 +320,13 @@ class TaskOfCode(TaskLike):
     def func(self) -> FunctionStub:  # type: ignore[override]
         return FunctionStub(self.function, self.interpreter)
 
-    def open(self, opened: Opened) -> Iterable[object]:
-        opened.functions.append(self.func)
+    def open(self, contents: RunnableContents) -> Iterable[object]:
+        contents.functions.append(self.func)
         return ()
 
 
 @dataclass(eq=False)
-class FlowOfCode(GraphOfCode):
+class SourceFlow(GraphStub):
     """A functional workflow."""
 
     name: str
@@ -340,16 +346,16 @@ def name_of(one: object) -> str:
         return name_of(one.function) if _has_self(one) else "partial"
     if isinstance(one, ProgramObject):
         return one.made_of.tree.name if isinstance(one.made_of, Class) else "Object"
-    if isinstance(one, CodeTool | TaskOfCode | SourceGraph | FlowOfCode):
+    if isinstance(one, SourceTool | SourceTask | SourceGraph | SourceFlow):
         return one.name
-    if isinstance(one, ToolNodeOfCode):
+    if isinstance(one, SourceToolNode):
         return "tools"
     if isinstance(one, CallResult):
-        return _name_of_made(one)
+        return _name_of_created(one)
     return path_of(one).rpartition(".")[2] or type(one).__name__
 
 
-def _name_of_made(one: CallResult) -> str:
+def _name_of_created(one: CallResult) -> str:
     named = (one.arguments.get("name") or UNKNOWN).strings
     if named:
         return next(iter(named))

@@ -41,7 +41,7 @@ from guardagent.frameworks.llama_index.extractor.agents import (
 from guardagent.frameworks.llama_index.extractor.steps import (
     WORDS,
     EventCode,
-    StepOfEvents,
+    EventStep,
     is_event,
     is_workflow,
     names_of,
@@ -74,7 +74,7 @@ def extract(target: Any, name: str) -> Graph:
 
 
 @dataclass(frozen=True)
-class _Way:
+class _StepEdge:
     """That one step can follow another; the target END stands for the end."""
 
     source: str
@@ -91,11 +91,11 @@ class _Workflows:
 
     def __init__(self, assembly: Assembly) -> None:
         self.assembly = assembly
-        self._open: list[Any] = []
+        self._active: list[Any] = []
 
     def region(self, workflow: Any, within: tuple[str, ...] = ()) -> Region:
         """Adds a workflow's nodes and edges."""
-        self._open.append(workflow)
+        self._active.append(workflow)
         try:
             if is_team(workflow):
                 return self._team(
@@ -105,7 +105,7 @@ class _Workflows:
                 return self._team([workflow], workflow, None, within)
             return self._steps(workflow, within)
         finally:
-            self._open.pop()
+            self._active.pop()
 
     # Teams of agents.
 
@@ -161,7 +161,7 @@ class _Workflows:
 
     def _run(self, node: str, inner: Any, within: tuple[str, ...], condition: str = "") -> bool:
         """Leads from a node into a workflow that it runs, and back; whether there is anything in it."""
-        if any(inner is one for one in self._open):
+        if any(inner is one for one in self._active):
             self.assembly.note(f"{node}: it runs a workflow that it is itself a part of")
             return False
         if is_silent(inner):
@@ -174,11 +174,11 @@ class _Workflows:
     # Steps.
 
     def _steps(self, workflow: Any, within: tuple[str, ...]) -> Region:
-        events = _Events(steps_of(workflow))
-        ways = events.ways()
-        ids = {name: self.assembly.id(object(), name, within) for name in (*events.steps, *events.people)}
+        events = _EventGraph(steps_of(workflow))
+        ways = events.edges()
+        ids = {name: self.assembly.id(object(), name, within) for name in (*events.steps, *events.human_nodes)}
         inner = {name: self._step(ids[name], one, ways, within) for name, one in events.steps.items()}
-        for name in events.people:
+        for name in events.human_nodes:
             self.assembly.describe(ids[name], "human", name, interrupt=name)
         exits: list[RegionExit] = []
         for way in ways:
@@ -190,12 +190,12 @@ class _Workflows:
                 self.assembly.connect([leave], [RegionEntry(ids[way.target], way.kind)])
         for note in events.notes:
             self.assembly.note(note)
-        begins = events.begins()
+        begins = events.starts()
         kind: EdgeKind = "parallel" if len(begins) > 1 else "direct"
         entries = tuple(RegionEntry(ids[one], kind) for one in begins)
         return Region(entries, tuple(exits), frozenset(ids.values())) if ids else EMPTY_REGION
 
-    def _step(self, node: str, one: StepOfEvents, ways: list[_Way], within: tuple[str, ...]) -> bool:
+    def _step(self, node: str, one: EventStep, ways: list[_StepEdge], within: tuple[str, ...]) -> bool:
         """Describes a step, and adds the workflows that it runs; whether there are such."""
         step = step_of(self, [one.bound])
         own = [way for way in ways if way.source == one.name]
@@ -206,10 +206,10 @@ class _Workflows:
         step.graphs = {name: graph for name, graph in step.graphs.items() if name in runs}
         self.assembly.describe(
             node, step.kind(chooses=chooses), one.name, tools=step.tools.names, gated_tools=step.tools.gated,
-            **{**step.metadata(), **_said(one), **({"widened": True} if one.open else {})},
+            **{**step.metadata(), **_step_metadata(one), **({"widened": True} if one.open_outputs else {})},
         )  # fmt: skip
         self._note(
-            node, [*step.tools.all_notes(), *(f"{why}; edges to all that it could be are assumed" for why in one.open)]
+            node, [*step.tools.all_notes(), *(f"{why}; edges to all that it could be are assumed" for why in one.open_outputs)]
         )
         deeper = (*within, node)
         several = [self._run(node, graph, (*deeper, name) if len(runs) > 1 else deeper)
@@ -222,7 +222,7 @@ class _Workflows:
         if use.method == "run" and is_workflow(use.owner):
             step.add_graph(use.owner, _name(use.owner))
         elif use.method == "run" and isinstance(use.owner, CallResult) and self.may_run(use.owner.callee):
-            self._made(step, use.owner)
+            self._created(step, use.owner)
         elif use.method in _CALLS and of_library(use.owner, "BaseTool"):
             tool: Any = use.owner
             self._call(step, tool, use)
@@ -234,7 +234,7 @@ class _Workflows:
         step.tools.add(name, "" if use.after_approval else gate_of(step.tools, name, functions_of(tool), WORDS))
         step.model_chooses = step.model_chooses or not use.unconditional
 
-    def _made(self, step: StepSummary, made: CallResult) -> None:
+    def _created(self, step: StepSummary, made: CallResult) -> None:
         """A workflow that is made where it is run: its class tells its steps; of an agent, its tools are listed."""
         maker = made.callee
         agents = isinstance(maker, type) and any(
@@ -244,23 +244,23 @@ class _Workflows:
             step.add_graph(maker, getattr(maker, "__name__", "workflow"))
             return
         step.calls_model = step.model_chooses = True
-        self._listed(step, made.arguments.get("tools"))
+        self._listed_tools(step, made.arguments.get("tools"))
         if made.arguments.get("tool_retriever") is not None or getattr(maker, "__name__", "") == "AgentWorkflow":
             step.add_unknown("agent")
 
-    def _listed(self, step: StepSummary, tools: Values | None) -> None:
+    def _listed_tools(self, step: StepSummary, tools: Values | None) -> None:
         """Tools in a list that a model is given."""
         if tools is None:
             return
         reading = Evaluator()
         items = reading.ordered_elements(tools)
         for item in items if items is not None else [reading.elements(tools)]:
-            known = [self._one_listed(step, one) for one in item.known]
+            known = [self._listed_tool(step, one) for one in item.known]
             # what the library makes is never known completely; that it is a tool is enough
             if not all(known) or not known or not (item.complete or items is not None):
                 step.add_unknown("tools")
 
-    def _one_listed(self, step: StepSummary, one: object) -> bool:
+    def _listed_tool(self, step: StepSummary, one: object) -> bool:
         """Takes down a tool that a model is given; whether it is known which."""
         named = _function_tool(one)
         if of_library(one, "BaseTool"):
@@ -273,7 +273,7 @@ class _Workflows:
         """Tools that a model is asked to choose and call."""
         for values, _, _ in code.arguments_of("predict_and_call", "apredict_and_call", names=("tools",)):
             step.calls_model = step.model_chooses = True
-            self._listed(step, values)
+            self._listed_tools(step, values)
 
     def recognises(self, owner: object) -> bool:
         return is_workflow(owner) or (isinstance(owner, CallResult) and self.may_run(owner.callee))
@@ -288,9 +288,9 @@ def _function_tool(one: object) -> tuple[str, list[Any]] | None:
         return one.__name__, [one]
     if not isinstance(one, CallResult) or not path_of(one.callee).endswith("FunctionTool.from_defaults"):
         return None
-    given = one.arguments.get("fn", 1) or one.arguments.get("async_fn")
+    functions = one.arguments.get("fn", 1) or one.arguments.get("async_fn")
     names = one.arguments.get("name", 2)
-    known = [function for function in given.known if isinstance(function, FunctionType)] if given else []
+    known = [function for function in functions.known if isinstance(function, FunctionType)] if functions else []
     if len(known) != 1 or (names is not None and not names.strings):
         return None
     return next(iter(names.strings or ()), "") if names else known[0].__name__, known
@@ -301,7 +301,7 @@ def _name(workflow: Any) -> str:
     return str(own or (workflow if isinstance(workflow, type) else type(workflow)).__name__)
 
 
-def _said(step: StepOfEvents) -> dict[str, Any]:
+def _step_metadata(step: EventStep) -> dict[str, Any]:
     """What else a step says of itself."""
     config = step.config
     several = getattr(config, "collect_params", None)
@@ -314,48 +314,52 @@ def _said(step: StepOfEvents) -> dict[str, Any]:
     }
 
 
-class _Events:
+class _EventGraph:
     """What events lead to, among the steps of one workflow.
 
     Attributes:
-        people: the names of the nodes where a person is asked, each with the class of the event that asks.
+        human_nodes: the names of the nodes where a person is asked, each with the class of the event that asks.
     """
 
-    def __init__(self, steps: dict[str, StepOfEvents]) -> None:
+    def __init__(self, steps: dict[str, EventStep]) -> None:
         self.steps = steps
-        self.people: dict[str, Any] = {}
+        self.human_nodes: dict[str, Any] = {}
         self.notes: list[str] = []
 
-    def begins(self) -> list[str]:
+    def starts(self) -> list[str]:
         """The steps that a run begins with."""
-        return [name for name, one in self.steps.items() if any(is_event(e, "StartEvent") for e in self._taken(one))]
+        return [
+            name
+            for name, one in self.steps.items()
+            if any(is_event(e, "StartEvent") for e in self._accepted_events(one))
+        ]
 
-    def _taken(self, step: StepOfEvents) -> list[Any]:
+    def _accepted_events(self, step: EventStep) -> list[Any]:
         return [one for one in step.config.accepted_events if isinstance(one, type)]
 
-    def ways(self) -> list[_Way]:
+    def edges(self) -> list[_StepEdge]:
         """All edges between the steps."""
-        found = [way for name, step in self.steps.items() for way in self._from(name, step)]
-        found += list(self._answers())
-        found += list(self._unasked(found))
-        found += list(self._failures())
-        found += list(self._nothing_came(found))
-        found += list(self._cut(found))
+        found = [way for name, step in self.steps.items() for way in self._emission_edges(name, step)]
+        found += list(self._response_edges())
+        found += list(self._unsolicited_edges(found))
+        found += list(self._failure_edges())
+        found += list(self._empty_edges(found))
+        found += list(self._cut_edges(found))
         return list(dict.fromkeys(found))
 
-    def _from(self, name: str, step: StepOfEvents) -> Iterator[_Way]:
+    def _emission_edges(self, name: str, step: EventStep) -> Iterator[_StepEdge]:
         """The edges of the events that a step gives."""
-        choices = len({one.event for one in step.emissions if not one.besides}) + len(step.open)
+        choices = len({one.event for one in step.emissions if not one.parallel}) + len(step.open_outputs)
         for one in step.emissions:
             targets = self._receivers(one.event, sent=one.sent, to=one.to)
-            parallel: EdgeKind = "parallel" if one.besides or len(targets) > 1 else "direct"
-            kind: EdgeKind = "conditional" if choices > 1 and not one.besides else parallel
+            parallel: EdgeKind = "parallel" if one.parallel or len(targets) > 1 else "direct"
+            kind: EdgeKind = "conditional" if choices > 1 and not one.parallel else parallel
             for target in targets:
-                yield _Way(name, target, kind, one.event.__name__ if kind != "direct" else "")
+                yield _StepEdge(name, target, kind, one.event.__name__ if kind != "direct" else "")
             if not targets:
                 self.notes.append(f"{name}: nothing takes its {one.event.__name__}")
-        if step.open:
-            yield from (_Way(name, target, "conditional") for target in (*self.steps, END))
+        if step.open_outputs:
+            yield from (_StepEdge(name, target, "conditional") for target in (*self.steps, END))
 
     def _receivers(self, event: Any, *, sent: bool, to: str | None) -> list[str]:
         """Where an event leads to; one that is sent ends nothing, and is shown to nobody."""
@@ -363,7 +367,7 @@ class _Events:
             return [END]
         found = [name for name, one in self.steps.items() if one.accepts(event) and to in {None, name}]
         if is_event(event, "InputRequiredEvent") and (not sent or not found):
-            self.people[event.__name__] = event
+            self.human_nodes[event.__name__] = event
             found.append(event.__name__)
         return found
 
@@ -372,46 +376,46 @@ class _Events:
         return [
             (name, event.__name__)
             for name, one in self.steps.items()
-            for event in (*self._taken(one), *one.awaited)
-            if is_event(event, "HumanResponseEvent") and (event not in one.awaited or self.people)
+            for event in (*self._accepted_events(one), *one.awaited)
+            if is_event(event, "HumanResponseEvent") and (event not in one.awaited or self.human_nodes)
         ]
 
-    def _answers(self) -> Iterator[_Way]:
+    def _response_edges(self) -> Iterator[_StepEdge]:
         """What a person's answer leads to."""
         responders = self._responders()
         kind: EdgeKind = "conditional" if len({event for _, event in responders}) > 1 else "direct"
         if kind == "direct" and len(responders) > 1:
             kind = "parallel"
-        for person in self.people:
+        for person in self.human_nodes:
             for name, event in responders:
-                yield _Way(person, name, kind, event if kind != "direct" else "")
+                yield _StepEdge(person, name, kind, event if kind != "direct" else "")
 
-    def _unasked(self, ways: list[_Way]) -> Iterator[_Way]:
+    def _unsolicited_edges(self, ways: list[_StepEdge]) -> Iterator[_StepEdge]:
         """Answers that no event asks for: they may come wherever a run waits."""
         responders = self._responders()
-        if self.people or not responders:
+        if self.human_nodes or not responders:
             return
         waiting = [name for name in self.steps if not any(way.source == name for way in ways)]
         for _, event in responders:
-            self.people[event] = event
+            self.human_nodes[event] = event
         for name, event in responders:
-            yield from (_Way(one, event, "conditional") for one in waiting or self.steps)
-            yield _Way(event, name)
+            yield from (_StepEdge(one, event, "conditional") for one in waiting or self.steps)
+            yield _StepEdge(event, name)
         self.notes.append("no step asks for what a person answers: it is assumed where nothing else follows")
 
-    def _failures(self) -> Iterator[_Way]:
+    def _failure_edges(self) -> Iterator[_StepEdge]:
         """What a step leads to that fails."""
         handlers = {name: one for name, one in self.steps.items() if getattr(one.config, "role", "") == "catch_error"}
         claimed = {step for one in handlers.values() for step in one.config.catch_error_for_steps or ()}
         for name, handler in handlers.items():
             covered = handler.config.catch_error_for_steps
             own = covered if covered is not None else [one for one in self.steps if one not in {*handlers, *claimed}]
-            yield from (_Way(one, name, "conditional", "error") for one in own if one in self.steps)
+            yield from (_StepEdge(one, name, "conditional", "error") for one in own if one in self.steps)
 
-    def _nothing_came(self, ways: list[_Way]) -> Iterator[_Way]:
+    def _empty_edges(self, ways: list[_StepEdge]) -> Iterator[_StepEdge]:
         """Lists that are empty, and members of which nothing comes: what waits for them goes on."""
         joins = [name for name, one in self.steps.items() if getattr(one.config, "collection_param", None)]
-        following = _following(ways)
+        following = _successors(ways)
         for name, step in self.steps.items():
             if not getattr(step.config, "is_fan_out", False):
                 continue
@@ -419,21 +423,21 @@ class _Events:
             between = [one for one in _reached_before(following, branches, joins) if one in self.steps]
             after = {join for one in between for join in following.get(one, ()) if join in joins}
             for join in sorted(after | {one for one in branches if one in joins}):
-                yield _Way(name, join, "conditional", "an empty list")
+                yield _StepEdge(name, join, "conditional", "an empty list")
                 quiet = [one for one in between if self.steps[one].may_give_nothing]
-                yield from (_Way(one, join, "conditional", "nothing came of it") for one in quiet)
+                yield from (_StepEdge(one, join, "conditional", "nothing came of it") for one in quiet)
 
-    def _cut(self, ways: list[_Way]) -> Iterator[_Way]:
+    def _cut_edges(self, ways: list[_StepEdge]) -> Iterator[_StepEdge]:
         """Branches that are left where another ends the run."""
-        following = _following(ways)
+        following = _successors(ways)
         joins = [name for name, one in self.steps.items() if one.collects]
         for source in following:
             branches = [way.target for way in ways if way.source == source and way.kind == "parallel"]
             for node in cancelled_nodes(following, branches, joins):
-                yield _Way(node, END, "conditional", CONDITION)
+                yield _StepEdge(node, END, "conditional", CONDITION)
 
 
-def _following(ways: list[_Way]) -> dict[str, list[str]]:
+def _successors(ways: list[_StepEdge]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for way in ways:
         found.setdefault(way.source, []).append(way.target)

@@ -36,14 +36,14 @@ def toolbox(agent: Any) -> AgentTools:
         functions = functions_of(tool)
         box.add(name_of(tool), gate_of(box, name_of(tool), functions, WORDS))
         for function in functions:
-            _inside(box, name_of(tool), function)
+            _record_runs(box, name_of(tool), function)
     if agent.tool_retriever is not None:
         box.add("retriever.*")
         box.unknown.append("retriever.*")
     return box
 
 
-def _inside(box: AgentTools, name: str, function: Any) -> None:
+def _record_runs(box: AgentTools, name: str, function: Any) -> None:
     """The workflows and agents that a tool's function runs."""
     for _, owners in owners_of(EventCode(function), RUNS):
         box.runs += [(name, one) for one in owners.known if is_workflow(one) and not isinstance(one, type)]

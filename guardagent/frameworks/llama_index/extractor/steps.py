@@ -104,36 +104,36 @@ class Emission:
     Attributes:
         event: its class.
         sent: it is sent, written to the stream, or in a list.
-        besides: others may be given at the same time.
+        parallel: others may be given at the same time.
         to: the step that it is sent to, if it is to one only.
     """
 
     event: Any
     sent: bool = False
-    besides: bool = False
+    parallel: bool = False
     to: str | None = None
 
 
 @dataclass
-class StepOfEvents:
+class EventStep:
     """One step of a workflow."""
 
     name: str
     function: FunctionType
     owner: Any
     config: Any
-    open: list[str] = field(default_factory=list)
+    open_outputs: list[str] = field(default_factory=list)
 
     @cached_property
     def bound(self) -> Any:
         """Its function, with the workflow and its resources."""
-        given = self.owner if not isinstance(self.owner, type) else Instance(self.owner)
+        owner = self.owner if not isinstance(self.owner, type) else Instance(self.owner)
         is_method_ = _first_parameter(self.function) == "self"
         start: Any = self.function
-        if is_method_ and isinstance(given, Instance):
-            start = functools.partial(self.function, given)
+        if is_method_ and isinstance(owner, Instance):
+            start = functools.partial(self.function, owner)
         elif is_method_:
-            start = MethodType(self.function, given)
+            start = MethodType(self.function, owner)
         resources = dict(self._resources())
         return functools.partial(start, **resources) if resources else start
 
@@ -183,12 +183,12 @@ class StepOfEvents:
     @cached_property
     def emissions(self) -> list[Emission]:
         """All events that it gives."""
-        sent = [*self._sent(), *self._streamed()]
-        listed = [Emission(one, sent=True, besides=True) for one in self._listed()]
+        sent = [*self._sent_events(), *self._streamed_events()]
+        listed = [Emission(one, sent=True, parallel=True) for one in self._listed_events()]
         only_sent = {one.event for one in (*sent, *listed)} - set(events_of(self.body.returned))
-        returned = [Emission(one) for one in self._returned() if one not in only_sent]
+        returned = [Emission(one) for one in self._returned_events() if one not in only_sent]
         if returned or listed or not self._sends_once:
-            sent = [replace(one, besides=True) for one in sent]
+            sent = [replace(one, parallel=True) for one in sent]
         return list(dict.fromkeys([*returned, *sent, *listed]))
 
     @cached_property
@@ -201,18 +201,18 @@ class StepOfEvents:
         loops = [node for node in ast.walk(own.function.tree) if isinstance(node, _LOOPS)]
         return not any(one is sends[0] for loop in loops for one in ast.walk(loop))
 
-    def _returned(self) -> list[Any]:
+    def _returned_events(self) -> list[Any]:
         """The classes of events that it is declared to return, or seen to."""
         declared = [one for one in self.config.return_types if is_event(one) and not _is_base(one)]
         known = events_of(self.body.returned)
         if len(declared) < len([one for one in self.config.return_types if one is not type(None)]):
             unclear = not self.body.source_known or not self.body.returned.complete
             if unclear or any(map(_is_base, known)):
-                self.open.append("which events it returns is not declared, and could not be known")
+                self.open_outputs.append("which events it returns is not declared, and could not be known")
         bare = getattr(self.config, "bare_return_types", ()) if getattr(self.config, "is_fan_out", False) else declared
         return list(dict.fromkeys([*(one for one in declared if one in bare), *known]))
 
-    def _listed(self) -> list[Any]:
+    def _listed_events(self) -> list[Any]:
         """The classes of events that it returns in lists."""
         if not getattr(self.config, "is_fan_out", False):
             return []
@@ -220,17 +220,17 @@ class StepOfEvents:
         declared = [one for one in self.config.return_types if is_event(one) and not _is_base(one) and one not in bare]
         return list(dict.fromkeys([*declared, *events_of(self.body.returned, listed=True)]))
 
-    def _sent(self) -> Iterator[Emission]:
+    def _sent_events(self) -> Iterator[Emission]:
         for values, body, call in self.code.arguments_of("send_event", names=("message",)):
             events = events_of(values)
             if not values.complete or len(events) < len(values.known) or any(map(_is_base, events)):
-                self.open.append(f"which event it sends by {ast.unparse(call)} could not be known")
+                self.open_outputs.append(f"which event it sends by {ast.unparse(call)} could not be known")
             to = self.code.evaluator.value(_argument(call, "step", 1), body.scope).strings or {None}
             has_target = _argument(call, "step", 1) is not None
             for event in events:
                 yield from (Emission(event, sent=True, to=one if has_target else None) for one in to)
 
-    def _streamed(self) -> Iterator[Emission]:
+    def _streamed_events(self) -> Iterator[Emission]:
         """What it asks a person for without waiting itself."""
         if self.awaited:
             return
@@ -250,7 +250,7 @@ def _first_parameter(function: FunctionType) -> str:
     return names[0] if names else ""
 
 
-def steps_of(workflow: Any) -> dict[str, StepOfEvents]:
+def steps_of(workflow: Any) -> dict[str, EventStep]:
     """The steps of a workflow, or of a class of workflows, as they are written."""
     kind = workflow if isinstance(workflow, type) else type(workflow)
     found: dict[str, Any] = {}
@@ -260,7 +260,7 @@ def steps_of(workflow: Any) -> dict[str, StepOfEvents]:
             if isinstance(one, FunctionType) and _config(one) is not None:
                 found[name] = one
     found |= private_attribute(kind, "_step_functions", DISTRIBUTION)
-    return {name: StepOfEvents(name, one, workflow, _config(one)) for name, one in found.items()}
+    return {name: EventStep(name, one, workflow, _config(one)) for name, one in found.items()}
 
 
 def _config(function: Any) -> Any:

@@ -56,54 +56,56 @@ def extract(target: Any, name: str) -> Graph:
     Raises:
         InputError: this version of the SDK keeps elsewhere what a graph needs.
     """
-    return _Walk().graph(target, name)
+    return _RunGraph().graph(target, name)
 
 
-class _Walk:
+class _RunGraph:
     """Goes to every agent that a run can come to."""
 
     def __init__(self) -> None:
         self._assembly = Assembly()
         self._boxes: dict[int, tuple[Any, AgentTools]] = {}
-        self._leads: dict[str, dict[str, str]] = {}  # from a node to others, with the condition
-        self._ends: dict[str, dict[str, None]] = {}  # from a node to where a run goes on when it is done there
-        self._runs: list[tuple[Any, str, bool]] = []  # an agent, what follows when it is done, whether the run begins
+        self._transitions: dict[str, dict[str, str]] = {}  # from a node to others, with the condition
+        self._continuations: dict[str, dict[str, None]] = {}  # from a node to where a run goes on when it is done there
+        self._pending_runs: list[
+            tuple[Any, str, bool]
+        ] = []  # an agent, what follows when it is done, whether the run begins
 
     def graph(self, first: Any, name: str) -> Graph:
-        self._run(first, END, begins=True)
-        for agent, afterwards, begins in self._runs:  # grows while it is read
+        self._add_run(first, END, begins=True)
+        for agent, afterwards, begins in self._pending_runs:  # grows while it is read
             self._member(agent, afterwards, begins=begins)
-        self._let_strangers_lead_anywhere()
+        self._connect_unknown_agents()
         self._connect()
         self._check_guardrails()
         return self._assembly.graph(name, FRAMEWORK, Region((RegionEntry(self._node(first)),)))
 
-    def _run(self, agent: Any, afterwards: str, *, begins: bool) -> None:
-        if not any(agent is one and (afterwards, begins) == (to, first) for one, to, first in self._runs):
-            self._runs.append((agent, afterwards, begins))
+    def _add_run(self, agent: Any, afterwards: str, *, begins: bool) -> None:
+        if not any(agent is one and (afterwards, begins) == (to, starts) for one, to, starts in self._pending_runs):
+            self._pending_runs.append((agent, afterwards, begins))
 
     def _member(self, agent: Any, afterwards: str, *, begins: bool) -> None:
         """One agent of a run: it can end it, hand off, or run others as its tools."""
         node = self._node(agent)
-        self._ends.setdefault(node, {})[afterwards] = None
+        self._continuations.setdefault(node, {})[afterwards] = None
         for handoff in agent.handoffs:
             for target, condition in self._targets(node, handoff):
-                self._lead(node, self._node(target), condition)
-                self._run(target, afterwards, begins=False)
+                self._add_transition(node, self._node(target), condition)
+                self._add_run(target, afterwards, begins=False)
         for tool, inner in (*self._boxes[id(agent)][1].runs, *_run_by_guardrails(agent, begins=begins)):
             if not is_silent(inner):
-                self._lead(node, self._node(inner), f"calls {tool}")
-                self._run(inner, node, begins=True)
+                self._add_transition(node, self._node(inner), f"calls {tool}")
+                self._add_run(inner, node, begins=True)
 
-    def _lead(self, source: str, target: str, condition: str) -> None:
-        self._leads.setdefault(source, {}).setdefault(target, condition)
+    def _add_transition(self, source: str, target: str, condition: str) -> None:
+        self._transitions.setdefault(source, {}).setdefault(target, condition)
 
     def _targets(self, node: str, handoff: Any) -> Iterable[tuple[Any, str]]:
         """The agents that a hand-off leads to, each with the name of its tool."""
         if isinstance(handoff, UnknownValue):
             self._assembly.mark(node, widened=True)
             self._assembly.note(f"{node}: whom it hands off to is not all known; an agent {handoff.name} is assumed")
-            return [(_Stranger.of(handoff), handoff_name(handoff.name))]
+            return [(_UnknownAgent.of(handoff), handoff_name(handoff.name))]
         if not is_a(handoff, SDK, "Handoff"):
             return [(handoff, handoff_name(handoff.name))]
         if handoff.is_enabled is False:
@@ -115,13 +117,13 @@ class _Walk:
                 f"{node}: which agent {handoff.tool_name} leads to could not be known; one that is called "
                 f"{handoff.agent_name} is assumed, and that it can call any tool"
             )
-            known = [_Stranger(handoff.agent_name)]
+            known = [_UnknownAgent(handoff.agent_name)]
         return [(one, str(handoff.tool_name)) for one in known]
 
     def _node(self, agent: Any) -> str:
         node = self._assembly.id(agent, agent.name)
         if id(agent) not in self._boxes:
-            box = agent.box() if isinstance(agent, _Stranger) else toolbox(agent)
+            box = agent.box() if isinstance(agent, _UnknownAgent) else toolbox(agent)
             self._boxes[id(agent)] = (agent, box)
             self._describe(node, agent, box)
         return node
@@ -135,7 +137,7 @@ class _Walk:
             gated_tools=box.gated,
             model_chooses=bool(box.names),
             **box.metadata(),
-            **_said(agent, box),
+            **_agent_metadata(agent, box),
             **source_location(agent, agent.name, "Agent", type(agent).__name__),
         )
         for note in box.all_notes():
@@ -144,37 +146,37 @@ class _Walk:
             self._assembly.note(f"{node}: which tools {unknown} has is known only when the agent runs")
 
     def _connect(self) -> None:
-        for source, targets in self._leads.items():
+        for source, targets in self._transitions.items():
             for target, condition in targets.items():
                 self._assembly.connect([RegionExit(source, condition, conditional=True)], [RegionEntry(target)])
-        for node, afterwards in self._ends.items():
-            others = node in self._leads or len(afterwards) > 1
+        for node, afterwards in self._continuations.items():
+            others = node in self._transitions or len(afterwards) > 1
             for target in afterwards:
-                leave = RegionExit(node, self._last(node) if others else "", conditional=others)
+                leave = RegionExit(node, self._end_condition(node) if others else "", conditional=others)
                 self._assembly.connect([leave], [RegionEntry(target)])
 
-    def _last(self, node: str) -> str:
+    def _end_condition(self, node: str) -> str:
         last = self._assembly.metadata_of(node, "final_tools") or ()
         return " or ".join(["final output", *(f"after {tool}" for tool in last)])
 
-    def _let_strangers_lead_anywhere(self) -> None:
+    def _connect_unknown_agents(self) -> None:
         """An agent of which only the name is known could be any, and hand off to any."""
-        every = [self._node(agent) for agent, _ in self._boxes.values()]
+        nodes = [self._node(agent) for agent, _ in self._boxes.values()]
         for agent, _ in self._boxes.values():
-            if isinstance(agent, _Stranger):
-                for other in every:
-                    self._lead(self._node(agent), other, "")
+            if isinstance(agent, _UnknownAgent):
+                for other in nodes:
+                    self._add_transition(self._node(agent), other, "")
 
     def _check_guardrails(self) -> None:
         """Input guardrails of an agent that never comes first are never checked."""
-        first = {id(agent) for agent, _, begins in self._runs if begins}
+        first = {id(agent) for agent, _, begins in self._pending_runs if begins}
         for agent, _ in self._boxes.values():
             if getattr(agent, "input_guardrails", None) and id(agent) not in first:
                 node = self._node(agent)
                 self._assembly.note(f"{node}: no run begins with it, so that its input guardrails are never checked")
 
 
-class _Stranger:
+class _UnknownAgent:
     """An agent of which only the name is known."""
 
     def __init__(self, name: str) -> None:
@@ -182,15 +184,15 @@ class _Stranger:
         self.handoffs: list[Any] = []
 
     @classmethod
-    def of(cls, untold: UnknownValue) -> _Stranger:
+    def of(cls, untold: UnknownValue) -> _UnknownAgent:
         """The same one, whoever hands off to it."""
         if "stranger" not in vars(untold):
             vars(untold)["stranger"] = cls(untold.name)
         return vars(untold)["stranger"]  # type: ignore[no-any-return]
 
     def box(self) -> AgentTools:
-        every = f"{self.name}.*"
-        return AgentTools(names=[every], unknown=[every])
+        wildcard = f"{self.name}.*"
+        return AgentTools(names=[wildcard], unknown=[wildcard])
 
 
 def _known_targets(handoff: Any) -> list[Any] | None:
@@ -199,17 +201,17 @@ def _known_targets(handoff: Any) -> list[Any] | None:
     target = reference() if reference is not None else None
     if target is not None:
         return [target]
-    if (held := _held_by_sdk(handoff.on_invoke_handoff)) is not None:
+    if (held := _sdk_target(handoff.on_invoke_handoff)) is not None:
         return [held]
     code = FunctionCode(handoff.on_invoke_handoff, WORDS)
     if code.body is None:
         return None
-    given = code.evaluator.return_values(code.body.function, code.bound_arguments)
-    agents = [one for one in given.known if is_a(one, SDK, "AgentBase")]
-    return agents if agents and given.complete and len(agents) == len(given.known) else None
+    returned = code.evaluator.return_values(code.body.function, code.bound_arguments)
+    agents = [one for one in returned.known if is_a(one, SDK, "AgentBase")]
+    return agents if agents and returned.complete and len(agents) == len(returned.known) else None
 
 
-def _held_by_sdk(function: Any) -> Any:
+def _sdk_target(function: Any) -> Any:
     """The one agent that a function of the SDK's own hands over, as that of a real-time hand-off does."""
     inner = [function, *function.args] if isinstance(function, partial) else [function]
     own = [one for one in inner if isinstance(one, FunctionType) and one.__module__.partition(".")[0] == SDK]
@@ -227,7 +229,7 @@ def handoff_name(name: str) -> str:
     return tool_name_of(f"transfer_to_{name}")
 
 
-def _said(agent: Any, box: AgentTools) -> dict[str, Any]:
+def _agent_metadata(agent: Any, box: AgentTools) -> dict[str, Any]:
     """What else an agent says of itself."""
     output = getattr(agent, "output_type", None)
     return {

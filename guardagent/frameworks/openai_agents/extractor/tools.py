@@ -27,26 +27,26 @@ def toolbox(agent: Any) -> AgentTools:
         _tool(box, tool)
     for server in agent.mcp_servers:
         if isinstance(server, UnknownValue):
-            _unknown(box, server.name)
+            _wildcard(box, server.name)
             continue
         _server(box, server, prefixed=bool(agent.mcp_config.get("include_server_in_tool_names")))
     for capability in getattr(agent, "capabilities", None) or ():
         if isinstance(capability, UnknownValue):
-            _unknown(box, capability.name.lower())
+            _wildcard(box, capability.name.lower())
         elif _gives_tools(capability):
-            _unknown(box, str(capability.type))
+            _wildcard(box, str(capability.type))
     if getattr(agent, "prompt", None) is not None:
-        _unknown(box, "prompt")
-    _around(box, agent)
+        _wildcard(box, "prompt")
+    _record_callbacks(box, agent)
     return box
 
 
-def _around(box: AgentTools, agent: Any) -> None:
+def _record_callbacks(box: AgentTools, agent: Any) -> None:
     """Takes down what the program's own code around an agent may run."""
     if defined_outside(agent, SDK, "get_all_tools", "get_mcp_tools") is not None:
         box.opaque_calls.append(f"the class {type(agent).__name__} says itself which tools it has")
     for name, function in _hooks(agent):
-        _run_in(box, name, function)
+        _record_function(box, name, function)
     hooks = getattr(agent, "hooks", None)
     if isinstance(hooks, UnknownValue | Stub):
         box.opaque_calls.append("its hooks")
@@ -58,19 +58,19 @@ def _hooks(agent: Any) -> Iterator[tuple[str, object]]:
     kinds = type(hooks).__mro__ if hooks is not None else ()
     names = dict.fromkeys(name for kind in kinds if not is_sdk(kind) for name in vars(kind) if name.startswith("on_"))
     yield from ((name, getattr(hooks, name)) for name in names)
-    given = [(name, getattr(agent, name, None)) for name in ("instructions", "tool_use_behavior")]
-    given += [("on_handoff", getattr(one, "on_invoke_handoff", None)) for one in agent.handoffs]
-    given += [("is_enabled", getattr(one, "is_enabled", None)) for one in (*agent.tools, *agent.handoffs)]
-    for name, value in given:
+    callbacks = [(name, getattr(agent, name, None)) for name in ("instructions", "tool_use_behavior")]
+    callbacks += [("on_handoff", getattr(one, "on_invoke_handoff", None)) for one in agent.handoffs]
+    callbacks += [("is_enabled", getattr(one, "is_enabled", None)) for one in (*agent.tools, *agent.handoffs)]
+    for name, value in callbacks:
         for part in [value.func, *value.args] if isinstance(value, partial) else [value]:
-            yield from ((name, one) for one in (_given_to(part) if is_sdk(part) else [part]))
+            yield from ((name, one) for one in (_captured_functions(part) if is_sdk(part) else [part]))
 
 
-def _given_to(function: object) -> Iterator[object]:
+def _captured_functions(function: object) -> Iterator[object]:
     """What the program has given to a function of the SDK, as far as it can be called."""
     if isinstance(function, FunctionType):
-        given = getclosurevars(function).nonlocals.values()
-        yield from (one for one in given if isinstance(one, FunctionType | MethodType) and not is_sdk(one))
+        captured = getclosurevars(function).nonlocals.values()
+        yield from (one for one in captured if isinstance(one, FunctionType | MethodType) and not is_sdk(one))
 
 
 def is_sdk(value: object) -> bool:
@@ -78,7 +78,7 @@ def is_sdk(value: object) -> bool:
     return (getattr(value, "__module__", None) or "").partition(".")[0] == SDK
 
 
-def _run_in(box: AgentTools, name: str, function: object) -> None:
+def _record_function(box: AgentTools, name: str, function: object) -> None:
     """Takes down what a function around an agent runs, none of which is drawn."""
     if isinstance(function, ReadableFunction) or (callable(function) and not isinstance(function, type | UnknownValue)):
         runs = next(iter(agents_run_by(function)), None) is not None
@@ -93,16 +93,16 @@ def _unseen(function: object) -> list[str]:
     return [*body.opaque_calls_for(SDK), *(f"what {use.method} runs, called by another name" for use in named)]
 
 
-def _unknown(box: AgentTools, source: str, gate: str | None = None) -> None:
+def _wildcard(box: AgentTools, source: str, gate: str | None = None) -> None:
     box.add(f"{source}.*", gate)
     box.unknown.append(f"{source}.*")
 
 
-def _untold(box: AgentTools, tool: UnknownValue) -> None:
+def _unknown_tool(box: AgentTools, tool: UnknownValue) -> None:
     """What stands in the list of tools, and is defined elsewhere: a function of that name, or a set of tools."""
     if tool.is_function:
         box.add(tool.name)
-    _unknown(box, tool.name)
+    _wildcard(box, tool.name)
 
 
 def _gives_tools(capability: Any) -> bool:
@@ -113,14 +113,14 @@ def _gives_tools(capability: Any) -> bool:
 
 def _tool(box: AgentTools, tool: Any) -> None:
     if isinstance(tool, UnknownValue):
-        _untold(box, tool)
+        _unknown_tool(box, tool)
     elif is_a(tool, SDK, "FunctionTool"):
         _function_tool(box, tool)
     elif is_a(tool, SDK, "HostedMCPTool"):
         _hosted_mcp(box, tool)
     else:
         gate = predicate(getattr(tool, "needs_approval", False))
-        box.add(str(tool.name), _approved(box, tool.name, gate, getattr(tool, "on_approval", None)))
+        box.add(str(tool.name), _approver_gate(box, tool.name, gate, getattr(tool, "on_approval", None)))
 
 
 def _function_tool(box: AgentTools, tool: Any) -> None:
@@ -197,7 +197,7 @@ def predicate(needed: object) -> str | None:
     return guard_label(FunctionCode(needed, WORDS), str(getattr(needed, "__name__", type(needed).__name__)))
 
 
-def _approved(box: AgentTools, name: str, gate: str | None, approver: object) -> str | None:
+def _approver_gate(box: AgentTools, name: str, gate: str | None, approver: object) -> str | None:
     """A gate that a function of the program opens is one only where that function asks a person."""
     if gate is None or approver is None:
         return gate
@@ -214,8 +214,8 @@ def _hosted_mcp(box: AgentTools, tool: Any) -> None:
     names = allowed.get("tool_names") if isinstance(allowed, dict) else allowed
     approval = config.get("require_approval")
     policy = _policy(approval if isinstance(approval, UnknownValue) else approval or "always")
-    gates = {name: _approved(box, name or label, gate, tool.on_approval_request) for name, gate in policy.items()}
-    _named(box, label, names, gates)
+    gates = {name: _approver_gate(box, name or label, gate, tool.on_approval_request) for name, gate in policy.items()}
+    _server_tools(box, label, names, gates)
 
 
 def _server(box: AgentTools, server: Any, *, prefixed: bool) -> None:
@@ -226,10 +226,10 @@ def _server(box: AgentTools, server: Any, *, prefixed: bool) -> None:
     allowed = chosen.get("allowed_tool_names") if isinstance(chosen, dict) else None
     blocked = (chosen.get("blocked_tool_names") or ()) if isinstance(chosen, dict) else ()
     names = None if allowed is None else [one for one in allowed if one not in blocked]
-    _named(box, str(server.name), names, gates, prefix=f"mcp_{_safe(server.name)}__" if prefixed else "")
+    _server_tools(box, str(server.name), names, gates, prefix=f"mcp_{_safe(server.name)}__" if prefixed else "")
 
 
-def _named(
+def _server_tools(
     box: AgentTools, source: str, names: Iterable[str] | None, gates: dict[str, str | None], prefix: str = ""
 ) -> None:
     """The tools of a server; `gates` says of each tool, and of any other under an empty name, what it waits for."""
@@ -238,7 +238,7 @@ def _named(
     for name in known:
         box.add(f"{prefix}{_safe(name) if prefix else name}", gates.get(name, gates[""]))
     if names is None or isinstance(names, UnknownValue) or len(known) < len(listed):
-        _unknown(box, source, gates[""])
+        _wildcard(box, source, gates[""])
 
 
 def _policy(policy: Any) -> dict[str, str | None]:

@@ -54,10 +54,10 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     """What a call of one of the SDK's functions gives; its classes are told by KINDS."""
     if isinstance(target, CallResult):
         path = path_of(target.callee)
-        given, function = target.arguments, arguments.get("", 0)
+        options, function = target.arguments, arguments.get("", 0)
     else:
         path = path_of(target) if isinstance(target, ImportedName) else ""
-        given, function = Arguments(), arguments.get("", 0)
+        options, function = Arguments(), arguments.get("", 0)
     package, _, name = path.partition(".")[0], "", path.rpartition(".")[2]
     if package not in PACKAGES:
         return None
@@ -70,15 +70,15 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
         return exactly(Table(tuple((exactly(key), one) for key, one in arguments.keywords.items())))
     functions = [one for one in (function or NOTHING).known if isinstance(one, Function | PartialFunction)]
     if name == "function_tool":
-        given = given if isinstance(target, CallResult) else arguments
-        return _each(functions, lambda one: _function_tool(interpreter, one, given, line))
+        options = options if isinstance(target, CallResult) else arguments
+        return _map_functions(functions, lambda one: _function_tool(interpreter, one, options, line))
     if name in _GUARDRAILS:
-        given = given if isinstance(target, CallResult) else arguments
-        return _each(functions, lambda one: _guardrail(interpreter, _GUARDRAILS[name], one, given, line))
+        options = options if isinstance(target, CallResult) else arguments
+        return _map_functions(functions, lambda one: _guardrail(interpreter, _GUARDRAILS[name], one, options, line))
     return None
 
 
-def _each(functions: Iterable[object], change: Callable[[object], object]) -> Values | None:
+def _map_functions(functions: Iterable[object], change: Callable[[object], object]) -> Values | None:
     return Values(tuple(change(one) for one in functions)) if functions else None
 
 
@@ -86,26 +86,26 @@ def _name_of(function: object) -> str:
     return str(getattr(unbound(function)[0].tree, "name", "<lambda>"))
 
 
-def _chosen(given: Values | None, otherwise: str) -> Values:
+def _name_or(value: Values | None, otherwise: str) -> Values:
     """A name that is given, or the one that the SDK makes."""
-    return given if given is not None and given.known != (None,) else exactly(otherwise)
+    return value if value is not None and value.known != (None,) else exactly(otherwise)
 
 
-def _function_tool(interpreter: Interpreter, function: object, given: Arguments, line: int) -> ObjectStub:
+def _function_tool(interpreter: Interpreter, function: object, options: Arguments, line: int) -> ObjectStub:
     """`@function_tool`."""
-    name = _chosen(given.get("name_override"), _name_of(function))
-    passed = {key: given.keywords[key] for key in ("is_enabled", "needs_approval") if key in given.keywords}
-    arguments = Arguments((), {"name": name, "on_invoke_tool": exactly(function), **passed}, given.open)
+    name = _name_or(options.get("name_override"), _name_of(function))
+    flags = {key: options.keywords[key] for key in ("is_enabled", "needs_approval") if key in options.keywords}
+    arguments = Arguments((), {"name": name, "on_invoke_tool": exactly(function), **flags}, options.open)
     return make(interpreter, FUNCTION_TOOL, arguments, line, __wrapped__=exactly(function))
 
 
 def _as_tool(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
     """`agent.as_tool(...)`."""
-    name = _chosen(arguments.get("tool_name", 0), live.tool_name_of(agent.name))
-    passed = {key: arguments.get(key) for key in ("is_enabled", "needs_approval")}
-    known = {key: values for key, values in passed.items() if values is not None}
-    given = Arguments((), {"name": name, **known})
-    return exactly(make(agent.interpreter, FUNCTION_TOOL, given, line, _agent_instance=exactly(agent)))
+    name = _name_or(arguments.get("tool_name", 0), live.tool_name_of(agent.name))
+    flags = {key: arguments.get(key) for key in ("is_enabled", "needs_approval")}
+    known = {key: values for key, values in flags.items() if values is not None}
+    fields = Arguments((), {"name": name, **known})
+    return exactly(make(agent.interpreter, FUNCTION_TOOL, fields, line, _agent_instance=exactly(agent)))
 
 
 def _handoff(interpreter: Interpreter, arguments: Arguments, line: int) -> Values:
@@ -114,27 +114,29 @@ def _handoff(interpreter: Interpreter, arguments: Arguments, line: int) -> Value
     known = [one for one in agents.known if is_workflow(one)]
     made = [_handoff_to(interpreter, one, arguments, line) for one in known]
     if not agents.complete or len(known) < len(agents.known):
-        strange = next((path_of(one).rpartition(".")[2] for one in agents.known if one not in known), "") or "unknown"
-        given = {"agent_name": exactly(strange), "tool_name": exactly(live.handoff_name(strange))}
-        made.append(make(interpreter, HANDOFF, Arguments((), {**given, **_enabled(arguments)}), line))
+        unknown_name = (
+            next((path_of(one).rpartition(".")[2] for one in agents.known if one not in known), "") or "unknown"
+        )
+        fields = {"agent_name": exactly(unknown_name), "tool_name": exactly(live.handoff_name(unknown_name))}
+        made.append(make(interpreter, HANDOFF, Arguments((), {**fields, **_enabled(arguments)}), line))
     return Values(tuple(made))
 
 
 def _handoff_to(interpreter: Interpreter, agent: ObjectStub, arguments: Arguments, line: int) -> ObjectStub:
-    name = _chosen(arguments.get("tool_name_override", 1), live.handoff_name(agent.name))
-    given = {"agent_name": exactly(agent.name), "tool_name": name, **_enabled(arguments)}
-    return make(interpreter, HANDOFF, Arguments((), given), line, _agent_ref=exactly(ReferenceStub(agent)))
+    name = _name_or(arguments.get("tool_name_override", 1), live.handoff_name(agent.name))
+    fields = {"agent_name": exactly(agent.name), "tool_name": name, **_enabled(arguments)}
+    return make(interpreter, HANDOFF, Arguments((), fields), line, _agent_ref=exactly(ReferenceStub(agent)))
 
 
 def _enabled(arguments: Arguments) -> dict[str, Values]:
-    given = {"is_enabled": arguments.get("is_enabled"), "on_invoke_handoff": arguments.get("on_handoff")}
-    return {name: values for name, values in given.items() if values is not None}
+    options = {"is_enabled": arguments.get("is_enabled"), "on_invoke_handoff": arguments.get("on_handoff")}
+    return {name: values for name, values in options.items() if values is not None}
 
 
-def _guardrail(interpreter: Interpreter, kind: str, function: object, given: Arguments, line: int) -> ObjectStub:
+def _guardrail(interpreter: Interpreter, kind: str, function: object, options: Arguments, line: int) -> ObjectStub:
     """`@input_guardrail`, and that of the output."""
-    named = given.get("name")
-    arguments = Arguments((exactly(function), *([] if named is None else [named])))
+    name = options.get("name")
+    arguments = Arguments((exactly(function), *([] if name is None else [name])))
     return make(interpreter, INPUT_GUARDRAIL if kind == "InputGuardrail" else OUTPUT_GUARDRAIL, arguments, line)
 
 
@@ -151,18 +153,18 @@ def _settle_guardrail(made: ObjectStub) -> None:
         for one in made.attributes["guardrail_function"].known
         if isinstance(one, Function | PartialFunction)
     ]
-    given = [one for one in made.attributes["name"].known if isinstance(one, str)]
-    made.attributes["get_name"] = exactly(ReferenceStub((given or names or ["guardrail"])[0]))
+    explicit_names = [one for one in made.attributes["name"].known if isinstance(one, str)]
+    made.attributes["get_name"] = exactly(ReferenceStub((explicit_names or names or ["guardrail"])[0]))
 
 
 def _settle_server(made: ObjectStub) -> None:
     """The name of an MCP server, and what the SDK makes of its approval policy."""
     if made.attributes["name"].known == (None,):
-        where = {"MCPServerStdio": "command"}.get(made.kind.name, "url")
+        parameter = {"MCPServerStdio": "command"}.get(made.kind.name, "url")
         parameters = made.attributes["params"].known
-        told = made.interpreter.item(parameters[0], exactly(where)).strings if parameters else None
-        how = {"MCPServerStdio": "stdio", "MCPServerSse": "sse"}.get(made.kind.name, "streamable_http")
-        made.attributes["name"] = exactly(f"{how}: {next(iter(told))}" if told else how)
+        location = made.interpreter.item(parameters[0], exactly(parameter)).strings if parameters else None
+        transport = {"MCPServerStdio": "stdio", "MCPServerSse": "sse"}.get(made.kind.name, "streamable_http")
+        made.attributes["name"] = exactly(f"{transport}: {next(iter(location))}" if location else transport)
     made.attributes["_needs_approval_policy"] = made.attributes["require_approval"]
 
 
@@ -215,7 +217,7 @@ INPUT_GUARDRAIL, OUTPUT_GUARDRAIL = (
     ClassStub(name, "agents.guardrail", fields={"guardrail_function": REQUIRED, "name": None}, finish=_settle_guardrail)
     for name in ("InputGuardrail", "OutputGuardrail")
 )
-_ASKED = {"needs_approval": False, "on_approval": None}
+_APPROVAL_FIELDS = {"needs_approval": False, "on_approval": None}
 _SERVER = ClassStub(
     "MCPServer", "agents.mcp.server", suffix="MCPServer",
     fields={
@@ -227,8 +229,8 @@ _SERVER = ClassStub(
 )  # fmt: skip
 
 
-def _hosted(name: str, called: str, **fields: object) -> ClassStub:
-    return ClassStub(name, "agents.tool", fields={**fields, "name": called})
+def _hosted(name: str, tool_name: str, **fields: object) -> ClassStub:
+    return ClassStub(name, "agents.tool", fields={**fields, "name": tool_name})
 
 
 KINDS = (
@@ -252,10 +254,10 @@ KINDS = (
     ClassStub("HostedMCPTool", "agents.tool", fields={"tool_config": REQUIRED, "on_approval_request": None},
          fallbacks={"tool_config": {}}, finish=_settle_hosted),
     ClassStub("CustomTool", "agents.tool", fields={
-        "name": REQUIRED, "description": "", "on_invoke_tool": None, "format": None, **_ASKED,
+        "name": REQUIRED, "description": "", "on_invoke_tool": None, "format": None, **_APPROVAL_FIELDS,
     }),
-    ClassStub("ShellTool", "agents.tool", fields={"executor": None, "name": "shell", **_ASKED}),
-    ClassStub("ApplyPatchTool", "agents.tool", fields={"editor": None, "name": "apply_patch", **_ASKED}),
+    ClassStub("ShellTool", "agents.tool", fields={"executor": None, "name": "shell", **_APPROVAL_FIELDS}),
+    ClassStub("ApplyPatchTool", "agents.tool", fields={"editor": None, "name": "apply_patch", **_APPROVAL_FIELDS}),
     _hosted("WebSearchTool", "web_search", user_location=None, filters=None, search_context_size=None),
     _hosted("FileSearchTool", "file_search", vector_store_ids=None, max_num_results=None),
     _hosted("CodeInterpreterTool", "code_interpreter", tool_config=None),

@@ -31,7 +31,7 @@ from types import FunctionType
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS, WORDS, Agents, every_tool, is_agent
+from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS, WORDS, Agents, is_agent, transitive_tools
 from guardagent.frameworks.pydantic_graph.package import FRAMEWORK
 from guardagent.workflow.extraction.cancellation import CONDITION, abandoned_nodes, cancelled_nodes
 from guardagent.workflow.extraction.framework_objects import is_a
@@ -71,7 +71,7 @@ def extract(target: Any, name: str) -> Graph:
 
 
 @dataclass(frozen=True)
-class _Way:
+class _MemberEdge:
     """That one node can follow another; the target END stands for the end."""
 
     target: str
@@ -80,22 +80,22 @@ class _Way:
 
 
 @dataclass
-class _Member:
+class _GraphMember:
     """One node of a graph: its functions, and where it leads to."""
 
     owner: object
     label: str
     functions: list[object] = field(default_factory=list)
-    ways: list[_Way] = field(default_factory=list)
+    edges: list[_MemberEdge] = field(default_factory=list)
     routes: bool = False
     widened: str = ""
-    said: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
-    def leads(self, targets: Iterable[tuple[str, str]]) -> None:
+    def add_edges(self, targets: Iterable[tuple[str, str]]) -> None:
         """To one of some nodes, each with a condition."""
         several = dict(targets)
         kind: EdgeKind = "conditional" if len(several) > 1 else "direct"
-        self.ways += [_Way(target, kind, condition) for target, condition in several.items()]
+        self.edges += [_MemberEdge(target, kind, condition) for target, condition in several.items()]
 
 
 class _Graphs:
@@ -106,18 +106,18 @@ class _Graphs:
 
     def __init__(self, assembly: Assembly) -> None:
         self.assembly = assembly
-        self._open: list[int] = []
+        self._active: list[int] = []
 
     def region(self, graph: Any, within: tuple[str, ...] = ()) -> Region:
         """Adds a graph's nodes and edges."""
-        self._open.append(id(graph))
+        self._active.append(id(graph))
         members, entries = _members(graph)
         ids = {key: self.assembly.id(one.owner, key, within) for key, one in members.items()}
         inner = {key: self._add(ids[key], one, within) for key, one in members.items()}
-        self._open.pop()
+        self._active.pop()
         exits: list[RegionExit] = []
         for key, member in members.items():
-            for way in member.ways:
+            for way in member.edges:
                 leave = RegionExit(ids[key], way.condition, conditional=way.kind == "conditional" or inner[key])
                 if way.target == END:
                     exits.append(leave)
@@ -128,33 +128,33 @@ class _Graphs:
             tuple(RegionEntry(ids[key], kind) for key, kind in entries), tuple(exits), frozenset(ids.values())
         )
 
-    def _notes(self, graph: Any, members: dict[str, _Member], ids: dict[str, str]) -> None:
+    def _notes(self, graph: Any, members: dict[str, _GraphMember], ids: dict[str, str]) -> None:
         for key, member in members.items():
             if member.widened:
                 self.assembly.note(f"{ids[key]}: {member.widened}; edges to all that it could be are assumed")
         if _is_classic(graph):
             self.assembly.note("with which node a run begins is said where it is run: what nothing leads to is assumed")
 
-    def _add(self, node: str, member: _Member, within: tuple[str, ...]) -> bool:
+    def _add(self, node: str, member: _GraphMember, within: tuple[str, ...]) -> bool:
         """Describes a node, and adds the graphs that it runs; whether there are such."""
         step = step_of(self, member.functions)
         kind = "router" if member.routes and not step.functions else step.kind(chooses=member.routes)
         self.assembly.describe(
             node, kind, member.label, tools=step.tools.names, gated_tools=step.tools.gated,
-            **{**step.metadata(), **member.said, **({"widened": True} if member.widened else {})},
+            **{**step.metadata(), **member.metadata, **({"widened": True} if member.widened else {})},
         )  # fmt: skip
         for note in step.tools.all_notes():
             self.assembly.note(f"{node}: {note}")
         runs = False
         for name, graph in step.graphs.items():
-            if id(graph) in self._open:
+            if id(graph) in self._active:
                 self.assembly.note(f"{node}: it runs a graph that it is itself a part of")
                 continue
             region = self.region(graph, (*within, node, *([name] if len(step.graphs) > 1 else [])))
             self.assembly.connect([RegionExit(node, conditional=True)], region.entries)
             self.assembly.connect([replace(one, back=True) for one in region.exits], [RegionEntry(node)])
             runs = True
-        return runs and any(way.kind == "direct" for way in member.ways)
+        return runs and any(way.kind == "direct" for way in member.edges)
 
     # What the functions of a step use.
 
@@ -166,11 +166,11 @@ class _Graphs:
         elif is_a(use.owner, LIBRARY, "Graph"):
             step.add_graph(use.owner, str(getattr(use.owner, "name", None) or "graph"))
         elif isinstance(use.owner, CallResult) and self.may_run(use.owner.callee):
-            self._made(step, use.owner)
+            self._created(step, use.owner)
 
     def _agent(self, step: StepSummary, use: MethodCall) -> None:
         step.calls_model = True
-        box = every_tool(use.owner)
+        box = transitive_tools(use.owner)
         for name in box.names:
             step.tools.add(
                 name, "" if use.after_approval else box.gated_when.get(name, "") if name in box.gated else None
@@ -180,7 +180,7 @@ class _Graphs:
         step.tools.opaque_calls += box.opaque_calls
         step.model_chooses = True
 
-    def _made(self, step: StepSummary, made: CallResult) -> None:
+    def _created(self, step: StepSummary, made: CallResult) -> None:
         """An agent that is made where it is run: its tools, where they are listed there."""
         step.calls_model = True
         tools = made.arguments.get("tools")
@@ -216,39 +216,39 @@ def _is_classic(graph: Any) -> bool:
     return hasattr(graph, "node_defs")
 
 
-def _members(graph: Any) -> tuple[dict[str, _Member], list[tuple[str, EdgeKind]]]:
+def _members(graph: Any) -> tuple[dict[str, _GraphMember], list[tuple[str, EdgeKind]]]:
     """The nodes of a graph by their ids, and where a run begins."""
-    return _of_classes(graph) if _is_classic(graph) else _Built(graph).members()
+    return _class_members(graph) if _is_classic(graph) else _BuilderGraph(graph).members()
 
 
-def _of_classes(graph: Any) -> tuple[dict[str, _Member], list[tuple[str, EdgeKind]]]:
+def _class_members(graph: Any) -> tuple[dict[str, _GraphMember], list[tuple[str, EdgeKind]]]:
     """The nodes of a `Graph(nodes=...)`."""
-    found: dict[str, _Member] = {}
+    found: dict[str, _GraphMember] = {}
     ids = {definition.node: key for key, definition in graph.node_defs.items()}
     for key, definition in graph.node_defs.items():
         labels = {target: str(edge.label or "") for target, edge in definition.next_node_edges.items()}
         if definition.end_edge is not None:
             labels[END] = str(definition.end_edge.label or "")
         found[key] = _class_member(definition.node, labels, ids, is_open=definition.returns_base_node)
-        found[key].said["note"] = definition.note
-    led_to = {way.target for key, one in found.items() for way in one.ways if way.target != key}
-    first = [key for key in found if key not in led_to] or list(found)
+        found[key].metadata["note"] = definition.note
+    targets = {way.target for key, one in found.items() for way in one.edges if way.target != key}
+    first = [key for key in found if key not in targets] or list(found)
     kind: EdgeKind = "conditional" if len(first) > 1 else "direct"
     return found, [(key, kind) for key in first]
 
 
-def _class_member(kind: Any, labels: dict[str, str], ids: dict[Any, str], *, is_open: bool) -> _Member:
+def _class_member(kind: Any, labels: dict[str, str], ids: dict[Any, str], *, is_open: bool) -> _GraphMember:
     """A class that comes from `BaseNode`: it leads to what `run` is declared to return, or seen to."""
     function = partial(kind.run, Instance(kind))
-    member = _Member(kind, kind.__name__, [function])
-    step = step_of(_NOBODY, [function])
+    member = _GraphMember(kind, kind.__name__, [function])
+    step = step_of(_BODY_READER, [function])
     returned = step.bodies[0].return_values
     seen = {target: "" for one in returned.known for target in _targets(one, ids)}
     if is_open and not (returned.complete and seen):
         member.widened = "which node it returns is not declared, and could not be known"
         seen = dict.fromkeys([*ids.values(), END], "")
-    member.leads({**seen, **labels}.items())
-    member.routes = len(member.ways) > 1
+    member.add_edges({**seen, **labels}.items())
+    member.routes = len(member.edges) > 1
     return member
 
 
@@ -263,7 +263,7 @@ def _targets(one: object, ids: dict[Any, str]) -> Iterator[str]:
         yield from (str(step.id) for step in one.arguments.positional[0].known if hasattr(step, "id"))
 
 
-class _Nobody:
+class _BodyReader:
     """A reader that only wants the bodies."""
 
     runs: frozenset[str] = frozenset()
@@ -279,31 +279,31 @@ class _Nobody:
         return False
 
 
-_NOBODY = _Nobody()
+_BODY_READER = _BodyReader()
 
 
 @dataclass
-class _Built:
+class _BuilderGraph:
     """A graph that a `GraphBuilder` built."""
 
     graph: Any
 
-    def members(self) -> tuple[dict[str, _Member], list[tuple[str, EdgeKind]]]:
+    def members(self) -> tuple[dict[str, _GraphMember], list[tuple[str, EdgeKind]]]:
         nodes = {str(key): one for key, one in self.graph.nodes.items()}
         ids = {one.node_type: key for key, one in nodes.items() if is_a(one, LIBRARY, "NodeStep")}
-        begins = [way for path in self._paths("__start__") for way in self._way(path)]
-        found: dict[str, _Member] = {}
+        begins = [way for path in self._paths("__start__") for way in self._destinations(path)]
+        found: dict[str, _GraphMember] = {}
         for key, one in nodes.items():
             if not is_a(one, LIBRARY, "StartNode", "EndNode"):
                 found[key] = self._member(key, one, ids)
         self._without_unused(found, begins)
-        self._cut(found, [target for target, _, _ in begins])
+        self._cut_branches(found, [target for target, _, _ in begins])
         return found, [(target, "direct") for target, _, _ in begins]
 
     def _paths(self, key: str) -> list[Any]:
         return list(self.graph.edges_by_source.get(key, ()))
 
-    def _way(self, path: Any) -> Iterator[tuple[str, str, list[object]]]:
+    def _destinations(self, path: Any) -> Iterator[tuple[str, str, list[object]]]:
         """Where a path leads to, its labels, and the functions on it."""
         labels = [item.label for item in path.items if is_a(item, LIBRARY, "LabelMarker")]
         functions = [item.transform for item in path.items if is_a(item, LIBRARY, "TransformMarker")]
@@ -312,83 +312,83 @@ class _Built:
                 target = str(item.destination_id)
                 yield END if target == END else target, " and ".join(labels), functions
 
-    def _member(self, key: str, node: Any, ids: dict[Any, str]) -> _Member:
+    def _member(self, key: str, node: Any, ids: dict[Any, str]) -> _GraphMember:
         if is_a(node, LIBRARY, "NodeStep"):
-            return self._of_class(key, node, ids)
-        member = _Member(node, str(getattr(node, "label", None) or key))
+            return self._class_node(key, node, ids)
+        member = _GraphMember(node, str(getattr(node, "label", None) or key))
         if is_a(node, LIBRARY, "StepSummary"):
-            member.functions.append(_own(node.call))
+            member.functions.append(_program_function(node.call))
         if is_a(node, LIBRARY, "Decision"):
             self._decision(member, node)
             return member
         if is_a(node, LIBRARY, "Join"):
-            member.functions += [one for one in [_own(node.reducer)] if not _is_librarys(one)]
-            member.said["join"] = True
+            member.functions += [one for one in [_program_function(node.reducer)] if not _is_library_function(one)]
+            member.metadata["join"] = True
         self._follow(key, member, "parallel" if is_a(node, LIBRARY, "Fork") else "direct")
         if getattr(node, "downstream_join_id", None) is not None:
-            member.ways.append(_Way(str(node.downstream_join_id), "conditional", "nothing to map"))
+            member.edges.append(_MemberEdge(str(node.downstream_join_id), "conditional", "nothing to map"))
         return member
 
-    def _follow(self, key: str, member: _Member, kind: EdgeKind) -> None:
+    def _follow(self, key: str, member: _GraphMember, kind: EdgeKind) -> None:
         for path in self._paths(key):
-            for target, label, functions in self._way(path):
-                member.ways.append(_Way(target, kind, label))
+            for target, label, functions in self._destinations(path):
+                member.edges.append(_MemberEdge(target, kind, label))
                 member.functions += functions
 
-    def _decision(self, member: _Member, node: Any) -> None:
+    def _decision(self, member: _GraphMember, node: Any) -> None:
         """The branches of a decision."""
         member.routes = True
-        member.said["note"] = node.note
+        member.metadata["note"] = node.note
         for branch in node.branches:
             member.functions += [branch.matches] if branch.matches is not None else []
-            for target, label, functions in self._way(branch.path):
-                member.ways.append(_Way(target, "conditional", label or _words(branch)))
+            for target, label, functions in self._destinations(branch.path):
+                member.edges.append(_MemberEdge(target, "conditional", label or _branch_condition(branch)))
                 member.functions += functions
 
-    def _of_class(self, key: str, node: Any, ids: dict[Any, str]) -> _Member:
+    def _class_node(self, key: str, node: Any, ids: dict[Any, str]) -> _GraphMember:
         """A class of the graph; the decision that stands for what it is declared to return is left out."""
         labels: dict[str, str] = {}
-        for target, label, _ in (way for path in self._paths(key) for way in self._way(path)):
-            behind = self.graph.nodes.get(target)
-            if is_a(behind, LIBRARY, "Decision"):
-                labels |= {to: said for branch in behind.branches for to, said, _ in self._way(branch.path)}
+        for target, label, _ in (way for path in self._paths(key) for way in self._destinations(path)):
+            following = self.graph.nodes.get(target)
+            if is_a(following, LIBRARY, "Decision"):
+                labels |= {to: text for branch in following.branches for to, text, _ in self._destinations(branch.path)}
             else:
                 labels[target] = label
-        told = _edge_labels(node.node_type, ids)
+        explicit = _edge_labels(node.node_type, ids)
         member = _class_member(
-            node.node_type, {one: told.get(one, label) for one, label in labels.items()}, ids, is_open=not labels
+            node.node_type, {one: explicit.get(one, label) for one, label in labels.items()}, ids, is_open=not labels
         )
         member.owner, member.label = node, str(node.label or key)
         return member
 
-    def _without_unused(self, found: dict[str, _Member], begins: list[tuple[str, str, list[object]]]) -> None:
+    def _without_unused(self, found: dict[str, _GraphMember], begins: list[tuple[str, str, list[object]]]) -> None:
         """Leaves out the decisions that only stood for what classes are declared to return."""
-        used = {way.target for one in found.values() for way in one.ways} | {target for target, _, _ in begins}
+        used = {way.target for one in found.values() for way in one.edges} | {target for target, _, _ in begins}
         for key in [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Decision") and key not in used]:
             behind_class = any(
                 target == key
                 for other, one in self.graph.nodes.items()
                 if is_a(one, LIBRARY, "NodeStep")
                 for path in self._paths(other)
-                for target, _, _ in self._way(path)
+                for target, _, _ in self._destinations(path)
             )
             if behind_class:
                 del found[key]
 
-    def _cut(self, found: dict[str, _Member], begins: list[str]) -> None:
+    def _cut_branches(self, found: dict[str, _GraphMember], begins: list[str]) -> None:
         """Lets the branches of a fork be left where another ends the run, or is the only one that is waited for."""
-        following = {key: [way.target for way in one.ways] for key, one in found.items()}
+        following = {key: [way.target for way in one.edges] for key, one in found.items()}
         joins = [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Join")]
         forks = [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Fork")]
         for fork in forks:
             for node in cancelled_nodes(following, following[fork], joins):
-                found[node].ways.append(_Way(END, "conditional", CONDITION))
+                found[node].edges.append(_MemberEdge(END, "conditional", CONDITION))
         for join in joins:
             if is_a(found[join].owner.reducer, LIBRARY, "ReduceFirstValue"):  # type: ignore[attr-defined]
                 between = self._between(join)
                 branches = [one for fork in forks if fork in between for one in following[fork]]
                 for node in abandoned_nodes(following, begins, branches, join, joins):
-                    found[node].ways.append(_Way(join, "conditional", "another branch was first"))
+                    found[node].edges.append(_MemberEdge(join, "conditional", "another branch was first"))
 
     def _between(self, join: str) -> set[str]:
         """The nodes that what a join waits for has gone through, from where it was divided."""
@@ -396,20 +396,20 @@ class _Built:
         return {str(parent.fork_id), *map(str, parent.intermediate_nodes)} if parent is not None else set()
 
 
-def _own(function: Any) -> Any:
+def _program_function(function: Any) -> Any:
     """The program's own function behind one of the library, such as that of a stream."""
-    if isinstance(function, FunctionType) and _is_librarys(function):
+    if isinstance(function, FunctionType) and _is_library_function(function):
         held = getclosurevars(function).nonlocals.values()
-        return next((one for one in held if isinstance(one, FunctionType) and not _is_librarys(one)), function)
+        return next((one for one in held if isinstance(one, FunctionType) and not _is_library_function(one)), function)
     return function
 
 
-def _is_librarys(function: object) -> bool:
+def _is_library_function(function: object) -> bool:
     module = getattr(function, "__module__", None) or type(function).__module__
     return str(module).partition(".")[0] == LIBRARY
 
 
-def _words(branch: Any) -> str:
+def _branch_condition(branch: Any) -> str:
     """When a branch is taken: what its predicate says, else the type that it is for."""
     if branch.matches is not None:
         return source_text(branch.matches)
@@ -429,7 +429,7 @@ def _edge_labels(kind: Any, ids: dict[Any, str]) -> dict[str, str]:
     several = typing.get_args(declared) if typing.get_origin(declared) is not typing.Annotated else (declared,)
     found: dict[str, str] = {}
     for one in several:
-        label = next((str(said.label) for said in getattr(one, "__metadata__", ()) if _is_label(said)), "")
+        label = next((str(marker.label) for marker in getattr(one, "__metadata__", ()) if _is_label(marker)), "")
         target = typing.get_args(one)[0] if label else None
         target = typing.get_origin(target) or target
         if label:
@@ -437,5 +437,5 @@ def _edge_labels(kind: Any, ids: dict[Any, str]) -> dict[str, str]:
     return found
 
 
-def _is_label(said: object) -> bool:
-    return is_a(said, LIBRARY, "Edge") and bool(getattr(said, "label", None))
+def _is_label(marker: object) -> bool:
+    return is_a(marker, LIBRARY, "Edge") and bool(getattr(marker, "label", None))

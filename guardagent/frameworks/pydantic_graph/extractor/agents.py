@@ -18,7 +18,7 @@ from guardagent.workflow.python_source.functions.step_summary import gate_of, ow
 AI = "pydantic_ai"
 WORDS = FrameworkNames(("pydantic_ai", "pydantic_graph"))
 RUNS = frozenset({"run", "run_sync", "run_stream", "run_stream_sync", "run_stream_events", "iter"})
-_MORE = {"PreparedToolset", "FilteredToolset"}
+_DYNAMIC_TOOLSETS = {"PreparedToolset", "FilteredToolset"}
 _SEARCH = "tool_search"  # which every agent has, and which only finds its other tools
 _HANDLERS = {"HandleDeferredToolCalls": "handler", "RequestInput": "ask"}
 
@@ -29,7 +29,7 @@ def is_agent(target: object) -> bool:
 
 def toolbox(agent: Any) -> AgentTools:
     """All tools of an agent: its own, those of its toolsets, its output functions, and what its provider runs."""
-    agent = _inner(agent)
+    agent = _unwrapped_agent(agent)
     box = AgentTools()
     for toolset in agent.toolsets:
         for name, gate in _tools(box, toolset):
@@ -40,11 +40,11 @@ def toolbox(agent: Any) -> AgentTools:
         name = str(getattr(native, "kind", None) or getattr(native, "__name__", "native"))
         if name != _SEARCH:
             box.add(name)
-    _handled(box, agent)
+    _check_handlers(box, agent)
     return box
 
 
-def _inner(agent: Any) -> Any:
+def _unwrapped_agent(agent: Any) -> Any:
     while is_a(agent, AI, "WrapperAgent"):
         agent = agent.wrapped
     return agent
@@ -54,7 +54,7 @@ def _tools(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
     """The tools of a toolset, each with what it waits for."""
     if is_a(toolset, AI, "FunctionToolset"):
         for name, tool in toolset.tools.items():
-            yield name, _of_tool(box, name, tool)
+            yield name, _tool_gate(box, name, tool)
     elif is_a(toolset, AI, "CombinedToolset"):
         for one in toolset.toolsets:
             yield from _tools(box, one)
@@ -78,7 +78,7 @@ def _wrapped(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
         box.unknown[:] = [shown if one == name else one for one in box.unknown]
         box.runs[:] = [(shown if one == name else one, inner) for one, inner in box.runs]
         yield shown, _predicate(toolset.approval_required_func) if approval and gate is None else gate
-    if is_a(toolset, AI, *_MORE):
+    if is_a(toolset, AI, *_DYNAMIC_TOOLSETS):
         box.notes.append(f"which tools of {type(toolset).__name__} there are is decided when it runs: all are assumed")
 
 
@@ -89,7 +89,7 @@ def _predicate(function: Any) -> str | None:
     return guard_label(FunctionCode(function), str(getattr(function, "__name__", type(function).__name__)))
 
 
-def _of_tool(box: AgentTools, name: str, tool: Any) -> str | None:
+def _tool_gate(box: AgentTools, name: str, tool: Any) -> str | None:
     gate = _gate(box, name, tool.function)
     return "" if getattr(tool, "requires_approval", False) else gate
 
@@ -142,22 +142,22 @@ def _needs_approval(code: FunctionCode) -> bool:
     for node in code.body.function.tree.body:
         if _raises_approval(code, node, scope):
             return True
-        unapproved = _unapproved(node)
+        unapproved = _unapproved_branch(node)
         if unapproved and _raises_approval(code, unapproved[-1], scope):
             return True
     return False
 
 
-def _unapproved(node: ast.stmt) -> list[ast.stmt]:
+def _unapproved_branch(node: ast.stmt) -> list[ast.stmt]:
     """What happens in a statement where, and just where, a call is not approved."""
     if not isinstance(node, ast.If):
         return []
     if isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not):
-        return node.body if _says_approved(node.test.operand) else []
-    return node.orelse if _says_approved(node.test) else []
+        return node.body if _tests_approval(node.test.operand) else []
+    return node.orelse if _tests_approval(node.test) else []
 
 
-def _says_approved(test: ast.expr) -> bool:
+def _tests_approval(test: ast.expr) -> bool:
     return isinstance(test, ast.Attribute) and test.attr == "tool_call_approved"
 
 
@@ -179,7 +179,7 @@ def _has_code(output: Any) -> bool:
     return hasattr(output, "__code__") or hasattr(output, "__func__")
 
 
-def _handled(box: AgentTools, agent: Any) -> None:
+def _check_handlers(box: AgentTools, agent: Any) -> None:
     """Where a function of the program gives approval, that is a gate only if it always asks a person."""
     for name, handler in _handlers(getattr(agent, "_root_capability", None)):
         if not box.gated or summarize(handler).always_asks:
@@ -200,11 +200,11 @@ def _handlers(capability: Any) -> Iterator[tuple[str, Any]]:
             yield from _handlers(one)
 
 
-def every_tool(agent: Any, seen: frozenset[int] = frozenset()) -> AgentTools:
+def transitive_tools(agent: Any, seen: frozenset[int] = frozenset()) -> AgentTools:
     """The tools of an agent, with those of the agents that its tools run."""
     box = toolbox(agent)
     for _, inner in tuple(box.runs) if id(agent) not in seen else ():
-        more = every_tool(inner, seen | {id(agent)})
+        more = transitive_tools(inner, seen | {id(agent)})
         for name in more.names:
             box.add(name, more.gated_when.get(name, "") if name in more.gated else None)
         box.unknown += [one for one in more.unknown if one not in box.unknown]
@@ -221,7 +221,7 @@ class Agents:
         self._returns: dict[str, dict[str, None]] = {}
 
     def region(self, agent: Any) -> Region:
-        first = self._member(_inner(agent))
+        first = self._member(_unwrapped_agent(agent))
         for node, targets in self._leads.items():
             for target, tool in targets.items():
                 self.assembly.connect([RegionExit(node, f"calls {tool}", conditional=True)], [RegionEntry(target)])
@@ -240,8 +240,8 @@ class Agents:
         box = toolbox(agent)
         self._describe(node, name, box)
         for tool, inner in box.runs:
-            if _matters(inner):
-                target = self._member(_inner(inner))
+            if _has_tools(inner):
+                target = self._member(_unwrapped_agent(inner))
                 self._leads.setdefault(node, {}).setdefault(target, tool)
                 self._returns.setdefault(target, {})[node] = None
         return node
@@ -255,6 +255,6 @@ class Agents:
             self.assembly.note(f"{node}: {note}")
 
 
-def _matters(agent: Any) -> bool:
+def _has_tools(agent: Any) -> bool:
     """Whether anything that a run of an agent does inside matters: it has tools."""
-    return bool(every_tool(_inner(agent)).names)
+    return bool(transitive_tools(_unwrapped_agent(agent)).names)

@@ -13,11 +13,11 @@ from guardagent.workflow.python_source.evaluation.values import LiveValue, Stub
 from guardagent.workflow.python_source.functions.bodies import ReadableFunction, is_program_code
 
 _FRAMEWORKS = ("langgraph", "langchain", "langchain_core")
-_OF_FUNCTIONS = ("RunnableLambda", "RunnableGenerator")
+_FUNCTION_RUNNABLES = ("RunnableLambda", "RunnableGenerator")
 
 
 @dataclass(frozen=True, eq=False)
-class Tool:
+class GraphTool:
     """A tool, and the functions by which it works."""
 
     name: str
@@ -25,7 +25,7 @@ class Tool:
 
 
 @dataclass
-class Opened:
+class RunnableContents:
     """What a runnable is made of.
 
     Attributes:
@@ -44,118 +44,116 @@ class Opened:
 
     functions: list[object] = field(default_factory=list)
     hooks: list[object] = field(default_factory=list)
-    tools: list[Tool] = field(default_factory=list)
+    tools: list[GraphTool] = field(default_factory=list)
     graphs: list[Any] = field(default_factory=list)
     tool_nodes: list[Any] = field(default_factory=list)
     middleware: list[Any] = field(default_factory=list)
     server_tools: list[str] = field(default_factory=list)
     remote: bool = False
-    passes: bool = False
+    passes_through: bool = False
     composed: bool = False
     unseen: list[str] = field(default_factory=list)
 
 
 @dataclass(eq=False)
-class HitlOfCode(Stub):
+class HitlStub(Stub):
     """What stands for human-in-the-loop middleware of which there is only code."""
 
     interrupt_on: dict[str, Any]
 
 
-class GraphOfCode(Stub, LiveValue):
+class GraphStub(Stub, LiveValue):
     """What stands for a graph of which there is only code: a StateGraph has a `builder`, a function its `code`."""
 
 
 def is_graph(target: object) -> bool:
     return (
-        isinstance(target, GraphOfCode)
-        or is_a(target, "langgraph", "Pregel")
-        or is_a(target, "langgraph", "StateGraph")
+        isinstance(target, GraphStub) or is_a(target, "langgraph", "Pregel") or is_a(target, "langgraph", "StateGraph")
     )
 
 
 def is_runnable(target: object) -> bool:
-    return isinstance(target, Unopened) or is_a(target, "langchain_core", "Runnable") or is_graph(target)
+    return isinstance(target, RunnableStub) or is_a(target, "langchain_core", "Runnable") or is_graph(target)
 
 
-def open_runnable(target: object) -> Opened:
+def open_runnable(target: object) -> RunnableContents:
     """Opens a runnable, a tool or a function, with all that it is made of."""
-    opened, pending, seen = Opened(), [target], set()
+    contents, pending, seen = RunnableContents(), [target], set()
     while pending:
         one = pending.pop(0)
         if id(one) not in seen:
             seen.add(id(one))
-            parts = list(_parts(one, opened))
-            opened.composed = opened.composed or len(parts) > 1
+            parts = list(_record(one, contents))
+            contents.composed = contents.composed or len(parts) > 1
             pending[:0] = parts
-    return opened
+    return contents
 
 
-class Unopened(Stub):
+class RunnableStub(Stub):
     """What stands for a runnable of which there is only code, and knows what that is made of."""
 
-    def open(self, opened: Opened) -> Iterable[object]:
+    def open(self, contents: RunnableContents) -> Iterable[object]:
         """Takes down what it is, and gives the runnables that it is made of."""
         raise NotImplementedError
 
 
-class TaskLike(Unopened):
+class TaskStub(RunnableStub):
     """What stands for a task of which there is only code."""
 
     func: object
 
 
-def _parts(one: Any, opened: Opened) -> Iterable[object]:  # noqa: C901 - one case for each kind of runnable
+def _record(one: Any, contents: RunnableContents) -> Iterable[object]:  # noqa: C901 - one case for each kind of runnable
     """Takes down what one runnable is, and gives the runnables that it is made of."""
-    if isinstance(one, Unopened):
-        return one.open(opened)
+    if isinstance(one, RunnableStub):
+        return one.open(contents)
     if is_a(one, "langgraph", "RemoteGraph"):
-        opened.remote = True
+        contents.remote = True
     elif is_graph(one):
-        opened.graphs.append(one)
+        contents.graphs.append(one)
     elif is_a(one, "langgraph", "ToolNode"):
-        opened.tool_nodes.append(one)
-        opened.tools.extend(tool_of(tool) for tool in one.tools_by_name.values())
+        contents.tool_nodes.append(one)
+        contents.tools.extend(tool_of(tool) for tool in one.tools_by_name.values())
     elif is_a(one, "langchain_core", "BaseTool"):
-        opened.tools.append(tool_of(one))
-    elif is_a(one, "langgraph", "RunnableCallable") or is_a(one, "langchain_core", *_OF_FUNCTIONS):
-        _functions(one, opened)
+        contents.tools.append(tool_of(one))
+    elif is_a(one, "langgraph", "RunnableCallable") or is_a(one, "langchain_core", *_FUNCTION_RUNNABLES):
+        _record_functions(one, contents)
     elif is_a(one, "langchain_core", "RunnablePassthrough"):
-        opened.passes = one.func is None and one.afunc is None
-        _functions(one, opened)
+        contents.passes_through = one.func is None and one.afunc is None
+        _record_functions(one, contents)
     elif isinstance(one, FunctionType | MethodType | functools.partial | ReadableFunction):
-        opened.functions.append(one)
+        contents.functions.append(one)
     elif is_a(one, "langchain_core", "BaseLanguageModel"):
         return ()
     elif is_a(one, "langchain_core", "Runnable") or is_a(one, "langgraph", "RunnableSeq"):
-        return _inside(one, opened)
+        return _components(one, contents)
     elif callable(one):
-        opened.functions.append(one)
+        contents.functions.append(one)
     return ()
 
 
-def _inside(one: Any, opened: Opened) -> Iterable[object]:
+def _components(one: Any, contents: RunnableContents) -> Iterable[object]:
     """The runnables that a composed one is made of; of one of the program's own, its methods are functions."""
-    if own := [defined_outside(one, "langchain_core", name) for name in ("invoke", "ainvoke")]:
-        opened.functions.extend(MethodType(method, one) for method in own if isinstance(method, FunctionType))
+    if methods := [defined_outside(one, "langchain_core", name) for name in ("invoke", "ainvoke")]:
+        contents.functions.extend(MethodType(method, one) for method in methods if isinstance(method, FunctionType))
     found: list[object] = []
     for name in ("steps", "bound", "runnable", "fallbacks", "branches", "default", "mapper", "steps__", "runnables"):
         value = getattr(one, name, None)
-        found.extend(_each(value))
+        found.extend(_runnables_in(value))
     return found
 
 
-def _each(value: object) -> Iterator[object]:
+def _runnables_in(value: object) -> Iterator[object]:
     if isinstance(value, list | tuple):
         for one in value:
-            yield from _each(one)
+            yield from _runnables_in(one)
     elif isinstance(value, dict):
         yield from value.values()
     elif is_runnable(value):
         yield value
 
 
-def _functions(one: Any, opened: Opened) -> None:
+def _record_functions(one: Any, contents: RunnableContents) -> None:
     """Takes down the functions of a callable: the second is left out where it only runs the first in a thread."""
     names = ("func", "afunc", "_transform", "_atransform")
     found = [value for name in names if (value := getattr(one, name, None)) is not None]
@@ -164,12 +162,12 @@ def _functions(one: Any, opened: Opened) -> None:
             continue
         owner = getattr(function, "__self__", None)
         if is_a(owner, "langchain", "AgentMiddleware"):
-            opened.middleware.append(owner)
+            contents.middleware.append(owner)
         if is_frameworks(function):
-            opened.server_tools.extend(_server_tools(function))
-            opened.hooks.extend(programs_functions(function, without="tool_call"))  # those belong to the tool node
+            contents.server_tools.extend(_server_tools(function))
+            contents.hooks.extend(program_functions(function, without="tool_call"))  # those belong to the tool node
         else:
-            opened.functions.append(function)
+            contents.functions.append(function)
 
 
 def is_frameworks(function: object) -> bool:
@@ -197,19 +195,19 @@ def closure(function: object) -> Iterator[tuple[str, object]]:
                 continue
 
 
-def tool_of(tool: Any) -> Tool:
+def tool_of(tool: Any) -> GraphTool:
     """A tool of LangChain, or a function that becomes one."""
     if isinstance(tool, FunctionType | MethodType):
-        return Tool(tool.__name__, (tool,))
+        return GraphTool(tool.__name__, (tool,))
     found = [getattr(tool, name, None) for name in ("func", "coroutine")]
     functions = [one for one in found if one is not None]
     if not functions:
         methods = (defined_outside(tool, "langchain_core", name) for name in ("_run", "_arun"))
         functions = [MethodType(one, tool) for one in methods if isinstance(one, FunctionType)]
-    return Tool(str(tool.name), tuple(functions))
+    return GraphTool(str(tool.name), tuple(functions))
 
 
-def programs_functions(function: object, *, without: str = "") -> list[object]:
+def program_functions(function: object, *, without: str = "") -> list[object]:
     """The program's own functions inside a function that the framework has put together.
 
     Args:

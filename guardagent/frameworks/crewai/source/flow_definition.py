@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from guardagent.workflow.python_source.programs.stubs import ObjectStub
 
 DECORATORS = {"start", "listen", "router", "human_feedback", "persist"}
-Told = str | dict[str, Any]
+ConditionSpec = str | dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Decorator(LiveValue):
 
 
 @dataclass(frozen=True, eq=False)
-class Condition(LiveValue):
+class CombinedCondition(LiveValue):
     """`and_(...)` or `or_(...)`."""
 
     sign: str
@@ -47,11 +47,11 @@ class Condition(LiveValue):
 
 
 @dataclass
-class MethodTold:
+class MethodDefinition:
     """One method of a flow, under the names that CrewAI gives to what it knows of it."""
 
-    start: bool | Told | None = None
-    listen: Told | None = None
+    start: bool | ConditionSpec | None = None
+    listen: ConditionSpec | None = None
     router: bool = False
     emit: list[str] | None = None
     human_feedback: Any = None
@@ -59,37 +59,37 @@ class MethodTold:
     do: Any = field(default_factory=lambda: SimpleNamespace(call="code", ref=""))
 
 
-class FlowTold(LiveValue):
+class FlowDefinition(LiveValue):
     """What is known of the methods of a flow's own class; CrewAI does not run those of the classes it comes from."""
 
     def __init__(self, flow: ObjectStub) -> None:
         self.flow = flow
 
     @cached_property
-    def methods(self) -> dict[str, MethodTold]:
+    def methods(self) -> dict[str, MethodDefinition]:
         made_of = self.flow.made_of
         if not isinstance(made_of, Class):
             return {}
-        self._tell_what_is_not_read(made_of)
+        self._note_conversational(made_of)
         nodes = [one for one in made_of.tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
         found = {node.name: self._method(node, CodeScope(made_of.tree, made_of.scope)) for node in nodes}
-        return {name: told for name, told in found.items() if told is not None}
+        return {name: definition for name, definition in found.items() if definition is not None}
 
-    def _tell_what_is_not_read(self, made_of: Class) -> None:
+    def _note_conversational(self, made_of: Class) -> None:
         if self.flow.interpreter.member(made_of, "conversational") is True:
-            said = f"{made_of.tree.name} is conversational: the methods that CrewAI adds to it are not read"
-            converter_of(self.flow.interpreter).note(said)
+            note = f"{made_of.tree.name} is conversational: the methods that CrewAI adds to it are not read"
+            converter_of(self.flow.interpreter).note(note)
 
-    def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: CodeScope) -> MethodTold | None:
+    def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: CodeScope) -> MethodDefinition | None:
         decorators = list(self._decorators(node, scope))
         if not any(one.name in {"start", "listen", "router"} for one in decorators):
             return None
-        told = MethodTold()
+        definition = MethodDefinition()
         for one in decorators:
-            self._apply(told, one, node, scope)
-        if told.human_feedback is not None and told.human_feedback.emit:
-            told.router, told.emit = True, None
-        return told
+            self._apply(definition, one, node, scope)
+        if definition.human_feedback is not None and definition.human_feedback.emit:
+            definition.router, definition.emit = True, None
+        return definition
 
     def _decorators(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: CodeScope) -> Iterator[Decorator]:
         """Those of CrewAI; a method may be called like one of them, and is not meant by the others."""
@@ -104,22 +104,22 @@ class FlowTold(LiveValue):
                 made = interpreter.call(callee, arguments, decorator.lineno).known
                 yield from (one for one in made if isinstance(one, Decorator))
 
-    def _apply(self, told: MethodTold, one: Decorator, node: ast.AST, scope: CodeScope) -> None:
-        waits = self._condition(one.arguments.get("condition", 0), node)
+    def _apply(self, definition: MethodDefinition, one: Decorator, node: ast.AST, scope: CodeScope) -> None:
+        condition = self._condition(one.arguments.get("condition", 0), node)
         if one.name == "start":
-            told.start = True if waits is None else waits
+            definition.start = True if condition is None else condition
         elif one.name == "human_feedback":
-            told.human_feedback = SimpleNamespace(
-                message=next(iter(self._texts(one.arguments.get("message", 0))), None),
-                emit=self._texts(one.arguments.get("emit", 1)),
+            definition.human_feedback = SimpleNamespace(
+                message=next(iter(self._strings(one.arguments.get("message", 0))), None),
+                emit=self._strings(one.arguments.get("emit", 1)),
             )
         elif one.name == "persist":
-            told.persist = SimpleNamespace(enabled=True)
+            definition.persist = SimpleNamespace(enabled=True)
         else:
-            told.listen = waits if waits is not None else told.listen
+            definition.listen = condition if condition is not None else definition.listen
             if one.name == "router":
-                told.router = True
-                told.emit = self._texts(one.arguments.get("emit")) or self._declared(node, scope)
+                definition.router = True
+                definition.emit = self._strings(one.arguments.get("emit")) or self._declared(node, scope)
 
     def _declared(self, node: ast.AST, scope: CodeScope) -> list[str]:
         """The labels that a router is declared to return."""
@@ -127,18 +127,18 @@ class FlowTold(LiveValue):
         several = [one for part in parts for one in (part.values.known if part.values is not None else ())]
         return list(dict.fromkeys(plain_string(one) for one in several if isinstance(one, str)))
 
-    def _texts(self, values: Values | None) -> list[str]:
+    def _strings(self, values: Values | None) -> list[str]:
         found: list[str] = []
         for one in (values or NOTHING).known:
             several = [one] if isinstance(one, str) else self.flow.interpreter.elements(Values((one,))).known
             found += [plain_string(each) for each in several if isinstance(each, str)]
         return found
 
-    def _condition(self, values: Values | None, node: ast.AST) -> Told | None:
+    def _condition(self, values: Values | None, node: ast.AST) -> ConditionSpec | None:
         """What a method waits for; of what is not known, an event that nothing is known to bring about."""
         if values is None:
             return None
-        found = [told for one in values.known if (told := self._one(one, node)) is not None]
+        found = [spec for one in values.known if (spec := self._condition_of(one, node)) is not None]
         if not values.complete or len(found) != 1:
             line = getattr(node, "lineno", 0)
             converter_of(self.flow.interpreter).note(
@@ -146,12 +146,12 @@ class FlowTold(LiveValue):
             )
         return found[0] if len(found) == 1 else {"or": found or ["?"]}
 
-    def _one(self, one: object, node: ast.AST) -> Told | None:
+    def _condition_of(self, one: object, node: ast.AST) -> ConditionSpec | None:
         if isinstance(one, str):
             return plain_string(one)
         if isinstance(one, Function):
             return str(getattr(one.tree, "name", "?"))
-        if isinstance(one, Condition):
-            parts = [told for part in one.parts if (told := self._condition(part, node)) is not None]
+        if isinstance(one, CombinedCondition):
+            parts = [spec for part in one.parts if (spec := self._condition(part, node)) is not None]
             return {one.sign: parts}
         return None

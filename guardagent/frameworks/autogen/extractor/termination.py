@@ -14,33 +14,33 @@ _DISTRIBUTION = "autogen-agentchat"
 
 
 @dataclass(frozen=True)
-class Stop:
+class Termination:
     """When a team stops.
 
     Attributes:
-        words: the condition and the limit; empty where it never stops by them.
+        description: the condition and the limit; empty where it never stops by them.
         handoffs: to whom a hand-off stops it.
         max_turns: after how many turns it stops at the latest.
         has_condition: there is a termination condition.
     """
 
-    words: str = ""
+    description: str = ""
     handoffs: frozenset[str] = frozenset()
     max_turns: int | None = None
     has_condition: bool = False
 
     @classmethod
-    def of(cls, team: Any) -> Stop:
+    def of(cls, team: Any) -> Termination:
         condition = private_attribute(team, "_termination_condition", _DISTRIBUTION)
         turns = private_attribute(team, "_max_turns", _DISTRIBUTION)
-        parts = [_words(condition)] if condition is not None else []
+        parts = [_description(condition)] if condition is not None else []
         limit = turns if isinstance(turns, int) else None
         parts += [f"max_turns={limit}" if limit is not None else "max_turns"] if turns is not None else []
         targets = frozenset(str(private_attribute(one, "_target", _DISTRIBUTION)) for one in _handoffs(condition))
         return cls(" | ".join(parts), targets, limit, condition is not None)
 
     def __bool__(self) -> bool:
-        return bool(self.words)
+        return bool(self.description)
 
 
 def _handoffs(condition: Any) -> Iterator[Any]:
@@ -57,10 +57,10 @@ def _parts(condition: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _words(condition: Any) -> str:
+def _description(condition: Any) -> str:
     if parts := _parts(condition):
         sign = " & " if is_a(condition, AUTOGEN, "AndTerminationCondition") else " | "
-        return f"({sign.join(map(_words, parts))})"
+        return f"({sign.join(map(_description, parts))})"
     if isinstance(condition, UnknownValue | Alternatives):
         return "a condition that is not known"
     values = ", ".join(f"{name}={value!r}" for name, value in _config(condition).items() if value not in (None, False))

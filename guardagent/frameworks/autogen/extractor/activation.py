@@ -12,7 +12,7 @@ from guardagent.workflow.python_source.functions.outcomes import code_of, source
 
 
 @dataclass(frozen=True)
-class Way:
+class ActivationEdge:
     """An edge, with whom it comes from."""
 
     source: str
@@ -24,20 +24,20 @@ class Way:
         return str(self.edge.target), str(self.edge.activation_group)
 
     @property
-    def is_sure(self) -> bool:
-        return condition_words(self.edge) is None
+    def is_certain(self) -> bool:
+        return condition_text(self.edge) is None
 
 
-def condition_words(edge: Any) -> str | None:
+def condition_text(edge: Any) -> str | None:
     """The condition of an edge: a text that is to be mentioned, or a function as it is written; None where none is."""
     if edge.condition_function is not None:
         return source_text(edge.condition_function)
     return edge.condition if isinstance(edge.condition, str) else None
 
 
-def one_holds(edges: list[Any]) -> bool:
+def is_exhaustive(edges: list[Any]) -> bool:
     """Whether some edge can be taken whatever is said: one has no condition, or one is the contrary of another."""
-    if any(condition_words(edge) is None for edge in edges):
+    if any(condition_text(edge) is None for edge in edges):
         return True
     mentions = [_mention(edge) for edge in edges]
     return any((text, not wanted) in mentions for text, wanted in filter(None, mentions))
@@ -55,63 +55,63 @@ def _mention(edge: Any) -> tuple[str, bool] | None:
     return None
 
 
-class Waits:
+class ActivationAnalysis:
     """Who waits for whom in a graph."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
-        self.ways = [Way(name, edge) for name, node in graph.nodes.items() for edge in node.edges]
+        self.edges = [ActivationEdge(name, edge) for name, node in graph.nodes.items() for edge in node.edges]
         self._starts = set(graph.get_start_nodes())
 
-    def in_vain(self, name: str) -> bool:
+    def may_block(self, name: str) -> bool:
         """Whether whoever follows somebody may wait for others that do not come."""
-        known = self._sure(name)
-        return not one_holds([one.edge for one in self.ways if one.source == name and self._enters(one, known)])
+        known = self._always_reached(name)
+        return not is_exhaustive([one.edge for one in self.edges if one.source == name and self._activates(one, known)])
 
-    def _enters(self, way: Way, known: Iterable[str]) -> bool:
+    def _activates(self, edge: ActivationEdge, known: Iterable[str]) -> bool:
         """Whether an edge that is taken leads on at once, or once others have come who are sure to."""
-        group = self._groups[way.group]
-        others = [one for one in group if one is not way]
-        return way.edge.activation_condition == "any" or all(one.is_sure and one.source in known for one in others)
+        group = self._groups[edge.group]
+        others = [one for one in group if one is not edge]
+        return edge.edge.activation_condition == "any" or all(one.is_certain and one.source in known for one in others)
 
     @cached_property
-    def _groups(self) -> Mapping[tuple[str, str], list[Way]]:
-        found: dict[tuple[str, str], list[Way]] = {}
-        for way in self.ways:
+    def _groups(self) -> Mapping[tuple[str, str], list[ActivationEdge]]:
+        found: dict[tuple[str, str], list[ActivationEdge]] = {}
+        for way in self.edges:
             found.setdefault(way.group, []).append(way)
         return found
 
-    def _sure(self, name: str) -> frozenset[str]:
+    def _always_reached(self, name: str) -> frozenset[str]:
         """Who speaks in every run in which somebody does."""
-        known = {*self._starts, *(self._before.get(name) or ())}
-        while more := set(self._follow(known)) - known:
-            known |= more
-        return frozenset(known)
+        reached = {*self._starts, *(self._predecessors.get(name) or ())}
+        while more := set(self._successors(reached)) - reached:
+            reached |= more
+        return frozenset(reached)
 
-    def _follow(self, known: set[str]) -> Iterator[str]:
-        for way in self.ways:
-            if way.source in known and way.is_sure and self._enters(way, known):
-                yield way.group[0]
+    def _successors(self, known: set[str]) -> Iterator[str]:
+        for edge in self.edges:
+            if edge.source in known and edge.is_certain and self._activates(edge, known):
+                yield edge.group[0]
 
     @cached_property
-    def _before(self) -> dict[str, frozenset[str] | None]:
+    def _predecessors(self) -> dict[str, frozenset[str] | None]:
         """Who has spoken once somebody does, themselves among them; None of whom nobody comes to."""
         found: dict[str, frozenset[str] | None] = dict.fromkeys(self.graph.nodes)
         changed = True
         while changed:
-            now = {name: self._needed(name, found) for name in found}
+            now = {name: self._required(name, found) for name in found}
             changed, found = now != found, now
         return found
 
-    def _needed(self, name: str, found: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
-        ways = [frozenset[str]()] if name in self._starts else []
+    def _required(self, name: str, found: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
+        alternatives = [frozenset[str]()] if name in self._starts else []
         for (target, _), group in self._groups.items():
             if target == name:
-                ways.extend(self._by_group(group, found))
-        return frozenset.intersection(*ways) | {name} if ways else None
+                alternatives.extend(self._before_group(group, found))
+        return frozenset.intersection(*alternatives) | {name} if alternatives else None
 
     @staticmethod
-    def _by_group(group: list[Way], found: Mapping[str, frozenset[str] | None]) -> list[frozenset[str]]:
+    def _before_group(group: list[ActivationEdge], found: Mapping[str, frozenset[str] | None]) -> list[frozenset[str]]:
         before = [found[way.source] for way in group]
         known = [one for one in before if one is not None]
         if group[0].edge.activation_condition == "any":

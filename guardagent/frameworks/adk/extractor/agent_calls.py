@@ -24,12 +24,12 @@ from guardagent.workflow.python_source.functions.code import CalledFunction, Fun
 
 BASE: Any = type("Base", (), {"name": "super()"})()  # stands for what an agent does by its framework class
 MOST_NESTED = 12
-_RUNS = ("run_async", "run_live", "_run_async_impl", "_run_live_impl", "_run_impl", "run")
-_FINDS = ("find_agent", "find_sub_agent")
+_RUN_METHODS = ("run_async", "run_live", "_run_async_impl", "_run_live_impl", "_run_impl", "run")
+_LOOKUPS = ("find_agent", "find_sub_agent")
 _CONTEXTS = {"ctx", "context", "invocation_context", "parent_context"}
 
 
-class Running:
+class AgentCalls:
     """Tells agents in the code of one custom agent."""
 
     def __init__(self, code: FunctionCode, agent: object) -> None:
@@ -37,7 +37,7 @@ class Running:
 
     def run_by(self, call: ast.Call, scope: NameScope) -> Values | None:
         """The agents whose run a call is; None where it is a call of something else."""
-        if not isinstance(call.func, ast.Attribute) or call.func.attr not in _RUNS:
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in _RUN_METHODS:
             return None
         owner = call.func.value
         if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super":
@@ -50,8 +50,8 @@ class Running:
     def values(self, expression: ast.expr | None, scope: NameScope) -> Values:
         """What an expression can be; an agent that is looked up by its name, or by its place, is found."""
         match expression:
-            case ast.Call(func=ast.Attribute(value=owner, attr=attribute), args=[name, *_]) if attribute in _FINDS:
-                return self._named(self.values(owner, scope), self._evaluator.value(name, scope))
+            case ast.Call(func=ast.Attribute(value=owner, attr=attribute), args=[name, *_]) if attribute in _LOOKUPS:
+                return self._by_name(self.values(owner, scope), self._evaluator.value(name, scope))
             case ast.Subscript(value=inner, slice=ast.UnaryOp() | ast.Constant() as place):
                 items, number = self._items(inner, scope), _number(place)
                 if items is not None and isinstance(number, int) and -len(items) <= number < len(items):
@@ -59,20 +59,20 @@ class Running:
             case ast.Name(id=name) if isinstance(scope, CodeScope) and (bindings := scope.find(name)):
                 sources = [one.source for one in bindings if not one.steps and not one.grows]
                 if len(sources) == len(bindings) and all(isinstance(one, ast.expr) for one in sources):
-                    return self._any_of([one for one in sources if isinstance(one, ast.expr)], scope)
+                    return self._union([one for one in sources if isinstance(one, ast.expr)], scope)
         return self._evaluator.value(expression, scope)
 
-    def _any_of(self, sources: Iterable[ast.expr], scope: NameScope) -> Values:
+    def _union(self, sources: Iterable[ast.expr], scope: NameScope) -> Values:
         result = Values()
         for source in sources:
             own = isinstance(source, ast.Call | ast.Subscript)
             result |= self.values(source, scope) if own else self._evaluator.value(source, scope)
         return result
 
-    def _named(self, owners: Values, names: Values) -> Values:
+    def _by_name(self, owners: Values, names: Values) -> Values:
         if names.strings is None or not owners.complete:
             return Values(complete=False)
-        found = [_found(owner, name) for owner in owners.known for name in sorted(names.strings)]
+        found = [_find_agent(owner, name) for owner in owners.known for name in sorted(names.strings)]
         return Values(tuple(one for one in found if one is not None), all(one is not None for one in found))
 
     def ordered(self, expression: ast.expr, scope: NameScope) -> list[Any] | None:
@@ -94,7 +94,7 @@ class Running:
             case ast.Subscript(value=inner, slice=ast.Slice() as part):
                 return _sliced(self._items(inner, scope), part)
             case ast.Attribute():
-                return _live_list(self._evaluator.value(expression, scope))
+                return _known_list(self._evaluator.value(expression, scope))
             case ast.Name(id=name):
                 return self._items_of_name(name, scope)
         return None
@@ -106,7 +106,7 @@ class Running:
                 if len(bindings) > 1 or bindings[0].steps or bindings[0].grows:
                     return None
                 if isinstance(source, Values):
-                    return _live_list(source)
+                    return _known_list(source)
                 return self._items(source, scope) if isinstance(source, ast.expr) else None
             scope = scope.parent
         return None
@@ -131,10 +131,10 @@ class Running:
         opened = [self._code.called_function(one) for one in self._evaluator.value(call.func, scope).known]
         return any(self.runs([one.function.tree], one.scope, depth + 1) for one in opened if one is not None)
 
-    def hands_on(self, call: ast.Call, scope: NameScope) -> bool:
+    def passes_agents(self, call: ast.Call, scope: NameScope) -> bool:
         """Whether a call hands agents, or the context to run them in, to something that cannot be read."""
-        given = [*call.args, *(one.value for one in call.keywords)]
-        agents = any(self._is_agent(one, scope) for one in given)
+        arguments = [*call.args, *(one.value for one in call.keywords)]
+        agents = any(self._is_agent(one, scope) for one in arguments)
         if not agents and not takes_context(call):
             return False
         callees = self._evaluator.value(call.func, scope)
@@ -152,35 +152,35 @@ class Running:
         )
         return root in sys.stdlib_module_names or (not agents and (root == "google" or is_class))
 
-    def _one_by_one(self, one: object) -> Iterable[object]:
+    def _elements(self, one: object) -> Iterable[object]:
         return self._evaluator.elements(exactly(one)).known if isinstance(one, list | tuple | Sequence) else [one]
 
     def _is_agent(self, expression: ast.expr, scope: NameScope) -> bool:
         known = self.values(expression, scope).known
-        flat = [each for one in known for each in self._one_by_one(one)]
+        flat = [each for one in known for each in self._elements(one)]
         return any(is_a(one, ADK, "BaseAgent") and one is not self._agent for one in flat)
 
 
 def takes_context(call: ast.Call) -> bool:
     """Whether a call is given the context of the run."""
-    given = [*call.args, *(one.value for one in call.keywords)]
-    return any(isinstance(one, ast.Name) and one.id in _CONTEXTS for one in given)
+    arguments = [*call.args, *(one.value for one in call.keywords)]
+    return any(isinstance(one, ast.Name) and one.id in _CONTEXTS for one in arguments)
 
 
 def _is_class_name(path: str) -> bool:
     return path.rpartition(".")[2][:1].isupper()
 
 
-def _found(owner: Any, name: str) -> Any:
+def _find_agent(owner: Any, name: str) -> Any:
     """The agent of a name in a tree, as `find_agent` finds it."""
     if not is_a(owner, ADK, "BaseAgent"):
         return None
     if owner.name == name:
         return owner
-    return next((one for child in owner.sub_agents if (one := _found(child, name)) is not None), None)
+    return next((one for child in owner.sub_agents if (one := _find_agent(child, name)) is not None), None)
 
 
-def _live_list(values: Values) -> list[Any] | None:
+def _known_list(values: Values) -> list[Any] | None:
     if len(values.known) == 1 and values.complete and isinstance(values.known[0], Sequence):
         items = values.known[0].items
         exact = values.known[0].ordered and all(len(one.known) == 1 and one.complete for one in items)

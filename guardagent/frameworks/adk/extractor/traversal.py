@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from guardagent.workflow.extraction.regions import Assembly, Region
 
 
-class Walk(Protocol):
+class Traversal(Protocol):
     """Goes through agents and workflows, each once."""
 
     assembly: Assembly

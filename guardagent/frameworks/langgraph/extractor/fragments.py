@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from guardagent.frameworks.langgraph.extractor.nodes import Facts
+from guardagent.frameworks.langgraph.extractor.nodes import NodeFacts
 from guardagent.workflow.model.graph import EdgeKind, GraphBuilder, NodeKind
 
 _ORDER: tuple[EdgeKind, ...] = ("parallel", "conditional", "loop", "direct")
 
 
 @dataclass(frozen=True)
-class Way:
+class Port:
     """A way into a part of the graph, or out of it: by this node, and how."""
 
     node: str
@@ -21,7 +21,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Call:
+class ParentCommand:
     """A command of a subgraph for the graph around it: from this node to these, or to anywhere."""
 
     node: str
@@ -29,7 +29,7 @@ class Call:
 
 
 @dataclass
-class Part:
+class Fragment:
     """What stands for one node of a StateGraph: the node itself, or those of its subgraph.
 
     Attributes:
@@ -39,26 +39,26 @@ class Part:
         facts: what is known of the node; None for a subgraph.
     """
 
-    enters: list[Way]
-    leaves: list[Way]
-    calls: list[Call] = field(default_factory=list)
-    facts: Facts | None = None
+    entries: list[Port]
+    exits: list[Port]
+    parent_commands: list[ParentCommand] = field(default_factory=list)
+    facts: NodeFacts | None = None
 
 
-class Drawing(Protocol):
+class GraphSink(Protocol):
     """Adds nodes, edges and whole graphs to a builder."""
 
     builder: GraphBuilder
 
     def edge(self, source: str, target: str, kind: EdgeKind = "direct", condition: str = "") -> None: ...
 
-    def inside(self, graph: Any, prefix: str) -> Part:
+    def add_graph(self, graph: Any, prefix: str) -> Fragment:
         """Adds a graph's nodes, with a prefix to their ids, and the edges between them."""
 
-    def add(self, id: str, kind: NodeKind, name: str, facts: Facts, **metadata: Any) -> None:  # noqa: A002
+    def add(self, id: str, kind: NodeKind, name: str, facts: NodeFacts, **metadata: Any) -> None:  # noqa: A002
         """Adds a node of which facts are known."""
 
-    def run_inside(self, node: str, facts: Facts) -> None:
+    def add_called_graphs(self, node: str, facts: NodeFacts) -> None:
         """Adds the graphs that a node's functions run: the node can come to each of them, and comes back."""
 
 
