@@ -1,1 +1,1 @@
-"""One file or package per agent framework. Nothing here is loaded unless its users import it."""
+"""One package per agent framework; each is loaded only when it is imported."""

@@ -1,4 +1,4 @@
-"""What attacks have broken once, and where each of it is held: for the second table of docs/conformance.md.
+"""Past breaks by attacks, and the tests that prevent them: for the second table of docs/conformance.md.
 
 A cell names the tests, as FILE::TEST under tests/; the scenario that is played there, as `=SCENARIO`; or the reason why
 there is no such test.
@@ -99,13 +99,13 @@ def cells() -> dict[str, dict[str, str]]:
 
 
 def tests() -> list[str]:
-    """All tests that are named."""
+    """All test names in the table."""
     named = (one for of_hosts in BREAKS.values() for cell in of_hosts.values() for one in cell.split())
     return sorted({one for one in named if "::" in one})
 
 
 def _reason(cell: str, host: str) -> str | None:
-    """None where it is held."""
+    """None if a test holds it."""
     if cell.startswith("="):
         return CANNOT[host].get(cell[1:])
     return None if "::" in cell else cell

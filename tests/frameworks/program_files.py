@@ -1,4 +1,4 @@
-"""Loads files of programs, each with the graph that is expected of it, and says what a graph holds in their words."""
+"""Loads test programs with their expected graphs, and compares graphs with them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Case = tuple[Callable[[], Any], dict[str, Any]]
 
 
 def load(path: Path) -> ModuleType:
-    """A file of programs, as a module; what a framework warns of while it is imported is not the matter here."""
+    """A file of programs as a module; warnings of frameworks during import are ignored."""
     sys.path.insert(0, str(path.parent))
     try:
         spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -38,7 +38,7 @@ def cases(pattern: str) -> dict[str, Case]:
 
 
 def shape(graph: Graph) -> dict[str, Any]:
-    """What a program states of its graph."""
+    """The shape of a graph, in the terms of the programs."""
     nodes = [node for node in graph.nodes if node.id not in {START, END}]
     return {
         "nodes": {node.id: node.kind for node in nodes},
@@ -50,7 +50,7 @@ def shape(graph: Graph) -> dict[str, Any]:
 
 
 def stated(expected: dict[str, Any]) -> dict[str, Any]:
-    """The same of what is expected."""
+    """The shape of an expected graph."""
     lists = {key: {node: text.split() for node, text in expected.get(key, {}).items()} for key in ("tools", "gated")}
     return {
         "nodes": expected["nodes"],

@@ -1,4 +1,4 @@
-"""What the tests of all adapters share: a shop whose tools have side effects, policies, and arguments that try a limit.
+"""Fixtures of the adapter tests: a shop whose tools have side effects, policies, and arguments that probe a limit.
 
     shop = Shop()                            its tools: shop.authenticate, shop.refund, shop.arefund, shop.wire, ...
     guard = guard_of(tmp_path, LIMIT)        a ToolGuard under one of the policies below; options as of ToolGuard
@@ -128,7 +128,7 @@ def broken_rules() -> dict[str, dict[str, Any]]:
 
 @dataclass
 class Shop:
-    """A shop that agents work for; its lists say what has really happened.
+    """A shop with tools for agents; its lists record the side effects.
 
     Attributes:
         refunds: (order, amount) of each refund that was paid.
@@ -158,11 +158,11 @@ class Shop:
 
     async def arefund(self, order_id: str, amount: int = 500) -> str:
         """As `refund`; register it under the name `refund`."""
-        said = self.refund(order_id, amount)
+        output = self.refund(order_id, amount)
         self.started.set()
         if self.waits:
             await asyncio.Event().wait()
-        return said
+        return output
 
     def wire(self, amount: int) -> str:
         """Sends money away."""

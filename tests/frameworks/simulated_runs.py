@@ -1,4 +1,4 @@
-"""Sessions in which a graph is driven in every way that a host can: independent of how anything is proved."""
+"""Simulated sessions that drive a graph in every way a host can, independently of the prover."""
 
 from __future__ import annotations
 

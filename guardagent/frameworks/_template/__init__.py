@@ -1,11 +1,11 @@
-"""The shape of a framework, made of an imaginary one, Acme Flows: copy this folder, and say in it how yours differs.
+"""The layout of a framework package, for an imaginary framework, Acme Flows: copy this folder and adapt it.
 
-    package.py     facts, which cost nothing to read
-    adapter/       guards the tool calls of running agents; leave it out where there is none
-    extractor/     reads the workflow of a live object; the same
-    source/        reads it from a program's source alone; the same
+    package.py     facts, read without importing the framework
+    adapter/       guards the tool calls of running agents; optional
+    extractor/     extracts the workflow graph of a live object; optional
+    source/        extracts it from a program's source alone; optional
 
-The users of an adapter import its names from here; nothing of the framework is imported before they ask for one.
+Users import the names of the adapter from here; the framework itself is imported on first use.
 """
 
 from typing import TYPE_CHECKING

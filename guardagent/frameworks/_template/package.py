@@ -1,7 +1,7 @@
 """The facts about Acme Flows."""
 
-FRAMEWORK = "acme-flows"  # its name in reports
-EXTRA = "acme-flows"  # what `pip install 'guardagent[…]'` is to name; empty where nothing is needed
-DISTRIBUTIONS = {"acme-flows": "1.0"}  # what is to be installed, each with the oldest version that was tried
-OBJECTS = ("acme_flows",)  # the modules that define the classes of its objects; empty where there is no extractor
-PACKAGES = ("acme_flows",)  # the top packages that programs import; empty where there is no source reader
+FRAMEWORK = "acme-flows"  # the name in reports
+EXTRA = "acme-flows"  # the extra of `pip install 'guardagent[…]'`; empty if none is needed
+DISTRIBUTIONS = {"acme-flows": "1.0"}  # the required distributions, each with the oldest version tested
+OBJECTS = ("acme_flows",)  # the modules that define its classes; empty without an extractor
+PACKAGES = ("acme_flows",)  # the top-level packages that programs import; empty without a source reader

@@ -1,4 +1,4 @@
-"""The extractor of Google ADK's agents and workflows, on programs with the graph that is expected of each."""
+"""The extractor of Google ADK's agents and workflows, on programs with their expected graphs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ CASES: dict[str, Case] = cases("adk_*.py")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_program_gives_the_graph_expected(name: str) -> None:
-    """Nodes, kinds, edges with kinds, tools, gates and what is widened are exactly as written down."""
+def test_a_program_yields_its_expected_graph(name: str) -> None:
+    """Nodes, kinds, edges, tools, gates and widened nodes are exactly those expected."""
     build, expected = CASES[name]
     graph = extract(build(), name)
     assert shape(graph) == stated(expected)
     assert {key: conditions(graph).get(key) for key in expected.get("conditions", {})} == expected.get("conditions", {})
 
 
-def test_the_reference_programs_give_the_graphs_expected(shared: Path) -> None:
-    """The programs beside the checkout give what is stated of them."""
+def test_reference_programs_yield_their_expected_graphs(shared: Path) -> None:
+    """The reference programs yield the graphs stated for them."""
     for name, (build, expected) in load(shared / "workflows" / "programs" / "adk_programs.py").CASES.items():
         found = shape(extract(build(), name))
         assert found["nodes"] == expected["nodes"], name
@@ -45,65 +45,65 @@ def built(name: str) -> Graph:
     return extract(CASES[name][0](), name)
 
 
-def test_what_is_not_known_is_said_with_its_reason() -> None:
+def test_an_unknown_agent_is_noted_with_its_reason() -> None:
     """A note names the node, the line of its code, and what is assumed instead."""
     (note,) = built("agent_that_is_not_known").notes
     assert note.startswith("own: line ")
-    assert note.endswith("runs is not known; any agent that it holds is assumed to follow at any time")
+    assert note.endswith("runs is unknown; any agent that it holds is assumed to follow at any time")
 
 
-def test_a_route_that_cannot_be_known_is_said() -> None:
-    """The note says why the end of the branch is among the edges."""
+def test_an_unknown_route_is_noted() -> None:
+    """The note gives the reason for the edge to the end."""
     assert built("route_that_cannot_be_known").notes == (
-        "echo: not all the routes that it takes could be known; where no edge names the route, the branch ends",
+        "echo: not all its routes are known; if no edge matches the route, the branch ends",
     )
 
 
-def test_a_loop_without_an_end_is_said() -> None:
-    """A loop that nothing visibly ends has no way out, and a note tells what is missing."""
+def test_a_loop_without_an_exit_is_noted() -> None:
+    """A loop without a visible end has no exit, and a note names what is missing."""
     graph = built("loop_without_an_end")
     assert graph.notes == ("for_ever: the loop has no max_iterations, and nothing in it is seen to escalate",)
     assert not any(edge.target == "__end__" for edge in graph.edges)
 
 
-def test_a_person_who_is_asked_now_and_then_is_said_to_be() -> None:
-    """A question under a condition is told apart from one that is always asked."""
+def test_conditional_questions_are_distinguished() -> None:
+    """A conditional question is marked differently from an unconditional one."""
     sometimes = built("question_in_a_helper")
     assert sometimes.by_id["asks_by_a_helper"].metadata["asks"] == "sometimes"
-    assert sometimes.notes == ("asks_by_a_helper: a person is asked there under a condition only",)
+    assert sometimes.notes == ("asks_by_a_helper: it asks a person only under a condition",)
     assert built("person_who_routes").by_id["approve"].metadata["asks"] == "always"
 
 
 def test_a_function_that_decides_on_a_gate_is_named() -> None:
-    """A tool that does not always wait is gated, and its node says what decides."""
+    """A conditionally approved tool is gated, and its node names the function that decides."""
     assert dict(built("confirmation_by_a_function").by_id["a"].metadata["gated_when"]) == {"mail": "is_large"}
     assert built("nodes_that_need_a_confirmation").by_id["two"].metadata["asked_when"] == "is_risky"
 
 
-def test_tools_that_look_like_gates_are_told() -> None:
-    """Of a tool that asks under a condition, or acts before it is answered, a note says why it is no gate."""
+def test_tools_that_resemble_gates_are_noted() -> None:
+    """A note explains why a tool that asks conditionally, or acts before the answer, is not a gate."""
     (sometimes,) = built("confirmation_asked_under_a_condition").notes
-    assert sometimes == "a: the tool pay_much asks a person under a condition, and so is not gated"
+    assert sometimes == "a: the tool 'pay_much' asks a person only under a condition; it is not gated"
     (acts,) = built("long_running_tool_that_acts").notes
-    assert acts.endswith("does something before it is answered: it is not taken for an approval")
+    assert acts.endswith("acts before it is answered; it does not count as an approval")
 
 
-def test_a_node_says_where_it_is_defined() -> None:
-    """File and line are those of the function's definition, so that a finding can be shown there."""
+def test_a_node_has_the_location_of_its_definition() -> None:
+    """File and line are those of the function's definition."""
     node = built("routes").by_id["grade"]
     line = Path(node.metadata["file"]).read_text(encoding="utf-8").splitlines()[node.metadata["line"] - 1]
     assert line == "def grade(node_input: str):"
 
 
-def test_an_agent_says_where_its_name_is_written() -> None:
-    """Where just one call in the program gives the name, that is the agent's place; a computed name has none."""
-    said = built("agent_that_is_written_out").by_id["the_only_one_of_this_name"].metadata
+def test_an_agent_has_the_location_of_its_name() -> None:
+    """An agent is located at the only call with its name; one with a computed name has no location."""
+    metadata = built("agent_that_is_written_out").by_id["the_only_one_of_this_name"].metadata
     lines = (PROGRAMS / "adk_agents.py").read_text(encoding="utf-8").splitlines()
-    assert lines[said["line"] - 1].startswith("NAMED = LlmAgent(")
+    assert lines[metadata["line"] - 1].startswith("NAMED = LlmAgent(")
     assert "line" not in built("one_agent").by_id["a"].metadata
 
 
-def test_a_join_says_what_it_waits_for() -> None:
+def test_a_join_lists_its_predecessors() -> None:
     """The nodes before a join, and those before what follows a parallel agent, are in the metadata."""
     joins = [node.metadata.get("join") for node in built("fork_and_join").nodes]
     assert [one for one in joins if one] == [("one", "two")]
@@ -111,15 +111,15 @@ def test_a_join_says_what_it_waits_for() -> None:
     assert nested.metadata["join"] == ("two", "b/two")
 
 
-def test_sets_of_unknown_tools_are_told() -> None:
-    """What is not known of a set of tools stands in the metadata, and in a note."""
+def test_unknown_toolsets_are_reported() -> None:
+    """Unknown tools of a toolset are in the metadata and in a note."""
     graph = built("set_of_tools")
     assert graph.by_id["a"].metadata["unknown_tools"] == ("box_Set.*",)
     assert graph.notes == ("a: which tools box_Set.* has is known only when the agent runs",)
 
 
-def test_the_graph_is_the_same_every_time() -> None:
-    """Nodes and edges come in the same order, those of the entry first."""
+def test_extraction_is_deterministic() -> None:
+    """Nodes and edges come in the same order, the entry first."""
     assert built("transfers_inside_a_row").to_dict() == built("transfers_inside_a_row").to_dict()
     assert built("transfers_inside_a_row").edges[0].source == "__start__"
 
@@ -137,8 +137,8 @@ def test_an_mcp_server_is_known_by_its_filter() -> None:
     assert (node.tools, node.gated_tools) == (("fs_read", "McpToolset.*"), ("fs_read",))
 
 
-def test_the_graph_of_another_framework_inside_an_agent_is_taken_in() -> None:
-    """An agent around a LangGraph is what that graph is."""
+def test_the_graph_of_another_framework_inside_an_agent_is_inserted() -> None:
+    """An agent that wraps a LangGraph becomes that graph."""
     langgraph = pytest.importorskip("langgraph.graph", reason="LangGraph is not installed")
     agents = pytest.importorskip("google.adk.agents")
     around = pytest.importorskip("google.adk.agents.langgraph_agent").LangGraphAgent
@@ -155,8 +155,8 @@ def test_the_graph_of_another_framework_inside_an_agent_is_taken_in() -> None:
     ]
 
 
-def test_an_agent_elsewhere_is_a_step() -> None:
-    """A remote agent is a model's step, of which the class is told."""
+def test_a_remote_agent_is_a_model_step() -> None:
+    """A remote agent is a model step with its class in the metadata."""
     pytest.importorskip("a2a", reason="A2A is not installed")
     remote = pytest.importorskip("google.adk.agents.remote_a2a_agent").RemoteA2aAgent
     agent: Any = pytest.importorskip("google.adk.agents").LlmAgent
@@ -165,8 +165,8 @@ def test_an_agent_elsewhere_is_a_step() -> None:
     assert (graph.by_id["far"].kind, graph.by_id["far"].metadata["runs_as"]) == ("llm", "RemoteA2aAgent")
 
 
-def test_a_version_that_keeps_things_elsewhere_is_refused() -> None:
-    """Where an attribute without a public name is gone, the error names the version and what to do."""
+def test_an_unsupported_version_is_refused() -> None:
+    """If a private attribute is missing, the error names the version and the remedy."""
     tools: Any = pytest.importorskip("google.adk.tools")
     agent: Any = pytest.importorskip("google.adk.agents").LlmAgent
     changed = tools.FunctionTool(len)
@@ -177,8 +177,8 @@ def test_a_version_that_keeps_things_elsewhere_is_refused() -> None:
         extract(agent(name="a", tools=[changed]))
 
 
-def test_what_holds_no_agent_is_refused() -> None:
-    """An object that is nothing of the framework is not recognised; a tool of it is no workflow."""
+def test_an_app_without_an_agent_is_refused() -> None:
+    """Other objects are not recognised, and a tool is not a workflow."""
     assert not adk.recognises(object())
     tool = pytest.importorskip("google.adk.tools").FunctionTool(len)
     with pytest.raises(InputError, match="is no workflow"):
@@ -186,6 +186,6 @@ def test_what_holds_no_agent_is_refused() -> None:
 
 
 def test_the_programs_are_found() -> None:
-    """There are many of them, of each kind."""
+    """There are many programs of each kind."""
     assert len(CASES) > 90
     assert len(list(PROGRAMS.glob("adk_*.py"))) == 4

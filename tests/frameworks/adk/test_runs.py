@@ -1,4 +1,4 @@
-"""What runs of Google ADK's agents really do, against their graphs: every step is an edge. No model takes part."""
+"""Runs of Google ADK's agents compared with their graphs: every step is an edge. No model is used."""
 # mypy: disable-error-code="misc,name-defined"
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Draw:
 
 
 class Step(agents.BaseAgent):
-    """An agent that does nothing but say that it runs; it may escalate, or change what others decide by."""
+    """An agent that only records its run; it may escalate, or change the state of decisions."""
 
     draw: Any
     fails: bool = False
@@ -54,7 +54,7 @@ class Step(agents.BaseAgent):
 
 
 def tree(draw: Draw, depth: int, names: Iterator[str], kinds: list[str]) -> Any:
-    """Agents in each other, at random."""
+    """A random tree of agents."""
     kind, name = draw.random.choice(kinds), next(names)
     if depth == 0 or kind == "step":
         return Step(name=name, draw=draw)
@@ -72,8 +72,8 @@ def run(root: Any, draw: Draw) -> list[str]:
 
 
 async def _run(root: Any) -> None:
-    given = {"agent": root} if isinstance(root, agents.BaseAgent) else {"node": root}
-    runner = runners.InMemoryRunner(app_name="app", **given)
+    options = {"agent": root} if isinstance(root, agents.BaseAgent) else {"node": root}
+    runner = runners.InMemoryRunner(app_name="app", **options)
     session = await runner.session_service.create_session(app_name="app", user_id="u", state={"next": "b"})
     message = types.Content(role="user", parts=[types.Part(text="x")])
     async for _ in runner.run_async(user_id="u", session_id=session.id, new_message=message):
@@ -90,7 +90,7 @@ def is_path(graph: Graph, steps: list[str], own: str = "") -> bool:
 
 
 def follows_something(graph: Graph, steps: list[str]) -> bool:
-    """Whether each step follows an earlier one by an edge: where several things run at once, no more can be said."""
+    """Whether each step follows an earlier one by an edge, as parallel branches interleave."""
     before = {START}
     for step in steps:
         if not any(edge.source in before and edge.target == step for edge in graph.edges):
@@ -126,7 +126,7 @@ def test_forks_run_along_their_edges(seed: int) -> None:
     "Each Backwards Until Rounds Endless Careful Choice Collects ByName InEachOther Twice".split(),
 )
 def test_custom_agents_run_as_their_code_says(kind: str) -> None:
-    """What is read from the code of a custom agent is what it does."""
+    """A custom agent runs as its code was read."""
     for seed in range(6):
         draw = Draw(seed)
         parts = [Step(name=name, draw=draw, fails=kind == "Careful" and name == "b") for name in "abcd"]

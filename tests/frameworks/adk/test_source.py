@@ -12,7 +12,7 @@ import pytest
 
 from guardagent.errors import InputError
 from guardagent.workflow.python_source.source_graph import graph_of_source
-from tests.frameworks.langgraph.test_source import sections, told
+from tests.frameworks.langgraph.test_source import sections, summary
 from tests.frameworks.program_files import PROGRAMS, conditions, load, shape
 
 Write = Callable[..., Path]
@@ -126,9 +126,9 @@ CASES = sections(STYLES)
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_in_some_style_gives_its_graph(write: Write, name: str) -> None:
-    """However a program puts its agents together, its source alone gives the graph."""
+    """The source alone determines the graph, in any style of building agents."""
     expected, code = CASES[name]
-    assert sorted(told(graph_of_source(write("program.py", HEAD + code))).split()) == sorted(expected.split())
+    assert sorted(summary(graph_of_source(write("program.py", HEAD + code))).split()) == sorted(expected.split())
 
 
 def test_the_framework_is_not_imported(write: Write) -> None:
@@ -138,30 +138,30 @@ def test_the_framework_is_not_imported(write: Write) -> None:
     assert not [name for name in set(sys.modules) - before if name.startswith("google")]
 
 
-def test_an_agent_from_elsewhere_can_do_anything(write: Write) -> None:
-    """It can call any tool, end the loop around it, and transfer; its node is widened, and a note says why."""
+def test_an_unknown_agent_can_do_anything(write: Write) -> None:
+    """It can call any tool, end the enclosing loop, and transfer; its node is widened, with a note."""
     loop = 'l = LoopAgent(name="l", sub_agents=[LlmAgent(name="a"), strange_agent])\n'
     path = write("program.py", f'{HEAD}{loop}root_agent = LlmAgent(name="r", sub_agents=[strange_agent, l])\n')
-    assert told(graph_of_source(path, "l")) == (
+    assert summary(graph_of_source(path, "l")) == (
         "a:llm strange_agent:tool+strange_agent.* (>a a>strange_agent strange_agent@a strange_agent?)"
     )
     graph = graph_of_source(path)
     assert {("r", "strange_agent"), ("strange_agent", "r")} <= {(edge.source, edge.target) for edge in graph.edges}
     assert graph.by_id["strange_agent"].metadata["widened"]
-    assert any("which agent this is could not be known" in note for note in graph.notes)
+    assert any("the agent is unknown" in note for note in graph.notes)
 
 
-def test_a_workflow_whose_edges_are_not_known_is_widened(write: Write) -> None:
-    """Every node can follow every other, and one that is not known."""
+def test_a_workflow_with_unknown_edges_is_widened(write: Write) -> None:
+    """Every node can follow every other node, and an unknown one."""
     code = 'def one(x): pass\ndef two(x): pass\nw = Workflow(name="w", edges=[(START, one, two), *far()])\n'
     graph = graph_of_source(write("program.py", HEAD + code))
     pairs = {(edge.source, edge.target) for edge in graph.edges}
     assert {("two", "one"), ("two", "unknown"), ("unknown", "one"), ("one", "one")} <= pairs
-    assert any("not all edges of w are known from the source" in note for note in graph.notes)
+    assert any("the source does not determine all edges of 'w'" in note for note in graph.notes)
 
 
-def test_programs_that_make_no_sense_are_refused_or_read(write: Write) -> None:
-    """Agents inside themselves, of wrong things, without names: at worst an error in words."""
+def test_invalid_programs_are_refused_or_read(write: Write) -> None:
+    """Recursive agents, wrong types and missing names cause at worst an error message."""
     code = """
     a = LlmAgent()
     l = LoopAgent(name="l", sub_agents=[a, 3, None, "x"], max_iterations="3")
@@ -190,7 +190,7 @@ NOT_IN_THE_SOURCE = {
 
 
 def programs(shared: Path) -> Iterator[tuple[Path, str, Callable[[], Any]]]:
-    """The programs of the tests, and those beside the checkout."""
+    """The programs of the tests, and the reference programs."""
     beside = shared / "workflows" / "programs" / "adk_programs.py"
     for path in [*sorted(PROGRAMS.glob("adk_*.py")), beside]:
         yield from ((path, name, build) for name, (build, _) in load(path).CASES.items())
@@ -198,7 +198,7 @@ def programs(shared: Path) -> Iterator[tuple[Path, str, Callable[[], Any]]]:
 
 @pytest.mark.filterwarnings("ignore")
 def test_source_and_object_give_the_same_graph(shared: Path) -> None:
-    """On every program but those whose source does not say it, the two ways agree, with the conditions of edges."""
+    """Both agree on every program whose source determines the graph, including edge conditions."""
     pytest.importorskip("google.adk", reason="Google ADK is not installed")
     from guardagent.workflow.extraction import extract
 
@@ -210,8 +210,8 @@ def test_source_and_object_give_the_same_graph(shared: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_the_source_does_not_say_is_said_to_be_unknown() -> None:
-    """Of a set of tools that is made of a specification only the set is known; a class made by exec is none."""
+def test_values_that_the_source_does_not_determine_are_unknown() -> None:
+    """A toolset built from a specification has unknown tools; a class built by exec is not found."""
     pytest.importorskip("google.adk", reason="Google ADK is not installed")
     graph = graph_of_source(PROGRAMS / "adk_toolboxes.py", "tools_of_a_specification")
     assert graph.by_id["a"].tools == ("OpenAPIToolset.*",)

@@ -1,4 +1,4 @@
-"""What runs of AutoGen's teams really do, against their graphs: every turn is an edge. Models answer at random."""
+"""Runs of AutoGen's teams compared with their graphs: every turn is an edge. Models answer at random."""
 # mypy: disable-error-code="misc,name-defined"
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Chooser(replay.ReplayChatCompletionClient):
         super().__init__([], model_info=INFO)
         self.draw, self.answers = draw, list(answers)
 
-    async def create(self, *_given: Any, tools: Any = (), **_more: Any) -> Any:
+    async def create(self, *_args: Any, tools: Any = (), **_more: Any) -> Any:
         names = [tool["name"] if isinstance(tool, dict) else tool.name for tool in tools]
         chosen = self.draw.random.choice([*names, None])
         content: Any = self.draw.random.choice(self.answers)
@@ -76,7 +76,7 @@ class Chooser(replay.ReplayChatCompletionClient):
 
 
 def runs(team: Any, draw: Draw, times: int = 5) -> list[list[str]]:
-    """Who spoke in each of some runs, in order."""
+    """The speakers of several runs, in order."""
     return asyncio.run(_runs(team, draw, times))
 
 
@@ -97,7 +97,7 @@ def is_path(graph: Graph, spoke: list[str]) -> bool:
 
 
 def stop(draw: Draw, most: int = 30) -> dict[str, Any]:
-    """How a team stops, at random."""
+    """A random termination condition."""
     limits = {"max_turns": draw.random.randint(1, 6)}
     mention = {"termination_condition": conditions.TextMentionTermination("STOP"), "max_turns": most}
     return draw.random.choice([limits, mention])
@@ -127,7 +127,7 @@ def test_rounds_run_along_their_edges(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_selectors_run_along_their_edges(seed: int) -> None:
-    """Whom a model names, or a function chooses that looks at who spoke last."""
+    """Random models and functions choose the next speaker by the last one."""
     draw, names = Draw(seed), names_of("n")
     members = steps(draw, names)
     model = Chooser(draw, [one.name for one in members])
@@ -163,10 +163,14 @@ def test_swarms_run_along_their_edges(seed: int) -> None:
 
 
 def spoke_in(result: Any) -> list[str]:
-    """Who spoke, by the messages of a run; the person to whom the last one handed off is the last."""
-    said = [one for one in result.messages if isinstance(one, messages.BaseChatMessage) and one.source != "user"]
-    handed = [said[-1].target] if isinstance(said[-1], messages.HandoffMessage) and said[-1].target == "person" else []
-    return [*(one.source for one in said), *handed]
+    """The speakers of a run by its messages; a final hand-off to a person comes last."""
+    replies = [one for one in result.messages if isinstance(one, messages.BaseChatMessage) and one.source != "user"]
+    handed = (
+        [replies[-1].target]
+        if isinstance(replies[-1], messages.HandoffMessage) and replies[-1].target == "person"
+        else []
+    )
+    return [*(one.source for one in replies), *handed]
 
 
 def random_flow(draw: Draw, **more: int) -> Any:

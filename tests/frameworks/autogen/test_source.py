@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.workflow.python_source.source_graph import graph_of_source
-from tests.frameworks.langgraph.test_source import sections, told
+from tests.frameworks.langgraph.test_source import sections, summary
 from tests.frameworks.program_files import PROGRAMS, load, shape
 
 Write = Callable[..., Path]
@@ -128,14 +128,14 @@ CASES = sections(STYLES)
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_in_some_style_gives_its_graph(write: Write, name: str) -> None:
-    """However a program puts its team together, its source alone gives the graph."""
+    """The source alone determines the graph, in any style of building teams."""
     expected, code = CASES[name]
     graph = graph_of_source(write("program.py", HEAD + code))
-    assert sorted(told(graph).split()) == sorted(expected.split())
+    assert sorted(summary(graph).split()) == sorted(expected.split())
 
 
 def test_nothing_is_imported_or_run(write: Write, capfd: pytest.CaptureFixture[str]) -> None:
-    """A program that prints or has an import that fails is read all the same, and loads no module."""
+    """A program that prints, or has a failing import, is read without loading any module."""
     path = write("program.py", "import no_such_module\nprint('ran')\n" + HEAD + CASES["by a class"][1])
     before = set(sys.modules)
     graph_of_source(path)
@@ -143,8 +143,8 @@ def test_nothing_is_imported_or_run(write: Write, capfd: pytest.CaptureFixture[s
     assert not {name for name in set(sys.modules) - before if not name.startswith("guardagent")}
 
 
-def test_tools_that_the_source_does_not_tell_widen(write: Write) -> None:
-    """Tools that are made elsewhere are said not to be known, and so are those of a server."""
+def test_unknown_tools_widen_the_node(write: Write) -> None:
+    """Tools from other modules, and those of a server, are noted as unknown."""
     code = """
     from elsewhere import make_tools
     from autogen_ext.tools.mcp import McpWorkbench
@@ -157,11 +157,11 @@ def test_tools_that_the_source_does_not_tell_widen(write: Write) -> None:
     """
     graph = graph_of_source(write("program.py", HEAD + code.replace("\n    ", "\n")))
     assert all(graph.by_id[name].metadata["widened"] for name in "ab")
-    assert "the tools that b gets from a McpWorkbench are known only when it runs" in graph.notes
+    assert "the tools of 'b' from a McpWorkbench are known only at run time" in graph.notes
 
 
-def test_participants_that_the_source_does_not_tell_widen(write: Write) -> None:
-    """Where not all that take part are known, anybody may follow anybody, and a note says so."""
+def test_unknown_participants_widen_the_team(write: Write) -> None:
+    """If participants are unknown, anyone may follow anyone, with a note."""
     code = """
     from elsewhere import experts
     team = RoundRobinGroupChat([AssistantAgent("a", client), *experts()], max_turns=4)
@@ -170,11 +170,11 @@ def test_participants_that_the_source_does_not_tell_widen(write: Write) -> None:
     others = {node.id for node in graph.nodes if node.metadata.get("widened")}
     assert "a" in others
     assert len(others) == 2
-    assert any("all who take part, or their order, are not known" in note for note in graph.notes)
+    assert any("participants or their order are unknown" in note for note in graph.notes)
 
 
-def test_a_condition_that_the_source_does_not_tell_may_stop_the_team(write: Write) -> None:
-    """A team whose termination condition comes from elsewhere can end after any turn."""
+def test_an_unknown_condition_may_stop_the_team(write: Write) -> None:
+    """A team with a termination condition from another module can end after any turn."""
     code = """
     from elsewhere import condition
     team = RoundRobinGroupChat([AssistantAgent("a", client), AssistantAgent("b", client)], termination_condition=condition)
@@ -183,8 +183,8 @@ def test_a_condition_that_the_source_does_not_tell_may_stop_the_team(write: Writ
     assert {edge.source for edge in graph.edges if edge.target == "__end__"} == {"a", "b"}
 
 
-def test_a_team_that_is_only_handed_on_is_found(write: Write) -> None:
-    """A team that a function neither runs nor returns is the program's workflow all the same."""
+def test_a_team_that_is_only_passed_on_is_found(write: Write) -> None:
+    """A team that a function neither runs nor returns is still the program's workflow."""
     code = """
     import web
     @web.on_start
@@ -196,8 +196,8 @@ def test_a_team_that_is_only_handed_on_is_found(write: Write) -> None:
     assert {node.id for node in graph.nodes} == {"__start__", "a", "b", "__end__"}
 
 
-def test_participants_that_are_chosen_are_all_there(write: Write) -> None:
-    """Where a condition decides on who takes part, everybody is in the graph, in any order."""
+def test_conditional_participants_are_all_included(write: Write) -> None:
+    """If a condition decides on participants, all are in the graph, in any order."""
     code = """
     import os
     agents = [AssistantAgent("a", client)]
@@ -210,8 +210,8 @@ def test_participants_that_are_chosen_are_all_there(write: Write) -> None:
     assert {("__start__", "a"), ("__start__", "b"), ("a", "a"), ("b", "c"), ("c", "b"), ("c", "__end__")} <= edges
 
 
-def test_an_agent_says_where_it_is_made(write: Write) -> None:
-    """File and line lead to the call that makes it."""
+def test_an_agent_has_the_location_of_its_constructor(write: Write) -> None:
+    """File and line are those of the constructor call."""
     path = write("program.py", HEAD + CASES["an agent as a tool"][1])
     node = graph_of_source(path).by_id["b"]
     assert node.metadata["file"] == str(path)
@@ -222,12 +222,12 @@ TELLS_MORE = {"selector_that_cannot_be_known": "the object holds an iterator, th
 
 
 def test_source_and_object_give_the_same_graph() -> None:
-    """On every program of the tests the two ways agree, but where the source tells more than the object."""
+    """Both agree on every program of the tests, except where the source determines more."""
     agree(*sorted(PROGRAMS.glob("autogen_*.py")))
 
 
 def test_source_and_object_agree_on_the_reference_programs(shared: Path) -> None:
-    """So they do on the programs beside the checkout."""
+    """Both agree on the reference programs."""
     agree(shared / "workflows" / "programs" / "autogen_programs.py")
 
 

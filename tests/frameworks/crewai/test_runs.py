@@ -1,4 +1,4 @@
-"""What runs of CrewAI's flows really do, against their graphs: what runs is in the graph. No model takes part."""
+"""Runs of CrewAI's flows compared with their graphs: every step is in the graph. No model is used."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def method(draw: random.Random, before: list[str], name: str, labels: list[str],
     waits = condition(draw, before, labels) if before else ""
     is_start = not before or draw.random() < 0.1
     mark = "@start()" if is_start else f"@{'router' if name in routers else 'listen'}({waits})"
-    said = draw.sample(labels, draw.randint(1, len(labels))) if name in routers and not is_start else [""]
-    return f"    {mark}\n    def {name}(self):\n        ran({name!r})\n        return random.choice({said})\n"
+    results = draw.sample(labels, draw.randint(1, len(labels))) if name in routers and not is_start else [""]
+    return f"    {mark}\n    def {name}(self):\n        ran({name!r})\n        return random.choice({results})\n"
 
 
 def condition(draw: random.Random, before: list[str], labels: list[str]) -> str:
-    """What a method waits for: one event, all of several or any of them, or some of both."""
+    """A random condition: one event, all or any of several, or nested."""
     if len(before) < 2 or draw.random() < 0.5:
         return repr(draw.choice([*before, *before, *labels]))
     several = draw.sample([*before, *labels[:1]], 2)
@@ -61,7 +61,7 @@ def condition(draw: random.Random, before: list[str], labels: list[str]) -> str:
 
 
 def runs(module: Any, times: int) -> Iterator[tuple[list[str], bool]]:
-    """What ran, and whether the run came to its end."""
+    """The methods that ran, and whether the run ended."""
     for _ in range(times):
         module.RAN.clear()
         try:

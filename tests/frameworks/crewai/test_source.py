@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from guardagent.workflow.python_source.source_graph import graph_of_source
-from tests.frameworks.langgraph.test_source import sections, told
+from tests.frameworks.langgraph.test_source import sections, summary
 from tests.frameworks.program_files import PROGRAMS, load, shape
 
 Write = Callable[..., Path]
@@ -197,16 +197,16 @@ YAML = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_in_some_style_gives_its_graph(write: Write, name: str) -> None:
-    """However a program puts its crew or its flow together, its source alone gives the graph."""
+    """The source alone determines the graph, in any style of building crews and flows."""
     expected, code = CASES[name]
     for file, content in YAML.items():
         write(file, content)
     graph = graph_of_source(write("program.py", HEAD + code))
-    assert sorted(told(graph).split()) == sorted(expected.split())
+    assert sorted(summary(graph).split()) == sorted(expected.split())
 
 
 def test_nothing_is_imported_or_run(write: Write, capfd: pytest.CaptureFixture[str]) -> None:
-    """A program that prints or has an import that fails is read all the same, and loads no module."""
+    """A program that prints, or has a failing import, is read without loading any module."""
     path = write("program.py", "import no_such_module\nprint('ran')\n" + HEAD + CASES["a flow that is run"][1])
     before = set(sys.modules)
     graph_of_source(path)
@@ -214,8 +214,8 @@ def test_nothing_is_imported_or_run(write: Write, capfd: pytest.CaptureFixture[s
     assert not {name for name in set(sys.modules) - before if not name.startswith("guardagent")}
 
 
-def test_tools_that_the_source_does_not_tell_widen(write: Write) -> None:
-    """A task whose tools are made elsewhere is said to have others."""
+def test_unknown_tools_widen_the_node(write: Write) -> None:
+    """A task with tools from another module is noted to have others."""
     code = """
     from elsewhere import make_tools
     x = Agent(role="x", goal="g", backstory="b", tools=[mail, *make_tools()])
@@ -225,8 +225,8 @@ def test_tools_that_the_source_does_not_tell_widen(write: Write) -> None:
     assert (node.tools, node.metadata["widened"]) == (("send_mail",), True)
 
 
-def test_tasks_that_the_source_does_not_tell_widen(write: Write) -> None:
-    """Where not all tasks are known, a node stands for the others, in any order."""
+def test_unknown_tasks_widen_the_crew(write: Write) -> None:
+    """If tasks are unknown, one node represents the others, in any order."""
     code = """
     from elsewhere import more
     x = Agent(role="x", goal="g", backstory="b")
@@ -238,22 +238,22 @@ def test_tasks_that_the_source_does_not_tell_widen(write: Write) -> None:
     assert graph.by_id["tasks"].metadata["widened"] is True
 
 
-def test_what_a_method_waits_for_that_is_not_known_is_said(write: Write) -> None:
-    """A listener to a name from elsewhere is told, with its line."""
+def test_an_unknown_condition_of_a_listener_is_noted(write: Write) -> None:
+    """A listener to an imported name is noted, with its line."""
     code = "from elsewhere import LABEL\n" + CASES["a flow that is run"][1].replace('@listen("bad")', "@listen(LABEL)")
     graph = graph_of_source(write("program.py", HEAD + code))
-    assert any("what the method waits for is not known from the source" in note for note in graph.notes)
+    assert any("the source does not determine what the method waits for" in note for note in graph.notes)
 
 
-def test_configuration_that_is_not_there_is_said(write: Write) -> None:
-    """Of a class whose YAML files are missing, a note names them."""
+def test_missing_configuration_is_noted(write: Write) -> None:
+    """A note names the missing YAML files of a class."""
     code = CASES["by a class with files beside it"][1].replace(".yaml", "_of_nobody.yaml")
     graph = graph_of_source(write("program.py", HEAD + code))
     assert any("agents_of_nobody.yaml" in note for note in graph.notes)
 
 
-def test_a_method_says_where_it_is_defined(write: Write) -> None:
-    """File and line lead to the method."""
+def test_a_method_has_the_location_of_its_definition(write: Write) -> None:
+    """File and line are those of the method."""
     path = write("program.py", HEAD + CASES["a flow that is run"][1])
     node = graph_of_source(path).by_id["r"]
     assert node.metadata["file"] == str(path)
@@ -261,12 +261,12 @@ def test_a_method_says_where_it_is_defined(write: Write) -> None:
 
 
 def test_source_and_object_give_the_same_graph() -> None:
-    """On every program of the tests the two ways agree."""
+    """Both agree on every program of the tests."""
     agree(*sorted(PROGRAMS.glob("crewai_*.py")))
 
 
 def test_source_and_object_agree_on_the_reference_programs(shared: Path) -> None:
-    """So they do on the programs beside the checkout."""
+    """Both agree on the reference programs."""
     agree(shared / "workflows" / "programs" / "crewai_programs.py")
 
 

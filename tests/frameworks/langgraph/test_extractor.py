@@ -1,4 +1,4 @@
-"""The extractor of LangGraph's graphs, on programs with the graph that is expected of each."""
+"""The extractor of LangGraph's graphs, on programs with their expected graphs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CASES = cases("langgraph_*.py")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_program_gives_the_graph_expected(name: str) -> None:
-    """Nodes, kinds, edges with kinds, tools, gates and what is widened are exactly as written down."""
+def test_a_program_yields_its_expected_graph(name: str) -> None:
+    """Nodes, kinds, edges, tools, gates and widened nodes are exactly those expected."""
     build, expected = CASES[name]
     graph = extract(build(), name)
     assert kinds(graph) == expected["nodes"]
@@ -36,8 +36,8 @@ def test_a_program_gives_the_graph_expected(name: str) -> None:
     assert widened == set(expected.get("widened", "").split())
 
 
-def test_the_reference_programs_give_the_graphs_expected(shared: Path) -> None:
-    """The programs beside the checkout give what is stated of them."""
+def test_reference_programs_yield_their_expected_graphs(shared: Path) -> None:
+    """The reference programs yield the graphs stated for them."""
     programs = load(shared / "workflows" / "programs" / "langgraph_programs.py")
     for name, (build, expected) in programs.CASES.items():
         graph = extract(build(), name)
@@ -62,58 +62,58 @@ def built(name: str) -> Graph:
     return extract(CASES[name][0](), name)
 
 
-def test_what_is_widened_is_said_with_its_reason() -> None:
-    """The note names the node, and where in its code the target cannot be known."""
+def test_a_widened_node_is_noted_with_its_reason() -> None:
+    """The note names the node, and the line of the unknown target."""
     (note,) = built("target_in_the_state").notes
-    assert note.startswith("pick: where it leads to cannot be known (line ")
+    assert note.startswith("pick: its successors are unknown (line ")
 
 
-def test_a_name_is_a_hint_and_no_more() -> None:
-    """A node that is called like a person stays what it is; it is marked, and the report says so."""
+def test_a_name_is_only_a_hint() -> None:
+    """A node with a suggestive name keeps its kind; it is marked, with a note."""
     graph = built("names_alone")
     assert graph.by_id["human_review"].metadata["guess"] is True
-    assert "human_review: its name suggests that a person is asked, but nothing in it asks one" in graph.notes
+    assert "human_review: its name suggests a human approval, but its code asks nobody" in graph.notes
 
 
-def test_a_node_says_where_it_is_defined() -> None:
-    """File and line are those of the function's definition, so that a finding can be shown there."""
+def test_a_node_has_the_location_of_its_definition() -> None:
+    """File and line are those of the function's definition."""
     node = built("question_in_a_helper").by_id["ask"]
     line = Path(node.metadata["file"]).read_text(encoding="utf-8").splitlines()[node.metadata["line"] - 1]
     assert line.strip() == "def ask(state):"
 
 
-def test_a_join_says_what_it_waits_for() -> None:
+def test_a_join_lists_its_predecessors() -> None:
     """The sources of a waiting edge are in the metadata of its target."""
     assert [list(one) for one in built("fork_and_join").by_id["d"].metadata["waits_for"]] == [["b", "c"]]
 
 
-def test_a_path_map_gives_its_keys_as_conditions() -> None:
-    """An edge says under which answer it is taken."""
+def test_the_keys_of_a_path_map_are_conditions() -> None:
+    """The condition of an edge is the answer that takes it."""
     conditions = {(edge.target, edge.condition) for edge in built("map_with_the_end").edges if edge.source == "ask"}
     assert conditions == {("think", "True"), ("__end__", "False")}
 
 
-def test_a_person_who_is_asked_now_and_then_is_said_to_be() -> None:
-    """A question under a condition is told apart from one that is always asked."""
+def test_conditional_questions_are_distinguished() -> None:
+    """A conditional question is marked differently from an unconditional one."""
     sometimes, always = built("question_by_an_exception"), built("question_in_a_helper")
     assert sometimes.by_id["ask"].metadata["asks"] == "sometimes"
-    assert "ask: a person is asked there under a condition only" in sometimes.notes
+    assert "ask: it asks a person only under a condition" in sometimes.notes
     assert always.by_id["ask"].metadata["asks"] == "always"
 
 
-def test_middleware_that_asks_about_some_tools_says_which() -> None:
-    """Its node stands on the way to all tools; that it asks about some only is in its metadata."""
+def test_middleware_lists_the_tools_that_it_gates() -> None:
+    """Its node precedes all tools; the metadata list those that it asks about."""
     node = built("agent_that_asks_about_some_tools").by_id["HumanInTheLoopMiddleware.after_model"]
     assert list(node.metadata["asks_about"]) == ["delete", "mail"]
 
 
-def test_a_command_for_no_graph_around_is_said() -> None:
-    """A graph by itself has no graph around it that its commands could be for."""
+def test_a_command_without_a_parent_graph_is_noted() -> None:
+    """A graph by itself has no parent for its commands."""
     inner = CASES["way_out_by_command_only"][0]().builder.nodes["sub"].runnable
-    assert extract(inner, "inner").notes == ("a: its commands are for a graph around this one, and there is none",)
+    assert extract(inner, "inner").notes == ("a: its commands address a parent graph, but there is none",)
 
 
-def test_a_graph_that_is_bound_or_retried_is_opened() -> None:
+def test_a_bound_or_retried_graph_is_opened() -> None:
     """A configuration bound to a graph, or a retry around it, does not hide it."""
     graph = CASES["fork_and_join"][0]()
     plain = extract(graph, "same")
@@ -121,14 +121,14 @@ def test_a_graph_that_is_bound_or_retried_is_opened() -> None:
     assert extract(graph.with_config({"tags": ["x"]}), "same").to_dict() == plain.to_dict()
 
 
-def test_the_graph_is_the_same_every_time() -> None:
+def test_extraction_is_deterministic() -> None:
     """Nodes and edges come in the same order, though LangGraph keeps edges in a set."""
     assert built("commands_in_a_ring").to_dict() == built("commands_in_a_ring").to_dict()
     assert [edge.target for edge in built("fork_and_join").edges] == ["a", "b", "c", "d", "d", "__end__"]
 
 
-def test_what_is_no_graph_is_refused() -> None:
-    """An object of LangGraph that is no graph gives an error that says what was expected."""
+def test_objects_that_are_not_graphs_are_refused() -> None:
+    """The error for an object of LangGraph that is not a graph states what was expected."""
     send = pytest.importorskip("langgraph.types").Send
-    with pytest.raises(InputError, match=r"a langgraph\.types\.Send is no graph; expected a StateGraph"):
+    with pytest.raises(InputError, match=r"a langgraph\.types\.Send is not a graph; expected a StateGraph"):
         extract(send("a", {}), "x")

@@ -1,4 +1,4 @@
-"""What LangGraph really does when a program runs is never missing from the graph that was extracted of it."""
+"""Runs of LangGraph compared with extracted graphs: no step is missing from the graph."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def mail(to: str) -> str:
 SHORT = {">": "direct", "?": "conditional", "*": "parallel", "@": "loop"}
 
 
-def told(graph: Graph) -> str:
+def summary(graph: Graph) -> str:
     """A graph in one line: its nodes with kinds and tools, and its edges."""
     marks = {kind: mark for mark, kind in SHORT.items()}
     nodes = [
@@ -342,7 +342,7 @@ graph = g.compile()
 
 
 def sections(text: str) -> dict[str, tuple[str, str]]:
-    """Pieces of code under headings `# what it is: the graph expected`."""
+    """The code sections under headings `# description: expected graph`."""
     found = {}
     for section in re.split(r"^# ", text, flags=re.MULTILINE)[1:]:
         heading, _, code = section.partition("\n")
@@ -356,14 +356,14 @@ CASES = sections(STYLES)
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_in_some_style_gives_its_graph(write: Write, name: str) -> None:
-    """However a program puts its graph together, its source alone gives the graph."""
+    """The source alone determines the graph, in any style of building it."""
     expected, code = CASES[name]
     graph = graph_of_source(write("program.py", HEAD + code))
-    assert sorted(told(graph).split()) == sorted(expected.split())
+    assert sorted(summary(graph).split()) == sorted(expected.split())
 
 
 def test_nothing_is_imported_or_run(write: Write, capfd: pytest.CaptureFixture[str]) -> None:
-    """A program that exits, prints or has an import that fails is read all the same, and loads no module."""
+    """A program that exits, prints, or has a failing import, is read without loading any module."""
     code = 'import sys, no_such_module\nprint("ran")\nopen("made", "w")\n' + CASES["at the top of the file"][1]
     path = write("program.py", HEAD + code + "\nsys.exit(3)\n")
     before = set(sys.modules)
@@ -373,21 +373,21 @@ def test_nothing_is_imported_or_run(write: Write, capfd: pytest.CaptureFixture[s
     assert not Path("made").exists()
 
 
-def test_what_is_assumed_is_said(write: Write) -> None:
+def test_assumptions_are_noted(write: Write) -> None:
     """An edge that is added under a condition is in the graph, with a note."""
     graph = graph_of_source(write("program.py", HEAD + CASES["an edge under a condition"][1]))
-    assert any("add_edge is called under a condition" in note for note in graph.notes)
+    assert any("'add_edge' is called under a condition" in note for note in graph.notes)
 
 
-def test_a_function_from_elsewhere_widens_its_node(write: Write) -> None:
-    """It could lead anywhere by its commands, and the report says why."""
+def test_an_unknown_function_widens_its_node(write: Write) -> None:
+    """Its commands could lead anywhere; a note gives the reason."""
     graph = graph_of_source(write("program.py", HEAD + CASES["a function that is defined elsewhere"][1]))
     assert graph.by_id["a"].metadata["widened"] is True
-    assert any("somewhere.far is defined elsewhere" in note for note in graph.notes)
+    assert any("'somewhere.far' is defined elsewhere" in note for note in graph.notes)
 
 
 def test_another_file_of_the_program_is_read(write: Write) -> None:
-    """What is imported from a file beside it is known, by a relative import too."""
+    """Imports from neighbouring files are resolved, including relative ones."""
     write("nodes.py", "from langgraph.types import interrupt\ndef ask(state): return {'x': interrupt('?')}\n")
     code = (
         'from nodes import ask\ng = StateGraph(State)\ng.add_node(ask)\ng.add_edge(START, "ask")\ngraph = g.compile()\n'
@@ -399,16 +399,16 @@ def test_another_file_of_the_program_is_read(write: Write) -> None:
     assert graph_of_source(write("pack/program.py", relative)).by_id["ask"].kind == "human"
 
 
-def test_a_node_says_where_it_is_defined(write: Write) -> None:
-    """File and line lead to the function, in the file in which it is."""
+def test_a_node_has_the_location_of_its_definition(write: Write) -> None:
+    """File and line are those of the function, in its own file."""
     path = write("program.py", HEAD + CASES["a person, by an import inside"][1])
     node = graph_of_source(path).by_id["ask"]
     assert node.metadata["file"] == str(path)
     assert path.read_text().splitlines()[node.metadata["line"] - 1] == "def ask(state):"
 
 
-def test_one_of_several_is_chosen_and_the_others_are_named(write: Write) -> None:
-    """The usual names come first; a note says which there are, and a name chooses another."""
+def test_one_of_several_workflows_is_chosen_and_the_others_are_named(write: Write) -> None:
+    """Usual names come first; a note lists the others, which can be chosen by name."""
     code = CASES["at the top of the file"][1]
     other = 'h = StateGraph(State)\nh.add_node("z", step)\nh.add_edge(START, "z")\nother = h.compile()\n'
     path = write("program.py", HEAD + code + other)
@@ -418,7 +418,7 @@ def test_one_of_several_is_chosen_and_the_others_are_named(write: Write) -> None
 
 
 def test_a_file_without_a_workflow_is_refused(write: Write) -> None:
-    """Each kind of wrong input has a message that says what was expected."""
+    """Each kind of wrong input has a message with what was expected."""
     with pytest.raises(InputError, match="defines no workflow"):
         graph_of_source(write("program.py", "x = 1\n"))
     with pytest.raises(ContentError, match=r"program\.py:1: not Python"):
@@ -430,7 +430,7 @@ def test_a_file_without_a_workflow_is_refused(write: Write) -> None:
 
 
 def test_a_program_that_never_ends_is_read(write: Write) -> None:
-    """Endless loops and recursions are gone through a little, and then left."""
+    """Endless loops and recursions are followed up to a limit."""
     code = """
     def deep(n): return deep(n + 1)
     def both(n): return both(n) or both(n + 1) or other(n)
@@ -447,7 +447,7 @@ def test_a_program_that_never_ends_is_read(write: Write) -> None:
 
 
 def test_source_and_object_give_the_same_graph() -> None:
-    """On every program of the tests, and those beside the checkout, the two ways agree."""
+    """Both agree on every program of the tests, and on the reference programs."""
     pytest.importorskip("langgraph", reason="LangGraph is not installed")
     pytest.importorskip("langchain", reason="LangChain is not installed")
     from guardagent.workflow.extraction import extract
@@ -456,4 +456,4 @@ def test_source_and_object_give_the_same_graph() -> None:
     for path in [*sorted(PROGRAMS.glob("langgraph_*.py")), *beside.glob("langgraph_*.py")]:
         for name, (build, _) in load(path).CASES.items():
             of_object, of_source = extract(build(), name), graph_of_source(path, build.__name__)
-            assert told(of_source) == told(of_object), name
+            assert summary(of_source) == summary(of_object), name

@@ -1,4 +1,4 @@
-"""The extractor of LlamaIndex, on programs with the graph that is expected of each, and against runs."""
+"""The extractor of LlamaIndex, on programs with their expected graphs, and against runs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ CASES: dict[str, Case] = cases("llama_index_*.py")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_program_gives_the_graph_expected(name: str) -> None:
-    """Nodes, kinds, edges with kinds, tools, gates and what is widened are exactly as written down."""
+def test_a_program_yields_its_expected_graph(name: str) -> None:
+    """Nodes, kinds, edges, tools, gates and widened nodes are exactly those expected."""
     build, expected = CASES[name]
     graph = extract(build(), name)
     assert shape(graph) == stated(expected)
@@ -38,38 +38,36 @@ def built(name: str) -> Graph:
     return extract(CASES[name][0](), name)
 
 
-def test_a_step_says_where_it_is_written_and_what_it_takes() -> None:
-    """The function of a step is found in its file; its events and workers stand in the metadata."""
-    said = built("SendAndCollect").by_id["work"].metadata
-    line = Path(said["file"]).read_text(encoding="utf-8").splitlines()[said["line"] - 1]
+def test_a_step_has_its_location_and_events() -> None:
+    """A step has the file of its function; its events and workers are in the metadata."""
+    metadata = built("SendAndCollect").by_id["work"].metadata
+    line = Path(metadata["file"]).read_text(encoding="utf-8").splitlines()[metadata["line"] - 1]
     assert line.strip().startswith("async def work")
-    assert (said["takes"], said["num_workers"]) == (("A",), 2)
+    assert (metadata["takes"], metadata["num_workers"]) == (("A",), 2)
     assert built("SendAndCollect").by_id["gather"].metadata["join"]
 
 
-def test_what_is_not_known_is_said() -> None:
-    """Which event is sent, who runs and what asks now and then stand in the notes."""
+def test_unknown_values_are_noted() -> None:
+    """Notes name unknown events, unknown agents and conditional questions."""
     (note,) = built("EventThatIsNotKnown").notes
-    assert note.startswith(
-        "one: which event it sends by ctx.send_event(await ctx.store.get('next')) could not be known"
-    )
+    assert note.startswith("one: the event sent by \"ctx.send_event(await ctx.store.get('next'))\" is unknown")
     runs, calls = sorted(built("agent_that_is_not_known").notes, reverse=True)
     assert runs == "one: what 'agent' runs is known only at run time"
     assert calls.startswith("one: may call tools that cannot be seen")
     assert built("agent_with_tools").notes == (
         "a: the tool 'may_pay' asks for approval only under a condition, so it is not gated",
     )  # fmt: skip
-    assert built("StepThatLeadsNowhere").notes == ("one: nothing takes its A",)
+    assert built("StepThatLeadsNowhere").notes == ("one: no step accepts its A",)
 
 
 def test_only_workflows_of_the_library_are_recognised() -> None:
-    """A class of the program's own that is called Workflow is none."""
+    """A class of the program named `Workflow` is not recognised."""
     assert not llama_index.recognises(type("Workflow", (), {"__module__": "own"})())
     assert llama_index.recognises(CASES["OneStep"][0]())
 
 
-def test_the_graph_is_the_same_every_time() -> None:
-    """Nodes and edges come in the same order, those of the entry first."""
+def test_extraction_is_deterministic() -> None:
+    """Nodes and edges come in the same order, the entry first."""
     assert built("Choices").to_dict() == built("Choices").to_dict()
     assert built("Choices").edges[0].source == START
 
@@ -116,7 +114,7 @@ KINDS = ("E0", "E1", "E2", "E3", "Stop", "Ask", "Last")
 
 
 def _step(choice: random.Random, name: str, taken: str) -> str:
-    """A step that gives some events, in one of many ways to write it."""
+    """A step that emits some events, in one of many styles."""
     a, b = (choice.choice(KINDS) for _ in range(2))
     sent = choice.choice(KINDS[:4])
     by = f'by="{name}"'
@@ -157,7 +155,7 @@ def _program(seed: int, folder: Path) -> ModuleType:
 
 
 async def _run(module: ModuleType, flow: Any) -> str | None:
-    """Runs a workflow, and answers when it asks; which step ended it."""
+    """Runs a workflow and answers its questions; returns the step that ended it."""
     handler = flow.run()
     try:
         async for event in handler.stream_events():
@@ -170,8 +168,8 @@ async def _run(module: ModuleType, flow: Any) -> str | None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_runs_go_along_the_edges(seed: int, tmp_path: Path) -> None:
-    """With steps that choose at random, in all kinds of Python, each is led to from the one whose event it takes."""
+def test_runs_follow_the_edges(seed: int, tmp_path: Path) -> None:
+    """With random steps in many styles of Python, each has an edge from the step that emitted its event."""
     module = _program(seed, tmp_path)
     flow = module.Flow(timeout=0.5, disable_validation=True)
     edges = {(edge.source, edge.target) for edge in extract(flow).edges}
@@ -185,7 +183,7 @@ def test_runs_go_along_the_edges(seed: int, tmp_path: Path) -> None:
 
 
 class Chooser:
-    """Makes agents whose model hands off, calls a tool or answers, at random, and notes who is asked."""
+    """Makes agents with a random model, and records the agents that call it."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 - no secret
@@ -196,7 +194,7 @@ class Chooser:
         mock: Any = pytest.importorskip("llama_index.core.llms.mock")
 
         class Agent(agents.FunctionAgent):  # type: ignore[misc]
-            async def take_step(self, *_given: Any, **_more: Any) -> Any:
+            async def take_step(self, *_args: Any, **_more: Any) -> Any:
                 outer.steps.append(name)
                 calls = outer.calls([one for one in names if one != name]) if len(outer.steps) < 25 else []
                 response = outer.message("done")
@@ -214,13 +212,13 @@ class Chooser:
     def calls(self, names: list[str]) -> list[Any]:
         kind: Any = pytest.importorskip("llama_index.core.tools").ToolSelection
         call = self.random.choice(["handoff", "read", "handoff", None])
-        given = {"to_agent": self.random.choice(names), "reason": "x"} if call == "handoff" else {"text": "x"}
-        return [kind(tool_id=f"c{len(self.steps)}", tool_name=call, tool_kwargs=given)] if call else []
+        arguments = {"to_agent": self.random.choice(names), "reason": "x"} if call == "handoff" else {"text": "x"}
+        return [kind(tool_id=f"c{len(self.steps)}", tool_name=call, tool_kwargs=arguments)] if call else []
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_runs_of_teams_go_along_the_edges(seed: int) -> None:
-    """With agents that hand off at random, each change from one to another is an edge, and so is the end."""
+def test_runs_of_teams_follow_the_edges(seed: int) -> None:
+    """With random hand-offs, each change of agent is an edge, and so is the end."""
     chooser = Chooser(seed)
     names = ["a", "b", "c"]
     allowed = [chooser.random.choice([None, chooser.random.sample(names, 1), []]) for _ in names]

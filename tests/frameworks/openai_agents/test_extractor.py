@@ -1,4 +1,4 @@
-"""The extractor of the OpenAI Agents SDK, on programs with the graph that is expected of each, and against runs."""
+"""The extractor of the OpenAI Agents SDK, on programs with their expected graphs, and against runs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ CASES: dict[str, Case] = cases("openai_*.py")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_program_gives_the_graph_expected(name: str) -> None:
-    """Nodes, kinds, edges with kinds, tools, gates and what is widened are exactly as written down."""
+def test_a_program_yields_its_expected_graph(name: str) -> None:
+    """Nodes, kinds, edges, tools, gates and widened nodes are exactly those expected."""
     build, expected = CASES[name]
     graph = extract(build(), name)
     assert shape(graph) == stated(expected)
@@ -35,45 +35,45 @@ def built(name: str) -> Graph:
     return extract(CASES[name][0](), name)
 
 
-def test_guardrails_and_the_type_of_the_output_are_told() -> None:
-    """They are no steps: they stand in the metadata, and one that is never checked is said to be."""
+def test_guardrails_and_output_type_are_metadata() -> None:
+    """Guardrails are metadata rather than steps, and one that never runs is noted."""
     graph = built("guardrails")
-    said = graph.by_id["a"].metadata
-    assert (said["input_guardrails"], said["output_guardrails"]) == (("on_topic",), ("polite",))
-    assert said["output_type"] == "Answer"
-    assert graph.notes == ("b: no run begins with it, so that its input guardrails are never checked",)
+    metadata = graph.by_id["a"].metadata
+    assert (metadata["input_guardrails"], metadata["output_guardrails"]) == (("on_topic",), ("polite",))
+    assert metadata["output_type"] == "Answer"
+    assert graph.notes == ("b: no run starts with it; its input guardrails never run",)
 
 
-def test_what_decides_on_an_approval_is_named() -> None:
-    """A tool that does not always wait is gated, and its node names the function; a note tells who never asks."""
+def test_the_function_that_decides_on_approval_is_named() -> None:
+    """A conditionally approved tool is gated and names the function; a note names functions that ask nobody."""
     graph = built("functions_as_tools")
     assert dict(graph.by_id["a"].metadata["gated_when"]) == {"pay": "is_large"}
-    assert graph.notes == ("a: the tool ask_perhaps asks a person under a condition, and so is not gated",)
+    assert graph.notes == ("a: the tool 'ask_perhaps' asks a person only under a condition; it is not gated",)
     (approved,) = built("tools_that_are_approved").notes
-    assert approved == "a: apply_patch: its approval is given by a function that is not seen to ask a person each time"
+    assert approved == "a: apply_patch: a function approves it, and does not visibly ask a person each time"
 
 
-def test_what_is_not_known_is_said() -> None:
-    """A hand-off to an agent that cannot be known is told, with what is assumed instead."""
+def test_unknown_values_are_noted() -> None:
+    """A hand-off to an unknown agent is noted, with the assumption."""
     first, *_ = built("handoff_to_whom_cannot_be_known").notes
-    assert first.startswith("a: which agent ask leads to could not be known; one that is called someone is assumed")
+    assert first.startswith("a: the target of 'ask' is unknown; an agent 'someone' that can call any tool is assumed")
 
 
-def test_sets_of_unknown_tools_are_told() -> None:
-    """What is not known of a server stands in the metadata, and in a note."""
+def test_unknown_toolsets_are_reported() -> None:
+    """Unknown tools of a server are in the metadata and in a note."""
     graph = built("mcp_servers")
     assert graph.by_id["a"].metadata["unknown_tools"] == ("files.*",)
     assert graph.notes == ("a: which tools files.* has is known only when the agent runs",)
 
 
-def test_a_sandbox_gives_tools_that_are_not_known() -> None:
-    """The capabilities of a sandboxed agent make their tools when it runs."""
+def test_a_sandbox_adds_unknown_tools() -> None:
+    """The capabilities of a sandboxed agent create their tools at run time."""
     sandbox: Any = pytest.importorskip("agents.sandbox", reason="this version has no sandboxed agents")
     assert set(extract(sandbox.SandboxAgent(name="a")).by_id["a"].tools) == {"filesystem.*", "shell.*"}
 
 
-def test_a_version_that_keeps_things_elsewhere_is_refused() -> None:
-    """Where an attribute without a public name is gone, the error names the version and what to do."""
+def test_an_unsupported_version_is_refused() -> None:
+    """If a private attribute is missing, the error names the version and the remedy."""
     one = sdk.handoff(sdk.Agent(name="b"))
     del one._agent_ref
     del type(one)._agent_ref
@@ -85,36 +85,36 @@ def test_a_version_that_keeps_things_elsewhere_is_refused() -> None:
 
 
 def test_only_agents_of_the_sdk_are_recognised() -> None:
-    """A module of the program's own that is called like the SDK does not make its objects agents."""
+    """A module of the program with the name of the SDK is not recognised."""
     impostor = type("Agent", (), {"__module__": "agents.billing"})
     assert not openai_agents.recognises(impostor())
     assert openai_agents.recognises(type("Own", (sdk.Agent,), {})(name="a"))
 
 
-def test_an_agent_says_where_its_name_is_written() -> None:
-    """Where just one call in the program gives the name, that is the agent's place."""
+def test_an_agent_has_the_location_of_its_name() -> None:
+    """An agent is located at the only call with its name."""
     one = sdk.Agent(name="written in this file alone")
-    said = extract(one).by_id["written in this file alone"].metadata
-    assert Path(said["file"]) == Path(__file__)
-    assert "written in this file alone" in Path(__file__).read_text(encoding="utf-8").splitlines()[said["line"] - 1]
+    metadata = extract(one).by_id["written in this file alone"].metadata
+    assert Path(metadata["file"]) == Path(__file__)
+    assert "written in this file alone" in Path(__file__).read_text(encoding="utf-8").splitlines()[metadata["line"] - 1]
 
 
-def test_the_graph_is_the_same_every_time() -> None:
-    """Nodes and edges come in the same order, those of the entry first."""
+def test_extraction_is_deterministic() -> None:
+    """Nodes and edges come in the same order, the entry first."""
     assert built("handoffs_in_a_ring").to_dict() == built("handoffs_in_a_ring").to_dict()
     assert built("handoffs_in_a_ring").edges[0].source == START
 
 
 class Chooser(sdk.models.interface.Model):  # type: ignore[misc]
-    """A model that hands off, calls a tool or answers, at random, and notes which agent asked it."""
+    """A model that hands off, calls a tool or answers at random, and records the calling agent."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 - no secret
         self.steps: list[str] = []
 
-    async def get_response(self, *_given: Any, **given: Any) -> Any:
-        self.steps.append(given["system_instructions"])
-        calls = [one.name for one in given["tools"]] + [one.tool_name for one in given["handoffs"]]
+    async def get_response(self, *_args: Any, **options: Any) -> Any:
+        self.steps.append(options["system_instructions"])
+        calls = [one.name for one in options["tools"]] + [one.tool_name for one in options["handoffs"]]
         call = self.random.choice([*calls, None, None]) if len(self.steps) < 25 else None
         output = self._call(call) if call else self._answer()
         return sdk.ModelResponse(output=[output], usage=sdk.Usage(), response_id=None)
@@ -130,12 +130,12 @@ class Chooser(sdk.models.interface.Model):  # type: ignore[misc]
             id="m", type="message", role="assistant", status="completed", content=[text]
         )  # fmt: skip
 
-    def stream_response(self, *given: Any, **more: Any) -> Any:
+    def stream_response(self, *_args: Any, **more: Any) -> Any:
         raise NotImplementedError
 
 
 def random_agents(model: Chooser) -> Any:
-    """Agents that hand off to each other and have each other as tools, at random; each has a tool."""
+    """Agents with random hand-offs and agents as tools; each has a tool."""
 
     def read(input: str) -> str:  # noqa: A002 - the argument that all tools here take
         return input
@@ -150,8 +150,8 @@ def random_agents(model: Chooser) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_runs_go_along_the_edges(seed: int) -> None:
-    """With a model that chooses at random, each change from one agent to another is an edge, and so is the end."""
+def test_runs_follow_the_edges(seed: int) -> None:
+    """With a random model, each change of agent is an edge, and so is the end."""
     model = Chooser(seed)
     first = random_agents(model)
     edges = {(edge.source, edge.target) for edge in extract(first).edges}

@@ -10,7 +10,7 @@ import pytest
 
 from guardagent.errors import InputError
 from guardagent.workflow.python_source.source_graph import graph_of_source
-from tests.frameworks.langgraph.test_source import sections, told
+from tests.frameworks.langgraph.test_source import sections, summary
 from tests.frameworks.program_files import PROGRAMS, conditions, load, shape
 
 Write = Callable[..., Path]
@@ -124,24 +124,24 @@ CASES = sections(STYLES)
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_in_some_style_gives_its_graph(write: Write, name: str) -> None:
-    """However a program puts its agents together, its source alone gives the graph."""
+    """The source alone determines the graph, in any style of building agents."""
     expected, code = CASES[name]
-    graph = told(graph_of_source(write("program.py", HEAD + code))).replace("line 16", "line_16")
+    graph = summary(graph_of_source(write("program.py", HEAD + code))).replace("line 16", "line_16")
     assert sorted(graph.split()) == sorted(expected.split())
 
 
 def test_the_framework_is_not_imported(write: Write) -> None:
-    """Nothing of the program is imported or run, and its places are told all the same."""
+    """Nothing of the program is imported or run, but its locations are known."""
     before = set(sys.modules)
     graph = graph_of_source(write("program.py", HEAD + CASES["a copy with other tools"][1] + "\nraise SystemExit\n"))
     assert not [name for name in set(sys.modules) - before if name.partition(".")[0] == "agents"]
-    said = graph.by_id["b"].metadata
-    assert Path(said["file"]).name == "program.py"
-    assert "Agent(name=" in Path(said["file"]).read_text(encoding="utf-8").splitlines()[said["line"] - 1]
+    metadata = graph.by_id["b"].metadata
+    assert Path(metadata["file"]).name == "program.py"
+    assert "Agent(name=" in Path(metadata["file"]).read_text(encoding="utf-8").splitlines()[metadata["line"] - 1]
 
 
 def test_helpers_in_other_files_are_read(write: Write) -> None:
-    """Agents of a package beside the program, by relative imports too."""
+    """Agents of a neighbouring package are read, including relative imports."""
     write("team/__init__.py", "from .writer import writer\n")
     write("team/tools.py", "from agents import function_tool\n@function_tool\ndef send(x: str): return input('ok?')\n")
     write(
@@ -149,15 +149,15 @@ def test_helpers_in_other_files_are_read(write: Write) -> None:
         "from agents import Agent\nfrom . import tools\nwriter = Agent('writer', tools=[tools.send])\n",
     )
     path = write("program.py", "from agents import Agent\nfrom team import writer\na = Agent('a', handoffs=[writer])\n")
-    assert told(graph_of_source(path)) == "a:llm writer:tool+send! (>a a?writer a?) writer>)"
+    assert summary(graph_of_source(path)) == "a:llm writer:tool+send! (>a a?writer a?) writer>)"
     path = write("other.py", "import team.tools\nimport agents as sdk\na = sdk.Agent('a', tools=[team.tools.send])\n")
-    assert told(graph_of_source(path)) == "a:tool+send! (>a a>)"
-    assert told(graph_of_source(write("third.py", "from team import writer as module\nimport team\n")))
-    assert told(graph_of_source(write("fourth.py", "import team\n"))) == "writer:tool+send! (>writer writer>)"
+    assert summary(graph_of_source(path)) == "a:tool+send! (>a a>)"
+    assert summary(graph_of_source(write("third.py", "from team import writer as module\nimport team\n")))
+    assert summary(graph_of_source(write("fourth.py", "import team\n"))) == "writer:tool+send! (>writer writer>)"
 
 
-def test_whom_it_hands_off_to_is_not_known(write: Write) -> None:
-    """An agent from elsewhere can be any, call any tool and hand off to any; so the notes say."""
+def test_unknown_hand_off_targets_are_assumed(write: Write) -> None:
+    """An imported agent could be any, call any tool and hand off to any, with notes."""
     graph = graph_of_source(write("program.py", HEAD + 'agent = Agent("a", handoffs=[strange_agent], tools=far())\n'))
     assert {("a", "strange_agent"), ("strange_agent", "a")} <= {(edge.source, edge.target) for edge in graph.edges}
     assert graph.by_id["strange_agent"].tools == ("strange_agent.*",)
@@ -166,8 +166,8 @@ def test_whom_it_hands_off_to_is_not_known(write: Write) -> None:
     assert any("not all tools of a are known from the source" in note for note in graph.notes)
 
 
-def test_programs_that_make_no_sense_are_refused_or_read(write: Write) -> None:
-    """Agents without names, of wrong things, in endless loops: at worst an error in words."""
+def test_invalid_programs_are_refused_or_read(write: Write) -> None:
+    """Missing names, wrong types and endless loops cause at worst an error message."""
     code = """
     a = Agent()
     b = Agent("b", None, 3, tools=[1, None, a, [a]], handoffs=[handoff(), handoff(3), handoff(a, "x")], mcp_servers=[1])
@@ -188,7 +188,7 @@ def test_programs_that_make_no_sense_are_refused_or_read(write: Write) -> None:
 
 
 def test_source_and_object_give_the_same_graph() -> None:
-    """On every program of the tests the two ways agree, with the conditions of the edges."""
+    """Both agree on every program of the tests, including edge conditions."""
     pytest.importorskip("agents", reason="the OpenAI Agents SDK is not installed")
     from guardagent.workflow.extraction import extract
 

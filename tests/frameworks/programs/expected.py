@@ -1,4 +1,4 @@
-"""How the programs write down the graph that is expected of them."""
+"""The format in which the programs state their expected graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The extractor of pydantic-graph and Pydantic AI, on programs with the graph expected of each, and against runs."""
+"""The extractor of pydantic-graph and Pydantic AI, on programs with their expected graphs, and against runs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ CASES: dict[str, Case] = cases("pydantic_graph_*.py")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_program_gives_the_graph_expected(name: str) -> None:
-    """Nodes, kinds, edges with kinds, tools, gates and what is widened are exactly as written down."""
+def test_a_program_yields_its_expected_graph(name: str) -> None:
+    """Nodes, kinds, edges, tools, gates and widened nodes are exactly those expected."""
     build, expected = CASES[name]
     graph = extract(build(), name)
     assert shape(graph) == stated(expected)
@@ -39,32 +39,32 @@ def built(name: str) -> Graph:
     return extract(CASES[name][0](), name)
 
 
-def test_a_step_says_where_it_is_written() -> None:
-    """The function of a step, and the method of a class, are found in their file."""
+def test_a_step_has_its_location() -> None:
+    """Steps and classes have the file and line of their function or method."""
     for name, node, first in (("one_step", "a", "async def plain"), ("one_node", "Only", "async def run")):
-        said = built(name).by_id[node].metadata
-        line = Path(said["file"]).read_text(encoding="utf-8").splitlines()[said["line"] - 1]
+        metadata = built(name).by_id[node].metadata
+        line = Path(metadata["file"]).read_text(encoding="utf-8").splitlines()[metadata["line"] - 1]
         assert line.strip().startswith(first)
 
 
-def test_what_is_not_known_is_said() -> None:
-    """Which agent runs, which tools there are and what asks now and then stand in the notes."""
+def test_unknown_values_are_noted() -> None:
+    """Notes name unknown agents, unknown tools and conditional questions."""
     runs, calls = sorted(built("agent_that_is_not_known").notes, reverse=True)
     assert runs == "unknown: what 'ctx.deps.agent' runs is known only at run time"
     assert calls.startswith("unknown: may call tools that cannot be seen")
     assert built("agent_that_is_not_known").by_id["unknown"].metadata["unknown_tools"] == ("agent.*",)
-    assert "a: the tool danger asks for approval under a condition, and so is not gated" in built(
+    assert "a: the tool 'danger' asks for approval only under a condition; it is not gated" in built(
         "tools_that_raise_for_approval"
     ).notes  # fmt: skip
 
 
-def test_what_decides_on_an_approval_is_named() -> None:
-    """A tool that does not always wait is gated, and its node names the function."""
+def test_the_function_that_decides_on_approval_is_named() -> None:
+    """A conditionally approved tool is gated, and its node names the function."""
     assert dict(built("toolsets").by_id["a"].metadata["gated_when"]) == {"asked_fetch": "only_mail"}
 
 
-def test_an_approval_that_a_function_gives_is_no_gate() -> None:
-    """Where the program answers what waits for approval, and asks nobody, nothing is gated."""
+def test_approval_by_a_function_is_not_a_gate() -> None:
+    """Nothing is gated if the program approves calls without asking a person."""
     capabilities: Any = pytest.importorskip("pydantic_ai.capabilities", reason="this version has no capabilities")
 
     def approve(_context: Any, requests: Any) -> Any:
@@ -82,19 +82,19 @@ def test_an_approval_that_a_function_gives_is_no_gate() -> None:
         assert extract(agent).by_id["agent"].gated_tools == gated
 
 
-def test_a_builder_is_no_graph_yet() -> None:
-    """A graph that is not built is refused, and the error says what to give instead."""
-    with pytest.raises(InputError, match="a GraphBuilder is no graph yet; expected what its build"):
+def test_a_builder_is_refused() -> None:
+    """A graph that is not built is refused, with the remedy."""
+    with pytest.raises(InputError, match="a GraphBuilder is not a graph yet; expected the result of its 'build"):
         extract(builders.GraphBuilder())
 
 
 def test_only_objects_of_the_library_are_recognised() -> None:
-    """A class of the program's own that is called Graph is no graph."""
+    """A class of the program named `Graph` is not recognised."""
     assert not pydantic_graph.recognises(type("Graph", (), {"__module__": "own"})())
 
 
-def test_the_graph_is_the_same_every_time() -> None:
-    """Nodes and edges come in the same order, those of the entry first."""
+def test_extraction_is_deterministic() -> None:
+    """Nodes and edges come in the same order, the entry first."""
     assert built("node_that_chooses").to_dict() == built("node_that_chooses").to_dict()
     assert built("node_that_chooses").edges[0].source == START
 
@@ -122,7 +122,7 @@ NAMES = ["N0", "N1", "N2", "N3"]
 
 
 def _node(choice: random.Random, name: str) -> str:
-    """A class whose `run` returns one of some others, in one of many ways to write it."""
+    """A class whose `run` returns one of some others, in one of many styles."""
     targets = [choice.choice([*NAMES, "End"]) for _ in range(3)]
     a, b, c = (f"{one}()" if one != "End" else "End(0)" for one in targets)
     body = choice.choice([
@@ -164,7 +164,7 @@ class State:
 
 
 async def batches(graph: Any, seed: int) -> list[list[str]]:
-    """What begins after each task of a run, until it ends, fails or has gone on for long."""
+    """The tasks that start after each task of a run, until it ends, fails or exceeds a limit."""
     found: list[list[str]] = []
     try:
         async with graph.iter(state=State(seed), inputs=graph.input_type() if graph.input_type else 0) as run:
@@ -179,8 +179,8 @@ async def batches(graph: Any, seed: int) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_runs_of_classes_go_along_the_edges(seed: int, tmp_path: Path) -> None:
-    """With nodes that choose at random, in all kinds of Python, each is led to from the one before."""
+def test_runs_of_classes_follow_the_edges(seed: int, tmp_path: Path) -> None:
+    """With random nodes in many styles of Python, each has an edge from its predecessor."""
     choice = random.Random(seed)  # noqa: S311 - no secret
     source = HEAD + "\n".join(_node(choice, name) for name in NAMES) + CLASSES
     module = _program(source, tmp_path)
@@ -192,7 +192,7 @@ def test_runs_of_classes_go_along_the_edges(seed: int, tmp_path: Path) -> None:
 
 
 def random_steps(seed: int) -> Any:
-    """A graph of steps that lead to later ones: by decisions, forks, mappings and joins, at random."""
+    """A random graph of steps, decisions, forks, maps and joins that lead forward."""
     choice = random.Random(seed)  # noqa: S311 - no secret
     joins: Any = pytest.importorskip("pydantic_graph.join")
     g = builders.GraphBuilder(input_type=int)
@@ -237,8 +237,8 @@ def _step(g: Any, name: str, value: Any = lambda: 1) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_runs_of_steps_go_along_the_edges(seed: int) -> None:
-    """Whatever begins in a run follows, all of it, one node that ran before; what follows a join is not told."""
+def test_runs_of_steps_follow_the_edges(seed: int) -> None:
+    """Each set of tasks that starts together follows one earlier node; successors of joins are not checked."""
     graph = random_steps(seed)
     after: dict[str, set[str]] = {}
     for edge in extract(graph).edges:

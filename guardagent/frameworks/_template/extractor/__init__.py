@@ -1,6 +1,6 @@
-"""The workflow graph of a flow of Acme Flows (tried on acme-flows 1.0): its steps, one after another.
+"""Extracts the workflow graph of a flow of Acme Flows (tested on acme-flows 1.0): its steps in sequence.
 
-Nothing of Acme Flows is imported, and nothing is run.
+Imports nothing of Acme Flows and runs nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def extract(target: Any, name: str) -> Graph:
     """The graph of a flow."""
     builder, before = GraphBuilder(name, FRAMEWORK), START
     for step in target.steps:
-        if isinstance(step, UnknownValue):  # of a source that does not tell: what cannot be seen is never left out
+        if isinstance(step, UnknownValue):  # the source does not determine the step: record it as unseen
             builder.note_hidden_tools(f"{name}: not all of its steps could be seen")
             continue
         builder.node(step.name, "tool", tools=[step.tool])

@@ -1,4 +1,4 @@
-"""Reads programs of Acme Flows: its flows and steps are made as stand-ins, and extracted as live ones."""
+"""Reads the source of Acme Flows programs: flows and steps become stubs, extracted like live objects."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def extract(value: ObjectStub, name: str) -> Graph:
 
 
 def called(_interpreter: Interpreter, _target: object, _arguments: Arguments, _line: int) -> Values | None:
-    """Acme Flows has no functions that matter: its classes are told by KINDS."""
+    """Returns None: Acme Flows has no relevant functions, and KINDS describes its classes."""
     return None

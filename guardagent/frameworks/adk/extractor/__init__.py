@@ -1,29 +1,28 @@
-"""The workflow graph of Google ADK agents and workflows (tried on google-adk 2.13).
+"""Extracts the workflow graph of Google ADK agents and workflows (tested on google-adk 2.13).
 
-Nothing of the framework is imported, and nothing is run. One run is one turn of the user.
+Imports nothing of the framework and runs nothing. One run is one turn of the user.
 
 **Nodes.** Every `LlmAgent` is a node: `tool` where it has tools (`model_chooses`), else `llm`. Sequential, parallel and
-loop agents and nested workflows are dissolved into what they hold (`within` names them). A node of a `Workflow` is a
-node: `human` where it asks by a `RequestInput`, a confirmation or `input()`; `router` where all that leaves it is
-routed; a tool's node is `tool`; else `passthrough`. Two nodes of one name are told apart by where they stand
-(`outer/name`). A custom agent is a node for its own code, which leads to the agents that the code runs.
+loop agents and nested workflows are flattened (`within` names them). A node of a `Workflow` is a node: `human` if it
+asks by a `RequestInput`, a confirmation or `input()`; `router` if all its outgoing edges have routes; `tool` if it runs
+a tool; else `passthrough`. Nodes of the same name are qualified by their parent (`outer/name`). A custom agent is a
+node for its own code, with edges to the agents that the code runs.
 
 **Edges.** Parts of a `SequentialAgent` follow each other; those of a `ParallelAgent` are entered by parallel edges, and
 what follows waits for them (`join`). The last part of a `LoopAgent` leads back by a `loop` edge, and out after
 `max_iterations`; any part that can escalate leads out by an edge with the condition `escalate`, and an escalation ends
-all loops around it. An agent leads by conditional edges (`transfer_to_agent`) to its sub-agents, parent and peers, as
-the `disallow_transfer_*` flags allow; whoever of them is last ends their part of the run. In a `Workflow` a routed edge
-is conditional, and its condition the route; several edges without a route are parallel. Where nothing follows, and
-where a route is taken that no edge names, the branch ends; what a person answers is taken to be one of the routes that
-there are.
+all enclosing loops. An agent leads by conditional edges (`transfer_to_agent`) to its sub-agents, parent and peers, as
+the `disallow_transfer_*` flags allow; any of them can end their part of the run. In a `Workflow` a routed edge is
+conditional, with the route as its condition; several edges without a route are parallel. A branch ends where no edge
+leads on or no edge matches the route. A person's answer is assumed to match one of the routes.
 
 **Tools.** An agent that is a tool (`AgentTool`, `mode="task"`, `mode="single_turn"`), or a workflow's node that is one,
-is a tool by its name. Where it has tools or asks people itself, its nodes stand in the graph, too: entered from its
-caller, returning there. A set of tools that says nothing of its members is `CLASS.*`, and stands in `unknown_tools`.
+is a tool by its name. If it has tools or asks people itself, its nodes are in the graph, too, with edges from and to
+its caller. A toolset with unknown members is `CLASS.*` and listed in `unknown_tools`.
 A code executor is the tool `code_executor`.
 
 **Gates.** `require_confirmation`; a tool whose body always asks for a confirmation, or calls `input()`; the framework's
-own tools that ask; a long-running tool that visibly does nothing but wait for its answer. Where the function given as
+own tools that ask; a long-running tool that does nothing but wait for its answer. If a function given as
 `require_confirmation` decides, the tool counts as gated, and `gated_when` names the function.
 """
 
@@ -62,7 +61,7 @@ _CALLBACKS = ("before_agent", "after_agent", "before_model", "after_model", "bef
 
 
 def recognises(target: object) -> bool:
-    """Whether a target is of a class of Google ADK, or of one that comes from such."""
+    """Whether a target is an instance of a class of Google ADK or of a subclass."""
     return is_a(target, ADK, "BaseNode", "App", "Runner")
 
 
@@ -70,13 +69,13 @@ def extract(target: Any, name: str) -> Graph:
     """The graph of an agent, a workflow, an app or a runner.
 
     Raises:
-        InputError: it holds no agent, or this version of the framework keeps elsewhere what a graph needs.
+        InputError: it holds no agent, or the installed version of ADK lacks a private attribute that is needed.
     """
     root = target
     while is_a(root, ADK, "App", "Runner") and not is_a(root, ADK, "BaseNode"):
         root = getattr(root, "root_agent", None) or getattr(root, "agent", None)
     if not is_a(root, ADK, "BaseNode"):
-        raise InputError(f"{name}: the app has no root agent; expected an agent or a workflow. Give it a `root_agent`")
+        raise InputError(f"{name}: the app has no root agent; expected an agent or a workflow. Set its 'root_agent'")
     traversal = _AdkTraversal()
     whole = traversal.region(root)
     traversal.finish()
@@ -84,7 +83,7 @@ def extract(target: Any, name: str) -> Graph:
 
 
 class _AdkTraversal:
-    """Goes through agents and workflows, each once."""
+    """Visits agents and workflows, each once."""
 
     def __init__(self) -> None:
         self.assembly = Assembly()
@@ -95,7 +94,7 @@ class _AdkTraversal:
         self._known_calls: dict[tuple[str, int], object] = {}
 
     def region(self, target: Any, within: tuple[str, ...] = ()) -> Region:
-        """What an agent, a node of a workflow, a tool or a function adds to the graph."""
+        """The region of an agent, a node of a workflow, a tool or a function."""
         if id(target) in self._active:
             return self._recursive_region(target)
         if id(target) not in self._regions:
@@ -105,9 +104,9 @@ class _AdkTraversal:
         return self._regions[id(target)][1]
 
     def _recursive_region(self, target: Any) -> Region:
-        """An agent that is run inside itself: where that ends is not known."""
+        """The region of an agent that runs itself recursively: it has no known exit."""
         node = self.assembly.id(target, str(getattr(target, "name", type(target).__name__)))
-        self.assembly.note(f"{node}: it is run inside itself; how often is not known")
+        self.assembly.note(f"{node}: it runs itself recursively; the depth is unknown")
         return Region((RegionEntry(node),), (), frozenset({node})) if self.assembly.has(node) else EMPTY_REGION
 
     def _region(self, target: Any, within: tuple[str, ...]) -> Region:
@@ -127,13 +126,13 @@ class _AdkTraversal:
         return sequence(self.assembly, [self.region(one, within) for one in option])
 
     def _unknown_agent(self, target: UnknownValue, within: tuple[str, ...]) -> Region:
-        """An agent that only a run would tell: it can call any tool, and end the loops around it."""
+        """The region of an unknown agent: it can call any tool, and end enclosing loops."""
         node, wildcard = self.assembly.id(target, target.name, within), f"{target.name}.*"
         box = AgentTools(names=[wildcard], unknown=[wildcard])
         self.assembly.describe(
             node, "tool", target.name, tools=box.names, model_chooses=True, within=within, **box.metadata()
         )
-        self.assembly.note(f"{node}: which agent this is could not be known; it is assumed to call any tool")
+        self.assembly.note(f"{node}: the agent is unknown; it is assumed to call any tool")
         return Region(
             (RegionEntry(node),),
             (RegionExit(node), RegionExit(node, conditional=True, escalated=True)),
@@ -141,13 +140,13 @@ class _AdkTraversal:
         )
 
     def _workflow(self, workflow: Any, within: tuple[str, ...]) -> Region:
-        """A workflow; one whose class has code of its own may run its graph at any time, or not at all."""
+        """The region of a workflow; a class with code of its own may run its graph at any time, or never."""
         if _own_code(workflow) is None:
             return workflow_region(self, workflow, (*within, workflow.name))
         region = node_region(self, workflow, within)
         node = region.entries[0].node
         self.assembly.mark(node, widened=True)
-        self.assembly.note(f"{node}: its class has code of its own; its graph is assumed to be run at any time")
+        self.assembly.note(f"{node}: its class overrides the run method; its graph is assumed to run at any time")
         graph = partial(workflow_region, self, workflow, (*within, workflow.name))
         self._add_call(node, workflow.name, workflow, graph)
         return replace(region, exits=(RegionExit(node, conditional=True),))
@@ -161,7 +160,7 @@ class _AdkTraversal:
         return self.structure(agent, within)
 
     def structure(self, agent: Any, within: tuple[str, ...]) -> Region:
-        """What an agent does by its framework class."""
+        """The region of an agent, as its framework class runs it."""
         inside = (*within, agent.name)
         if is_a(agent, ADK, "SequentialAgent"):
             return sequence(self.assembly, [self.region(one, inside) for one in agent.sub_agents])
@@ -172,7 +171,7 @@ class _AdkTraversal:
         return self._other(agent, within)
 
     def _parallel(self, agent: Any, inside: tuple[str, ...]) -> Region:
-        """Only an escalation of a direct sub-agent ends the other branches."""
+        """Parallel branches; only an escalation of a direct sub-agent ends the others."""
         branches = [self.region(one, inside) for one in agent.sub_agents]
         composite = [is_a(one, ADK, "SequentialAgent", "ParallelAgent", "LoopAgent") for one in agent.sub_agents]
         escalating = [any(leave.escalated for leave in one.exits) for one in branches]
@@ -201,10 +200,10 @@ class _AdkTraversal:
     # Agents with a model, and those that they transfer to.
 
     def _family(self, first: Any, within: tuple[str, ...], caller: str | None = None) -> Region:
-        """An agent with those that it can transfer to, and they in their turn: any of them can be the last."""
+        """An agent with those that it can transfer to, transitively; any of them can end the run."""
         members, exits, nodes, unknown_nodes = [first], list[RegionExit](), set[str](), set[str]()
         escalates = False
-        for member in members:  # grows while it is read
+        for member in members:  # grows during the loop
             node, box = self._llm(member, within)
             nodes.add(node)
             targets = _transfer_targets(member)
@@ -225,7 +224,7 @@ class _AdkTraversal:
         return Region((RegionEntry(self._llm(first, within)[0]),), tuple(exits), frozenset(nodes))
 
     def _member(self, target: Any, within: tuple[str, ...], members: list[Any], caller: str | None) -> Region:
-        """What a transfer leads to; another agent with a model joins the family."""
+        """The region of a transfer target; an agent with a model joins the family."""
         if not is_a(target, ADK, "LlmAgent"):
             return self.region(target, within)
         node, _ = self._llm(target, within)
@@ -234,7 +233,7 @@ class _AdkTraversal:
         return Region((RegionEntry(node),), (), frozenset({node}))
 
     def _delegates(self, node: str, agent: Any, within: tuple[str, ...]) -> list[RegionExit]:
-        """The sub-agents that an agent calls like tools; a turn can end at one that talks with the user."""
+        """Adds the sub-agents that an agent calls like tools; returns the exits at those that ask the user."""
         exits = []
         for one in _delegated(agent):
             delegate, mode = one, str(one.mode)
@@ -283,12 +282,12 @@ class _AdkTraversal:
             self.call(node, name, inner)
 
     def _runs_own_code(self, node: str, agent: Any) -> bool:
-        """Whether the class of an agent with a model has code of its own, which may run the agents that it holds."""
+        """Whether an agent with a model overrides the run method, and so may run the agents that it holds."""
         held = agents_held(agent) if _own_code(agent) is not None else []
         if held:
             self.assembly.mark(node, widened=True)
             self.assembly.note(
-                f"{node}: its class has code of its own; any agent that it holds is assumed to follow at any time"
+                f"{node}: its class overrides the run method; any agent that it holds is assumed to follow at any time"
             )
         for one in held:
             family = partial(self._family, one, (), node) if is_a(one, ADK, "LlmAgent") else partial(self.region, one)
@@ -296,7 +295,7 @@ class _AdkTraversal:
         return bool(held)
 
     def _other(self, agent: Any, within: tuple[str, ...]) -> Region:
-        """An agent of another class of the framework: a remote one, one of a service, one around another framework."""
+        """The region of another framework class: a remote agent, one of a service, one of another framework."""
         if is_a(agent, ADK, "LangGraphAgent") and (inner := self._foreign(agent)) is not None:
             return inner
         node, _ = self._llm(agent, within)
@@ -316,10 +315,10 @@ class _AdkTraversal:
             return None
         return self.assembly.insert(graph, agent.name)
 
-    # What is called like a function, and returns.
+    # Calls that return to the caller.
 
     def call(self, caller: str, name: str, target: Any) -> None:
-        """A node calls something by a name, and goes on when that is done."""
+        """Adds a call by a node, which continues when the callee returns."""
         self._add_call(caller, name, target, partial(self.region, target))
 
     def _add_call(self, caller: str, name: str, target: Any, region: Callable[[], Region]) -> None:
@@ -328,15 +327,15 @@ class _AdkTraversal:
             self._calls.append((caller, name, region))
 
     def finish(self) -> None:
-        """Connects what is called, once all callers are there."""
-        for caller, name, region in self._calls:  # grows while it is read
+        """Connects the callees, once all callers are known."""
+        for caller, name, region in self._calls:  # grows during the loop
             inner = region()
             self.assembly.connect([RegionExit(caller, f"calls {name}", conditional=True)], inner.entries)
             self.assembly.connect([replace(one, escalated=False) for one in inner.exits], [RegionEntry(caller)])
 
 
 def _continuing(exits: Iterable[RegionExit]) -> Iterable[RegionExit]:
-    """The exits from which a loop goes on; they are conditional where the run could leave it there."""
+    """The exits from which a loop continues, conditional where an escalation could leave it."""
     leaving = {one.node for one in exits if one.escalated}
     for one in exits:
         if not one.escalated and one.node in leaving and not one.condition:
@@ -350,9 +349,9 @@ def _iteration_limit(limit: int) -> str:
 
 
 def _transfer_targets(agent: Any) -> list[Any]:
-    """The agents to which a model can transfer: sub-agents, the parent, and the other sub-agents of the parent.
+    """The agents to which a model can transfer: sub-agents, the parent, and its peers.
 
-    Those that are called like tools are none of them, and a parent without a model takes no transfers.
+    Excludes agents that are called like tools, and parents without a model.
     """
     found = [one for one in agent.sub_agents if getattr(one, "mode", None) not in _DELEGATED]
     parents = agent.parent_agent.options if isinstance(agent.parent_agent, Alternatives) else [agent.parent_agent]
@@ -372,7 +371,7 @@ def _delegated(agent: Any) -> list[Any]:
 
 
 def _callbacks(agent: Any) -> Iterable[object]:
-    """The functions of the program that an agent calls around itself."""
+    """The callbacks of an agent."""
     for name in _CALLBACKS:
         value = getattr(agent, f"{name}_callback", None)
         yield from (
@@ -381,12 +380,12 @@ def _callbacks(agent: Any) -> Iterable[object]:
 
 
 def _own_code(target: Any) -> Any:
-    """The method by which the class of an agent or workflow runs it, if that is the program's own."""
+    """The run method of an agent or workflow, if the program overrides it."""
     return defined_outside(target, ADK, "_run_async_impl", "_run_impl")
 
 
 def is_silent(target: Any) -> bool:
-    """Whether nothing that an agent or node does inside matters: it has no tools, asks nobody, runs nothing else."""
+    """Whether an agent or node needs no nodes of its own: no tools, no questions, no other agents."""
     if isinstance(target, UnknownValue | Alternatives) or (
         is_a(target, ADK, "BaseAgent", "Workflow") and _own_code(target)
     ):

@@ -1,4 +1,4 @@
-"""Which agents a piece of a custom agent's code runs."""
+"""Resolves the agents that the code of a custom agent runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from guardagent.workflow.python_source.evaluation.values import (
 )
 from guardagent.workflow.python_source.functions.code import CalledFunction, FunctionCode, is_method
 
-BASE: Any = type("Base", (), {"name": "super()"})()  # stands for what an agent does by its framework class
+BASE: Any = type("Base", (), {"name": "super()"})()  # the run method of the framework class, called by `super()`
 MOST_NESTED = 12
 _RUN_METHODS = ("run_async", "run_live", "_run_async_impl", "_run_live_impl", "_run_impl", "run")
 _LOOKUPS = ("find_agent", "find_sub_agent")
@@ -30,13 +30,13 @@ _CONTEXTS = {"ctx", "context", "invocation_context", "parent_context"}
 
 
 class AgentCalls:
-    """Tells agents in the code of one custom agent."""
+    """Resolves agents in the code of one custom agent."""
 
     def __init__(self, code: FunctionCode, agent: object) -> None:
         self._code, self._evaluator, self._agent = code, code.evaluator, agent
 
     def run_by(self, call: ast.Call, scope: NameScope) -> Values | None:
-        """The agents whose run a call is; None where it is a call of something else."""
+        """The agents that a call runs; None if it runs none."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in _RUN_METHODS:
             return None
         owner = call.func.value
@@ -48,7 +48,7 @@ class AgentCalls:
         return values if not values.complete and takes_context(call) else None
 
     def values(self, expression: ast.expr | None, scope: NameScope) -> Values:
-        """What an expression can be; an agent that is looked up by its name, or by its place, is found."""
+        """The values of an expression; resolves agents looked up by name or index."""
         match expression:
             case ast.Call(func=ast.Attribute(value=owner, attr=attribute), args=[name, *_]) if attribute in _LOOKUPS:
                 return self._by_name(self.values(owner, scope), self._evaluator.value(name, scope))
@@ -76,7 +76,7 @@ class AgentCalls:
         return Values(tuple(one for one in found if one is not None), all(one is not None for one in found))
 
     def ordered(self, expression: ast.expr, scope: NameScope) -> list[Any] | None:
-        """The agents of a collection in their order; None where it is not one of agents, or the order is not known."""
+        """The agents of a collection in order; None if it holds others, or the order is unknown."""
         found = self._items(expression, scope)
         return found if found and all(is_a(one, ADK, "BaseNode") for one in found) else None
 
@@ -112,13 +112,13 @@ class AgentCalls:
         return None
 
     def helpers(self, call: ast.Call, scope: NameScope) -> list[CalledFunction]:
-        """The program's own functions that a call is of, where they run agents."""
+        """The program's functions that a call runs and that run agents."""
         arguments = self._evaluator.arguments(call, scope)
         opened = [self._code.called_function(one, arguments) for one in self._evaluator.value(call.func, scope).known]
         return [one for one in opened if one is not None and self.runs([one.function.tree], one.scope)]
 
     def runs(self, trees: Iterable[ast.AST], scope: NameScope, depth: int = 0) -> bool:
-        """Whether code runs agents, itself or in a helper."""
+        """Whether code runs agents, directly or in a helper."""
         calls = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call))
         return any(
             is_method(call, "run_node") or self.run_by(call, scope) is not None or self._helper_runs(call, scope, depth)
@@ -132,7 +132,7 @@ class AgentCalls:
         return any(self.runs([one.function.tree], one.scope, depth + 1) for one in opened if one is not None)
 
     def passes_agents(self, call: ast.Call, scope: NameScope) -> bool:
-        """Whether a call hands agents, or the context to run them in, to something that cannot be read."""
+        """Whether a call passes agents, or the run context, to code that cannot be read."""
         arguments = [*call.args, *(one.value for one in call.keywords)]
         agents = any(self._is_agent(one, scope) for one in arguments)
         if not agents and not takes_context(call):
@@ -141,7 +141,7 @@ class AgentCalls:
         return not (callees.known and callees.complete and all(self._is_harmless(one, agents) for one in callees.known))
 
     def _is_harmless(self, callee: object, agents: bool) -> bool:  # noqa: FBT001
-        """Whether it is read as part of the code, or runs no agents: the framework does so only by known methods."""
+        """Whether a callee is inlined, or runs no agents (the framework runs them only by known methods)."""
         if self._code.called_function(callee) is not None:
             return True
         while isinstance(callee, PartialFunction):
@@ -162,7 +162,7 @@ class AgentCalls:
 
 
 def takes_context(call: ast.Call) -> bool:
-    """Whether a call is given the context of the run."""
+    """Whether a call takes the run context."""
     arguments = [*call.args, *(one.value for one in call.keywords)]
     return any(isinstance(one, ast.Name) and one.id in _CONTEXTS for one in arguments)
 
@@ -172,7 +172,7 @@ def _is_class_name(path: str) -> bool:
 
 
 def _find_agent(owner: Any, name: str) -> Any:
-    """The agent of a name in a tree, as `find_agent` finds it."""
+    """The agent of a name in a tree, as `find_agent` does."""
     if not is_a(owner, ADK, "BaseAgent"):
         return None
     if owner.name == name:
@@ -199,7 +199,7 @@ def _sliced(items: list[Any] | None, part: ast.Slice) -> list[Any] | None:
 
 
 def _number(node: ast.expr) -> int | ast.expr:
-    """A number, where an expression is one."""
+    """The value of an integer literal; else the expression."""
     match node:
         case ast.Constant(value=int(value)):
             return value

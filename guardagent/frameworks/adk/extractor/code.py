@@ -1,4 +1,4 @@
-"""What the functions of an ADK program do that its objects do not tell: ask a person, escalate, run other nodes."""
+"""Analyses the functions of an ADK program: whether they ask a person, escalate, or run other nodes."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class AdkCode(FunctionCode):
 
     @cached_property
     def confirms(self) -> bool:
-        """Whether it asks for the confirmation of a call, at least under a condition."""
+        """Whether it asks for the confirmation of a call, perhaps under a condition."""
         return any(_is_request(call) for body in self.bodies for call in body.calls)
 
     @cached_property
     def always_confirms(self) -> bool:
-        """Whether a call that is not confirmed yet always asks to be."""
+        """Whether an unconfirmed call always asks for confirmation."""
         if self.body is None or isinstance(self.body.function.tree, ast.Lambda):
             return False
         return Flow(_unconfirmed(self.body.function.tree), _is_request).always_asks
 
     @cached_property
     def escalates(self) -> bool:
-        """Whether it can tell the loop around it to end; assumed where it cannot be read and is given a context."""
+        """Whether it can end the enclosing loop; assumed if it cannot be read and takes a context."""
         if self.body is None:
             return self._takes_context
         return any(escalates(node) is not None for body in self.bodies for node in ast.walk(body.function.tree))
@@ -54,7 +54,7 @@ class AdkCode(FunctionCode):
 
     @cached_property
     def runs(self) -> tuple[Values, ...]:
-        """What it runs by `ctx.run_node`."""
+        """The values that it passes to `ctx.run_node`."""
         return tuple(self.shown(values) for values, _, _ in self.arguments_of("run_node", names=("node_like", "node")))
 
 
@@ -63,7 +63,7 @@ def _is_request(call: ast.Call) -> bool:
 
 
 def _unconfirmed(tree: _Definition) -> _Definition:
-    """A function as it runs before it is confirmed: what then is not done, is cut off."""
+    """A function as it runs before confirmation, without the branches for confirmed calls."""
     assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and _is_confirmation(node.value, set())]
     names = {target.id for node in assigned for target in node.targets if isinstance(target, ast.Name)}
     result: _Definition = _UnconfirmedBranches(names).visit(copy.deepcopy(tree))
@@ -71,7 +71,7 @@ def _unconfirmed(tree: _Definition) -> _Definition:
 
 
 class _UnconfirmedBranches(ast.NodeTransformer):
-    """Leaves of an `if` what is done where there is no confirmation."""
+    """Replaces each `if` by the branch that runs without a confirmation."""
 
     def __init__(self, names: set[str]) -> None:
         self._names = names
@@ -85,7 +85,7 @@ class _UnconfirmedBranches(ast.NodeTransformer):
 
 
 def _holds(test: ast.expr, names: set[str]) -> bool | None:
-    """Whether a test holds where there is no confirmation; None where it is about something else, too."""
+    """Whether a test holds without a confirmation; None if it depends on something else."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             inside = _holds(inner, names)
@@ -109,7 +109,7 @@ def _is_confirmation(node: ast.expr, names: set[str]) -> bool:
 
 
 def escalates(node: ast.AST) -> ast.expr | None:
-    """What a node gives to `escalate`, in an assignment or as an argument; None where it does not, or surely false."""
+    """The value assigned or passed to `escalate`; None if there is none, or it is a false constant."""
     match node:
         case ast.Assign(targets=[*_, ast.Attribute(attr="escalate")], value=value):
             return value if _can_be(value) else None

@@ -1,7 +1,7 @@
-"""In which order a custom agent runs others: read from the code of its `_run_async_impl`.
+"""Control flow of a custom agent: the order in which its `_run_async_impl` runs other agents.
 
-Read as control flow: `async for event in AGENT.run_async(ctx)` is a step, and what stands between two steps decides
-which of them follows. Where the code does something else with agents, any of them is assumed to follow any.
+`async for event in AGENT.run_async(ctx)` is a step; the code between two steps decides which of them follows. If the
+code does anything else with agents, any agent is assumed to follow any other.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _Front = tuple[RegionExit, ...]
 
 
 class _UnclearError(Exception):
-    """The code does with agents what is not understood; the text says what."""
+    """The code uses agents in an unsupported way; the message describes it."""
 
 
 def flow_region(traversal: Traversal, agent: Any, function: Callable[..., Any], within: tuple[str, ...]) -> Region:
-    """A custom agent: a node for its own code, and the agents that it runs."""
+    """The region of a custom agent: a node for its own code, and the agents that it runs."""
     code = AdkCode(functools.partial(function, agent))
     node = traversal.assembly.id(agent, agent.name, within)
     traversal.assembly.describe(node, "passthrough", agent.name, within=within, **code.place)
@@ -66,7 +66,7 @@ def agents_held(agent: Any) -> list[Any]:
 def _widened(
     traversal: Traversal, agent: Any, code: AdkCode, inside: tuple[str, ...], reason: str
 ) -> tuple[Region, set[str]]:
-    """Any agent that an agent holds, in any order, any number of times."""
+    """The region in which the agents held follow in any order, any number of times."""
     node = traversal.assembly.id(agent, agent.name)
     traversal.assembly.mark(node, widened=True)
     traversal.assembly.note(f"{node}: {reason}; any agent that it holds is assumed to follow at any time")
@@ -87,7 +87,7 @@ def _widened(
 
 @dataclass(frozen=True, eq=False)
 class _NamedScope:
-    """A scope in which one name is known to be one thing."""
+    """A scope that binds one name to known values."""
 
     name: str
     value: Values
@@ -98,7 +98,7 @@ class _NamedScope:
 
 
 class _AgentFlow(PathWalker[_Front]):
-    """Follows the code of one custom agent; connects nothing before all of it is understood."""
+    """Follows the control flow of one custom agent; connects nothing before all of it is understood."""
 
     def __init__(self, traversal: Traversal, agent: Any, code: AdkCode, node: str, within: tuple[str, ...]) -> None:
         super().__init__()
@@ -111,9 +111,9 @@ class _AgentFlow(PathWalker[_Front]):
         self._depth = 0
 
     def followed(self) -> tuple[Region, set[str]]:
-        """The region of the agent, and the nodes that can follow its own."""
+        """The region of the agent, and the nodes that can follow its own node."""
         if self._code.body is None:
-            raise _UnclearError("the source of its code is not to be had")
+            raise _UnclearError("the source of its code is missing")
         ends = self._enter(self._code.body, (RegionExit(self._node),))
         for front, region in self._steps:
             self._traversal.assembly.connect(front, region.entries)
@@ -127,19 +127,19 @@ class _AgentFlow(PathWalker[_Front]):
         self._consumed_calls |= _consumed_calls(tree)
         return _merged(self.function(tree, code.scope, front))
 
-    # Where ways part, and meet.
+    # Branches and joins.
 
-    def join(self, before: _Front, ends: list[_Front], *, whole: bool) -> _Front:  # noqa: ARG002 - wherever they part
+    def join(self, before: _Front, ends: list[_Front], *, whole: bool) -> _Front:  # noqa: ARG002 - joins do not depend on it
         return _merged(ends) or ()
 
-    def loop_state(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - a second round says all
+    def loop_state(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - two rounds suffice
         return tuple(replace(one, back=True) for one in end) if rounds == 1 else None
 
     def exception_state(self, before: _Front, reached: list[_Front]) -> _Front:
         nodes = {one.node for front in reached for one in front}
         return (*before, *(RegionExit(node, conditional=True) for node in sorted(nodes)))
 
-    def uncaught(self, raised: _Front) -> None:  # noqa: ARG002 - the run of all agents ends there, as anywhere
+    def uncaught(self, raised: _Front) -> None:  # noqa: ARG002 - an exception ends the run
         return None
 
     def after_choice(self, choice: BranchChoice, state: _Front) -> _Front | None:
@@ -153,7 +153,7 @@ class _AgentFlow(PathWalker[_Front]):
         return _with_condition(state, _condition(choice))
 
     def matters(self, code: Sequence[ast.AST]) -> bool:
-        """Whether some code has anything to do with the order of agents."""
+        """Whether code affects the order of agents."""
         nodes = [node for part in code for node in ast.walk(part)]
         if _leaves(code) or any(escalates(node) is not None for node in nodes):
             return True
@@ -162,7 +162,7 @@ class _AgentFlow(PathWalker[_Front]):
         return runs or any(self._agent_calls.passes_agents(call, self.here) for call in calls)
 
     def _at_least_once(self, expression: ast.expr) -> bool:
-        """Whether a loop is over a range that is not empty."""
+        """Whether a loop iterates over a nonempty range."""
         match expression:
             case ast.Call(func=ast.Name(id="range"), args=[most]):
                 values = self._code.evaluator.value(most, self.here)
@@ -188,7 +188,7 @@ class _AgentFlow(PathWalker[_Front]):
         return self._unrolled(node, name, items, state) if items and name else super().loop(node, test, state)
 
     def _unrolled(self, node: Loop, name: str, items: list[Any], state: _Front) -> _Front | None:
-        """A loop over agents in a known order: the body for each of them."""
+        """Unrolls a loop over agents in a known order."""
         front: _Front | None = state
         jumps = Jumps(self.jumps.returns)
         for item in items:
@@ -198,7 +198,7 @@ class _AgentFlow(PathWalker[_Front]):
         return _merged([self.block(node.orelse, front), *jumps.breaks])
 
     def _asyncfor(self, node: ast.AsyncFor, state: _Front) -> _Front | None:
-        """The events of an agent, or of a helper that runs agents."""
+        """Iteration over the events of an agent, or of a helper that runs agents."""
         source, where = self._source(node.iter)
         before = set(self._region_nodes)
         if not isinstance(source, ast.Call):
@@ -212,9 +212,9 @@ class _AgentFlow(PathWalker[_Front]):
         return self._with_each_event(node, front, self._region_nodes - before)
 
     def _with_each_event(self, node: ast.AsyncFor, front: _Front | None, inside: set[str]) -> _Front | None:
-        """What is done with each event: control can leave while the agent is still running."""
+        """The body of a loop over events, which can leave while the agent is still running."""
         if self._agent_calls.runs(node.body, self.here):
-            raise _UnclearError(f"line {node.lineno}: it runs an agent while another one is running")
+            raise _UnclearError(f"line {node.lineno}: it runs an agent while another is running")
         for part in (part for one in node.body for part in ast.walk(one)):
             front = _escalating(front, escalates(part))
         if not _leaves(node.body):
@@ -237,7 +237,7 @@ class _AgentFlow(PathWalker[_Front]):
     _asyncwith = _with
 
     def _source(self, expression: ast.expr) -> tuple[ast.expr, NameScope]:
-        """The iterable of a loop, behind a name that `Aclosing` gives it."""
+        """The iterable of a loop, with `Aclosing` resolved, and its scope."""
         if isinstance(expression, ast.Name) and expression.id in self._closing_names:
             return self._closing_names[expression.id]
         closed = _closed(expression)
@@ -246,7 +246,7 @@ class _AgentFlow(PathWalker[_Front]):
     # Steps.
 
     def after_call(self, call: ast.Call, state: _Front) -> _Front | None:
-        """A call: a helper of the program is read as if it stood here; what is given may escalate."""
+        """A call: helpers of the program are inlined; arguments may escalate."""
         front: _Front | None = state
         for keyword in call.keywords:
             front = _escalating(front, escalates(keyword))
@@ -256,11 +256,11 @@ class _AgentFlow(PathWalker[_Front]):
             agents = self._agent_calls.values(call.args[0] if call.args else None, self.here)
         awaits = agents is not None or any(isinstance(one.function.tree, ast.AsyncFunctionDef) for one in helpers)
         if awaits and id(call) not in self._consumed_calls:
-            raise _UnclearError(f"line {call.lineno}: {_short(call.func)} is not simply run to its end")
+            raise _UnclearError(f"line {call.lineno}: {_short(call.func)} is not run to completion")
         if agents is not None:
             return self._run(agents, front or (), call)
         if self._agent_calls.passes_agents(call, self.here):
-            raise _UnclearError(f"line {call.lineno}: what {_short(call.func)} does with agents is not known")
+            raise _UnclearError(f"line {call.lineno}: the use of agents by {_short(call.func)!r} is unknown")
         for helper in helpers:
             front = None if front is None else self._inline(helper, front)
         return front
@@ -270,7 +270,7 @@ class _AgentFlow(PathWalker[_Front]):
         agents = self._code.shown(agents)
         known = [one for one in agents.known if one is BASE or callable(one) or is_a(one, ADK, "BaseNode", "BaseTool")]
         if not known or not agents.complete or len(known) < len(agents.known):
-            raise _UnclearError(f"line {call.lineno}: which agent {_short(call.func)} runs is not known")
+            raise _UnclearError(f"line {call.lineno}: the agent that {_short(call.func)!r} runs is unknown")
         labels = [f"{_short(call.func)} is of {_label(one)}" for one in known]
         is_choice = len(known) > 1
         pairs = zip(known, labels, strict=True)
@@ -303,12 +303,12 @@ class _AgentFlow(PathWalker[_Front]):
 
 
 def _merged(fronts: Iterable[_Front | None]) -> _Front | None:
-    """All ways out of several, each once; None where there are none."""
+    """The distinct exits of several fronts; None if there are none."""
     return tuple(dict.fromkeys(one for front in fronts for one in front or ())) or None
 
 
 def _condition(choice: BranchChoice) -> str:
-    """A choice in words."""
+    """The condition of a choice, as text."""
     match choice.node:
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
             return _short(test) if choice.holds else _negated(test)
@@ -322,7 +322,7 @@ def _condition(choice: BranchChoice) -> str:
 
 
 def _escalation_states(front: _Front) -> set[bool]:
-    """Whether a run that comes from here has escalated, or not, or either."""
+    """The possible escalation states of a front."""
     return {one.escalated for one in front}
 
 
@@ -331,12 +331,12 @@ def _label(agent: Any) -> str:
 
 
 def _with_condition(front: _Front, text: str) -> _Front:
-    """The same ways out, each only where something is so; the first thing that was decided is what is said."""
+    """The exits under a condition; an earlier condition is kept."""
     return tuple(replace(one, conditional=True, condition=one.condition or text) for one in front)
 
 
 def _escalating(front: _Front | None, value: ast.expr | None) -> _Front | None:
-    """From where something escalates, the loop around is left: surely, or perhaps."""
+    """Marks exits as escalated: all of them for a constant, else both ways."""
     if front is None or value is None:
         return front
     left = tuple(replace(one, escalated=True) for one in front)
@@ -350,14 +350,14 @@ def _leaves(block: Iterable[ast.AST]) -> bool:
 
 
 def _consumed_calls(tree: ast.AST) -> set[int]:
-    """The calls that are awaited, or iterated over, as they stand."""
+    """The calls that are awaited, or iterated over asynchronously."""
     nodes = list(ast.walk(tree))
     awaited = {id(node.value) for node in nodes if isinstance(node, ast.Await)}
     return awaited | {id(node.iter) for node in nodes if isinstance(node, ast.comprehension) and node.is_async}
 
 
 def _loop_name(statement: ast.For | ast.AsyncFor) -> str:
-    """The name that stands for each agent; behind a number where the loop counts."""
+    """The loop variable; with `enumerate`, the second one."""
     target = statement.target
     match statement.iter, target:
         case ast.Call(func=ast.Name(id="enumerate")), ast.Tuple(elts=[_, second]):
@@ -366,7 +366,7 @@ def _loop_name(statement: ast.For | ast.AsyncFor) -> str:
 
 
 def _closed(expression: ast.expr) -> ast.expr | None:
-    """What `Aclosing` is around; None where it is something else."""
+    """The argument of `Aclosing`; None for another expression."""
     if not isinstance(expression, ast.Call) or not expression.args:
         return None
     function = expression.func

@@ -1,4 +1,4 @@
-"""Which routes the code of an ADK workflow's node can take."""
+"""The routes that a node of an ADK workflow can take, read from its code."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from guardagent.workflow.python_source.functions.code import FunctionCode
 
 @dataclass(frozen=True)
 class Routes:
-    """Which routes a node can take.
+    """The routes that a node can take.
 
     Attributes:
-        named: those that its code names.
-        incomplete: there can be others.
-        may_take_none: it can end without taking any.
+        named: the routes that its code names.
+        incomplete: there may be others.
+        may_take_none: it can end without a route.
     """
 
     named: frozenset[bool | int | str] = frozenset()
@@ -30,7 +30,7 @@ class Routes:
 
 
 def routes_of(code: FunctionCode) -> Routes:
-    """The routes of what a function returns, yields, and sets on its context."""
+    """The routes that a function returns, yields, or sets on its context."""
     if code.body is None:
         return Routes(incomplete=True)
     outputs = _outputs(code)
@@ -47,7 +47,7 @@ def routes_of(code: FunctionCode) -> Routes:
 
 
 def _outputs(code: FunctionCode) -> Values:
-    """What a function returns or yields; what it was given itself is no event."""
+    """The values that a function returns or yields; its own parameters are not events."""
     assert code.body is not None
     tree, scope = code.body.function.tree, code.body.scope
     if isinstance(tree, ast.Lambda):
@@ -62,7 +62,7 @@ def _outputs(code: FunctionCode) -> Values:
 
 
 def _event_routes(code: FunctionCode, output: object) -> list[Any]:
-    """The routes of one thing that a function gives: UNKNOWN among them where there can be others, None for none."""
+    """The routes of one output: UNKNOWN for others, None for no route."""
     if is_a(output, "google.adk", "Event"):
         return _flat_routes(code, exactly(getattr(getattr(output, "actions", None), "route", None)))
     if not is_result_of(output, "google", "Event"):
@@ -78,7 +78,7 @@ def _event_routes(code: FunctionCode, output: object) -> list[Any]:
 
 
 def _may_be_event(output: CallResult) -> bool:
-    """Whether something that was made could be an event of a class of the program's own."""
+    """Whether a created object could be an event of a class of the program."""
     maker = output.callee
     if not isinstance(maker, type):
         return True
@@ -86,7 +86,7 @@ def _may_be_event(output: CallResult) -> bool:
 
 
 def _flat_routes(code: FunctionCode, routes: Values) -> list[Any]:
-    """Routes one by one; a list of them takes each."""
+    """The single routes, with lists flattened."""
     found: list[Any] = [] if routes.complete and not routes.cyclic else [UNKNOWN]
     for one in routes.known:
         if isinstance(one, Items | list | tuple):
@@ -97,7 +97,7 @@ def _flat_routes(code: FunctionCode, routes: Values) -> list[Any]:
 
 
 def _context_routes(code: FunctionCode) -> Iterator[Values]:
-    """What is assigned to the `route` of anything."""
+    """The values assigned to a `route` attribute."""
     for body in code.bodies:
         for node in statements(body.function.tree):
             if isinstance(node, ast.Assign) and any(_is_route(one) for one in node.targets):

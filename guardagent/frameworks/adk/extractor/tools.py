@@ -1,4 +1,4 @@
-"""The tools of an ADK agent: what they are called, which need a person's approval, and what they run."""
+"""The tools of an ADK agent: their names, their approval gates, and what they run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from guardagent.workflow.python_source.functions.code import guard_label
 
 ADK = "google.adk"
 DISTRIBUTION = "google-adk"
-_CONTROL = ("FinishTaskTool", "TransferToAgentTool")  # what they do is in the edges
+_CONTROL = ("FinishTaskTool", "TransferToAgentTool")  # represented by edges
 _DELEGATES = ("_TaskAgentTool", "_SingleTurnAgentTool")
 _APPROVAL_TOOLS = ("get_user_choice", "adk_request_input")
 _MOST_NESTED = 4
 
 
 def toolbox(tools: Iterable[object]) -> AgentTools:
-    """The tools of an agent, as they stand in its `tools`."""
+    """The toolbox of an agent, from its `tools`."""
     box = AgentTools()
     for tool in tools:
         if isinstance(tool, UnknownValue):
@@ -40,7 +40,7 @@ def toolbox(tools: Iterable[object]) -> AgentTools:
 
 
 def _unknown_tool(box: AgentTools, tool: UnknownValue) -> None:
-    """What is defined elsewhere: a function of that name, most likely, or a set of tools."""
+    """Adds a tool defined elsewhere: a function of that name, or a toolset."""
     if tool.is_function:
         box.add(tool.name)
     box.escalates = True
@@ -51,7 +51,7 @@ def _tool(box: AgentTools, tool: Any) -> None:
     if is_a(tool, ADK, *_CONTROL):
         return
     if is_a(tool, ADK, *_DELEGATES):
-        box.add(tool.name)  # the agent itself stands among the sub-agents
+        box.add(tool.name)  # the agent itself is among the sub-agents
     elif is_a(tool, ADK, "AgentTool"):
         box.add(tool.name, _declared_gate(tool))
         box.runs.append((tool.name, tool.agent))
@@ -64,7 +64,7 @@ def _tool(box: AgentTools, tool: Any) -> None:
 
 
 def _node(box: AgentTools, name: str, node: Any) -> None:
-    """A node of a workflow as a tool."""
+    """Adds a node of a workflow as a tool."""
     gate = predicate(getattr(node, "require_confirmation", False))
     box.add(name, gate)
     if gate is None or not is_a(node, ADK, "FunctionNode"):
@@ -80,7 +80,7 @@ def _function_tool(box: AgentTools, tool: Any) -> None:
 
 
 def _function(box: AgentTools, name: str, function: object, gate: str | None = None) -> None:
-    """A function of the program, which may ask a person in its body."""
+    """Adds a function of the program, which may ask a person in its body."""
     code = AdkCode(function)
     box.opaque_calls.extend(f"the tool {name}: {what}" for what in opaque_calls_in(function))
     box.add(name, _gate_in(box, name, code) if gate is None else gate)
@@ -88,19 +88,18 @@ def _function(box: AgentTools, name: str, function: object, gate: str | None = N
 
 
 def _gate_in(box: AgentTools, name: str, code: AdkCode) -> str | None:
-    """Whether a tool always waits for a person in its body."""
+    """The gate of a tool whose body always asks a person; None if it does not."""
     if code.always_confirms or code.always_asks:
         return ""
     if code.confirms or code.asks:
-        box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
+        box.notes.append(f"the tool {name!r} asks a person only under a condition; it is not gated")
     return None
 
 
 def _long_running(box: AgentTools, tool: Any) -> None:
-    """A long-running tool waits for an answer from outside.
+    """Adds a long-running tool, which waits for an answer from outside.
 
-    Its function runs before that. So it is a gate only where the function visibly does nothing but give its value: then
-    nothing happens until somebody has answered.
+    Its function runs before that, so it is a gate only if the function does nothing but return its value.
     """
     code = AdkCode(tool.func)
     box.opaque_calls.extend(f"the tool {tool.name}: {what}" for what in opaque_calls_in(tool.func))
@@ -108,15 +107,15 @@ def _long_running(box: AgentTools, tool: Any) -> None:
     box.add(tool.name, "" if asks else _gate_in(box, tool.name, code))
     box.escalates = box.escalates or code.escalates
     if asks and tool.name not in _APPROVAL_TOOLS:
-        box.notes.append(f"the long-running tool {tool.name} does nothing by itself: it is taken to ask a person")
+        box.notes.append(f"the long-running tool {tool.name!r} does nothing by itself; it is assumed to ask a person")
     elif not asks:
         box.notes.append(
-            f"the long-running tool {tool.name} does something before it is answered: it is not taken for an approval"
+            f"the long-running tool {tool.name!r} acts before it is answered; it does not count as an approval"
         )
 
 
 def _other_tool(box: AgentTools, tool: Any) -> None:
-    """A tool of the framework, or of a class of the program."""
+    """Adds a tool of the framework, or of a class of the program."""
     gate = _declared_gate(tool)
     run = defined_outside(tool, ADK, "run_async")
     if run is not None:
@@ -128,7 +127,7 @@ def _other_tool(box: AgentTools, tool: Any) -> None:
 
 
 def _declared_gate(tool: Any) -> str | None:
-    """Whether a tool says that it needs a confirmation."""
+    """The gate that a tool declares; None if it needs no confirmation."""
     check = defined_outside(tool, ADK, "check_require_confirmation")
     if check is not None:
         return guard_label(AdkCode(functools.partial(check, tool)), "check_require_confirmation")
@@ -138,14 +137,14 @@ def _declared_gate(tool: Any) -> str | None:
 
 
 def predicate(required: object) -> str | None:
-    """A flag, or a function that decides for each call."""
+    """The gate of a flag, or of a function that decides for each call."""
     if not callable(required):
         return "" if required else None
     return guard_label(AdkCode(required), _name_of_callable(required))
 
 
 def _toolset(box: AgentTools, toolset: Any) -> None:
-    """A set of tools: those that a filter names, those that it visibly holds; else they are not known."""
+    """Adds a toolset: the tools that a filter names, or that it holds; else a wildcard."""
     gate = predicate(getattr(toolset, "require_confirmation", False))
     prefix = f"{toolset.tool_name_prefix}_" if getattr(toolset, "tool_name_prefix", None) else ""
     chosen = getattr(toolset, "tool_filter", None)
@@ -162,7 +161,7 @@ def _toolset(box: AgentTools, toolset: Any) -> None:
 
 
 def _wildcard(box: AgentTools, source: str, gate: str | None) -> None:
-    """Tools of which only the source is known."""
+    """Adds a wildcard for tools of which only the source is known."""
     box.add(f"{source}.*", gate)
     box.unknown.append(f"{source}.*")
 
@@ -176,7 +175,7 @@ def _gate_of(tool: object) -> str | None:
 
 
 def _tools_held(values: list[Any], depth: int) -> Iterable[Any]:
-    """The tools that a toolset holds in its attributes."""
+    """The tools in the attributes of a toolset."""
     for value in values:
         if is_a(value, ADK, "BaseTool"):
             yield value
@@ -191,7 +190,7 @@ def _name(tool: Any) -> object:
 
 
 def _name_of_callable(target: Any) -> str:
-    """As the framework calls a function: a partial one by what it wraps, an object by its class."""
+    """The name that the framework gives a callable: of the function inside a partial, or of the class."""
     while isinstance(target, functools.partial) and not hasattr(target, "__name__"):
         target = target.func
     return str(getattr(target, "__name__", None) or type(target).__name__)

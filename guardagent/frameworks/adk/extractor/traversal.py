@@ -1,4 +1,4 @@
-"""Asks for the regions of other agents: as much of the way through a program as its parts need."""
+"""The interface by which the parts of an extraction request the regions of other agents."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from guardagent.workflow.extraction.regions import Assembly, Region
 
 
 class Traversal(Protocol):
-    """Goes through agents and workflows, each once."""
+    """Visits agents and workflows, each once."""
 
     assembly: Assembly
 
     def region(self, target: Any, within: tuple[str, ...] = ()) -> Region:
-        """Adds an agent, a node of a workflow, a tool or a function."""
+        """The region of an agent, a node of a workflow, a tool or a function."""
 
     def structure(self, agent: Any, within: tuple[str, ...]) -> Region:
-        """Adds the parts of an agent that its framework class runs."""
+        """The region of an agent, as its framework class runs it."""
 
     def call(self, caller: str, name: str, target: Any) -> None:
-        """A node calls something by a name, and goes on when that is done."""
+        """Adds a call by a node, which continues when the callee returns."""

@@ -22,7 +22,7 @@ _UNMATCHED = "no route matches"
 
 
 def workflow_region(traversal: Traversal, workflow: Any, within: tuple[str, ...]) -> Region:
-    """The nodes of a workflow, and what leads from one to the other."""
+    """The region of a workflow: its nodes and edges."""
     if workflow.graph is None:
         return EMPTY_REGION
     return _WorkflowGraph(traversal, workflow, within).region()
@@ -32,7 +32,7 @@ class _WorkflowGraph:
     """One workflow.
 
     Attributes:
-        outgoing: for each node, by its object, the edges that leave it.
+        outgoing: the outgoing edges of each node, by object id.
     """
 
     def __init__(self, traversal: Traversal, workflow: Any, within: tuple[str, ...]) -> None:
@@ -42,7 +42,7 @@ class _WorkflowGraph:
         self.outgoing: dict[int, list[Any]] = {id(node): [] for node in workflow.graph.nodes}
         for edge in self.edges:
             self.outgoing[id(edge.from_node)].append(edge)
-        for node in self.nodes:  # before those of workflows inside: the names out here stay as they are
+        for node in self.nodes:  # before those of nested workflows, so that the outer names stay unqualified
             if is_node(node) or is_a(node, ADK, "LlmAgent"):
                 traversal.assembly.id(node, node.name, within)
 
@@ -63,7 +63,7 @@ class _WorkflowGraph:
         return Region(tuple(entries), tuple(exits), inside)
 
     def _node(self, node: Any) -> Region:
-        """A node of the graph. One that adds nothing, such as an empty workflow, stands for itself."""
+        """The region of a node; one with an empty region, such as an empty workflow, gets a node of its own."""
         if is_node(node):
             return node_region(self.traversal, node, self.within, is_routed=self._is_routed(node))
         region = self.traversal.region(node, self.within)
@@ -75,12 +75,12 @@ class _WorkflowGraph:
         return Region((RegionEntry(own),), (RegionExit(own), *region.exits), region.nodes | {own})
 
     def _is_routed(self, node: Any) -> bool:
-        """Whether all that leaves a node is routed."""
+        """Whether all outgoing edges of a node have routes."""
         outgoing = self.outgoing[id(node)]
         return bool(outgoing) and all(edge.route is not None for edge in outgoing)
 
     def _entries(self, edge: Any, region: Region) -> list[RegionEntry]:
-        """The entries of a node, as an edge leads there."""
+        """The entries of a node, with the kind and condition of an edge."""
         if edge.route is not None:
             condition = _condition(edge.route)
             return [replace(entry, kind="conditional", condition=condition) for entry in region.entries]
@@ -90,13 +90,13 @@ class _WorkflowGraph:
         return list(region.entries)
 
     def _join(self, node: Any, regions: dict[int, Region]) -> None:
-        """A join waits for all nodes before it."""
+        """Makes a join wait for all its predecessors."""
         before = [edge.from_node for edge in self.edges if edge.to_node is node and edge.from_node.name != _START]
         exits = [leave.node for one in before for leave in regions[id(one)].exits]
         self.traversal.assembly.join(self.traversal.assembly.id(node, node.name), exits)
 
     def _ends(self, node: Any, region: Region) -> Iterable[RegionExit]:
-        """Where the branch ends after a node: where nothing follows, and where a route is taken that no edge names."""
+        """The exits where the branch ends: no outgoing edge, or a route that no edge names."""
         outgoing = self.outgoing[id(node)]
         if not outgoing:
             return region.exits
@@ -104,11 +104,11 @@ class _WorkflowGraph:
             return ()
         last = sorted({leave.node for leave in region.exits})
         if any(self.traversal.assembly.kind(one) == "human" for one in last):
-            self._note(last, "where the answer is none of the routes that its edges name, the branch ends")
+            self._note(last, "if the answer matches no route of its edges, the branch ends")
             return ()
         reason = _unmatched(node, {route for edge in outgoing for route in _routes(edge.route)})
         if reason:
-            self._note(last, f"{reason}; where no edge names the route, the branch ends")
+            self._note(last, f"{reason}; if no edge matches the route, the branch ends")
             for one in last:
                 self.traversal.assembly.mark(one, widened=True)
         return [] if reason is None else [replace(one, conditional=True, condition=_UNMATCHED) for one in region.exits]
@@ -117,7 +117,7 @@ class _WorkflowGraph:
         self.traversal.assembly.note(f"{', '.join(nodes)}: {text}")
 
     def _widen(self, regions: dict[int, Region]) -> None:
-        """A node that runs others that are not known could run any of the workflow."""
+        """Connects a node that runs unknown nodes with all nodes of the workflow."""
         for node in self.nodes:
             own = self.traversal.assembly.id(node, node.name) if is_node(node) else ""
             if own and self.traversal.assembly.metadata_of(own, "runs_unknown"):
@@ -139,13 +139,13 @@ def _routes(route: Any) -> list[Any]:
 
 
 def _unmatched(node: Any, named: set[Any]) -> str | None:
-    """Whether a branch can end at a node because no edge is taken: None where not; else why that is only assumed."""
+    """The reason why a branch may end without a matching edge: None if it cannot, empty if certain."""
     target = _code_target(_inner(node))
     if target is None:
-        return "it takes no route that could be known"
+        return "its routes are unknown"
     routes = routes_of(AdkCode(target))
     if routes.incomplete:
-        return "not all the routes that it takes could be known"
+        return "not all its routes are known"
     return "" if routes.may_take_none or not routes.named <= named else None
 
 
@@ -153,7 +153,7 @@ def _unmatched(node: Any, named: set[Any]) -> str | None:
 
 
 def does_nothing(node: Any) -> bool:
-    """Whether a node visibly asks nobody, calls no tool and runs no other node."""
+    """Whether a node asks nobody, calls no tool and runs no other node."""
     inner = _inner(node)
     if (
         is_a(inner, ADK, "_ToolNode", "BaseTool")
@@ -166,14 +166,14 @@ def does_nothing(node: Any) -> bool:
 
 
 def is_node(target: Any) -> bool:
-    """Whether something is one node of a graph, and no agent or workflow."""
+    """Whether a target is a single node, not an agent or a workflow."""
     return not is_a(_inner(target), ADK, "BaseAgent") and not (
         is_a(_inner(target), ADK, "Workflow") and defined_outside(_inner(target), ADK, "_run_impl") is None
     )
 
 
 def _inner(node: Any) -> Any:
-    """The node that a node runs for each item of a list; else the node itself."""
+    """The node that a parallel worker runs for each item; else the node itself."""
     while is_a(node, ADK, "_ParallelWorker"):
         node = private_attribute(node, "_node", DISTRIBUTION)
     return node
@@ -184,7 +184,7 @@ def _is_per_item(node: Any) -> bool:
 
 
 def _code_target(node: Any) -> Any:
-    """The function that says what a node does; None where there is none of the program's own."""
+    """The program's function that implements a node; None if there is none."""
     if is_a(node, ADK, "FunctionNode"):
         return private_attribute(node, "_func", DISTRIBUTION)
     if is_a(node, ADK, "BaseNode"):
@@ -194,7 +194,7 @@ def _code_target(node: Any) -> Any:
 
 
 def node_region(traversal: Traversal, node: Any, within: tuple[str, ...], *, is_routed: bool = False) -> Region:
-    """One node of a workflow; also a tool or a function that is run as one."""
+    """The region of one node of a workflow, or of a tool or function run as a node."""
     inner = _inner(node)
     if not is_node(inner):
         return _for_each_item(traversal.region(inner, within))
@@ -215,7 +215,7 @@ def _name(node: Any) -> str:
 
 
 def _for_each_item(region: Region) -> Region:
-    """A node that runs once for each item of a list, all at the same time."""
+    """The region of a node that runs in parallel for each item of a list."""
     entries = (replace(entry, kind="parallel", condition="for each item") for entry in region.entries)
     return replace(region, entries=tuple(entries))
 
@@ -237,7 +237,7 @@ def _describe_tool(traversal: Traversal, own: str, name: str, box: AgentTools, w
 def _describe_code(
     traversal: Traversal, own: str, inner: Any, target: Any, within: tuple[str, ...], *, is_routed: bool
 ) -> None:
-    """A node of the program's own code; it asks a person where it says so, or its code does."""
+    """Describes a node with code of the program; it asks a person if it declares so, or its code does."""
     gate = predicate(getattr(inner, "require_confirmation", False))
     code = AdkCode(target) if target is not None else None
     asks = gate is not None or (code is not None and code.asks)
@@ -249,20 +249,18 @@ def _describe_code(
         own, kind, _name(inner), within=within, asks=asks_when, asked_when=gate or None, **place
     )
     if asks and not always:
-        traversal.assembly.note(f"{own}: a person is asked there under a condition only")
+        traversal.assembly.note(f"{own}: it asks a person only under a condition")
     if code is not None and code.body is None:
-        traversal.assembly.note(
-            f"{own}: the source of its function is not to be had: whether it asks a person is not known"
-        )
+        traversal.assembly.note(f"{own}: the source of its function is missing; whether it asks a person is unknown")
 
 
 def _add_run_nodes(traversal: Traversal, own: str, code: AdkCode) -> bool:
-    """Whether a node runs others by `ctx.run_node`: they are called, and return."""
+    """Adds the nodes that a node runs by `ctx.run_node`; returns whether there are any."""
     for values in code.runs:
         known = [one for one in values.known if callable(one) or is_a(one, ADK, "BaseNode", "BaseTool")]
         for one in known:
             traversal.call(own, _name(one), one)
         if not known or not values.complete or len(known) < len(values.known):
             traversal.assembly.mark(own, widened=True, runs_unknown=True)
-            traversal.assembly.note(f"{own}: which nodes it runs by run_node could not be known; any is assumed")
+            traversal.assembly.note(f"{own}: the nodes that it runs by 'run_node' are unknown; any is assumed")
     return bool(code.runs)

@@ -1,4 +1,4 @@
-"""Reads programs of Google ADK: its agents, tools and workflows are made as stand-ins, and extracted as live ones."""
+"""Reads the source of Google ADK programs: agents, tools and workflows become stubs, extracted like live objects."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def is_workflow(value: object) -> bool:
 
 
 def extract(value: ObjectStub, name: str) -> Graph:
-    """The graph of an agent, a workflow, an app or a runner, with notes on what its source does not determine."""
+    """The graph of an agent, a workflow, an app or a runner, with notes on what the source does not determine."""
     stage = converter_of(value.interpreter)
     graph = live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
-    """What a call of one of ADK's functions gives; its classes are told by KINDS."""
+    """The values of a call of `node`, the only relevant function of ADK; None for other calls."""
     maker = target.callee if isinstance(target, CallResult) else target
     path = maker.path if isinstance(maker, ImportedName) else ""
     if not path.startswith(f"{ADK}.") or not path.endswith(".node"):
@@ -64,11 +64,11 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     return adk_workflow.node(interpreter, wrapped, options, line)
 
 
-# What the constructors of ADK's classes do besides.
+# Side effects of the constructors of ADK's classes.
 
 
 def _settle_agent(made: ObjectStub) -> None:
-    """An agent is the parent of its sub-agents; those that are called like tools are among its tools."""
+    """Makes an agent the parent of its sub-agents, and adds those that it calls like tools to its tools."""
     for one in _framed(made.attributes["sub_agents"]):
         before = one.attributes.get("parent_agent", NOTHING) if made.interpreter.depth else NOTHING
         known = Values(tuple(parent for parent in before.known if parent is not None))
@@ -93,7 +93,7 @@ def _delegate(made: ObjectStub, one: ObjectStub) -> None:
 
 
 def _framed(values: Values) -> Iterable[ObjectStub]:
-    """The objects in a list, whichever of several it is."""
+    """The stubs in all lists among some values."""
     for one in values.known:
         for item in one.items if isinstance(one, Sequence) else ():
             yield from (each for each in item.known if isinstance(each, ObjectStub))
@@ -115,7 +115,7 @@ def _changes(agent: ObjectStub, arguments: Arguments) -> dict[str, Values]:
 
 
 def _settle_function_tool(made: ObjectStub) -> None:
-    """A tool is called like its function."""
+    """Names a tool after its function."""
     made.attributes["_require_confirmation"] = made.attributes.get("require_confirmation", _NO)
     if made.attributes["name"].known == (None,):
         stage = converter_of(made.interpreter)
@@ -125,7 +125,7 @@ def _settle_function_tool(made: ObjectStub) -> None:
 
 
 def _settle_agent_tool(made: ObjectStub) -> None:
-    """An agent that is a tool is called by its name."""
+    """Names a tool after the agent that it runs."""
     if "name" not in made.attributes or made.attributes["name"].known == (None,):
         agents = made.attributes["agent"]
         names = [
@@ -139,7 +139,7 @@ def _settle_mcp_tool(made: ObjectStub) -> None:
 
 
 def _settle_runner(made: ObjectStub) -> None:
-    """A runner runs an agent, or that of an app."""
+    """Sets the agent of a runner: given directly, or by its app."""
     agent, node, app = (made.attributes[name] for name in ("agent", "node", "app"))
     roots = agent if agent.known != (None,) else node
     if roots.known == (None,):
@@ -152,14 +152,14 @@ def _settle_runner(made: ObjectStub) -> None:
 
 
 def _settle_event(made: ObjectStub) -> None:
-    """An event takes a route by its actions."""
+    """Stores the route of an event in its actions."""
     if made.attributes["route"].known != (None,):
         arguments = Arguments((), {"route": made.attributes["route"]})
         made.attributes["actions"] = exactly(make(made.interpreter, _ACTIONS, arguments, made.line))
 
 
 class _UnknownCount(int):
-    """A number of rounds that is not known."""
+    """An unknown number of iterations."""
 
     def __format__(self, _spec: str) -> str:
         return "some"
@@ -236,7 +236,7 @@ KINDS = (
 )  # fmt: skip
 
 
-# The tools and functions that ADK gives ready-made.
+# The tools and functions that ADK ships.
 
 
 def _instance(class_: str, module: str, base: type, **attributes: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The workflows of ADK in a program of which there is only code: their nodes and edges, as ADK puts them together."""
+"""Workflows of ADK in source code: their nodes and edges, as ADK builds them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _kind(name: str, base: ClassStub, fields: dict[str, object], settle: object 
 
 
 def _settle_function(made: ObjectStub) -> None:
-    """A node is called like its function."""
+    """Names a node after its function."""
     made.attributes["_func"] = made.attributes["func"]
     if made.attributes["name"] is UNKNOWN or made.attributes["name"].known == (None,):
         stage = converter_of(made.interpreter)
@@ -76,7 +76,7 @@ def _name_of(stage: ValueConverter, one: object) -> str:
 
 
 def node(interpreter: ProgramEvaluator, wrapped: Values, options: Arguments, line: int) -> Values:
-    """`node(...)`, for whatever it is given."""
+    """The nodes that `node(...)` returns."""
     worker = options.get("parallel_worker")
     made = [_node_of(interpreter, one, options, line) for one in wrapped.known]
     if worker is not None and worker.known != (False,):
@@ -91,7 +91,7 @@ def _worker(interpreter: ProgramEvaluator, one: ObjectStub, line: int) -> Object
 
 
 def _node_of(interpreter: ProgramEvaluator, one: object, options: Arguments, line: int) -> ObjectStub:
-    """The node that ADK makes of something."""
+    """The node that ADK creates for a value."""
     overrides = {key: options.keywords[key] for key in ("name", "require_confirmation") if key in options.keywords}
     if isinstance(one, ObjectStub) and is_a(one, ADK, "BaseNode"):
         return _node_copy(one, overrides)
@@ -111,7 +111,7 @@ def _create(interpreter: ProgramEvaluator, name: str, fields: dict[str, Values],
 
 
 def _node_copy(one: ObjectStub, changes: dict[str, Values]) -> ObjectStub:
-    """A node as it stands in a workflow: an agent with a model is a copy of its own, with those that it holds."""
+    """A node as a workflow holds it: an agent with a model is copied, with its sub-agents."""
     if not is_a(one, ADK, "LlmAgent"):
         return copy_of(one, Arguments((), changes)) if changes else one
     made = copy_of(one, Arguments((), changes))
@@ -127,7 +127,7 @@ def _node_copy(one: ObjectStub, changes: dict[str, Values]) -> ObjectStub:
 
 
 def adopt(made: ObjectStub, copies: dict[int, ObjectStub] | None = None) -> None:
-    """Gives a copy of an agent copies of its sub-agents; `copies` are those that there are, by what they are of."""
+    """Replaces the sub-agents of a copied agent by copies; `copies` maps the ids of originals to their copies."""
     copies = {} if copies is None else copies
     held = made.attributes.get("sub_agents")
     made.attributes["parent_agent"] = exactly(None)
@@ -165,7 +165,7 @@ def _settle_workflow(made: ObjectStub) -> None:
 
 
 class _EdgeParser:
-    """Reads the edges of one workflow: pairs, chains, routes."""
+    """Parses the edges of one workflow: pairs, chains, routes."""
 
     def __init__(self, workflow: ObjectStub) -> None:
         self._workflow, self._interpreter, self._line = workflow, workflow.interpreter, workflow.line
@@ -187,7 +187,7 @@ class _EdgeParser:
         return make(self._interpreter, _GRAPH, Arguments((), fields), self._line)
 
     def _items(self, values: Values) -> Iterator[object]:
-        """What a list can hold, in no order; whether it is all is taken down."""
+        """The values that lists can hold, in no order; records whether they are all."""
         self._incomplete = self._incomplete or not values.complete
         for one in values.known:
             if isinstance(one, Sequence):
@@ -227,16 +227,16 @@ class _EdgeParser:
                 self._edges.append(make(self._interpreter, _EDGE, Arguments((), fields), self._line))
 
     def _route(self, route: Values) -> Values:
-        """The route of an edge, or all that it can be."""
+        """The route of an edge, or all possible routes."""
         if len(route.known) == 1 and route.complete:
             return route
-        note = f"line {self._line}: a route of {self._workflow.name} is not known from the source"
+        note = f"line {self._line}: the source does not determine a route of {self._workflow.name!r}"
         converter_of(self._interpreter).note(note)
         known = [one for one in route.known if isinstance(one, str | int)]
         return exactly(Sequence(tuple(map(exactly, [*known, *([] if route.complete else ["a route"])]))))
 
     def _nodes_of(self, values: Values) -> list[ObjectStub]:
-        """The nodes that an element of a chain stands for."""
+        """The nodes of an element of a chain."""
         found: list[ObjectStub] = []
         for one in values.known:
             if isinstance(one, Sequence):
@@ -262,19 +262,19 @@ class _EdgeParser:
         return self._nodes[key]
 
     def _unknown_node(self) -> ObjectStub:
-        """A node that is not known."""
+        """The stub for unknown nodes."""
         if self._unknown is None:
-            note = f"line {self._line}: not all nodes of {self._workflow.name} are known from the source"
+            note = f"line {self._line}: the source does not determine all nodes of {self._workflow.name!r}"
             converter_of(self._interpreter).note(note)
             fields = {"name": exactly("unknown"), "func": UNKNOWN}
             self._unknown = self._nodes["unknown"] = _create(self._interpreter, "FunctionNode", fields, self._line)
         return self._unknown
 
     def _widen(self) -> None:
-        """Not all edges are known: from every node to every other, and to one that is not known."""
+        """Connects every node with every other and with an unknown node, as not all edges are known."""
         converter_of(self._interpreter).note(
-            f"line {self._line}: not all edges of {self._workflow.name} are known from the source; all that could be "
-            f"are assumed"
+            f"line {self._line}: the source does not determine all edges of {self._workflow.name!r}; all possible "
+            f"edges are assumed"
         )
         self._unknown_node()
         self._node(_START)

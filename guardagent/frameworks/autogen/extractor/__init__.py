@@ -1,8 +1,7 @@
-"""AutoGen AgentChat: agents and teams of them.
+"""Extracts the workflow graph of agents and teams of AutoGen AgentChat.
 
-What a team holds is private in AutoGen 0.7; each attribute is read in one place (here, or in `autogen_agents`), and a
-version without it is refused. A team that has a termination condition, or a limit of turns, can stop after any turn:
-which turn meets the condition is not told apart.
+The parts of a team are private in AutoGen 0.7; a version that lacks one of these attributes is an error. A team with a
+termination condition, or a limit of turns, can stop after any turn: which turn meets the condition is unknown.
 """
 
 from __future__ import annotations
@@ -42,27 +41,27 @@ def extract(target: Any, name: str) -> Graph:
     """The graph of a team, or of a single agent.
 
     Raises:
-        InputError: it is neither, or made by a version of AutoGen that this does not know.
+        InputError: it is neither, or an unsupported version of AutoGen created it.
     """
     if not is_a(target, AUTOGEN, "Team", "ChatAgent"):
-        raise InputError(f"a {type(target).__name__} of AutoGen is no workflow; expected a team or an agent")
+        raise InputError(f"a {type(target).__name__} of AutoGen is not a workflow; expected a team or an agent")
     program = TeamRegions()
     whole = program.region(target, ())
     if is_a(target, AUTOGEN, "GraphFlow"):
         whole = without_early_stops(program.assembly, target, whole)
-    whole = replace(whole, empty=False)  # the task is not taken to stop a team at once
+    whole = replace(whole, empty=False)  # the task is assumed not to stop the team immediately
     return program.assembly.graph(name, FRAMEWORK, whole)
 
 
 class TeamRegions:
-    """Agents and teams, which hold each other; puts their regions together from the inside."""
+    """Builds the regions of nested agents and teams, innermost first."""
 
     def __init__(self) -> None:
         self.assembly = Assembly()
-        self._regions: dict[int, tuple[Any, Region]] = {}  # with what they are of, so that its id stays its own
+        self._regions: dict[int, tuple[Any, Region]] = {}  # keeps the object, so that its id is not reused
 
     def region(self, runner: Any, within: tuple[str, ...]) -> Region:
-        """What an agent or a team adds to the graph; the same one in two places is one."""
+        """The region of an agent or a team; each object is added once."""
         if id(runner) not in self._regions:
             self._regions[id(runner)] = (runner, Region())
             is_team = is_a(runner, AUTOGEN, "Team")
@@ -80,7 +79,7 @@ class TeamRegions:
             team=within[-1] if within else None, **agent.metadata,
         )  # fmt: skip
         for where in tools.unknown:
-            self.assembly.note(f"the tools that {agent.name} gets from {where} are known only when it runs")
+            self.assembly.note(f"the tools of {agent.name!r} from {where} are known only at run time")
         inner = [self._add_runner(node, one.tool, one.runner, (*within, agent.name)) for one in tools.runs]
         inner += self._inner_team(agent, node, (*within, agent.name))
         for note in agent.notes:
@@ -91,14 +90,14 @@ class TeamRegions:
         return Region(entries, region.exits, region.nodes.union(*(one.nodes for one in inner)))
 
     def _add_runner(self, node: str, tool: str, runner: Any, within: tuple[str, ...]) -> Region:
-        """What an agent runs as one of its tools: from it, and back to it."""
+        """Adds the runner of a tool, with edges from and to the agent."""
         inner = self.region(runner, within)
         self.assembly.connect([RegionExit(node, f"calls {tool}", conditional=True)], TeamTurn(runner, inner).later)
         self.assembly.connect(inner.exits, [RegionEntry(node)])
         return inner
 
     def _inner_team(self, agent: Agent, node: str, within: tuple[str, ...]) -> list[Region]:
-        """The team that an agent lets work before it answers; it begins anew each time."""
+        """Adds the inner team that an agent runs before it answers; it restarts each time."""
         if agent.team is None:
             return []
         inner = self.region(agent.team, within)
@@ -115,12 +114,12 @@ class TeamRegions:
             return self._unknown_team(team, within)
         for one in participants(team):
             if not is_a(one, AUTOGEN, "Team"):
-                self.assembly.id(one, str(one.name), within)  # the agents of an outer team have the plain names
+                self.assembly.id(one, str(one.name), within)  # agents of an outer team keep unqualified names
         turns = [self._turn(one, within) for one in participants(team)]
         stop = Termination.of(team)
         region = build(self.assembly, team, turns, stop)
         nodes = region.nodes.union(*(turn.region.nodes for turn in turns))
-        # The messages that a team is given can meet its condition before anybody in it has spoken.
+        # The input messages can meet the condition before anyone has spoken.
         return replace(
             region, nodes=nodes, empty=stop.has_condition and not is_a(team, AUTOGEN, "MagenticOneGroupChat")
         )
@@ -130,10 +129,12 @@ class TeamRegions:
         return TeamTurn(runner, self.region(runner, (*within, str(runner.name)) if is_team else within))
 
     def _unknown_team(self, team: Any, within: tuple[str, ...]) -> Region:
-        """A team of which not even the participants are known."""
+        """The region of a team with unknown participants."""
         node = self.assembly.id(team, str(team.name), within)
         self.assembly.describe(node, "subgraph", str(team.name), widened=True, tools_unknown=True)
-        self.assembly.note(f"{team.name} is a {type(team).__name__}, of which nothing is known: verify what it runs")
+        self.assembly.note(
+            f"{team.name!r} is a {type(team).__name__}, a class that is not supported: verify what it runs separately"
+        )
         return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
 
 

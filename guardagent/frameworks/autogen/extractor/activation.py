@@ -1,4 +1,4 @@
-"""Whether somebody surely follows in a graph flow: a condition may not hold, and some wait for several in vain."""
+"""Activation in graph flows: whether a next speaker is certain, given edge conditions and waits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from guardagent.workflow.python_source.functions.outcomes import code_of, source
 
 @dataclass(frozen=True)
 class ActivationEdge:
-    """An edge, with whom it comes from."""
+    """An edge, with the name of its source."""
 
     source: str
     edge: Any
 
     @property
     def group(self) -> tuple[str, str]:
-        """Whom it leads to, and which of the groups it belongs to that they wait for."""
+        """Its target, and its activation group there."""
         return str(self.edge.target), str(self.edge.activation_group)
 
     @property
@@ -29,14 +29,14 @@ class ActivationEdge:
 
 
 def condition_text(edge: Any) -> str | None:
-    """The condition of an edge: a text that is to be mentioned, or a function as it is written; None where none is."""
+    """The condition of an edge: a string to be mentioned, or the source of a function; None if it has none."""
     if edge.condition_function is not None:
         return source_text(edge.condition_function)
     return edge.condition if isinstance(edge.condition, str) else None
 
 
 def is_exhaustive(edges: list[Any]) -> bool:
-    """Whether some edge can be taken whatever is said: one has no condition, or one is the contrary of another."""
+    """Whether some edge can always be taken: one has no condition, or two are complementary."""
     if any(condition_text(edge) is None for edge in edges):
         return True
     mentions = [_mention(edge) for edge in edges]
@@ -44,7 +44,7 @@ def is_exhaustive(edges: list[Any]) -> bool:
 
 
 def _mention(edge: Any) -> tuple[str, bool] | None:
-    """The text that an edge wants to be mentioned, or not to be; None where it is another condition."""
+    """The string that an edge requires to be mentioned, or not; None for another condition."""
     if isinstance(edge.condition, str):
         return edge.condition, True
     tree = code_of(edge.condition_function)
@@ -56,7 +56,7 @@ def _mention(edge: Any) -> tuple[str, bool] | None:
 
 
 class ActivationAnalysis:
-    """Who waits for whom in a graph."""
+    """The waits between the speakers of a graph."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
@@ -64,12 +64,12 @@ class ActivationAnalysis:
         self._starts = set(graph.get_start_nodes())
 
     def may_block(self, name: str) -> bool:
-        """Whether whoever follows somebody may wait for others that do not come."""
+        """Whether the successors of a speaker may wait for others that never come."""
         known = self._always_reached(name)
         return not is_exhaustive([one.edge for one in self.edges if one.source == name and self._activates(one, known)])
 
     def _activates(self, edge: ActivationEdge, known: Iterable[str]) -> bool:
-        """Whether an edge that is taken leads on at once, or once others have come who are sure to."""
+        """Whether an edge activates its target, immediately or together with edges that are certain."""
         group = self._groups[edge.group]
         others = [one for one in group if one is not edge]
         return edge.edge.activation_condition == "any" or all(one.is_certain and one.source in known for one in others)
@@ -82,7 +82,7 @@ class ActivationAnalysis:
         return found
 
     def _always_reached(self, name: str) -> frozenset[str]:
-        """Who speaks in every run in which somebody does."""
+        """The speakers in every run in which this one speaks."""
         reached = {*self._starts, *(self._predecessors.get(name) or ())}
         while more := set(self._successors(reached)) - reached:
             reached |= more
@@ -95,7 +95,7 @@ class ActivationAnalysis:
 
     @cached_property
     def _predecessors(self) -> dict[str, frozenset[str] | None]:
-        """Who has spoken once somebody does, themselves among them; None of whom nobody comes to."""
+        """The speakers certain to have spoken when each one speaks, itself included; None if it is unreachable."""
         found: dict[str, frozenset[str] | None] = dict.fromkeys(self.graph.nodes)
         changed = True
         while changed:

@@ -1,4 +1,4 @@
-"""What one agent of AutoGen is: its kind, its tools and who approves them, its hand-offs, what it runs itself."""
+"""The facts of one AutoGen agent: its kind, tools, approvals, hand-offs, and the agents that it runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from guardagent.workflow.python_source.functions.bodies import (
 )
 
 CORE = "autogen_core"
-_UNKNOWN_SOURCE = "code that does not tell them"
+_UNKNOWN_SOURCE = "code that does not determine them"
 CODE = "code_executor"
 """The tool of an agent that executes code: AutoGen's name for that kind of component."""
 
@@ -51,10 +51,10 @@ class AgentTools:
     """The tools of an agent.
 
     Attributes:
-        names: of all that are known.
-        gated: those that a person approves, or whose own code asks a person whatever way it takes.
-        runs: those that run another agent.
-        unknown: where others come from, in words; they are known only when the program runs.
+        names: the known tools.
+        gated: the tools that need approval, or whose code asks a person on every path.
+        runs: the tools that run another agent.
+        unknown: descriptions of the sources of other tools, known only at run time.
     """
 
     names: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class AgentTools:
 
 @dataclass
 class Agent:
-    """What is known of an agent; `notes` grow while it is asked."""
+    """The facts of an agent; reading them adds to `notes`."""
 
     agent: Any
     notes: list[str] = field(default_factory=list)
@@ -106,14 +106,14 @@ class Agent:
 
     @cached_property
     def _unseen(self) -> tuple[str, ...]:
-        """What the code of an agent of the program's own runs that cannot be seen."""
+        """Descriptions of what the code of a custom agent runs that cannot be seen."""
         if isinstance(self.inner, UnknownValue) or type(self.inner).__module__.partition(".")[0] in {
             AUTOGEN,
             "autogen_ext",
         }:
             return ()
         found = self._body.opaque_calls_for()
-        self.notes.extend(f"{self.name} may call tools that cannot be seen: {what}" for what in found)
+        self.notes.extend(f"{self.name!r} may call tools that cannot be seen: {what}" for what in found)
         return found
 
     @property
@@ -123,7 +123,7 @@ class Agent:
             "file": file,
             "line": line,
             "agent": type(self.inner).__name__,
-            "model_chooses": self.kind == "tool",  # of the code executor: whether there is code, a model decided
+            "model_chooses": self.kind == "tool",  # for a code executor: a model decided whether there is code
             "reflects": getattr(self.inner, "_reflect_on_tool_use", False) if self.kind == "tool" else False,
             "widened": bool(self.tools.unknown) or isinstance(self.inner, UnknownValue),
             "tools_unknown": bool(self.tools.unknown) or isinstance(self.inner, UnknownValue) or bool(self._unseen),
@@ -132,10 +132,10 @@ class Agent:
 
     @property
     def handoffs(self) -> Mapping[str, str] | None:
-        """To whom it can hand off, by the name of the tool; None where that cannot be known."""
+        """The targets of its hand-offs by tool name; None if unknown."""
         if is_a(self.inner, AUTOGEN, "AssistantAgent"):
             found = private_attribute(self.inner, "_handoffs", _DISTRIBUTION)
-            if not isinstance(found, Mapping):  # the source does not tell them
+            if not isinstance(found, Mapping):  # the source does not determine them
                 return None
             return {name: str(one.target) for name, one in found.items()}
         produced = {getattr(one, "__name__", None) or getattr(one, "name", "") for one in self._produced_types}
@@ -143,7 +143,7 @@ class Agent:
 
     @property
     def _produced_types(self) -> Iterable[Any]:
-        """The kinds of messages that it says it produces; of anybody of whom only that is not known, any."""
+        """The message types that it declares; none if the agent is unknown."""
         if isinstance(self.inner, UnknownValue):
             return ()
         found = getattr(self.inner, "produced_message_types", ())
@@ -151,19 +151,19 @@ class Agent:
 
     @property
     def is_person(self) -> bool:
-        """It hands back to whom handed off to it."""
+        """Whether it is a user proxy, which hands back to the sender."""
         return is_a(self.inner, AUTOGEN, "UserProxyAgent")
 
     @property
     def team(self) -> Any:
-        """The team that it runs before it answers; None where it runs none."""
+        """The team that it runs before it answers; None if it runs none."""
         if is_a(self.inner, AUTOGEN, "SocietyOfMindAgent"):
             return private_attribute(self.inner, "_team", _DISTRIBUTION)
         return None
 
     @cached_property
     def _body(self) -> FunctionSummary:
-        """What the program's own class does for a message."""
+        """The body of the message handler of a custom class."""
         method = defined_outside(self.inner, "autogen_agentchat", "on_messages", "on_messages_stream")
         return summarize(method) if isinstance(method, FunctionType | ReadableFunction) else FunctionSummary()
 
@@ -184,26 +184,26 @@ class Agent:
 
     @cached_property
     def _approver(self) -> Literal["person", "guess", "nobody"]:
-        """Who approves the code: a person, perhaps a person, or visibly nobody on some way through the function."""
+        """The approver of the code: a person, a guessed person, or nobody on some path of the function."""
         if self._approval_function is None:
             return "nobody"
         if isinstance(self._approval_function, UnknownValue) and not self._approval_function.is_function:
-            self.notes.append(
-                f"whether anybody approves the code of {self.name} is not known: it counts as not approved"
-            )
+            self.notes.append(f"the approver of the code of {self.name!r} is unknown; the code counts as not approved")
             return "nobody"
         body = summarize(self._approval_function)
         if body.always_asks:
             return "person"
         if who := _other_approver(body):
-            self.notes.append(f"the approval function of {self.name} asks {who}: its code counts as not approved")
+            self.notes.append(f"the approval function of {self.name!r} asks {who}; the code counts as not approved")
             return "nobody"
-        self.notes.append(f"that the approval function of {self.name} asks a person is a guess: its code does not tell")
+        self.notes.append(
+            f"the approval function of {self.name!r} is assumed to ask a person; its code does not determine it"
+        )
         return "guess"
 
 
 def _other_approver(body: FunctionSummary) -> str:
-    """Who approves code by a function that does not always ask a person; empty where that cannot be told."""
+    """The approver in a function that does not always ask a person; empty if unknown."""
     if body.asks:
         return "a person only sometimes"
     if any(is_a(use.owner, CORE, "ChatCompletionClient") for use in body.method_calls):
@@ -213,7 +213,7 @@ def _other_approver(body: FunctionSummary) -> str:
 
 
 def speakers(runner: Any) -> tuple[str, ...]:
-    """Whose name can stand on the last message of an agent or a team; empty where that cannot be known."""
+    """The possible sources of the last message of an agent or a team; empty if unknown."""
     if is_a(runner, AUTOGEN, "BaseGroupChat"):
         found = [speakers(one) for one in participants(runner)]
         orchestrator = (_ORCHESTRATOR,) if is_a(runner, AUTOGEN, "MagenticOneGroupChat") else ()
@@ -224,7 +224,7 @@ def speakers(runner: Any) -> tuple[str, ...]:
 
 
 def participants(team: Any) -> list[Any]:
-    """Whoever can take part in a team, some of whom may be somebody that is not known."""
+    """The possible participants of a team, including unknown ones."""
     found = private_attribute(team, "_participants", _DISTRIBUTION)
     return flattened(found if isinstance(found, list | tuple) else [found])
 
@@ -249,13 +249,15 @@ def _assistant_tools(agent: Any, notes: list[str]) -> AgentTools:
             names.append(name)
             if not is_a(tool, AUTOGEN, "TaskRunnerTool"):
                 function = getattr(tool, "_func", None) or getattr(type(tool), "run", None)
-                unknown.extend(f"the tool {name} ({what})" for what in opaque_calls_in(function))
+                unknown.extend(f"the tool {name!r} ({what})" for what in opaque_calls_in(function))
             if is_a(tool, AUTOGEN, "TaskRunnerTool"):
                 runs.append(RunnerTool(name, private_attribute(tool, "_task_runner", _DISTRIBUTION)))
             elif (body := summarize(getattr(tool, "_func", None) or getattr(type(tool), "run", None))).always_asks:
                 gated.append(name)
             elif body.asks:
-                notes.append(f"the tool {name} of {agent.name} asks a person under a condition, and so is not gated")
+                notes.append(
+                    f"the tool {name!r} of {agent.name!r} asks a person only under a condition; it is not gated"
+                )
     return AgentTools(tuple(names), tuple(gated), tuple(runs), tuple(unknown))
 
 
@@ -265,15 +267,15 @@ def _workbenches(agent: Any) -> list[Any]:
 
 
 def _static_tools(workbench: Any) -> Iterator[tuple[str, Any]]:
-    """The tools of a workbench whose tools stay, under the names that the model sees."""
-    overrides = getattr(workbench, "_tool_overrides", None) or {}  # not there in early versions
+    """The tools of a static workbench, by the names that the model sees."""
+    overrides = getattr(workbench, "_tool_overrides", None) or {}  # missing in early versions
     for tool in private_attribute(workbench, "_tools", "autogen-core"):
         override = overrides.get(tool.name) if isinstance(overrides, Mapping) else None
         yield str((override and override.name) or tool.name or ""), tool
 
 
 def _other_tools(agent: Any) -> Iterator[str]:
-    """The tools of an agent of another class: what it says itself, and the schemas that its code names."""
+    """The tools of an agent of another class: those it declares, and the schemas that its code names."""
     for attribute in ("tools", "default_tools", "_api_tools"):  # of the agents of autogen-ext
         found = getattr(agent, attribute, None)
         if isinstance(found, list | tuple):

@@ -1,8 +1,8 @@
-"""A graph flow: who is next stands in its directed graph.
+"""Graph flows: the directed graph determines the next speakers.
 
-It also stops where no condition of a node's edges holds, where whoever follows waits in vain, and wherever its
-termination condition is met. These early stops are ways out of a flow that is part of another team; of a flow by itself
-they are left out, and a note says so.
+A flow also stops where no edge condition holds, where the next speaker waits for others that never come, and where its
+termination condition is met. These early stops are exits of a flow inside another team; for a flow by itself they are
+omitted, with a note.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _DISTRIBUTION = "autogen-agentchat"
 
 
 def graph_of(team: Any) -> Any:
-    """The graph of a flow; where only the source is read it may not be known."""
+    """The graph of a flow; may be unknown when read from source."""
     return private_attribute(team, "_graph", _DISTRIBUTION)
 
 
 def flow(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termination) -> Region:
-    """Connects the participants as the graph says."""
+    """Connects the participants by the edges of the graph."""
     graph = graph_of(team)
     by_name = {turn.name: turn for turn in turns}
     for name in graph.nodes:
         if name not in by_name:
             raise InputError(
-                f"the graph of {team.name} names {name!r}, who is no participant{name_hint(name, by_name)}"
+                f"the graph of {team.name!r} names {name!r}, which is not a participant{name_hint(name, by_name)}"
             )
     for name, node in graph.nodes.items():
         _connect(assembly, by_name, by_name[name], node.edges)
@@ -66,7 +66,7 @@ def _connect(assembly: Assembly, by_name: dict[str, TeamTurn], turn: TeamTurn, e
 
 
 def _groups(assembly: Assembly, by_name: dict[str, TeamTurn], graph: Any) -> None:
-    """Says for whom a node waits: within a group of edges, for all of them or for any."""
+    """Marks the nodes that wait: for all edges of an activation group, or for any."""
     for name, turn in by_name.items():
         groups: dict[str, tuple[str, list[str]]] = {}
         for source, node in graph.nodes.items():
@@ -82,20 +82,20 @@ def _groups(assembly: Assembly, by_name: dict[str, TeamTurn], graph: Any) -> Non
 
 
 def _early_stops(name: str, edges: list[Any], stop: Termination, waits: ActivationAnalysis) -> list[str]:
-    """Why a flow can stop after a node from which edges lead on."""
+    """The reasons why a flow can stop after a node with outgoing edges."""
     if not edges:
         return []
     unmet = [] if is_exhaustive(edges) else ["no condition holds"]
-    waiting = ["who follows waits for others in vain"] if not unmet and waits.may_block(name) else []
+    waiting = ["the next speaker waits for others that never come"] if not unmet and waits.may_block(name) else []
     return [*unmet, *waiting, *([stop.description] if stop else [])]
 
 
 def without_early_stops(assembly: Assembly, team: Any, region: Region) -> Region:
-    """A flow by itself, which is taken to run to its end."""
+    """The region of a flow by itself, which is assumed to run to its end."""
     early = [leave for leave in region.exits if leave.condition.startswith(STOPS_EARLY)]
     for why in dict.fromkeys(leave.condition.removeprefix(STOPS_EARLY) for leave in early):
         where = ", ".join(leave.node for leave in early if leave.condition.endswith(why))
-        assembly.note(f"{team.name} can also stop early{why} (after {where}): these edges are left out")
+        assembly.note(f"{team.name!r} can also stop early{why} (after {where}); these edges are omitted")
     for leave in early:
         assembly.mark(leave.node, may_stop=True)
     return replace(region, exits=tuple(leave for leave in region.exits if leave not in early))

@@ -1,7 +1,7 @@
-"""Whom the functions of a selector group chat choose, by who spoke last.
+"""The speakers that the functions of a selector group chat can choose, given the last speaker.
 
-They are given the messages so far. Most look at `messages[-1].source`: that is told, and their branches are followed
-with it; whatever else they look at is open.
+The functions take the messages so far. Most read `messages[-1].source`, which is known here, so that their branches can
+be followed; anything else that they read is unknown.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ AUTOGEN = "autogen_agentchat"
 
 @dataclass(frozen=True)
 class SpeakerChoice:
-    """What a function can choose.
+    """The speakers that a function can choose.
 
     Attributes:
-        names: whom it names.
+        names: the names that it returns.
         may_be_none: it can choose nobody.
-        unknown: it can choose others, or its code is not to be had.
+        unknown: it can choose others, or its code is missing.
     """
 
     names: frozenset[str] = frozenset()
@@ -46,21 +46,21 @@ class SpeakerChoice:
 
 @dataclass(frozen=True, eq=False)
 class _Message:
-    """The last message; its source is open where nobody is named."""
+    """The last message; its source is unknown if there are no names."""
 
     sources: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class _Thread:
-    """The messages so far; there surely are some once somebody has spoken."""
+    """The messages so far; not empty once someone has spoken."""
 
     last: _Message
     has_spoken: bool
 
 
 class _SpeakerEvaluator(Outcomes):
-    """Evaluates such a function, with the source of the last message told."""
+    """Evaluates such a function with a known source of the last message."""
 
     def attribute(self, owner: object, name: str) -> Values:
         if isinstance(owner, _Message):
@@ -93,19 +93,19 @@ class _SpeakerEvaluator(Outcomes):
 
 
 def _can_change(owner: object, name: str) -> bool:
-    """Whether an attribute is live, and could be another once the program runs; the name of an agent stays."""
+    """Whether the program may change an attribute at run time; attributes of agents are constant."""
     if isinstance(owner, type | ModuleType) or is_a(owner, AUTOGEN, "ChatAgent", "Team"):
         return False
     return name in getattr(owner, "__dict__", ())
 
 
 def speaker_choice(function: object, last_speakers: Iterable[str], *, has_spoken: bool) -> SpeakerChoice:
-    """Whom a function can choose.
+    """The speakers that a function can choose.
 
     Args:
-        function: a `selector_func`, which gives a name or None, or a `candidate_func`, which gives a list of names.
-        last_speakers: whose message may be the last; empty where anybody's may be.
-        has_spoken: whether somebody in the team has spoken.
+        function: a `selector_func`, which returns a name or None, or a `candidate_func`, which returns a list of names.
+        last_speakers: the possible sources of the last message; empty if unknown.
+        has_spoken: whether someone in the team has spoken.
     """
     evaluator = _SpeakerEvaluator()
     thread = _Thread(_Message(tuple(last_speakers)), has_spoken)

@@ -1,7 +1,7 @@
-"""A selector group chat: a function or a model chooses who speaks next.
+"""Selector group chats: a function or a model chooses the next speaker.
 
-A model is only asked where the function chose nobody. It is offered the candidates, or everybody but the last whom it
-chose itself; AutoGen 0.7 takes anybody's name from it, though, candidate or not.
+The model chooses only if the function chose nobody. Its candidates are those of a function, or everyone but the speaker
+that it chose last; AutoGen 0.7 accepts any participant from it, candidate or not.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from guardagent.workflow.extraction.regions import Assembly, Region, RegionExit
 
 _DISTRIBUTION = "autogen-agentchat"
 _BY_FUNCTION, _BY_MODEL = "selector_func chooses it", "the model chooses it"
-_NO_CANDIDATE = "the model names it, though it is no candidate"
-_TASK = "user"  # of a task that is given as a text
+_NO_CANDIDATE = "the model names it, though it is not a candidate"
+_TASK = "user"  # the source of a task given as a string
 
 
 def selector(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termination) -> Region:
-    """Connects everybody with those who can be chosen after them."""
+    """Connects each participant with its possible successors."""
     selection = SpeakerSelection(assembly, team, turns)
     entries = tuple(
         replace(entry, kind="conditional", condition=why)
@@ -43,7 +43,7 @@ def _with_condition(leave: RegionExit, why: str) -> RegionExit:
 
 @dataclass
 class SpeakerSelection:
-    """Who can be chosen after whom."""
+    """The possible successors of each speaker."""
 
     assembly: Assembly
     team: Any
@@ -58,14 +58,14 @@ class SpeakerSelection:
         }
 
     def successors(self, last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
-        """The same, where a team that the model chooses may stop before its first turn: it chooses again then."""
+        """The possible successors; includes a repeated choice after a team that stops before its first turn."""
         found = list(self.after(last))
         yield from found
         if last is not None and any(turn.region.empty and why != _BY_FUNCTION for turn, why in found):
             yield last, _BY_MODEL
 
     def after(self, last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
-        """Everybody who can speak after somebody, or first, and why."""
+        """The possible next speakers after one, or at the start, each with the reason."""
         choice = self._choice(last, self.function)
         self._note_unknown(choice, last, "selector_func")
         for turn in self._members(choice):
@@ -74,7 +74,7 @@ class SpeakerSelection:
             yield from self._by_model(last)
 
     def _choice(self, last: TeamTurn | None, function: Any) -> SpeakerChoice:
-        """Whom a function can choose; a function that is not there chooses nobody."""
+        """The speakers that a function can choose; a missing function chooses nobody."""
         if function is None:
             return SpeakerChoice(may_be_none=True)
         sources = (_TASK,) if last is None else speakers(last.runner)
@@ -100,27 +100,31 @@ class SpeakerSelection:
     def _non_candidates(self, offered: list[TeamTurn], last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
         others = [turn for turn in self.turns if turn not in offered and self._may_follow(turn, last)]
         if others:
-            self.assembly.note(f"in {self.team.name}, AutoGen 0.7 takes the name of any participant from the model")
+            self.assembly.note(f"in {self.team.name!r}, AutoGen 0.7 accepts the name of any participant from the model")
             self._widen(last)
         yield from ((turn, _NO_CANDIDATE) for turn in others)
 
     def _may_follow(self, turn: TeamTurn, last: TeamTurn | None) -> bool:
-        """Whether the model can choose somebody: not whom it chose last, unless that is allowed."""
+        """Whether the model can choose a speaker: not the one it chose last, unless repeats are allowed."""
         return self.repeats or turn is not last or turn.name in self._by_function
 
     def _note_repeats(self, offered: list[TeamTurn]) -> None:
         if len(offered) > 1 and not self.repeats:
             self.assembly.note(
-                f"in {self.team.name}, whom the model chose last speaks again where the model names nobody else, "
-                "however often it is asked: these edges are left out"
+                f"in {self.team.name!r}, the last speaker repeats if the model names no other after all attempts; "
+                "these edges are omitted"
             )
 
     def _note_unknown(self, choice: SpeakerChoice, last: TeamTurn | None, what: str) -> None:
         if choice.unknown:
-            self.assembly.note(f"whom the {what} of {self.team.name} chooses cannot be known: it is anybody here")
+            self.assembly.note(
+                f"the choice of the {what} of {self.team.name!r} is unknown; it is assumed to be any participant"
+            )
             self._widen(last)
         for name in sorted(choice.names - {turn.name for turn in self.turns}):
-            self.assembly.note(f"the {what} of {self.team.name} names {name!r}, who is no participant: an error")
+            self.assembly.note(
+                f"the {what} of {self.team.name!r} names {name!r}, which is not a participant: an error at run time"
+            )
 
     def _widen(self, last: TeamTurn | None) -> None:
         widen(self.assembly, last.region.nodes if last else ())

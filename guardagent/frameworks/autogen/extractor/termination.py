@@ -1,4 +1,4 @@
-"""When a team of AutoGen stops: its termination condition and its limit of turns, in words."""
+"""The termination of a team: its termination condition and its limit of turns."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _DISTRIBUTION = "autogen-agentchat"
 
 @dataclass(frozen=True)
 class Termination:
-    """When a team stops.
+    """The conditions under which a team stops.
 
     Attributes:
-        description: the condition and the limit; empty where it never stops by them.
-        handoffs: to whom a hand-off stops it.
-        max_turns: after how many turns it stops at the latest.
-        has_condition: there is a termination condition.
+        description: the condition and the limit as text; empty if there are none.
+        handoffs: the hand-off targets that stop it.
+        max_turns: its limit of turns.
+        has_condition: it has a termination condition.
     """
 
     description: str = ""
@@ -51,7 +51,7 @@ def _handoffs(condition: Any) -> Iterator[Any]:
 
 
 def _parts(condition: Any) -> tuple[Any, ...]:
-    """The conditions that one is combined of."""
+    """The operands of a combined condition."""
     if is_a(condition, AUTOGEN, "AndTerminationCondition", "OrTerminationCondition"):
         return tuple(private_attribute(condition, "_conditions", _DISTRIBUTION))
     return ()
@@ -62,16 +62,16 @@ def _description(condition: Any) -> str:
         sign = " & " if is_a(condition, AUTOGEN, "AndTerminationCondition") else " | "
         return f"({sign.join(map(_description, parts))})"
     if isinstance(condition, UnknownValue | Alternatives):
-        return "a condition that is not known"
+        return "an unknown condition"
     values = ", ".join(f"{name}={value!r}" for name, value in _config(condition).items() if value not in (None, False))
     return f"{type(condition).__name__}({values})"
 
 
 def _config(condition: Any) -> dict[str, Any]:
-    """What a condition says of itself; those made of a function say nothing."""
+    """The configuration of a condition; empty if it is a function."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return dict(condition.dump_component().config)
-    except Exception:  # noqa: BLE001 - whatever the condition of some program raises: these are only words
+    except Exception:  # noqa: BLE001 - a condition of the program may raise anything; this is only a description
         return {}

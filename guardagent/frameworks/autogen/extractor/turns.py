@@ -1,4 +1,4 @@
-"""Teams of AutoGen in which one speaks after another: round robin, swarm, Magentic-One, and those of other managers."""
+"""Teams that take turns: round robin, swarm, Magentic-One, and teams with other managers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PEOPLE = ("user", "human")
 
 @dataclass(frozen=True)
 class TeamTurn:
-    """A participant of a team, with what it adds to the graph; empty for a team that can stop before its first turn."""
+    """A participant of a team, with its region; empty if it is a team that can stop before its first turn."""
 
     runner: Any
     region: Region
@@ -34,7 +34,7 @@ class TeamTurn:
 
     @property
     def later(self) -> tuple[RegionEntry, ...]:
-        """Where it is entered, other than at the very beginning: a team goes on where it stopped."""
+        """The entries for later turns: a team resumes where it stopped."""
         if not self.is_team:
             return self.region.entries
         begins = {entry.node for entry in self.region.entries}
@@ -43,7 +43,7 @@ class TeamTurn:
 
 
 def resumable(team: Any, region: Region) -> frozenset[str]:
-    """The nodes where a team can go on that was stopped after any turn."""
+    """The nodes at which a stopped team can resume."""
     stop = Termination.of(team)
     whole_rounds = stop.max_turns is not None and stop.max_turns % len(participants(team)) == 0
     if is_a(team, AUTOGEN, "RoundRobinGroupChat") and whole_rounds and not stop.has_condition:
@@ -54,7 +54,7 @@ def resumable(team: Any, region: Region) -> frozenset[str]:
 
 
 def round_robin(assembly: Assembly, _team: Any, turns: list[TeamTurn], stop: Termination) -> Region:
-    """Everyone in turn, from the first."""
+    """Connects the participants in a cycle."""
     for place, turn in enumerate(turns):
         for following, more in _next_turns(turns, place + 1):
             back = following >= len(turns)
@@ -65,7 +65,7 @@ def round_robin(assembly: Assembly, _team: Any, turns: list[TeamTurn], stop: Ter
 
 
 def _next_turns(turns: list[TeamTurn], place: int) -> Iterator[tuple[int, str]]:
-    """Who is next from a place on: the one there, or the one after, where that is a team that stops at once."""
+    """The possible next turns from an index on: later ones if a team stops immediately."""
     passed: list[str] = []
     for following in range(place, place + len(turns)):
         yield following, " and ".join(passed)
@@ -84,7 +84,7 @@ def _and(*conditions: str) -> str:
 
 
 def exits_of(assembly: Assembly, turns: Iterable[TeamTurn], stop: Termination) -> tuple[RegionExit, ...]:
-    """The ways out of a team that can stop after any turn, or by handing off to somebody outside."""
+    """The exits of a team, which can stop after any turn, or by a hand-off to an outsider."""
     turns = tuple(turns)
     outside = tuple(RegionExit(node) for node in _outside_targets(assembly, turns, stop).values())
     if not stop:
@@ -97,7 +97,7 @@ def _stop_exit(leave: RegionExit, stop: Termination) -> RegionExit:
 
 
 def _outside_targets(assembly: Assembly, turns: tuple[TeamTurn, ...], stop: Termination) -> dict[str, str]:
-    """A node for everybody who is no participant and to whom a hand-off stops the team: a person goes on then."""
+    """Adds a `human` node for each hand-off target that stops the team and is not a participant."""
     names = {turn.name for turn in turns}
     found: dict[str, str] = {}
     for turn in turns:
@@ -115,7 +115,7 @@ def _handoffs(turn: TeamTurn) -> dict[str, str]:
 
 
 def connect_handoff(assembly: Assembly, turn: TeamTurn, tool: str, entries: Iterable[RegionEntry]) -> None:
-    """Connects a participant with whom it hands off to."""
+    """Connects a participant with a hand-off target."""
     assembly.connect([replace(leave, condition=tool, conditional=True) for leave in turn.region.exits], entries)
 
 
@@ -125,7 +125,7 @@ def _person(assembly: Assembly, name: str, **metadata: Any) -> str:
 
 
 def swarm(assembly: Assembly, _team: Any, turns: list[TeamTurn], stop: Termination) -> Region:
-    """Who was handed off to speaks, and goes on until it hands off itself."""
+    """Connects each participant with its hand-off targets; without a hand-off, it speaks again."""
     by_name = {turn.name: turn for turn in turns}
     unknown_targets: dict[str, str] = {}
     for turn in turns:
@@ -135,7 +135,7 @@ def swarm(assembly: Assembly, _team: Any, turns: list[TeamTurn], stop: Terminati
             elif target not in stop.handoffs:
                 unknown_targets[target] = unknown_targets.get(target) or _unknown_target(assembly, target)
                 connect_handoff(assembly, turn, tool, [RegionEntry(unknown_targets[target])])
-        if not Agent(turn.runner).is_person or turn is turns[0]:  # a person answers a hand-off by handing back
+        if not Agent(turn.runner).is_person or turn is turns[0]:  # a user proxy answers a hand-off by handing back
             keeps = [replace(leave, condition="hands off to nobody", back=True) for leave in turn.region.exits]
             assembly.connect(keeps, turn.region.entries)
     people = tuple(RegionExit(node) for target, node in unknown_targets.items() if target.lower() in _PEOPLE)
@@ -143,30 +143,30 @@ def swarm(assembly: Assembly, _team: Any, turns: list[TeamTurn], stop: Terminati
 
 
 def _swarm_targets(assembly: Assembly, turn: TeamTurn, turns: list[TeamTurn]) -> dict[str, str]:
-    """To whom a participant of a swarm can hand off, by the name of the tool."""
+    """The hand-off targets of a participant of a swarm, by tool name."""
     agent = Agent(turn.runner)
     if agent.is_person:
         back = [one for one in turns if turn.name in _handoffs(one).values()]
         return {f"hands back to {one.name}": one.name for one in back}
     if agent.handoffs is None:
         widen(assembly, turn.region.nodes)
-        assembly.note(f"to whom {turn.name} hands off cannot be known: it is taken to be everybody")
+        assembly.note(f"the hand-off targets of {turn.name!r} are unknown; they are assumed to be all participants")
         return {f"hands off to {one.name}": one.name for one in turns if one is not turn}
     return dict(agent.handoffs)
 
 
 def _unknown_target(assembly: Assembly, target: str) -> str:
-    """Somebody who is neither a participant nor named by a termination condition: handing off to them is an error."""
-    assembly.note(f"a hand-off to {target!r} ends in an error: there is no such participant, and no HandoffTermination")
+    """Adds a node for an unknown hand-off target, which causes an error at run time."""
+    assembly.note(f"a hand-off to {target!r} ends in an error: no participant or HandoffTermination has this name")
     if target.lower() in _PEOPLE:
-        assembly.note(f"that {target!r} is a person is a guess from the name")
+        assembly.note(f"{target!r} is assumed to be a person because of the name")
         return _person(assembly, target, guess=True)
     node = assembly.id(object(), target)
     return assembly.describe(node, "passthrough", target, outside=True, guess=True)
 
 
 def magentic(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termination) -> Region:
-    """An orchestrator that plans, says who is next, and answers at the end."""
+    """Connects an orchestrator, which plans, chooses the next speaker and answers, with the participants."""
     name = str(private_attribute(team, "_group_chat_manager_name", _DISTRIBUTION))
     node = assembly.describe(assembly.id(object(), name), "llm", name, orchestrates=True)
     for turn in turns:
@@ -181,12 +181,11 @@ def magentic(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termina
 
 
 def any_order(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termination) -> Region:
-    """A team of a manager that is not known: anybody after anybody."""
+    """Connects all participants with each other, for a team with an unknown manager."""
     name = type(team).__name__
     custom = are_certain(team) and name != "GraphFlow"
-    reason = f"{name} is a team of the program itself" if custom else "its graph, or all who take part, or their order"
-    reason += "" if custom else ", are not known"
-    assembly.note(f"who speaks when in {team.name} cannot be known: {reason}")
+    reason = f"{name} is a class of the program" if custom else "its graph, participants or their order are unknown"
+    assembly.note(f"the order of speakers in {team.name!r} is unknown: {reason}")
     for turn in turns:
         widen(assembly, turn.region.nodes)
         for following in turns:
@@ -198,6 +197,6 @@ def any_order(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termin
 
 
 def widen(assembly: Assembly, nodes: Iterable[str]) -> None:
-    """Marks nodes from which more edges lead than in truth."""
+    """Marks nodes with more edges than at run time."""
     for node in nodes:
         assembly.mark(node, widened=True)

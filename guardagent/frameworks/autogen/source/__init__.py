@@ -1,4 +1,4 @@
-"""Reads programs of AutoGen: its agents, teams and tools are made as stand-ins, and extracted as live ones."""
+"""Reads the source of AutoGen programs: agents, teams and tools become stubs, extracted like live objects."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def is_workflow(value: object) -> bool:
 
 
 def extract(value: ObjectStub, name: str) -> Graph:
-    """The graph of a team or an agent, with notes on what its source does not determine."""
+    """The graph of a team or an agent, with notes on what the source does not determine."""
     stage = converter_of(value.interpreter)
     graph = live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 
 
 def called(_interpreter: Interpreter, _target: object, _arguments: Arguments, _line: int) -> Values | None:
-    """AutoGen has no functions that matter: its classes are told by KINDS."""
+    """Returns None: AutoGen has no relevant functions, and KINDS describes its classes."""
     return None
 
 

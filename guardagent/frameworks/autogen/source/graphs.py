@@ -1,4 +1,4 @@
-"""The directed graphs of AutoGen's graph flows, as code puts them together."""
+"""The directed graphs of AutoGen's graph flows, as code builds them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MODULE = "autogen_agentchat.teams._group_chat._graph"
 
 @dataclass(eq=False)
 class DigraphEdge(LiveValue):
-    """An edge: to whom, and when."""
+    """An edge: its target and its condition."""
 
     target: str
     condition: str | None = None
@@ -41,13 +41,13 @@ class DigraphNode(LiveValue):
 
 @dataclass(eq=False)
 class Digraph(LiveValue):
-    """Who comes after whom.
+    """The order of speakers.
 
     Attributes:
-        nodes: by their names.
-        default_start: whom it begins with, where that is said.
-        agents: those whose nodes they are.
-        is_incomplete: not all of it is known.
+        nodes: the nodes by name.
+        default_start: the declared first speaker; may be empty.
+        agents: the agents of the nodes.
+        is_incomplete: not all nodes or edges are known.
     """
 
     nodes: dict[str, DigraphNode] = field(default_factory=dict)
@@ -56,13 +56,13 @@ class Digraph(LiveValue):
     is_incomplete: bool = False
 
     def get_start_nodes(self) -> set[str]:
-        """Whom it begins with: nobody leads to them."""
+        """The first speakers: the declared one, or all nodes without incoming edges."""
         followed = {edge.target for node in self.nodes.values() for edge in node.edges}
         return {self.default_start} if self.default_start else set(self.nodes) - followed
 
 
 def digraph_of(value: object) -> object:
-    """The graph that a flow is given, however it was made."""
+    """The graph of a flow, from a `DiGraph` or a builder."""
     if not isinstance(value, ObjectStub) or value.kind is not DIGRAPH:
         return value
     graph = Digraph(default_start=str(value.default_start_node or ""))
@@ -80,7 +80,7 @@ def _edge_of(edge: ObjectStub) -> DigraphEdge:
 
 
 def _with_condition(edge: DigraphEdge, condition: Any) -> DigraphEdge:
-    """A condition is a text, a function, or none; of one that is not known it is not known when it holds."""
+    """Sets the condition of an edge: a string, a function, or unknown."""
     if isinstance(condition, str):
         edge.condition = condition
     elif condition is not None:
@@ -109,7 +109,9 @@ def _add_node(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
             if name not in graph.nodes:
                 graph.nodes[name] = DigraphNode()
                 graph.agents.append(agent)
-    _note_incomplete(builder, agents, f"line {line}: which agents are added to the graph is not known from the source")
+    _note_incomplete(
+        builder, agents, f"line {line}: the source does not determine the agents that are added to the graph"
+    )
     return exactly(builder)
 
 
@@ -126,7 +128,7 @@ def _add_edge(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
             _graph(builder).nodes.setdefault(source, DigraphNode()).edges.append(_with_condition(edge, condition))
     if builder.interpreter.depth:
         converter_of(builder.interpreter).note(
-            f"line {line}: an edge is added under a condition; it is taken to be there"
+            f"line {line}: an edge is added under a condition; it is assumed to exist"
         )
     return exactly(builder)
 
@@ -143,7 +145,7 @@ def _set_entry_point(builder: ObjectStub, arguments: Arguments, line: int) -> Va
     names = arguments.get("name", 0) or UNKNOWN
     for name in _known_names(names):
         _graph(builder).default_start = name
-    _note_incomplete(builder, names, f"line {line}: whom the graph begins with is not known from the source")
+    _note_incomplete(builder, names, f"line {line}: the source does not determine the first speaker of the graph")
     return exactly(builder)
 
 
@@ -157,13 +159,13 @@ def _get_participants(builder: ObjectStub, _arguments: Arguments, _line: int) ->
 
 
 def _all_names(builder: ObjectStub, values: Values, line: int) -> list[str]:
-    """Whom an edge is of: by their names, or the agents themselves; anybody, where that is not known."""
+    """The names of an end of an edge, given as names or agents; all nodes if it is unknown."""
     names = _known_names(values)
     known = values.complete and len(names) >= len(values.known)
     _note_incomplete(
         builder,
         Values((), known),
-        f"line {line}: whom an edge leads from or to is not known: it is taken to be anybody",
+        f"line {line}: an end of an edge is unknown; it is assumed to be any agent",
     )
     return list(dict.fromkeys(names if known else (*names, *_graph(builder).nodes)))
 
@@ -177,7 +179,7 @@ def _names(agent: object) -> list[str]:
 
 
 def _extractor_value(builder: ObjectStub, values: Values | None) -> Any:
-    """An argument as the extractor is to see it."""
+    """An argument as the extractor expects it."""
     if values is None:
         return None
     stage = converter_of(builder.interpreter)

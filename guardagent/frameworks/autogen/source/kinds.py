@@ -1,4 +1,4 @@
-"""The classes of AutoGen, as far as graphs depend on them, and what their constructors do."""
+"""The classes of AutoGen that graphs depend on, and the effects of their constructors."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _WEB = (
 _FILES = "open_path page_up page_down find_on_page_ctrl_f find_next"
 
 
-# What constructors do besides keeping what they are given.
+# Side effects of the constructors.
 
 
 def _set_private_fields(made: ObjectStub) -> None:
-    """What is given is kept under names that are not public."""
+    """Stores the arguments in private attributes, too."""
     for name in made.kind.all_fields:
         made.attributes[f"_{name}"] = made.attributes[name]
 
@@ -54,7 +54,7 @@ def _settle_flow(made: ObjectStub) -> None:
 
 
 def _settle_magentic_one(made: ObjectStub) -> None:
-    """The agents that this team always has."""
+    """Creates the fixed agents of this team."""
     inner, attributes = made.interpreter, made.attributes
     client = Arguments((), {"model_client": attributes["client"]})
     approval = Arguments((), {"approval_func": attributes["approval_func"]})
@@ -84,7 +84,7 @@ def _settle_assistant(made: ObjectStub) -> None:
 
 
 def _as_list(values: Values) -> Values:
-    """A list of what can also be given without one; who enters a context gets the same object again."""
+    """A list around a single value, which AutoGen accepts without one."""
     alone = [one for one in values.known if isinstance(one, ObjectStub)]
     if not alone or len(alone) < len(values.known):
         return values
@@ -92,7 +92,7 @@ def _as_list(values: Values) -> Values:
 
 
 def _handoffs(made: ObjectStub) -> Values:
-    """The hand-offs by the names of their tools; UNKNOWN where others can be among them."""
+    """The hand-offs by the names of their tools; UNKNOWN if there may be others."""
     handoff_values = made.attributes["handoffs"]
     if handoff_values.known == (None,):
         return exactly(Table(()))
@@ -117,7 +117,7 @@ def _settle_handoff(made: ObjectStub) -> None:
 
 
 def _settle_workbench(made: ObjectStub) -> None:
-    """Functions among the tools are made tools."""
+    """Converts functions among the tools to tools."""
     tools = made.attributes["tools"]
     known = tuple(found for one in tools.known if (found := _tools(made, one)) is not None)
     made.attributes["_tools"] = Values(known, tools.complete and len(known) == len(tools.known))
@@ -141,7 +141,7 @@ def _tool(made: ObjectStub, one: object) -> object:
 
 
 def _settle_function_tool(made: ObjectStub) -> None:
-    """A tool is called like its function."""
+    """Names a tool after its function."""
     made.attributes["_func"] = made.attributes["func"]
     if made.attributes["name"].known == (None,):
         stage, functions = converter_of(made.interpreter), made.attributes["func"]
@@ -161,7 +161,7 @@ def _settle_team_tool(made: ObjectStub) -> None:
 
 
 def _settle_adapter(made: ObjectStub) -> None:
-    """A tool of LangChain keeps its name."""
+    """Keeps the name of a LangChain tool."""
     tool_values = made.attributes["langchain_tool"]
     names = [one.tree.name for one in tool_values.known if isinstance(one, Function) and hasattr(one.tree, "name")]
     made.attributes["name"] = Values(tuple(names), complete=bool(names) and tool_values.complete)
@@ -176,14 +176,14 @@ def _settle_surfer(tools: str) -> Callable[[ObjectStub], None]:
 
 @dataclass(frozen=True, eq=False)
 class SimpleTool(LiveValue):
-    """A tool of which there is no more to say than its name."""
+    """A tool with a name only."""
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class _ConditionConfig(LiveValue):
-    """What a termination condition says of itself."""
+    """The `dump_component` method of a termination condition."""
 
     made: ObjectStub
     names: tuple[str, ...]
@@ -256,7 +256,7 @@ def _ext_agent(name: str, module: str, tools: str = "", suffix: str = "") -> Cla
 
 
 def _settle_hosted(made: ObjectStub) -> None:
-    """The tools that such an agent is given: functions, objects, or the names of what its provider has."""
+    """Converts the tools of a hosted agent: functions, objects, or names of tools of the provider."""
     tool_values = made.attributes["tools"]
     elements = NOTHING if tool_values.known == (None,) else made.interpreter.elements(tool_values)
     named = tuple(SimpleTool(plain_string(one)) if isinstance(one, str) else _tool(made, one) for one in elements.known)

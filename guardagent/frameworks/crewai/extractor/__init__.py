@@ -1,6 +1,6 @@
-"""CrewAI: crews, flows, classes with `@CrewBase`, and agents alone.
+"""Extracts the workflow graph of crews, flows, classes with `@CrewBase`, and single agents of CrewAI.
 
-A target may be an object, or the class of a flow or of a crew with `@CrewBase`: nothing is made of it, and nothing run.
+A target is an object, or the class of a flow or of a crew with `@CrewBase`; no class is instantiated, and nothing runs.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def extract(target: Any, name: str, reader: CrewReader | None = None) -> Graph:
     """The graph of a crew, a flow, a class of either, a task or an agent.
 
     Args:
-        target: it, or its class.
-        name: what the graph is called.
-        reader: what evaluates the code of methods, where that is not of live functions.
+        target: the object or class.
+        name: the name of the graph.
+        reader: evaluates the code of methods that are not live functions.
 
     Raises:
-        InputError: it is nothing of the kind, or made by a version of CrewAI that this does not know.
+        InputError: it is none of these, or an unsupported version of CrewAI created it.
     """
     assembly = Assembly()
     made = CallResult(target, Arguments()) if isinstance(target, type) else target
@@ -54,7 +54,7 @@ def _region(assembly: Assembly, reader: CrewReader, target: Any) -> Region:
     if is_crew_base(kind):
         made = crew_of(reader, CallResult(kind, Arguments()), f"{kind.__module__}.{kind.__qualname__}")
         return crew_region(assembly, reader, made, ())
-    raise InputError(f"a {kind.__name__} of CrewAI is no workflow; expected a Crew, a Flow, an Agent or a Task")
+    raise InputError(f"a {kind.__name__} of CrewAI is not a workflow; expected a Crew, a Flow, an Agent or a Task")
 
 
 def _crew_of(task: Any) -> CallResult:
@@ -62,18 +62,18 @@ def _crew_of(task: Any) -> CallResult:
 
 
 def crew_of(reader: CrewReader, made: Any, name: str) -> Any:
-    """The crew that an object of a class with `@CrewBase` would make.
+    """The crew that an object of a class with `@CrewBase` would create.
 
     Raises:
-        InputError: it would make none that can be known.
+        InputError: the crew is unknown.
     """
     for method in reader.attribute(made, "crew").known:
         for crew in reader.call(method, Arguments()).known:
             if is_kind(crew, "Crew"):
                 return crew
     raise InputError(
-        f"{name}: expected a method `crew` marked with @crew that returns Crew(...); "
-        "name a crew that is made, as in module:attribute"
+        f"{name}: expected a method 'crew' with the decorator '@crew' that returns 'Crew(...)'; "
+        "name an existing crew instead, as 'module:attribute'"
     )
 
 

@@ -1,4 +1,4 @@
-"""Flows of CrewAI that are declared in YAML or JSON: what an action that is no code runs."""
+"""The actions of flows that are declared in YAML or JSON rather than as code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from guardagent.workflow.python_source.evaluation.values import Arguments, CallR
 
 
 def action_steps(action: Any) -> BodySteps:
-    """The steps of an action that is no code."""
+    """The steps of a declared action."""
     steps = BodySteps()
     before: Key = BEGIN
     for number, one in enumerate(_flat(action)):
@@ -23,7 +23,7 @@ def action_steps(action: Any) -> BodySteps:
             steps.links.add((before, key))
             before = key
     steps.ends = {before}
-    if getattr(action, "call", "") == "each" and before != BEGIN:  # for no item, for one, for many
+    if getattr(action, "call", "") == "each" and before != BEGIN:  # for no item, one, or many
         steps.links.add((before, ("declared", 0) if ("declared", 0) in steps.found else before))
         steps.ends.add(BEGIN)
     return steps
@@ -44,7 +44,7 @@ def _action_step(action: Any) -> BodyStep | None:
 
 
 def _tool_of(ref: Any) -> Any:
-    """A tool by its reference: the class, where it is loaded, gives the name."""
+    """The tool of a reference, named by its class if that is loaded."""
     if not isinstance(ref, str):
         return OPEN
     loaded = resolve_reference(ref) if ":" in ref else None
@@ -76,7 +76,7 @@ def _crew_of(definition: Any) -> CallResult:
 
 
 def _created(fields: dict[str, Any]) -> CallResult:
-    """An object with some fields, as code would make it."""
+    """An object with some fields, as code would create it."""
     arguments = {
         name: exactly(Sequence(tuple(map(exactly, value))) if isinstance(value, list) else value)
         for name, value in fields.items()
@@ -86,7 +86,7 @@ def _created(fields: dict[str, Any]) -> CallResult:
 
 
 def resolve_reference(ref: str) -> Any:
-    """What a `module:name` refers to, if the module is loaded."""
+    """The object of a reference `module:name`; None if the module is not loaded."""
     module, _, path = ref.partition(":")
     found: Any = sys.modules.get(module)
     for name in path.split("."):

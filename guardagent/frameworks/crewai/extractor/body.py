@@ -1,7 +1,6 @@
-"""What the body of a flow's method does, in which order: it runs crews, agents, tools and flows, and asks people.
+"""Control flow in the body of a flow's method: the crews, agents, tools, flows and questions that it runs, in order.
 
-The code is gone through as it would run, and every branch is taken; what a loop holds can come again. What matters on
-the way is a step; from each step it is known which can come next.
+Each of these is a step, with links to its possible successors. Every branch is followed, and loops can repeat.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _MODELS = (".completions.create", ".responses.create", ".messages.create", "lite
 
 @dataclass(frozen=True, eq=False)
 class BodyStep:
-    """Something that a body does; `target` is what is run, or OPEN."""
+    """A step of a body; `target` is the object that runs, or OPEN."""
 
     kind: StepKind
     target: Any
@@ -56,10 +55,10 @@ class BodySteps:
     """The steps of a body.
 
     Attributes:
-        found: each step by its key.
-        links: which step can come right after which; after BEGIN, which first.
-        parallel: those of the links that are taken together with others.
-        ends: after which the body can end; BEGIN, where it can do nothing.
+        found: the steps by key.
+        links: pairs of a step and a direct successor; BEGIN precedes the first steps.
+        parallel: the links that are taken together with others.
+        ends: the steps after which the body can end; BEGIN if it can do nothing.
         known: the code could be read.
     """
 
@@ -70,7 +69,7 @@ class BodySteps:
     known: bool = True
 
     def without(self, drop: Callable[[BodyStep], bool]) -> BodySteps:
-        """The same without some steps: what came before them leads to what came after."""
+        """The steps without some of them, with their predecessors linked to their successors."""
         remaining = BodySteps(dict(self.found), set(self.links), set(self.parallel), set(self.ends), self.known)
         for key in [key for key, step in self.found.items() if drop(step)]:
             before = {one for one, other in remaining.links if other == key} - {key}
@@ -86,7 +85,7 @@ class BodySteps:
 
     @property
     def ordered_links(self) -> list[tuple[Key, Key]]:
-        """The links, in the order in which the code comes to them."""
+        """The links in code order."""
         places = {key: place for place, key in enumerate((BEGIN, *self.found))}
         return sorted(self.links, key=lambda link: (places[link[0]], places[link[1]]))
 
@@ -100,7 +99,7 @@ class BodySteps:
         return {step.kind for step in self.found.values()}
 
     def always(self, kind: StepKind) -> bool:
-        """Whether every way through the body comes to a step of a kind."""
+        """Whether every path through the body has a step of a kind."""
         seen, pending = {BEGIN}, [BEGIN]
         while pending:
             here = pending.pop()
@@ -114,12 +113,12 @@ class BodySteps:
 
     @property
     def is_straight(self) -> bool:
-        """Whether it is one step, taken once, whatever happens."""
+        """Whether it is exactly one step, always taken once."""
         return len(self.found) == 1 and self.links == {(BEGIN, next(iter(self.found)))} and BEGIN not in self.ends
 
 
 def steps_of(reader: CrewReader, function: FunctionType | ReadableFunction, owner: object) -> BodySteps:
-    """The steps of a method of some owner."""
+    """The steps of a method."""
     readable = reader.function(function)
     if readable is None:
         return BodySteps(ends={BEGIN}, known=False)
@@ -133,7 +132,7 @@ _Effect = Callable[[_Front], _Front | None]
 
 
 class _BodyWalk(PathWalker[_Front]):
-    """Goes through code; the state are the steps after which it can stand where it is."""
+    """Walks through code; the state is the set of steps that can directly precede."""
 
     def __init__(self, reader: CrewReader) -> None:
         super().__init__()
@@ -142,14 +141,14 @@ class _BodyWalk(PathWalker[_Front]):
         self._path: tuple[int, ...] = ()
         self._inside: list[ast.AST] = []
 
-    def join(self, before: _Front, ends: list[_Front], *, whole: bool) -> _Front:  # noqa: ARG002 - wherever they part
+    def join(self, before: _Front, ends: list[_Front], *, whole: bool) -> _Front:  # noqa: ARG002 - joins do not depend on it
         return _Front().union(*ends)
 
-    def loop_state(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - as often as brings anything
+    def loop_state(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - until a fixed point
         return None if end <= begin else begin | end
 
     def into(self, function: Function, arguments: Arguments, front: _Front) -> _Front | None:
-        """Goes through a function that is called here."""
+        """Walks through a called function."""
         if function.tree in self._inside or len(self._inside) >= MOST_CALLS or len(self.steps.found) > MOST_STEPS:
             return front
         self._inside.append(function.tree)
@@ -169,7 +168,7 @@ class _BodyWalk(PathWalker[_Front]):
         return super().expression(node, state)
 
     def _parallel(self, expressions: list[ast.expr], front: _Front) -> _Front | None:
-        """What runs together: each begins where this one stands."""
+        """Walks through expressions that run in parallel from the same state."""
         links = set(self.steps.links)
         after = [self.expression(one, front) for one in expressions]
         begun = {(one, other) for one, other in self.steps.links - links if one in front}
@@ -193,7 +192,7 @@ class _BodyWalk(PathWalker[_Front]):
         return self._union(way(front) for way in list(effects)) if front else None
 
     def _effects(self, node: ast.Call) -> Iterator[_Effect]:
-        """What a call can do, of what matters."""
+        """The relevant effects of a call."""
         callee = ast.unparse(node.func)
         owners = self._owners(node.func)
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
@@ -212,7 +211,7 @@ class _BodyWalk(PathWalker[_Front]):
         return self._value(function.value) if isinstance(function, ast.Attribute) else ()
 
     def _callback_effects(self, node: ast.expr) -> Iterator[_Effect]:
-        """What a function does that is passed to another one."""
+        """The effects of a function that is passed as an argument."""
         if isinstance(node, ast.Attribute):
             for number, owner in enumerate(self._owners(node)):
                 if kind := _effect_of(owner, node.attr):
@@ -224,7 +223,7 @@ class _BodyWalk(PathWalker[_Front]):
                 yield from self._call_effects(target, Arguments(open=True), node)
 
     def _call_effects(self, target: object, arguments: Arguments, node: ast.expr) -> Iterator[_Effect]:
-        """What a function of the program does that is called."""
+        """The effects of calling a function of the program."""
         if NO_FRAMEWORK.asks_human(target):
             yield functools.partial(self._step, (*self._path, id(node)), BodyStep("person", None, node.lineno))
             return
@@ -256,7 +255,7 @@ def _unchanged(front: _Front) -> _Front:
 
 
 def _effect_of(owner: object, name: str) -> StepKind | None:
-    """What a method of an object does, of what matters."""
+    """The kind of step that a method of an object is; None if it is irrelevant."""
     if isinstance(owner, Function) and name in {"run", "invoke"}:
         return "tool"
     return next((kind for kind, classes, names in _EFFECTS if name in names and is_kind(owner, *classes)), None)

@@ -1,8 +1,8 @@
-"""A crew of CrewAI: its tasks in their order, what runs beside what, and who may call which tools in them.
+"""Crews of CrewAI: the order and parallelism of tasks, and the tools that can be called in each.
 
-Every process runs the tasks one after another. In a hierarchical one a manager carries them all out and may leave any
-to the task's agent (or, where it has none, to any agent); an agent that may delegate can leave work to the others. So a
-task's tools are its own (or its agent's), and those of whoever the work may be left to.
+Every process runs the tasks in sequence. In a hierarchical one a manager executes them all and may delegate each to the
+task's agent (or, without one, to any agent); an agent that may delegate can delegate to the others. The tools of a task
+are its own (or its agent's), and those of all possible delegates.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class CrewTools:
     """Tools that can be called.
 
     Attributes:
-        names: those that are known.
-        gated: those whose own code asks a person first.
-        unknown: where others come from, in words.
+        names: the known tools.
+        gated: the tools whose code asks a person first.
+        unknown: descriptions of the sources of other tools.
     """
 
     names: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class CrewTools:
         return bool(self.names or self.unknown)
 
 
-_UNKNOWN_SETTINGS = CrewTools(unknown=("settings that the code does not tell",))
+_UNKNOWN_SETTINGS = CrewTools(unknown=("settings that the code does not determine",))
 
 
 def tools_of(elements: KnownElements) -> CrewTools:
@@ -70,14 +70,14 @@ def tools_of(elements: KnownElements) -> CrewTools:
     known = tuple(name for name, _ in named if name)
     gated = tuple(name for name, tool in named if name and always_asks(tool))
     certain = elements.complete and all(name for name, _ in named)
-    unseen = tuple(f"what {name} runs ({what})" for name, tool in named if name for what in unseen_of(tool))
-    return CrewTools(known, gated, unseen if certain else (*unseen, "code that does not tell them"))
+    unseen = tuple(f"the tool {name!r} ({what})" for name, tool in named if name for what in unseen_of(tool))
+    return CrewTools(known, gated, unseen if certain else (*unseen, "code that does not determine them"))
 
 
 def agent_tools(reader: CrewReader, agent: Any) -> CrewTools:
-    """The tools of an agent, with those of the servers and platforms that it is connected with."""
+    """The tools of an agent, with those of its connected servers and platforms."""
     if agent is OPEN or isinstance(agent, UnknownValue):
-        return CrewTools(unknown=("an agent that is not known",))
+        return CrewTools(unknown=("an unknown agent",))
     if agent is None:
         return CrewTools()
     own = tools_of(elements_of(reader, agent, "tools"))
@@ -91,7 +91,7 @@ def _remote(agent: Any) -> Iterable[str]:
 
 
 class Crew:
-    """A crew, live or as code would make it."""
+    """A crew, live or as code would create it."""
 
     def __init__(self, reader: CrewReader, crew: Any) -> None:
         self.reader, self.crew = reader, crew
@@ -106,7 +106,7 @@ class Crew:
 
     @property
     def manager(self) -> str:
-        """The role of the manager: of an agent that was named, or of the one that CrewAI makes."""
+        """The role of the manager: the named agent, or the default of CrewAI."""
         manager = field(self.crew, "manager_agent")
         return str(field(manager, "role")).strip() if manager not in (None, OPEN) else "Crew Manager"
 
@@ -122,7 +122,7 @@ class Crew:
         return found | self._memory(agent) | self._images(agent)
 
     def helpers(self, task: Any) -> list[Any]:
-        """The agents to whom the work can be left."""
+        """The agents to which the task can be delegated."""
         agent = field(task, "agent")
         if self.is_hierarchical:
             return [agent] if agent is not None else list(self.agents.items)
@@ -142,7 +142,7 @@ class Crew:
 
 
 def task_name(task: Any, place: int) -> str:
-    """The name of a task, or its place where it has none."""
+    """The name of a task, or `task_N` by its position."""
     name = field(task, "name")
     return name if isinstance(name, str) and name else f"task_{place}"
 
@@ -154,7 +154,7 @@ def role(agent: Any) -> str:
 
 @dataclass
 class _TaskSequence:
-    """How far a crew has come: the tasks that run beside each other now, and where they were started from."""
+    """Appends tasks in sequence; tracks those that run in parallel, and the exits before them."""
 
     assembly: Assembly
     entries: list[RegionEntry]
@@ -162,12 +162,12 @@ class _TaskSequence:
     parallel: list[Region] | None = None
 
     def add_parallel(self, region: Region, kind: EdgeKind) -> None:
-        """A task that runs beside the next ones."""
+        """Adds a task that runs in parallel with the next ones."""
         self._connect(self.previous, [replace(entry, kind=kind) for entry in region.entries])
         self.parallel = [*(self.parallel or ()), region]
 
     def add(self, region: Region, condition: str | None = None) -> None:
-        """A task for which the next one waits; one with a condition can be left out."""
+        """Adds a task that the next one waits for; a task with a condition can be skipped."""
         waiting = self.exits
         entries = region.entries if condition is None else [_when(entry, condition) for entry in region.entries]
         self._connect(waiting, entries)
@@ -176,7 +176,7 @@ class _TaskSequence:
 
     @property
     def exits(self) -> tuple[RegionExit, ...] | None:
-        """What comes right before the next task; None where it is the first."""
+        """The exits before the next task; None if it is the first."""
         if not self.parallel:
             return self.previous
         is_join = len(self.parallel) > 1
@@ -198,7 +198,7 @@ def _skip(leave: RegionExit, condition: str) -> RegionExit:
 
 
 def crew_region(assembly: Assembly, reader: CrewReader, crew_object: Any, within: tuple[str, ...]) -> Region:
-    """What a crew adds to a graph."""
+    """The region of a crew."""
     crew = Crew(reader, crew_object)
     entries: list[RegionEntry] = []
     sequence = _TaskSequence(assembly, entries)
@@ -216,11 +216,11 @@ def crew_region(assembly: Assembly, reader: CrewReader, crew_object: Any, within
 
 
 def _in_any_order(assembly: Assembly, regions: list[Region], within: tuple[str, ...]) -> Region:
-    """Tasks of which not all are known, or not in which order: any of them, and others, may follow any other."""
+    """The region of tasks that are unknown in part or in order: any may follow any other."""
     node = assembly.id(object(), "tasks", within)
     assembly.describe(node, "subgraph", "tasks", widened=True, tools_unknown=True)
-    whose = f"the crew in {within[-1]}" if within else "the crew"
-    assembly.note(f"the tasks of {whose} are not all known, or not in which order: {node} stands for others")
+    whose = f"the crew in {within[-1]!r}" if within else "the crew"
+    assembly.note(f"the tasks of {whose}, or their order, are not all known; {node!r} represents others")
     every = [*regions, single(node)]
     for one in every:
         for other in every:
@@ -236,13 +236,13 @@ def _is_asynchronous(task: Any) -> bool:
 
 
 def _runs_in_parallel(tasks: list[Any], place: int) -> bool:
-    """Whether an asynchronous task runs beside another one."""
+    """Whether an asynchronous task runs in parallel with a neighbour."""
     around = [tasks[one] for one in (place - 1, place + 1) if 0 <= one < len(tasks)]
     return any(_is_asynchronous(task) for task in around)
 
 
 def _condition(task: Any) -> str | None:
-    """When a conditional task runs, in words; None for any other task."""
+    """The condition of a conditional task, as text; None for any other task."""
     if not is_kind(task, "ConditionalTask"):
         return None
     condition = field(task, "condition")
@@ -251,11 +251,11 @@ def _condition(task: Any) -> str | None:
 
 def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[str, ...]) -> Region:
     name = task_name(task, place)
-    node = assembly.id(object(), name, within)  # each time that a crew is run, its tasks are others
+    node = assembly.id(object(), name, within)  # each run of a crew has tasks of its own
     tools = crew.tools(task)
     for setting in ("human_input", "async_execution"):
         if flag(task, setting) is None:
-            assembly.note(f"the {setting} of {node} cannot be known: it is taken not to be set")
+            assembly.note(f"the {setting!r} of {node!r} is unknown; it is assumed not to be set")
     asks = bool(flag(task, "human_input"))
     kind: NodeKind = "tool" if tools else "human" if asks else "llm"
     assembly.describe(
@@ -266,7 +266,7 @@ def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[s
         assembly.mark(node, tools_unknown=True)
         assembly.note(f"{node}: may call tools that cannot be seen: {what}")
     for where in tools.unknown:
-        assembly.note(f"tools of {node} come from {where}: they are known only when it runs")
+        assembly.note(f"tools of {node!r} come from {where}; they are known only at run time")
     last = node
     if asks and tools:
         last = _review_node(assembly, name, within)
@@ -279,13 +279,13 @@ def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[s
 
 
 def _unseen_callbacks(task: Any) -> list[str]:
-    """What the functions around a task run that cannot be seen."""
+    """Descriptions of what the callback and guardrail of a task run that cannot be seen."""
     functions = [(name, field(task, name)) for name in ("callback", "guardrail")]
     return [f"{name}: {what}" for name, one in functions if callable(one) for what in opaque_calls_in(one)]
 
 
 def _review_node(assembly: Assembly, name: str, within: tuple[str, ...]) -> str:
-    """Where a person looks at the result of a task, after its tools were called."""
+    """Adds the node where a person reviews the result of a task with tools."""
     node = assembly.id(object(), f"{name}/human_input", within)
     return assembly.describe(node, "human", f"review of {name}")
 
@@ -316,8 +316,8 @@ def _known(context: Any) -> list[Any]:
 
 
 def _guardrails(task: Any) -> str:
-    """The guardrails of a task in words; when one fails, the task is carried out again."""
+    """The guardrails of a task, as text; the task repeats if one fails."""
     found = [field(task, "guardrail"), field(task, "guardrails")]
     flat = [one for some in found for one in (some if isinstance(some, list | tuple) else [some])]
     labels = [one if isinstance(one, str) else source_text(one) for one in flat if one not in (None, OPEN)]
-    return " and ".join([*labels, *(["a guardrail that is not known"] if OPEN in flat else [])])
+    return " and ".join([*labels, *(["an unknown guardrail"] if OPEN in flat else [])])

@@ -1,4 +1,4 @@
-"""A flow of CrewAI: its methods, each with what its body runs, and what triggers what."""
+"""Flows of CrewAI: the methods with what their bodies run, connected by triggers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from guardagent.workflow.python_source.evaluation.values import CallResult
 
 
 def definition_of(flow: Any) -> Any:
-    """What CrewAI itself knows of a flow's methods."""
+    """CrewAI's own definition of the methods of a flow."""
     if isinstance(flow, CallResult):
         return private_attribute(flow.callee, "flow_definition", "crewai")()
-    return private_attribute(flow, "_definition", "crewai")  # its class does not know a flow that was declared in YAML
+    return private_attribute(flow, "_definition", "crewai")  # the class has no definition of a flow declared in YAML
 
 
 def flow_region(assembly: Assembly, reader: CrewReader, flow: Any, within: tuple[str, ...]) -> Region:
-    """What a flow adds to a graph."""
+    """The region of a flow."""
     definitions = definition_of(flow).methods
     methods = [
         FlowMethod(assembly, reader, flow, name, definitions[name], within, flow_region).describe()
@@ -34,7 +34,7 @@ def flow_region(assembly: Assembly, reader: CrewReader, flow: Any, within: tuple
     for part in methods:
         _note_method(assembly, triggers, part)
     for name, several in triggers.merged_listeners.items():
-        assembly.note(f"{name} runs once for whichever of {', '.join(several)} comes first, and not for the others")
+        assembly.note(f"{name!r} runs once, for the first of {', '.join(map(repr, several))} only")
     kind: EdgeKind = "parallel" if len(triggers.starts) > 1 else "direct"
     entries = [replace(entry, kind=kind) for name in triggers.starts for entry in by_name[name].entries]
     exits = [leave for part in methods for leave in _ends(triggers, part)]
@@ -59,7 +59,7 @@ def _labelled(leave: RegionExit, label: str) -> RegionExit:
 
 
 def _note_method(assembly: Assembly, triggers: Triggers, part: MethodRegion) -> None:
-    """Says what a method waits for, and what could not be known of it."""
+    """Marks what a method waits for, and notes if its labels are unknown."""
     for entry in part.region.entries:
         awaited = [_awaited_source(triggers, one) for one in conjuncts(part.method.listen)]
         if awaited:
@@ -67,11 +67,11 @@ def _note_method(assembly: Assembly, triggers: Triggers, part: MethodRegion) -> 
     if part.method.is_open:
         for node in {leave.node for leave in part.region.exits}:
             assembly.mark(node, widened=True)
-        assembly.note(f"what {part.method.name} returns cannot be known: any label is taken to be possible")
+        assembly.note(f"the result of {part.method.name!r} is unknown; any label is assumed")
 
 
 def _awaited_source(triggers: Triggers, condition: Any) -> str:
-    """Whom a method waits for: a method, the one that emits a label, or one of several."""
+    """The source of an event: the method that completes or emits it, or the condition as text."""
     if not isinstance(condition, str):
         return condition_text(condition)
     sources = {source for source, _ in triggers.sources(condition)}
@@ -79,12 +79,12 @@ def _awaited_source(triggers: Triggers, condition: Any) -> str:
 
 
 def _ends(triggers: Triggers, part: MethodRegion) -> list[RegionExit]:
-    """The ways out of a flow after a method: nothing waits for what it does."""
+    """The exits of a flow after a method, where nothing is sure to follow."""
     method, exits = part.method, part.region.exits
     completes = triggers.continues(method.name, method.name)
     if not method.router:
         waited_for = any(one.source == method.name for one in triggers.edges)
-        vain = [replace(one, condition="what it is waited for with does not happen", conditional=True) for one in exits]
+        vain = [replace(one, condition="the other awaited event does not happen", conditional=True) for one in exits]
         return [] if completes else vain if waited_for else list(exits)
     labels = [label for label in method.labels if not completes and not triggers.continues(method.name, label)]
     found = [_labelled(leave, label) for label in labels for leave in exits]

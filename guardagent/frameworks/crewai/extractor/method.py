@@ -1,4 +1,4 @@
-"""One method of a flow of CrewAI: what its body runs, what it returns, and whom it asks."""
+"""One method of a flow: what its body runs, the labels it returns, and its questions to people."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ FlowRegion = Callable[[Assembly, CrewReader, Any, tuple[str, ...]], Region]
 
 @dataclass(frozen=True)
 class MethodRegion:
-    """A method, with what it adds to the graph."""
+    """A method, with its region."""
 
     method: Method
     region: Region
 
 
 class FlowMethod:
-    """One method of a flow: what it emits, and what it adds to the graph."""
+    """Builds the region of one method of a flow, and the labels that it emits."""
 
     def __init__(
         self, assembly: Assembly, reader: CrewReader, flow: Any, name: str, definition: Any, within: tuple[str, ...],
@@ -49,18 +49,18 @@ class FlowMethod:
     def describe(self) -> MethodRegion:
         steps = steps_of(self.reader, self.function, self.flow) if self.function else action_steps(self.definition.do)
         if not steps.known:
-            self.assembly.note(f"the code of {self.name} is not to be had: what it runs is not known")
+            self.assembly.note(f"the code of {self.name!r} is missing; what it runs is unknown")
         node = self.assembly.id(object(), self.name, self.within)
         region = self._region(node, steps)
         if unseen := self._unseen(known=steps.known):
             self.assembly.mark(node, tools_unknown=True)
-            self.assembly.note(f"{self.name} may call tools that cannot be seen: {unseen}")
+            self.assembly.note(f"{self.name!r} may call tools that cannot be seen: {unseen}")
         return MethodRegion(self._method(), region)
 
     def _unseen(self, *, known: bool) -> str:
-        """What the code runs that cannot be seen, or runs under another name."""
+        """Describes what the code runs that cannot be seen, or under another name."""
         if self.function is None:
-            return "" if known else "its code is not to be had"
+            return "" if known else "its code is missing"
         body = summarize(self.function)
         renamed = [
             use.method
@@ -69,7 +69,7 @@ class FlowMethod:
         ]
         return "; ".join([*body.opaque_calls, *(f"{name} by another name" for name in renamed)])
 
-    # What it emits.
+    # Labels.
 
     def _method(self) -> Method:
         definition = self.definition
@@ -91,7 +91,7 @@ class FlowMethod:
             return Values(complete=False)
         return self.reader.return_values(readable, Arguments((exactly(self.flow),), open=True))
 
-    # What it is.
+    # The region.
 
     def _region(self, node: str, steps: BodySteps) -> Region:
         calls_model = bool(steps.kinds & {"model", "agent"})
@@ -104,7 +104,7 @@ class FlowMethod:
         if rest.kinds <= {"tool", "agent"}:
             return self._with_tools(node, rest)
         if all(step.kind == "crew" and step.target is OPEN for step in rest.found.values()):
-            self.assembly.note(f"which crew {self.name} runs cannot be known: verify it by itself")
+            self.assembly.note(f"the crew that {self.name!r} runs is unknown; verify it separately")
             return self._single_node(node, "subgraph", widened=True, tools_unknown=True)
         return self._with_steps(node, rest)
 
@@ -131,13 +131,13 @@ class FlowMethod:
         }
 
     def _with_tools(self, node: str, steps: BodySteps) -> Region:
-        """A method that calls tools, itself or through agents; a person who gives feedback sees what came of it."""
+        """A method that calls tools, itself or by agents, perhaps followed by human feedback."""
         tools = CrewTools()
         for step in steps.found.values():
             tools |= self._tools(step)
         certain = steps.is_straight and steps.kinds == {"tool"}
         for where in tools.unknown:
-            self.assembly.note(f"tools of {node} come from {where}: they are known only when it runs")
+            self.assembly.note(f"tools of {node!r} come from {where}; they are known only at run time")
         region = self._single_node(
             node,
             "tool",
@@ -160,7 +160,7 @@ class FlowMethod:
         return Region(region.entries, (RegionExit(node),), region.nodes | {node})
 
     def _with_steps(self, node: str, steps: BodySteps) -> Region:
-        """A method whose body runs crews or flows, or asks a person among other things: each has nodes of its own."""
+        """A method whose body runs crews or flows, or mixes questions with other steps: each step has its own nodes."""
         regions = {key: self._step(step) for key, step in steps.found.items()}
         steps = steps.without(lambda step: regions[_key_of(steps, step)].empty)
         last = self.definition.router or self.has_feedback
@@ -180,7 +180,7 @@ class FlowMethod:
         return self._wrap(own, inner, nodes, last=last, branches=_branches(steps, BEGIN))
 
     def _wrap(self, own: Region, inner: Region, nodes: frozenset[str], *, last: bool, branches: bool) -> Region:
-        """The method's own node before what its body runs; after it, where it decides or asks in the end."""
+        """Connects the method's own node before its steps; after them if it routes or asks for feedback."""
         if last:
             self.assembly.connect(inner.exits, own.entries)
             return Region((*inner.entries, *(own.entries if inner.empty else ())), own.exits, nodes)
@@ -211,7 +211,7 @@ class FlowMethod:
             node = self.assembly.describe(
                 self._inner_node(step.kind), "subgraph", self.name, widened=True, tools_unknown=True
             )
-            self.assembly.note(f"which {step.kind} {self.name} runs cannot be known: verify it by itself")
+            self.assembly.note(f"the {step.kind} that {self.name!r} runs is unknown; verify it separately")
         return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
 
     def _inner_node(self, what: str) -> str:
@@ -223,18 +223,18 @@ def _tool_flags(tools: CrewTools) -> dict[str, bool]:
 
 
 def _last(leave: RegionExit, steps: BodySteps, key: Key) -> RegionExit:
-    """A way out of a body's step: conditional where other steps can follow it."""
+    """An exit of a step, conditional if other steps can follow."""
     return replace(leave, conditional=leave.conditional or any(one == key for one, _ in steps.links))
 
 
 def _branches(steps: BodySteps, key: Key) -> bool:
-    """Whether the body can go on in several ways after a step; what is begun together is one way."""
+    """Whether a step has several alternative successors; parallel ones count as one."""
     ways = {None if link in steps.parallel else link for link in steps.links if link[0] == key}
     return len(ways) + (key in steps.ends) > 1
 
 
 def _entries(steps: BodySteps, one: Key, other: Key, region: Region) -> tuple[RegionEntry, ...]:
-    """The ways into a step after another one."""
+    """The entries of a step after another one."""
     together = (one, other) in steps.parallel
     return tuple(replace(entry, kind="parallel") if together else entry for entry in region.entries)
 
@@ -248,7 +248,7 @@ def _key_of(steps: BodySteps, step: BodyStep) -> Key:
 
 
 def _asks(steps: BodySteps) -> str | None:
-    """Whether a body asks a person whatever way it takes, or sometimes."""
+    """`always` or `sometimes`, as a body asks a person; None without steps."""
     if not steps.found:
         return None
     return "always" if steps.always("person") else "sometimes"
@@ -263,13 +263,13 @@ def _label(one: object) -> str:
 
 
 def _function(flow: Any, name: str, definition: Any) -> FunctionType | ReadableFunction | None:
-    """The function of a method; None where the flow was declared without one."""
+    """The function of a method; None if the flow declares an action instead."""
     if getattr(definition.do, "call", None) != "code":
         return None
     kind = kinds_of(flow)[0]
     found = inspect.getattr_static(kind, name, _MISSING)
     if found is _MISSING:
-        declared = getattr(kind, "model_fields", {}).get(name)  # CrewAI keeps a method there that is named like a field
+        declared = getattr(kind, "model_fields", {}).get(name)  # CrewAI keeps a method there if a field has its name
         found = getattr(declared, "default", _MISSING)
     while hasattr(type(found), "unwrap"):
         found = found.unwrap()

@@ -1,7 +1,7 @@
-"""What the objects of CrewAI hold: live ones, and those that code would make of its classes.
+"""The fields of CrewAI objects: live ones, and those that code would create.
 
-A flow's methods make crews, tasks and agents only when they run. What their code says of them is read here in the same
-way as a live object is, and so are classes with `@CrewBase`, from their methods and YAML files, without making one.
+The methods of a flow create crews, tasks and agents only at run time. Their code is read here with the same interface
+as live objects, and so are classes with `@CrewBase`, from their methods and YAML files, without an instance.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from guardagent.workflow.python_source.functions.outcomes import Outcomes
 
 CREWAI = "crewai"
 MAX_NAME_LENGTH = 64
-"""How long the name of a tool can be."""
+"""The maximum length of a tool name."""
 
 OPEN: Any = object()
-"""Stands for a value that cannot be known."""
+"""An unknown value."""
 
 _MISSING: Any = object()
 _STAND_INS = (PartialFunction, Attribute, Function, Instance, CallResult, Sequence, Table)
@@ -64,11 +64,11 @@ class CrewReader(Outcomes):
         self._by_method: dict[tuple[int, str], tuple[CallResult, Values]] = {}
 
     def function(self, function: Any) -> Function | None:
-        """A function with its code; None where the source is not to be had."""
+        """A function with its code; None if the source is missing."""
         return function.source()[1] if isinstance(function, ReadableFunction) else super().function(function)
 
     def _leaves_alone(self, call: ast.Call, scope: NameScope) -> bool:
-        """CrewAI's own classes copy the lists that they are given."""
+        """Whether a call leaves its arguments unchanged; CrewAI's own classes copy the lists passed to them."""
         callee = self.value(call.func, scope).known
         own = bool(callee) and all(path_of(one).partition(".")[0] == CREWAI for one in callee)
         return own or super()._leaves_unchanged(call, scope)
@@ -84,11 +84,11 @@ class CrewReader(Outcomes):
         if method is not None:
             return exactly(PartialFunction(method, Arguments((exactly(owner),))))
         known = super().attribute(owner, name)
-        held = name in getattr(owner, "__dict__", ())  # and so can be another one when the program runs
+        held = name in getattr(owner, "__dict__", ())  # the program may assign another at run time
         return Values(known.known, known.complete and not held)
 
     def _created_attribute(self, owner: CallResult, kind: type, name: str) -> Values:
-        """An attribute of an object that code makes of a live class."""
+        """An attribute of an object that code creates from a live class."""
         if is_crew_base(kind) and (found := self._crew_base_attribute(owner, kind, name)) is not None:
             return found
         raw = inspect.getattr_static(kind, name, _MISSING)
@@ -103,7 +103,7 @@ class CrewReader(Outcomes):
         return exactly(Attribute(owner, name) if raw is _MISSING else raw)
 
     def _constructor_value(self, owner: CallResult, kind: type, name: str) -> Values | None:
-        """What `__init__` gives to an attribute."""
+        """The value that `__init__` assigns to an attribute; None if it assigns none."""
         method = inspect.getattr_static(kind, "__init__", None)
         readable = self.function(method) if isinstance(method, FunctionType) and self.follow(method) else None
         if readable is None:
@@ -116,7 +116,7 @@ class CrewReader(Outcomes):
         return None
 
     def _crew_base_attribute(self, owner: CallResult, kind: type, name: str) -> Values | None:
-        """An attribute of an object of a class with `@CrewBase`; None where such classes have nothing of their own."""
+        """An attribute specific to classes with `@CrewBase`; None for any other attribute."""
         if name in {"agents_config", "tasks_config"}:
             return exactly(_config(kind, name))
         if name in {"tasks", "agents"}:
@@ -127,7 +127,7 @@ class CrewReader(Outcomes):
         return exactly(MarkedMethod(owner, name)) if is_marked else None
 
     def _created_by(self, owner: CallResult, method: str) -> Values:
-        """What a marked method makes; it makes it once."""
+        """The objects that a marked method creates, once."""
         key = (id(owner), method)
         if key not in self._by_method:
             self._by_method[key] = (owner, UNKNOWN)
@@ -138,7 +138,7 @@ class CrewReader(Outcomes):
         return self._by_method[key][1]
 
     def _with_config(self, made: object, owner: CallResult, method: str) -> object:
-        """A task or an agent with what its configuration says, which may name other methods."""
+        """A task or an agent with its configuration, which may name other methods."""
         if not isinstance(made, CallResult):
             return made
         config = _single(made.arguments.get("config") or exactly(None))
@@ -174,21 +174,21 @@ class MarkedMethod:
 
 @dataclass(frozen=True)
 class KnownElements:
-    """The elements of a list; there can be others where it is not complete."""
+    """The known elements of a list; there may be others if it is not complete."""
 
     items: tuple[Any, ...] = ()
     complete: bool = True
 
 
 def kinds_of(target: object) -> tuple[type, ...]:
-    """The classes of a live object, or of one that code makes."""
+    """The classes of a live object, or of one that code creates."""
     if isinstance(target, CallResult):
         return target.callee.__mro__ if isinstance(target.callee, type) else ()
     return type(target).__mro__
 
 
 def is_kind(target: object, *names: str) -> bool:
-    """Whether an object is, or would be, of one of some classes of CrewAI."""
+    """Whether an object is, or would be, an instance of one of these classes of CrewAI."""
     return any(kind.__name__ in names and kind.__module__.partition(".")[0] == CREWAI for kind in kinds_of(target))
 
 
@@ -198,7 +198,7 @@ def is_crew_base(kind: object) -> bool:
 
 
 def field(target: Any, name: str, default: Any = None) -> Any:
-    """What a field of an object holds; OPEN where the code that makes it does not tell."""
+    """The value of a field; OPEN if the code does not determine it."""
     if not isinstance(target, CallResult):
         return _field_value(getattr(target, name, default))
     value = target.arguments.get(name)
@@ -210,7 +210,7 @@ def field(target: Any, name: str, default: Any = None) -> Any:
 
 
 def _field_value(found: Any) -> Any:
-    """What a field of an object holds, OPEN where its source does not tell."""
+    """A value with unknown parts replaced by OPEN."""
     if isinstance(found, UnknownValue):
         return found if found.is_function else OPEN
     if isinstance(found, Alternatives):
@@ -219,13 +219,13 @@ def _field_value(found: Any) -> Any:
 
 
 def flag(target: Any, name: str) -> bool | None:
-    """Whether a field holds something that counts as true; None where the code that makes the object does not tell."""
+    """Whether a field is truthy; None if the code does not determine it."""
     found = field(target, name) if target not in (None, OPEN) else target
     return None if found is OPEN else bool(found)
 
 
 def elements_of(reader: CrewReader, target: Any, name: str) -> KnownElements:
-    """What a field that is a list holds."""
+    """The elements of a list field."""
     if not isinstance(target, CallResult):
         found = getattr(target, name, None)
         if isinstance(found, UnknownValue):
@@ -251,7 +251,7 @@ def is_ordered(target: Any, name: str) -> bool:
 
 
 def tool_name(tool: Any) -> str | None:
-    """The name of a tool as a model sees it; None where it cannot be known."""
+    """The name of a tool as a model sees it; None if unknown."""
     name = _decorated_name(tool) if isinstance(tool, Function) else field(tool, "name")
     if isinstance(tool, ReadableFunction):
         name = getattr(tool, "__name__", None)
@@ -259,13 +259,13 @@ def tool_name(tool: Any) -> str | None:
 
 
 def always_asks(tool: Any) -> bool:
-    """Whether the code of a tool asks a person whatever way it takes."""
+    """Whether the code of a tool asks a person on every path."""
     function = _function_of(tool)
     return function is not None and summarize(function).always_asks
 
 
 def unseen_of(tool: Any) -> tuple[str, ...]:
-    """What the code of a tool runs that cannot be seen."""
+    """Descriptions of what the code of a tool runs that cannot be seen."""
     return opaque_calls_in(_function_of(tool) or tool)
 
 
@@ -275,7 +275,7 @@ def _function_of(tool: Any) -> Any:
 
 
 def _decorated_name(function: Function) -> str:
-    """The name that `@tool("...")` gives to a function, or its own."""
+    """The name of a function with `@tool("...")`, or its own."""
     for decorator in getattr(function.tree, "decorator_list", ()):
         match decorator:
             case ast.Call(args=[ast.Constant(value=str(name)), *_]):
@@ -284,7 +284,7 @@ def _decorated_name(function: Function) -> str:
 
 
 def _sanitized_name(name: str) -> str:
-    """CrewAI offers tools to models, and hooks see them, under simpler names."""
+    """The simplified name that CrewAI shows to models and hooks."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii")
     for words in (r"([A-Z]+)([A-Z][a-z])", r"([a-z])([A-Z])"):
         plain = re.sub(words, r"\1_\2", plain)
@@ -296,7 +296,7 @@ def _sanitized_name(name: str) -> str:
 
 
 def _single(values: Values) -> Any:
-    """The one value that there can be, lists and dictionaries with theirs; else OPEN."""
+    """The only possible value, with nested lists and dictionaries; OPEN if there are several."""
     if not values.complete or values.cyclic or len(values.known) != 1:
         return OPEN
     one = values.known[0]
@@ -308,14 +308,14 @@ def _single(values: Values) -> Any:
 
 
 def _state(flow: Any) -> Values:
-    """Some state of a flow: what its class declares of the fields is known."""
-    # there is no public name for it on the class
+    """A state of a flow, with the fields that its class declares."""
+    # the class has no public attribute for it
     kind = getattr(flow.callee, "_initial_state_t", None) if isinstance(flow, CallResult) else type(flow.state)
     return exactly(Instance(kind)) if isinstance(kind, type) and not issubclass(kind, dict) else UNKNOWN
 
 
 def _config(kind: Any, name: str) -> dict[str, Any]:
-    """What a YAML file beside a class says of its agents or tasks; nothing where it is not there."""
+    """The configuration of agents or tasks in a YAML file beside a class; empty if missing."""
     path = getattr(kind, f"original_{name}_path", None)
     base = getattr(kind, "base_directory", None)
     if not isinstance(path, str) or base is None:
@@ -324,7 +324,7 @@ def _config(kind: Any, name: str) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """What a YAML file says; nothing where it is not there."""
+    """The contents of a YAML file; empty if it is missing or invalid."""
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
@@ -333,7 +333,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def _unwrapped(found: Any) -> FunctionType | None:
-    """The function inside one of CrewAI's decorated methods, or a function; None where it is neither."""
+    """The function of a decorated method of CrewAI, or of a plain function; None for anything else."""
     while hasattr(type(found), "unwrap"):
         found = found.unwrap()
     if hasattr(found, "is_task") or hasattr(found, "is_agent"):
@@ -346,7 +346,7 @@ def _is_own_attribute(target: ast.AST, name: str) -> bool:
 
 
 def _is_own(function: FunctionType, package: str) -> bool:
-    """Whether the code of a function is the program's, and no library's."""
+    """Whether a function belongs to the program rather than to a library."""
     file = function.__code__.co_filename
     if file.startswith(tuple(getattr(sys.modules.get(CREWAI), "__path__", ()))):
         return False

@@ -1,4 +1,4 @@
-"""What triggers what in a flow of CrewAI: methods complete, routers emit labels, listeners wait for any or all."""
+"""The triggers of a flow: methods complete, routers emit labels, listeners wait for any or all of several events."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Condition = str | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Method:
-    """A method of a flow, as far as triggers go.
+    """A method of a flow, with its triggers.
 
     Attributes:
-        start: it begins the flow: always, never, or under a condition.
-        listen: what it waits for.
-        router: what it returns is a label.
-        labels: those that it can return.
+        start: whether it starts the flow: always, never, or under a condition.
+        listen: the condition that it waits for.
+        router: it returns a label.
+        labels: the labels that it can return.
         is_open: it can return others.
-        returns_none: it can return none, and then emits nothing.
+        returns_none: it can return None, and then emits nothing.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Method:
 
 @dataclass(frozen=True)
 class TriggerEdge:
-    """That a method can be followed by another one, when it completes or when it emits a label."""
+    """An edge between methods: on completion of the source, or on a label that it emits."""
 
     source: str
     target: str
@@ -71,7 +71,7 @@ def _parts(condition: Mapping[str, Any]) -> list[Condition]:
 
 
 def condition_text(condition: Condition) -> str:
-    """A condition as one would write it."""
+    """A condition as text."""
     if isinstance(condition, str):
         return condition
     sign = "and_" if "and" in condition else "or_"
@@ -79,7 +79,7 @@ def condition_text(condition: Condition) -> str:
 
 
 def conjuncts(condition: Condition | None) -> list[Condition]:
-    """The conditions that must all hold; nothing where one is enough."""
+    """The conjuncts of a condition; empty if it is not a conjunction."""
     if condition is None or isinstance(condition, str) or "and" not in condition:
         return []
     parts = _parts(condition)
@@ -87,37 +87,37 @@ def conjuncts(condition: Condition | None) -> list[Condition]:
 
 
 class Triggers:
-    """The methods of a flow, and what triggers what."""
+    """The methods of a flow, and the edges between them."""
 
     def __init__(self, methods: Iterable[Method]) -> None:
         self.methods = {method.name: method for method in methods}
 
     @cached_property
     def starts(self) -> list[str]:
-        """The methods that a run begins with: where all wait for something, all of them."""
+        """The methods that start a run: unconditional ones, else all with a start condition."""
         always = [name for name, method in self.methods.items() if method.start is True]
         return always or [name for name, method in self.methods.items() if method.start]
 
     @cached_property
     def label_events(self) -> frozenset[str]:
-        """The names in conditions that are no methods, and so have to be labels."""
+        """The names in conditions that are labels, not methods."""
         named = {event for method in self.methods.values() for one in method.conditions for event in events(one)}
         return frozenset(named - self.methods.keys())
 
     def emitted(self, method: Method) -> tuple[str, ...]:
-        """The labels that a method can emit; any that is waited for, where they cannot be known."""
+        """The labels that a method can emit; all awaited labels if they are unknown."""
         if not method.router:
             return ()
         return tuple(dict.fromkeys((*method.labels, *(sorted(self.label_events) if method.is_open else ()))))
 
     def sources(self, event: str) -> list[tuple[str, str | None]]:
-        """After which methods an event can happen, and with which label."""
+        """The methods after which an event can happen, each with the label."""
         completed = [(event, None)] if event in self.methods else []
         return [*completed, *((name, event) for name, one in self.methods.items() if event in self.emitted(one))]
 
     @cached_property
     def edges(self) -> list[TriggerEdge]:
-        """Every way in which one method can follow another."""
+        """All edges between methods."""
         found: dict[TriggerEdge, None] = {}
         for name, method in self.methods.items():
             for condition in method.conditions:
@@ -127,17 +127,16 @@ class Triggers:
         return list(found)
 
     def immediate_listeners(self, event: str) -> list[str]:
-        """The methods that an event alone sets going."""
+        """The methods that an event alone triggers."""
         return [
             name for name, one in self.methods.items() if one.listen is not None and is_satisfied(one.listen, [event])
         ]
 
     def continues(self, source: str, event: str) -> bool:
-        """Whether something surely follows when an event happens after a method.
+        """Whether a method is certain to follow when an event happens after a method.
 
-        Who waits for several events follows where the others are sure to happen too, and have not been used up before.
-        A start with a condition is no such thing: CrewAI 1.15 looks at it only for the labels of routers that are no
-        starts themselves.
+        A listener for several events follows if the others are certain to happen and have not been consumed. A start
+        with a condition does not count: CrewAI 1.15 checks it only for labels of routers that are not starts.
         """
         if self.immediate_listeners(event):
             return True
@@ -150,7 +149,7 @@ class Triggers:
         return any(is_satisfied(one, [event]) for one in starts if one is not None and not isinstance(one, bool))
 
     def _requires(self, condition: Condition, event: str) -> bool:
-        """Whether a condition never holds without an event."""
+        """Whether a condition cannot hold without an event."""
         return not is_satisfied(condition, {one for one in events(condition) if one != event and self.sources(one)})
 
     @property
@@ -158,7 +157,7 @@ class Triggers:
         return [one.listen for one in self.methods.values() if one.listen is not None]
 
     def _can_repeat(self, source: str, event: str) -> bool:
-        """Whether a method can come to an event once more: by a way back, from beside it, or because it runs twice."""
+        """Whether a method can repeat an event: by a loop, a parallel method, or a second run."""
         over = (self._predecessors[source] or frozenset()) - self._in_loops
         beside = (other for one, other in self._concurrent if one == source and other not in over)
         if source in self._reachable_after(source, event) or any(source in self._reachable[other] for other in beside):
@@ -169,7 +168,7 @@ class Triggers:
         return twice or (source in self.starts and bool(ways))
 
     def _joins_both(self, name: str, one: TriggerEdge, other: TriggerEdge) -> bool:
-        """Whether a method that two triggers lead to waits for both."""
+        """Whether the target of two edges waits for both."""
         conditions = self.methods[name].conditions
         events = [way.label or way.source for way in (one, other)]
         return (
@@ -179,12 +178,12 @@ class Triggers:
         )
 
     def _reachable_after(self, source: str, event: str) -> set[str]:
-        """All methods that can run after an event."""
+        """The methods that can run after an event."""
         then = (one for one in self.edges if one.source == source and (event == source or one.label in (None, event)))
         return set().union(*(self._reachable[one.target] for one in then))
 
     def _can_both_occur(self, one: TriggerEdge, other: TriggerEdge) -> bool:
-        """Whether two triggers can come about in one run."""
+        """Whether two edges can both occur in one run."""
         if one.source == other.source:
             return one.label != other.label and None in (one.label, other.label)
         return (
@@ -195,7 +194,7 @@ class Triggers:
 
     @cached_property
     def _in_loops(self) -> frozenset[str]:
-        """The methods that a way leads back to."""
+        """The methods on a cycle."""
         return frozenset(
             name for name in self.methods if name in self._reachable_after(name, name) or self._is_in_label_loop(name)
         )
@@ -205,7 +204,7 @@ class Triggers:
 
     @cached_property
     def _reachable(self) -> dict[str, set[str]]:
-        """Where a run can come from each method, itself among them."""
+        """The methods reachable from each method, itself included."""
         found = {name: {name} for name in self.methods}
         grown = True
         while grown:
@@ -215,13 +214,13 @@ class Triggers:
             grown = sum(map(len, found.values())) > before
         return found
 
-    # Who waits for any of several events runs once for them.
+    # A listener for any of several events runs once for them.
 
     @cached_property
     def merged_listeners(self) -> dict[str, list[str]]:
-        """The listeners for any of several events of which more than one can happen in a run, and their sources.
+        """The listeners for any of several events that can occur together in a run, with the sources.
 
-        CrewAI lets them run for the first of these. (For a label it lets them run again.)
+        CrewAI runs them for the first event only. (A label runs them again.)
         """
         found: dict[str, list[str]] = {}
         for name, method in self.methods.items():
@@ -239,7 +238,7 @@ class Triggers:
 
     @cached_property
     def _concurrent(self) -> set[tuple[str, str]]:
-        """The methods that can run while others do."""
+        """The pairs of methods that can run concurrently."""
         found = {(one, other) for one in self.starts for other in self.starts if one != other}
         for first in self.edges:
             for second in self.edges:
@@ -256,10 +255,10 @@ class Triggers:
                         pending.append(pair)
         return found
 
-    # What is sure to happen in a run.
+    # Events that are certain in a run.
 
     def _always_occurs(self, name: str) -> frozenset[str]:
-        """The events that happen in every run in which a method runs."""
+        """The events of every run in which a method runs."""
         known = {*(self._predecessors[name] or ()), *self.starts}
         grown = True
         while grown:
@@ -276,7 +275,7 @@ class Triggers:
 
     @cached_property
     def _predecessors(self) -> dict[str, frozenset[str] | None]:
-        """The events that have happened once a method has run; None where it never does."""
+        """The events certain to have happened once a method has run; None if it never runs."""
         found: dict[str, frozenset[str] | None] = dict.fromkeys(self.methods)
         changed = True
         while changed:
@@ -298,7 +297,7 @@ class Triggers:
     def _condition_predecessors(
         self, condition: Condition, found: Mapping[str, frozenset[str] | None]
     ) -> frozenset[str] | None:
-        """The events that have happened where a condition holds; None where it never does."""
+        """The events certain to have happened if a condition holds; None if it never holds."""
         if isinstance(condition, str):
             before = _common_events([found[source] for source, _ in self.sources(condition)])
             return None if before is None else before | {condition}
@@ -309,6 +308,6 @@ class Triggers:
 
 
 def _common_events(ways: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
-    """What several ways have in common, of those that there are."""
+    """The events common to all possible alternatives; None if there are none."""
     possible = [way for way in ways if way is not None]
     return frozenset.intersection(*possible) if possible else None

@@ -1,4 +1,4 @@
-"""Reads programs of CrewAI: its crews, agents and flows are made as stand-ins, and extracted as live ones."""
+"""Reads the source of CrewAI programs: crews, agents and flows become stubs, extracted like live objects."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def is_workflow(value: object) -> bool:
 
 
 def _is_flow(made_of: Class) -> bool:
-    """Whether a class comes from CrewAI's flows."""
+    """Whether a class is derived from `Flow` of CrewAI."""
     evaluator = Evaluator(live=False, follow=lambda _function: False)
     for base in made_of.tree.bases:
         node = base.value if isinstance(base, ast.Subscript) else base
@@ -66,19 +66,19 @@ def _is_flow(made_of: Class) -> bool:
 
 @dataclass(frozen=True)
 class InterpretedWorkflow:
-    """A workflow of a program, with what goes through the program."""
+    """A workflow of a program, with the interpreter of the program."""
 
     interpreter: Interpreter
     value: object
 
 
 def opened(interpreter: Interpreter, value: object) -> InterpretedWorkflow:
-    """A workflow with its interpreter: a class does not know it."""
+    """Pairs a workflow with its interpreter, as a class holds no reference to it."""
     return InterpretedWorkflow(interpreter, value)
 
 
 def extract(found: InterpretedWorkflow, name: str) -> Graph:
-    """The graph of a crew, a flow, a class of either, a task or an agent, with what its source does not determine."""
+    """The graph of a crew, a flow, a class of either, a task or an agent, with notes on unknown values."""
     interpreter, value = found.interpreter, found.value
     reader = reader_of(interpreter)
     made: object = interpreter.make(value) if isinstance(value, Class) else value
@@ -89,7 +89,7 @@ def extract(found: InterpretedWorkflow, name: str) -> Graph:
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
-    """What a call of one of CrewAI's decorators and conditions gives; its classes are told by KINDS."""
+    """The values of a call of CrewAI's decorators and conditions; None for other calls."""
     first = arguments.get("", 0)
     if isinstance(target, PartialFunction) and _makes_crew(target):
         return reader_of(interpreter).call(target, arguments)
@@ -112,7 +112,7 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
 
 
 def _makes_crew(target: PartialFunction) -> bool:
-    """Whether it is the method of a class with `@CrewBase` that is marked as giving the crew."""
+    """Whether a target is the `@crew` method of a class with `@CrewBase`."""
     owners = target.arguments.positional[0].known if target.arguments.positional else ()
     marks = getattr(getattr(target.function, "tree", None), "decorator_list", ())
     names = {getattr(one, "id", getattr(one, "attr", "")) for one in marks}
@@ -120,7 +120,7 @@ def _makes_crew(target: PartialFunction) -> bool:
 
 
 def _tools(interpreter: Interpreter, functions: Values | None, options: Arguments, line: int) -> Values | None:
-    """`@tool`, and `@tool("name")`."""
+    """The tools of `@tool` and `@tool("name")`."""
     if functions is None:
         return None
     name_values = options.get("", 0)

@@ -1,4 +1,4 @@
-"""What the decorators of a flow's class say of its methods: what CrewAI itself would gather."""
+"""The definition of a flow from the decorators of its class, as CrewAI would collect it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ConditionSpec = str | dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Decorator(LiveValue):
-    """A decorator of CrewAI with its arguments: it leaves the method as it is."""
+    """A decorator of CrewAI with its arguments; it returns the method unchanged."""
 
     name: str
     arguments: Arguments
@@ -48,7 +48,7 @@ class CombinedCondition(LiveValue):
 
 @dataclass
 class MethodDefinition:
-    """One method of a flow, under the names that CrewAI gives to what it knows of it."""
+    """The definition of one method, with the field names of CrewAI."""
 
     start: bool | ConditionSpec | None = None
     listen: ConditionSpec | None = None
@@ -60,7 +60,7 @@ class MethodDefinition:
 
 
 class FlowDefinition(LiveValue):
-    """What is known of the methods of a flow's own class; CrewAI does not run those of the classes it comes from."""
+    """The definitions of the methods of a flow's own class; CrewAI does not run inherited ones."""
 
     def __init__(self, flow: ObjectStub) -> None:
         self.flow = flow
@@ -77,7 +77,7 @@ class FlowDefinition(LiveValue):
 
     def _note_conversational(self, made_of: Class) -> None:
         if self.flow.interpreter.member(made_of, "conversational") is True:
-            note = f"{made_of.tree.name} is conversational: the methods that CrewAI adds to it are not read"
+            note = f"{made_of.tree.name} is conversational; the methods that CrewAI adds to it are not read"
             converter_of(self.flow.interpreter).note(note)
 
     def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: CodeScope) -> MethodDefinition | None:
@@ -92,7 +92,7 @@ class FlowDefinition(LiveValue):
         return definition
 
     def _decorators(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: CodeScope) -> Iterator[Decorator]:
-        """Those of CrewAI; a method may be called like one of them, and is not meant by the others."""
+        """The decorators of CrewAI on a method; a method of the same name does not hide them."""
         interpreter, around = self.flow.interpreter, scope.parent or scope
         for decorator in reversed(node.decorator_list):
             if not isinstance(decorator, ast.Call):
@@ -122,7 +122,7 @@ class FlowDefinition(LiveValue):
                 definition.emit = self._strings(one.arguments.get("emit")) or self._declared(node, scope)
 
     def _declared(self, node: ast.AST, scope: CodeScope) -> list[str]:
-        """The labels that a router is declared to return."""
+        """The labels in the return annotation of a router."""
         parts = declared_types.annotated_types(self.flow.interpreter, getattr(node, "returns", None), scope)
         several = [one for part in parts for one in (part.values.known if part.values is not None else ())]
         return list(dict.fromkeys(plain_string(one) for one in several if isinstance(one, str)))
@@ -135,14 +135,14 @@ class FlowDefinition(LiveValue):
         return found
 
     def _condition(self, values: Values | None, node: ast.AST) -> ConditionSpec | None:
-        """What a method waits for; of what is not known, an event that nothing is known to bring about."""
+        """The condition that a method waits for; an unknown one becomes an event without a source."""
         if values is None:
             return None
         found = [spec for one in values.known if (spec := self._condition_of(one, node)) is not None]
         if not values.complete or len(found) != 1:
             line = getattr(node, "lineno", 0)
             converter_of(self.flow.interpreter).note(
-                f"line {line}: what the method waits for is not known from the source"
+                f"line {line}: the source does not determine what the method waits for"
             )
         return found[0] if len(found) == 1 else {"or": found or ["?"]}
 

@@ -1,4 +1,4 @@
-"""The classes of CrewAI, as far as graphs depend on them, and what their constructors do."""
+"""The classes of CrewAI that graphs depend on, and the effects of their constructors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _started(owner: ObjectStub, _arguments: Arguments, _line: int) -> Values:
 
 
 def _settle_config(made: ObjectStub) -> None:
-    """What a configuration says, where the program itself gives nothing else; anything, where it is not known."""
+    """Fills fields from `config` unless given explicitly; an unknown `config` makes them unknown."""
     defaults, config = made.kind.all_fields, made.attributes.get("config", exactly(None))
     for table in config.known:
         for key, value in made.interpreter.pairs(table) or ():
@@ -35,7 +35,7 @@ def _set_default(made: ObjectStub, name: str, default: tuple[object], value: Val
 
 
 def _settle_task(made: ObjectStub) -> None:
-    """Of its description nothing depends but a label."""
+    """Applies the configuration, and drops an unknown description, which only serves as a label."""
     _settle_config(made)
     if not made.attributes["description"].complete or len(made.attributes["description"].known) != 1:
         made.attributes["description"] = exactly(None)

@@ -1,4 +1,4 @@
-"""Evaluates the code of methods that make crews, tasks and agents, where there is only code."""
+"""Evaluates methods that create crews, tasks and agents, in source code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CONFIGS = {"agents_config": "config/agents.yaml", "tasks_config": "config/tasks
 
 
 class SourceReader(CrewReader):
-    """Evaluates code in which the classes of CrewAI are names, and makes stand-ins of their objects."""
+    """Evaluates source code that uses CrewAI, and creates stubs of its objects."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         super().__init__()
@@ -72,10 +72,10 @@ class SourceReader(CrewReader):
             self.interpreter.executing = before
 
     def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
-        return self.interpreter._import_any(source, binding, scope)  # noqa: SLF001 - it knows the program's files
+        return self.interpreter._import_any(source, binding, scope)  # noqa: SLF001 - the interpreter resolves the program's files
 
     def _state_of(self, flow: ProgramObject) -> Values:
-        """Some state of a flow: what its class declares of the fields is known."""
+        """A state of a flow, with the fields that its class declares."""
         made_of = flow.made_of
         if not isinstance(made_of, Class):
             return UNKNOWN
@@ -88,7 +88,7 @@ class SourceReader(CrewReader):
     # Classes with `@CrewBase`.
 
     def _crew_attribute(self, owner: ProgramObject, name: str) -> Values | None:
-        """An attribute of an object of a class with `@CrewBase`; None where such classes have nothing of their own."""
+        """An attribute specific to classes with `@CrewBase`; None for any other attribute."""
         assert isinstance(owner.made_of, Class)
         if name in _CONFIGS:
             return self._config_of(owner.made_of, name)
@@ -108,7 +108,7 @@ class SourceReader(CrewReader):
         )
 
     def _created_by(self, owner: Any, method: str) -> Values:
-        """What a marked method makes; it makes it once."""
+        """The objects that a marked method creates, once."""
         key = (id(owner), method)
         if key not in self._created:
             self._created[key] = (owner, UNKNOWN)
@@ -120,7 +120,7 @@ class SourceReader(CrewReader):
         return self._created[key][1]
 
     def _complete(self, made: object, owner: ProgramObject, method: str) -> None:
-        """What its configuration says may name other methods; a task is called like its method."""
+        """Names a task after its method, and resolves the methods that its configuration names."""
         if not isinstance(made, ObjectStub):
             return
         if made.attributes.get("name", exactly(None)).known == (None,):
@@ -141,14 +141,14 @@ class SourceReader(CrewReader):
         return found
 
     def _config_of(self, made_of: Class, name: str) -> Values:
-        """What a YAML file beside the class says of its agents or tasks, or the class itself."""
+        """The configuration of agents or tasks, from the class or from a YAML file beside it."""
         value = self.interpreter.value(ast.Name(name, ast.Load()), CodeScope(made_of.tree, made_of.scope))
         if value.known and not isinstance(value.known[0], str):
             return value
         path = self._folder(made_of) / (plain_string(value.known[0]) if value.known else _CONFIGS[name])
         found = read_config(path)
         if not found:
-            converter_of(self.interpreter).note(f"{path}: {name} of {made_of.tree.name} is not there, or says nothing")
+            converter_of(self.interpreter).note(f"{path}: {name!r} of {made_of.tree.name!r} is missing or empty")
             return UNKNOWN
         return exactly(found)
 
@@ -159,7 +159,7 @@ class SourceReader(CrewReader):
 
 
 def reader_of(interpreter: Interpreter) -> SourceReader:
-    """The one that goes with an interpreter: what marked methods make, they make once."""
+    """The reader of an interpreter, one each, so that marked methods create their objects once."""
     if interpreter not in _READERS:
         _READERS[interpreter] = SourceReader(interpreter)
     return _READERS[interpreter]

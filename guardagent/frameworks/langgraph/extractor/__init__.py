@@ -1,11 +1,11 @@
-"""The graph of a LangGraph: of a StateGraph, compiled or not, of an agent, and of a workflow by @entrypoint.
+"""Extracts the workflow graph of a StateGraph (compiled or not), an agent, or a function with `@entrypoint`.
 
-Subgraphs are flattened: the nodes of the subgraph `child` have ids such as `child/node`. What a StateGraph says is
-taken as it is: edges, path maps, declared destinations, waiting edges, interrupts. What it does not say comes from the
-code of its functions, and where that does not determine it, there are edges to all nodes and the end.
+Subgraphs are flattened: the nodes of the subgraph `child` have ids such as `child/node`. Declared edges, path maps,
+destinations, waiting edges and interrupts are used as they are. The rest comes from the code of the node functions;
+where the code does not determine the successors, there are edges to all nodes and to the end.
 
-LangGraph ends a run where nothing follows. A node from which nothing leads on at all gets no edge to the end: mostly
-it was forgotten, and the checks report it as a dead end.
+LangGraph ends a run where no edge leads on. A node without any outgoing edge gets no edge to the end: the edge was
+probably forgotten, and the checks report a dead end.
 """
 
 from __future__ import annotations
@@ -33,22 +33,21 @@ def recognises(target: object) -> bool:
 
 
 def extract(target: object, name: str) -> Graph:
-    """The graph of a LangGraph's object.
+    """The graph of an object of LangGraph.
 
     Raises:
-        InputError: it is of LangGraph, and no graph.
+        InputError: the object is not a graph, or is a remote graph.
     """
     graph = _bound(target) or target
     if is_a(graph, "langgraph", "RemoteGraph"):
         raise InputError(
-            f"{name}: a graph of another service has only a name here; expected the graph itself. "
-            f"Verify it where it is defined"
+            f"{name}: a remote graph has only a name here; expected the graph itself. Verify it where it is defined"
         )
     if not is_graph(graph):
         kind = type(graph)
         raise InputError(
-            f"{name}: a {kind.__module__}.{kind.__qualname__} is no graph; expected a StateGraph, compiled or not, "
-            f"an agent, or a function with @entrypoint"
+            f"{name}: a {kind.__module__}.{kind.__qualname__} is not a graph; expected a StateGraph, compiled or not, "
+            f"an agent, or a function with '@entrypoint'"
         )
     builder = GraphBuilder(name, FRAMEWORK)
     LangGraphExtraction(builder).add_root(graph)
@@ -56,7 +55,7 @@ def extract(target: object, name: str) -> Graph:
 
 
 def _bound(target: object) -> Any:
-    """The graph in a runnable that only binds its configuration, retries it, or the like."""
+    """The graph inside a runnable that only binds configuration, retries, or similar; None if there is none."""
     while is_a(target, "langchain_core", "RunnableBindingBase"):
         target = target.bound  # type: ignore[attr-defined]
         if is_graph(target):
@@ -79,8 +78,8 @@ class LangGraphExtraction:
     """Adds graphs to a builder.
 
     Attributes:
-        open: the graphs that are being added, from the outermost: one that runs itself is not added again.
-        edges: what is drawn between the nodes.
+        active: the graphs being added, outermost first; a graph that runs itself is not added again.
+        edges: the edges between the nodes.
     """
 
     builder: GraphBuilder
@@ -88,7 +87,7 @@ class LangGraphExtraction:
     edges: list[tuple[str, str, EdgeKind, str]] = field(default_factory=list)
 
     def add_root(self, graph: Any) -> None:
-        """Adds the graph that everything is in."""
+        """Adds the outermost graph."""
         fragment = self.add_graph(graph, "")
         for port in fragment.entries:
             self.builder.edge(START, port.node, port.kind, port.condition)
@@ -97,13 +96,13 @@ class LangGraphExtraction:
         for port in fragment.exits:
             self.builder.edge(port.node, END, port.kind, port.condition)
         for command in fragment.parent_commands:
-            self.builder.note(f"{command.node}: its commands are for a graph around this one, and there is none")
+            self.builder.note(f"{command.node}: its commands address a parent graph, but there is none")
 
     def edge(self, source: str, target: str, kind: EdgeKind = "direct", condition: str = "") -> None:
         self.edges.append((source, target, kind, condition))
 
     def add_graph(self, graph: Any, prefix: str) -> Fragment:
-        """Adds a graph's nodes, with a prefix to their ids, and the edges between them."""
+        """Adds the nodes of a graph, with a prefix to their ids, and its edges."""
         self.active.append(id(graph))
         try:
             if _has_builder(graph):
@@ -113,7 +112,7 @@ class LangGraphExtraction:
             self.active.pop()
 
     def add(self, id: str, kind: NodeKind, name: str, facts: NodeFacts, **metadata: Any) -> None:  # noqa: A002
-        """Adds a node of which facts are known."""
+        """Adds a node from its facts."""
         file, line = facts.place
         hinted = is_only_hinted(name, facts)
         self.builder.node(
@@ -125,18 +124,18 @@ class LangGraphExtraction:
             **metadata,
         )  # fmt: skip
         if hinted:
-            self.builder.note(f"{id}: its name suggests that a person is asked, but nothing in it asks one")
+            self.builder.note(f"{id}: its name suggests a human approval, but its code asks nobody")
         for note in facts.notes:
             self.builder.note(f"{id}: {note}")
         for reason in dict.fromkeys(facts.unseen):
             self.builder.note(f"{id}: may call tools that cannot be seen: {reason}")
 
     def add_called_graphs(self, node: str, facts: NodeFacts) -> None:
-        """Adds the graphs that a node's functions run: the node can come to each of them, and comes back."""
+        """Adds the graphs that the functions of a node run, with edges there and back."""
         is_nested = len(facts.graphs) > 1
         for name, graph in facts.graphs.items():
             if id(graph) in self.active:
-                self.builder.note(f"{node}: it runs a graph that it is itself a part of")
+                self.builder.note(f"{node}: it runs a graph that contains it")
                 continue
             fragment = self.add_graph(graph, f"{node}/{name}/" if is_nested else f"{node}/")
             for port in fragment.entries:
@@ -169,7 +168,7 @@ class StateGraphReader:
     def __post_init__(self) -> None:
         compiled = not is_a(self.graph, "langgraph", "StateGraph")
         self.state_graph: Any = private_attribute(self.graph, "builder", "langgraph") if compiled else self.graph
-        # what was added to the StateGraph after it was compiled is no part of the compiled graph
+        # nodes added to the StateGraph after compilation are not part of the compiled graph
         present = private_attribute(self.graph, "nodes", "langgraph")
         self.specs: dict[str, Any] = {name: one for name, one in self.state_graph.nodes.items() if name in present}
         self.interrupted_before = self._interrupts("interrupt_before_nodes")
@@ -183,7 +182,7 @@ class StateGraphReader:
         return frozenset(self.specs) if names == ALL else frozenset(names)
 
     def fragment(self) -> Fragment:
-        """Adds the nodes and edges, and gives where the whole is entered and left."""
+        """Adds the nodes and edges, and returns their fragment."""
         for note in getattr(self.state_graph, "notes", ()):
             self.extraction.builder.note(note)
         for what in getattr(self.state_graph, "unseen", ()):
@@ -199,7 +198,7 @@ class StateGraphReader:
     # Nodes.
 
     def _node(self, name: str, spec: Any, facts: dict[str, NodeFacts]) -> None:
-        """Takes down a node; a subgraph is added at once."""
+        """Records the facts of a node; a subgraph is added immediately."""
         contents = open_runnable(spec.runnable)
         subgraph = (
             contents.graphs[0] if len(contents.graphs) == 1 and not (contents.functions or contents.tools) else None
@@ -215,12 +214,12 @@ class StateGraphReader:
         return name if name in {START, END} else f"{self.prefix}{name}"
 
     def _gate(self, name: str, facts: NodeFacts) -> None:
-        """Marks the tools of a node that a person is asked about, by middleware or before the node."""
+        """Marks the tools that need human approval, by middleware or by an interrupt before the node."""
         for tool in facts.tools:
             gated = name in self.interrupted_before or (bool(facts.contents.tool_nodes) and tool in self.always_gated)
             facts.tools[tool] = facts.tools[tool] or gated
             if tool in self.sometimes_gated and not facts.tools[tool]:
-                facts.notes.append(f"a person is asked about {tool} under a condition only, and so it is not gated")
+                facts.notes.append(f"the tool {tool!r} asks a person only under a condition; it is not gated")
 
     def _subgraph(self, name: str, graph: Any) -> Fragment:
         inner = self.extraction.add_graph(graph, f"{self.id(name)}/")
@@ -231,7 +230,7 @@ class StateGraphReader:
         return inner
 
     def _with_entry_node(self, name: str, part: Fragment) -> Fragment:
-        """A subgraph that is entered by a node of its own: a person stands before it, or it can be passed by."""
+        """A subgraph with an entry node of its own: for an interrupt before it, or because it can be skipped."""
         entry, interrupted = self.id(name), name in self.interrupted_before
         self.extraction.builder.node(
             entry, "human" if interrupted else "subgraph", label=name, interrupt="before" if interrupted else None
@@ -243,7 +242,7 @@ class StateGraphReader:
         return Fragment([Port(entry)], [*part.exits, *skipping], part.parent_commands)
 
     def _with_gate_after(self, name: str, part: Fragment) -> Fragment:
-        """A subgraph behind which a person stands."""
+        """A subgraph with an interrupt after it."""
         gate = f"{self.id(name)}/interrupt_after"
         self.extraction.builder.node(gate, "human", label=f"after {name}", interrupt="after")
         for way in part.exits:
@@ -251,7 +250,7 @@ class StateGraphReader:
         return Fragment(part.entries, [Port(gate)], part.parent_commands)
 
     def _add(self, name: str, spec: Any, facts: NodeFacts) -> None:
-        """Adds a node that is no subgraph."""
+        """Adds a node that is not a subgraph."""
         id = self.id(name)  # noqa: A001 - as in the JSON
         hitl = any(is_hitl(one) for one in facts.contents.middleware)
         facts.asks = facts.asks or hitl
@@ -268,7 +267,7 @@ class StateGraphReader:
         self.extraction.add_called_graphs(id, facts)
 
     def _kind(self, name: str, facts: NodeFacts) -> NodeKind:
-        """The kind of a node; where a person stands before or after it, that is where a person is asked."""
+        """The kind of a node; an interrupt before or after it makes it `human`, unless it runs tools."""
         targets = {link.target for link in self.links if link.source == name and link.kind == "conditional"}
         kind = facts.kind(len(targets))
         if kind != "tool" and (name in self.interrupted_before or name in self.interrupted_after):
@@ -289,21 +288,21 @@ class StateGraphReader:
         if when := self._interrupt(name):
             note(f"{id}: a person is asked {when} it runs")
         if hitl:
-            note(f"{id}: a person is asked there about some tools only, which are gated")
+            note(f"{id}: it asks a person about some tools only, which are gated")
         elif facts.asks and not facts.always_asks:
-            note(f"{id}: a person is asked there under a condition only")
+            note(f"{id}: it asks a person only under a condition")
         if name in self.widened:
             why = self.widened[name]
-            note(f"{id}: where it leads to cannot be known ({why}); edges to all that it could be are assumed")
+            note(f"{id}: its successors are unknown ({why}); edges to all possible targets are assumed")
 
     def _gated_targets(self, name: str, facts: NodeFacts) -> list[str] | None:
-        """Where a node leads to only after it has asked a person, though it does not always ask."""
+        """The successors that a node reaches only after approval, though it does not always ask."""
         if not facts.asks or facts.always_asks or self._leads_on(name) or len(facts.bodies) != 1:
             return None
         return [self.id(one) for one in self.specs if one in facts.bodies[0].gated_goto] or None
 
     def _leads_on(self, name: str) -> bool:
-        """Whether a node leads on by edges, and not by its commands alone."""
+        """Whether a node has successors by edges, not only by its commands."""
         graph = self.state_graph
         leads_on = [*graph.edges, *((one, end) for ones, end in graph.waiting_edges for one in ones)]
         return any(source == name for source, _ in leads_on) or bool(graph.branches.get(name))
@@ -315,7 +314,7 @@ class StateGraphReader:
     # Edges.
 
     def _links(self, facts: dict[str, NodeFacts]) -> Iterator[NodeLink]:
-        """The edges between the nodes, as LangGraph knows them, and as the code says."""
+        """The edges between the nodes: those declared to LangGraph, and those found in the code."""
         order = {name: place for place, name in enumerate([START, *self.specs, END])}
         static = [(source, target) for source, target in self.state_graph.edges if {source, target} <= set(order)]
         for source, target in sorted(static, key=lambda pair: (order[pair[0]], order[pair[1]])):
@@ -331,7 +330,7 @@ class StateGraphReader:
                 yield NodeLink(name, spec.error_handler_node, "conditional", "error")
 
     def _branch(self, source: str, branch: Any) -> Iterator[NodeLink]:
-        """The edges of a condition: its path map, else what its function is declared to return, or can return."""
+        """The edges of a condition: by its path map, else by what its function declares or can return."""
         opened = open_runnable(branch.path)
         bodies = [node_body(function) for function in opened.functions]
         for body in bodies:
@@ -344,7 +343,7 @@ class StateGraphReader:
         if branch.ends:
             pairs = [(str(key), target) for key, target in branch.ends.items()]
             yield from self._path_map(source, pairs, returned, sends, sends_to_unknown=sends_to_unknown)
-            sends_to_unknown = False  # what it sends to is taken to be in its path map
+            sends_to_unknown = False  # targets of `Send` are assumed to be in the path map
         else:
             declared = frozenset[str]().union(*(body.declared_strings | body.strings.known for body in bodies))
             determined = bool(bodies) and all(body.declared_strings or body.returns is not None for body in bodies)
@@ -366,7 +365,7 @@ class StateGraphReader:
         *,
         sends_to_unknown: bool,
     ) -> Iterator[NodeLink]:
-        """The edges of a path map: one to which the condition only sends is no choice, but one of many at once."""
+        """The edges of a path map: a target reached only by `Send` gets a parallel edge, not a conditional one."""
         for key, target in pairs:
             chosen = returned is None or key in returned or not (target in sends or (sends_to_unknown and not returned))
             if chosen:
@@ -375,12 +374,12 @@ class StateGraphReader:
                 yield NodeLink(source, target, "parallel")
 
     def _record_question(self, source: str, *, always: bool) -> Iterator[NodeLink]:
-        """A condition that asks a person does so as a part of the node before it."""
+        """Attributes a question asked by a condition to the node before it."""
         facts = self.fragments[source].facts if source in self.fragments else None
         if facts is not None:
             facts.asks, facts.always_asks = True, facts.always_asks or always
         else:
-            self.extraction.builder.note(f"{self.id(source)}: a person is asked by the condition behind it")
+            self.extraction.builder.note(f"{self.id(source)}: the condition after it asks a person")
         return iter(())
 
     def _commands(self, name: str, spec: Any, facts: NodeFacts | None) -> Iterator[NodeLink]:
@@ -408,7 +407,7 @@ class StateGraphReader:
         self.fragments[name].parent_commands.extend(self._parent_commands(name, bodies))
 
     def _may_end(self, name: str, facts: NodeFacts) -> bool:
-        """Whether a node that leads on by its commands alone can return none, which ends the run."""
+        """Whether a node with successors by commands alone can return no command, which ends the run."""
         if self._leads_on(name) or facts.commands_only:
             return False
         return any(body.goto is None or body.goto or body.declared_goto for body in facts.bodies)
@@ -421,7 +420,7 @@ class StateGraphReader:
                 yield ParentCommand(self.id(name), body.parent_goto)
 
     def _subgraph_commands(self, name: str, spec: Any) -> Iterator[NodeLink]:
-        """The edges that a subgraph's own commands make in this graph, which are added at once."""
+        """The edges of a subgraph's commands in this graph; those that cross the boundary are recorded separately."""
         fragment = self.fragments[name]
         for command in fragment.parent_commands:
             targets = (
@@ -443,16 +442,16 @@ class StateGraphReader:
         self.widened[source] = reason
 
     def _known_nodes(self, source: str, targets: Iterable[str]) -> list[str]:
-        """Those of some names that are nodes here, in their order."""
+        """The targets that are nodes of this graph, in node order; notes the others."""
         wanted = set(targets)
         for name in sorted(wanted - {*self.specs, END}):
-            self.extraction.builder.note(f"{self.id(source)}: leads to {name!r}, which is no node of its graph")
+            self.extraction.builder.note(f"{self.id(source)}: it leads to {name!r}, which is not a node of its graph")
         return [name for name in (*self.specs, END) if name in wanted]
 
     # The whole.
 
     def _draw_edges(self) -> Fragment:
-        """Draws the edges, and gives where the whole is entered and left."""
+        """Adds the edges, and returns the fragment of the whole graph."""
         fragment = Fragment(
             [], [], [call for part in self.fragments.values() if part.facts for call in part.parent_commands]
         )
@@ -469,7 +468,7 @@ class StateGraphReader:
         return [Port(START)] if source == START else self.fragments[source].exits
 
     def _connect(self, fragment: Fragment, port: Port, target: str) -> None:
-        """Draws what leads from a way out of one part into another."""
+        """Connects an exit of one fragment with the entries of another."""
         entries = [Port(END)] if target == END else self.fragments[target].entries
         for entry in entries:
             kind, condition = joined(port.kind, entry.kind), _and(port.condition, entry.condition)
@@ -481,7 +480,7 @@ class StateGraphReader:
                 self.extraction.edge(port.node, entry.node, kind, condition)
 
     def _implicit_ends(self, fragment: Fragment) -> None:
-        """Where nothing follows, the run of this graph ends: in a subgraph, that of the graph around it goes on."""
+        """Ends the graph where nothing follows; after a subgraph, the graph around it continues."""
         leading = {link.source for link in self.links}
         for name, inner in self.fragments.items():
             by_command = inner.parent_commands and inner.facts is not None and inner.facts.commands_only
@@ -498,7 +497,7 @@ def _and(*conditions: str) -> str:
 
 
 def _asks(facts: NodeFacts) -> str | None:
-    """Whether a node asks a person whatever happens, or sometimes."""
+    """`always` or `sometimes`, as a node asks a person; None if it never does."""
     if not facts.asks:
         return None
     return "always" if facts.always_asks else "sometimes"

@@ -1,7 +1,7 @@
-"""A LangGraph that is no StateGraph: nodes that write to channels and wait for them, and workflows by @entrypoint.
+"""Graphs other than StateGraph: nodes that write to channels and wait for them, and functions with `@entrypoint`.
 
-The function of an @entrypoint is ordinary code. Its tasks, tools, graphs and questions become nodes, in the order in
-which its code can come to them.
+The function of an `@entrypoint` is ordinary code. Its tasks, tools, graphs and questions become nodes, in the order of
+its control flow.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ChannelGraph:
     prefix: str
 
     def fragment(self) -> Fragment:
-        """Adds the nodes and edges, and gives where the whole is entered and left."""
+        """Adds the nodes and edges, and returns their fragment."""
         if isinstance(self.graph, GraphStub):
             flow: Any = self.graph
             return self._function(flow.name, flow.code, flow.code)
@@ -96,7 +96,7 @@ def _channels_written(node: Any) -> set[str]:
 
 @dataclass
 class EntrypointSteps:
-    """The function of an @entrypoint: what it comes to, in which order."""
+    """The steps in the function of an `@entrypoint`, and their order."""
 
     extraction: GraphSink
     id: str
@@ -116,13 +116,13 @@ class EntrypointSteps:
 
     @property
     def has_steps(self) -> bool:
-        """Whether the function comes to anything but questions: else it is one node."""
+        """Whether the function runs anything besides questions; otherwise it is one node."""
         return self.readable is not None and any(
             _is_step(one) for one in self._reachable_targets(self.readable, Arguments(), [])
         )  # fmt: skip
 
     def _reachable_targets(self, function: Function, arguments: Arguments, seen: list[ast.AST]) -> Iterator[object]:
-        """Whatever is called by a function and its helpers."""
+        """The targets of the calls in a function and its helpers."""
         scope = self.evaluator.body_scope(function, arguments)
         for call in _calls(function):
             for target in self._targets(call, scope):
@@ -140,7 +140,7 @@ class EntrypointSteps:
         return self._function_fragment(self.readable, Arguments(), Port(self.id))
 
     def _function_fragment(self, function: Function, arguments: Arguments, begin: Port) -> Fragment:
-        """Adds the steps of one function, which begins at a node that is there."""
+        """Adds the steps of one function, starting at an existing node."""
         self._active.append(function.tree)
         scope = self.evaluator.body_scope(function, arguments)
         steps = {id(call): step for call in _calls(function) if (step := self._step(call, scope)) is not None}
@@ -160,13 +160,13 @@ class EntrypointSteps:
         return Fragment([begin], list(leaves))
 
     def _kind(self, flow: Flow, source: int | None) -> EdgeKind:
-        """Whether something else can follow a step instead."""
+        """`conditional` if several successors are possible after a step, else `direct`."""
         successors = [target for one, target in flow.order if one == source]
         ends = any(source in point.last for point in flow.exits)
         return "conditional" if len(successors) + ends > 1 else "direct"
 
     def _step(self, call: ast.Call, scope: CodeScope) -> Fragment | None:
-        """The part of the graph that a call comes to; None where it is no step."""
+        """The fragment of a call; None if it is not a step."""
         if id(call) in self._fragments:
             return self._fragments[id(call)]
         fragments = [
@@ -222,7 +222,7 @@ class EntrypointSteps:
         return self._function_fragment(function, Arguments(open=True), Port(node))
 
     def _targets(self, call: ast.Call, scope: CodeScope) -> Iterator[object]:
-        """What a call runs: a function, or the object whose method it is."""
+        """The callees of a call, and the objects whose methods it runs."""
         if isinstance(call.func, ast.Attribute) and call.func.attr in RUN_METHODS:
             yield from self.evaluator.value(call.func.value, scope).known
         for target in self.evaluator.value(call.func, scope).known:
@@ -238,14 +238,14 @@ def _is_task(target: object) -> bool:
 
 
 def _is_step(target: object) -> bool:
-    """Whether what is called is a step of its own: a task, a graph, or something that runs a tool."""
+    """Whether a callee is a step of its own: a task, a graph, or a runnable with tools."""
     if _is_task(target) or is_graph(target):
         return True
     return is_runnable(target) and bool(open_runnable(target).tools)
 
 
 def _calls(function: Function) -> list[ast.Call]:
-    """The calls of a function, without those of the functions in it."""
+    """The calls in a function, without those in nested functions."""
     found: list[ast.Call] = []
     pending: list[ast.AST] = [function.tree.body] if isinstance(function.tree, ast.Lambda) else list(function.tree.body)
     while pending:

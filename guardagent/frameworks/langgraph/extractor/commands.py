@@ -1,4 +1,4 @@
-"""The words of LangGraph in the bodies of functions: `interrupt`, and where `Command` and `Send` lead to."""
+"""Control flow in the bodies of node functions: `interrupt`, and the targets of `Command` and `Send`."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ WORDS = FrameworkNames(
 
 
 ANYWHERE = CallResult(ImportedName("langgraph.types.Command"), Arguments(keywords={"goto": UNKNOWN}))
-"""A command of which it is not known where it leads to."""
+"""A command with an unknown target."""
 
 
 def node_body(function: object) -> NodeBody:
-    """Looks into a function that LangGraph runs."""
+    """Analyses a function that LangGraph runs."""
     found = summarize(function, WORDS)
     return NodeBody(**{one.name: getattr(found, one.name) for one in fields(found)})
 
 
 @dataclass(frozen=True)
 class NodeBody(FunctionSummary):
-    """A function that LangGraph runs: where it leads to, by its texts and by its commands."""
+    """A function that LangGraph runs, with the targets of its return values and commands."""
 
     @cached_property
     def _targets(self) -> _CommandTargets:
@@ -56,17 +56,17 @@ class NodeBody(FunctionSummary):
 
     @property
     def goto(self) -> frozenset[str] | None:
-        """The nodes that its commands lead to; None where that cannot be known."""
+        """The targets of its commands; None if they are not all known."""
         return None if "goto" in self._targets.open else self.known_goto
 
     @property
     def known_goto(self) -> frozenset[str]:
-        """Those that are known, whether or not there are others."""
+        """The known targets of its commands; there may be others."""
         return frozenset(self._targets.goto)
 
     @property
     def parent_goto(self) -> frozenset[str] | None:
-        """The same as `goto`, of the commands for the graph around it."""
+        """The targets of its commands to the parent graph; None if they are not all known."""
         return None if "parent_goto" in self._targets.open else frozenset(self._targets.parent_goto)
 
     @property
@@ -80,27 +80,27 @@ class NodeBody(FunctionSummary):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it is not known where it leads to, in words."""
+        """The reasons why not all targets are known."""
         return (*self.unknown, *self._targets.reasons)
 
     @property
     def returns(self) -> frozenset[str] | None:
-        """The texts that it can return; None where that cannot be known."""
+        """The strings that it can return; None if they are not all known."""
         return self.strings.known if self.strings.complete else None
 
     @property
     def declared_strings(self) -> frozenset[str]:
-        """The texts that it is declared to return, by `Literal` or an enumeration."""
+        """The strings in its return annotation, by `Literal` or an enumeration."""
         return _literal_strings(one for one in self.return_types if "Command" not in one.within)
 
     @property
     def declared_goto(self) -> frozenset[str]:
-        """The texts in its annotation `Command[Literal[...]]`."""
+        """The strings in its annotation `Command[Literal[...]]`."""
         return _literal_strings(one for one in self.return_types if "Command" in one.within)
 
     @property
     def commands_only(self) -> bool:
-        """Whatever it returns is a command."""
+        """Whether it returns nothing but commands."""
         flat_ones = list(flat(self.return_values))
         commands = [
             "Command" in part.within or is_member_of(part.type, "langgraph", "Command") for part in self.return_types
@@ -109,7 +109,7 @@ class NodeBody(FunctionSummary):
 
     @property
     def gated_goto(self) -> frozenset[str]:
-        """The nodes to which it returns commands only where a person has been asked."""
+        """The targets of the commands that it returns only after asking a person."""
         after_approval, without_approval = set[str](), set[str]()
         for values, approved in self.ends:
             targets = _CommandTargets()
@@ -125,7 +125,7 @@ class NodeBody(FunctionSummary):
 
 @dataclass
 class _CommandTargets:
-    """Where commands and sendings lead to; of those in `open`, there can be others."""
+    """The targets of commands and sends; `open` names the fields that may have others."""
 
     goto: set[str] = field(default_factory=set)
     parent_goto: set[str] = field(default_factory=set)
@@ -134,7 +134,7 @@ class _CommandTargets:
     reasons: list[str] = field(default_factory=list)
 
     def add_command(self, command: object, *, any_graph: bool = False) -> None:
-        """Takes down a command, or a sending, that is made."""
+        """Records a `Command` or a `Send`."""
         line = getattr(command, "line", 0)
         if _is(command, "Send"):
             self.add_sends([command])
@@ -158,7 +158,7 @@ class _CommandTargets:
             self.reasons.append(f"line {line}: where a command leads to")
 
     def add_sends(self, values: Iterable[object], line: int | None = None) -> None:
-        """Takes down the sendings among some values, in the line of a command or in their own."""
+        """Records the `Send` objects among some values, at the line of their command or their own."""
         for one in values:
             target = _send_target(one) if _is(one, "Send") else exactly()
             self.sends |= _strings(target)
@@ -169,7 +169,7 @@ class _CommandTargets:
 
 
 def _is(one: object, name: str) -> bool:
-    """Whether a value is a command, or a sending: a live one, or one that the code makes."""
+    """Whether a value is a `Command` or `Send` of the given name, live or created by the code."""
     return is_member_of(one.callee if isinstance(one, CallResult) else type(one), "langgraph", name)
 
 
@@ -180,7 +180,7 @@ def _send_target(send: object) -> Values:
 
 
 def _goto_and_graph(command: object) -> tuple[Values | None, Values]:
-    """Where a command leads to, and of which graph that is."""
+    """The target of a command, and the graph it addresses."""
     if isinstance(command, CallResult):
         return command.arguments.get("goto"), command.arguments.get("graph") or exactly(None)
     return exactly(getattr(command, "goto", ())), exactly(getattr(command, "graph", None))

@@ -1,4 +1,4 @@
-"""What stands for a node of a LangGraph in the graph: one node, or those of a subgraph, with the ways in and out."""
+"""Fragments of the workflow graph: one node, or the nodes of a subgraph, with entries and exits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ORDER: tuple[EdgeKind, ...] = ("parallel", "conditional", "loop", "direct")
 
 @dataclass(frozen=True)
 class Port:
-    """A way into a part of the graph, or out of it: by this node, and how."""
+    """An entry or an exit of a fragment: its node, and the kind and condition of the edge."""
 
     node: str
     kind: EdgeKind = "direct"
@@ -22,7 +22,7 @@ class Port:
 
 @dataclass(frozen=True)
 class ParentCommand:
-    """A command of a subgraph for the graph around it: from this node to these, or to anywhere."""
+    """A command of a subgraph to its parent graph; `targets` is None if they are unknown."""
 
     node: str
     targets: frozenset[str] | None
@@ -30,13 +30,13 @@ class ParentCommand:
 
 @dataclass
 class Fragment:
-    """What stands for one node of a StateGraph: the node itself, or those of its subgraph.
+    """The graph of one node of a StateGraph: the node itself, or those of its subgraph.
 
     Attributes:
-        enters: where a run enters it.
-        leaves: where a run leaves it.
-        calls: its commands for the graph around it.
-        facts: what is known of the node; None for a subgraph.
+        entries: its entries.
+        exits: its exits.
+        parent_commands: its commands to the parent graph.
+        facts: the facts of the node; None for a subgraph.
     """
 
     entries: list[Port]
@@ -53,15 +53,15 @@ class GraphSink(Protocol):
     def edge(self, source: str, target: str, kind: EdgeKind = "direct", condition: str = "") -> None: ...
 
     def add_graph(self, graph: Any, prefix: str) -> Fragment:
-        """Adds a graph's nodes, with a prefix to their ids, and the edges between them."""
+        """Adds the nodes of a graph, with a prefix to their ids, and its edges."""
 
     def add(self, id: str, kind: NodeKind, name: str, facts: NodeFacts, **metadata: Any) -> None:  # noqa: A002
-        """Adds a node of which facts are known."""
+        """Adds a node from its facts."""
 
     def add_called_graphs(self, node: str, facts: NodeFacts) -> None:
-        """Adds the graphs that a node's functions run: the node can come to each of them, and comes back."""
+        """Adds the graphs that the functions of a node run, with edges there and back."""
 
 
 def joined(*kinds: EdgeKind) -> EdgeKind:
-    """The kind of an edge that stands for several one after another."""
+    """The kind of one edge that replaces a sequence of edges."""
     return min(kinds, key=_ORDER.index)

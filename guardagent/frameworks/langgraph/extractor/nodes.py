@@ -1,4 +1,4 @@
-"""What one node of a LangGraph is: its kind, its tools, whom it asks, and where its own code leads to."""
+"""The facts of one node: its kind, its tools, its questions to people, and the successors in its code."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _HINTS = ("human", "approv", "review")
 
 @dataclass
 class NodeFacts:
-    """What is known of a node.
+    """The facts of a node.
 
     Attributes:
-        opened: what it is made of.
-        tools: the tools that it runs, and whether a person is asked before each.
-        model_chooses: it may run none of them.
-        asks: a person is asked in it.
-        always_asks: and that whatever way it takes.
-        bodies: its functions, looked into.
-        tool_bodies: the functions of its tools.
+        contents: the contents of its runnable.
+        tools: the tools that it runs, each with whether it needs approval.
+        model_chooses: a model chooses the calls, perhaps none.
+        asks: it asks a person on some path.
+        always_asks: it asks a person on every path.
+        bodies: the analysed bodies of its functions.
+        tool_bodies: the analysed bodies of its tools' functions.
         graphs: the graphs that its functions run, by name.
-        notes: what a person should know.
-        unseen: what it runs that could not be seen, in words.
+        notes: notes for the report.
+        unseen: descriptions of what it runs that could not be seen.
     """
 
     contents: RunnableContents
@@ -61,7 +61,7 @@ class NodeFacts:
 
     @cached_property
     def place(self) -> tuple[str | None, int | None]:
-        """Where the node's function is defined; of a tool node, the function of its first tool."""
+        """The file and line of the node's function; for a tool node, of its first tool's function."""
         opened = self.contents
         functions = [*opened.functions, *(one for tool in opened.tools for one in tool.functions)]
         functions += opened.hooks if opened.middleware else []
@@ -73,11 +73,11 @@ class NodeFacts:
 
     @property
     def commands_only(self) -> bool:
-        """Whatever it returns is a command."""
+        """Whether all its functions return nothing but commands."""
         return bool(self.bodies) and all(body.commands_only for body in self.bodies)
 
     def kind(self, target_count: int) -> NodeKind:
-        """What kind of node it is, where its commands lead to so many nodes."""
+        """The kind of the node, given the number of targets of its commands."""
         if self.tools:
             return "tool"
         if self.contents.tool_nodes:  # one without tools
@@ -91,7 +91,7 @@ class NodeFacts:
 
 
 def facts_of(runnable: object) -> NodeFacts:
-    """What is known of a node that runs something."""
+    """The facts of a node with this runnable."""
     contents = open_runnable(runnable)
     facts = NodeFacts(contents)
     _FactCollector(facts).collect(facts.contents, inside=False)
@@ -103,20 +103,20 @@ def _has_hint(name: str) -> bool:
 
 
 def is_only_hinted(name: str, facts: NodeFacts) -> bool:
-    """Whether a node's name says that a person is asked, and nothing else does."""
+    """Whether only the name of a node suggests that a person is asked."""
     return _has_hint(name) and not facts.asks and not facts.tools
 
 
 @dataclass
 class _FactCollector:
-    """Goes through what a node is made of, and what its functions run."""
+    """Collects the facts of a node from its contents and from what its functions run."""
 
     facts: NodeFacts
     _seen: set[int] = field(default_factory=set)
     _gated: dict[str, list[bool]] = field(default_factory=dict)
 
     def collect(self, contents: RunnableContents, *, inside: bool, use: MethodCall | None = None) -> None:
-        """Takes down what something is made of; `inside` a function that runs it by `use`."""
+        """Records the contents of a runnable; `inside` if a function runs it by `use`."""
         self.facts.unseen.extend(contents.unseen)
         for tool in contents.tools:
             self._tool(tool, approved=use is not None and use.after_approval)
@@ -132,7 +132,7 @@ class _FactCollector:
         for graph in contents.graphs if inside else ():
             self._graph(graph)
         if contents.remote:
-            self.facts.unseen.append("a graph of another service, which cannot be opened")
+            self.facts.unseen.append("a remote graph, which cannot be read")
 
     def _function(self, function: object, *, inside: bool) -> None:
         if id(function) in self._seen:
@@ -145,17 +145,17 @@ class _FactCollector:
         self.facts.asks = self.facts.asks or body.asks
         self._unseen(body)
         if not body.source_known and body.file is not None:
-            self.facts.notes.append("its source is not to be had; what it does was told from its compiled code")
+            self.facts.notes.append("its source is missing; its behaviour was read from its bytecode")
         for use in body.method_calls:
             self._use(use)
         for one in body.return_values.known:
-            if is_runnable(one) and not is_a(one, "langgraph", "StateGraph"):  # a runnable that is returned is run
+            if is_runnable(one) and not is_a(one, "langgraph", "StateGraph"):  # LangGraph runs a returned runnable
                 self._use(
                     MethodCall(one, "invoke", after_approval=False, unconditional=len(body.return_values.known) == 1)
                 )
 
     def _unseen(self, body: NodeBody) -> None:
-        """What a function runs that could not be seen."""
+        """Records what a function runs that could not be seen."""
         self.facts.unseen.extend(body.opaque_calls_for(*_OWN))
         if not body.source_known and not body.opaque_calls:
             self.facts.unseen.append("; ".join(body.unknown) or "the code of what it runs")
@@ -172,7 +172,7 @@ class _FactCollector:
                 self.facts.model_chooses = True
 
     def _runnable_created(self, made: CallResult, use: MethodCall) -> None:
-        """A tool node, or an agent, that a function makes and runs."""
+        """Records a tool node or an agent that a function creates and runs."""
         maker = path_of(made.callee).rpartition(".")[2]
         if maker not in {"ToolNode", *_AGENTS}:
             return
@@ -185,16 +185,16 @@ class _FactCollector:
             elif isinstance(one, FunctionType) or is_a(one, "langchain_core", "BaseTool"):
                 self._tool(tool_of(one), approved=use.after_approval)
         if tools is not None and not tools.complete:
-            self.facts.unseen.append("tools of which not all are known")
+            self.facts.unseen.append("tools that are not all known")
 
     def _tool(self, tool: GraphTool, *, approved: bool) -> None:
-        """Takes down a tool: it is gated where each way to it, or it itself, asks a person."""
+        """Records a tool: gated if its own code, or every path to it, asks a person."""
         if tool.name not in self._gated:
             bodies = [node_body(function) for function in tool.functions]
             self.facts.tool_bodies.extend(bodies)
             self._gated[tool.name] = [bool(bodies) and all(body.always_asks for body in bodies), True]
             if any(body.asks for body in bodies) and not self._gated[tool.name][0]:
-                self.facts.notes.append(f"the tool {tool.name} asks a person under a condition, and so is not gated")
+                self.facts.notes.append(f"the tool {tool.name!r} asks a person only under a condition; it is not gated")
             for body in bodies:
                 self.facts.unseen.extend(body.opaque_calls_for(*_OWN))
                 for use in body.method_calls:
@@ -204,7 +204,7 @@ class _FactCollector:
         self.facts.tools[tool.name] = itself or (before and approved)
 
     def _tool_use(self, tool: GraphTool, use: MethodCall) -> None:
-        """What a tool's function runs: another tool, or a graph of its own."""
+        """Records what a tool's function runs: another tool, or a graph."""
         if use.method in RUN_METHODS and is_runnable(use.owner) and id(use.owner) not in self._seen:
             self._seen.add(id(use.owner))
             contents = open_runnable(use.owner)
@@ -225,18 +225,18 @@ class _FactCollector:
         self.facts.graphs[chosen] = graph
 
     def _wrappers(self, tool_node: Any) -> None:
-        """What the program puts around each call of a tool node's tools may ask a person."""
+        """Checks whether the wrappers around tool calls ask a person."""
         wrappers = [getattr(tool_node, name, None) for name in ("_wrap_tool_call", "_awrap_tool_call")]
         chains = [[node_body(one) for one in program_functions(wrapper)] for wrapper in wrappers]
         chains = [chain for chain in chains if chain]
         if chains and all(any(body.always_asks for body in chain) for chain in chains):
             self.facts.tools = dict.fromkeys(self.facts.tools, True)
         elif any(body.asks for chain in chains for body in chain):
-            self.facts.notes.append("asks a person before some calls of its tools only: they are not gated")
+            self.facts.notes.append("it asks a person before some tool calls only; they are not gated")
 
 
 def hitl_gates(middleware: Iterable[Any]) -> tuple[frozenset[str], frozenset[str]]:
-    """The tools that human-in-the-loop middleware asks a person about: always, and under a condition."""
+    """The tools that human-in-the-loop middleware gates: always, and under a condition."""
     always: set[str] = set()
     sometimes: set[str] = set()
     for one in middleware:

@@ -1,4 +1,4 @@
-"""Opens what LangGraph runs: the functions, tools and graphs that a runnable is made of."""
+"""Opens runnables: collects the functions, tools and graphs that they contain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FUNCTION_RUNNABLES = ("RunnableLambda", "RunnableGenerator")
 
 @dataclass(frozen=True, eq=False)
 class GraphTool:
-    """A tool, and the functions by which it works."""
+    """A tool, with the functions that implement it."""
 
     name: str
     functions: tuple[object, ...] = ()
@@ -26,20 +26,20 @@ class GraphTool:
 
 @dataclass
 class RunnableContents:
-    """What a runnable is made of.
+    """The contents of a runnable.
 
     Attributes:
         functions: the functions that it calls, in order.
-        hooks: the program's own functions that are called inside those of the framework.
+        hooks: the program's functions that functions of the framework call.
         tools: the tools that it runs.
         graphs: the graphs that it runs.
-        tool_nodes: the tool nodes of LangGraph among it.
-        middleware: the objects of agent middleware whose methods it calls.
-        server_tools: the tools that the provider of a model runs, with the model.
+        tool_nodes: the tool nodes in it.
+        middleware: the agent middleware whose methods it calls.
+        server_tools: the tools that the model provider runs.
         remote: it runs a graph of another service.
-        passes: it hands on what it is given.
-        composed: it is made of several.
-        unseen: what it runs that cannot be seen, in words.
+        passes_through: it returns its input.
+        composed: it has several components.
+        unseen: descriptions of what it runs that cannot be seen.
     """
 
     functions: list[object] = field(default_factory=list)
@@ -57,13 +57,13 @@ class RunnableContents:
 
 @dataclass(eq=False)
 class HitlStub(Stub):
-    """What stands for human-in-the-loop middleware of which there is only code."""
+    """A stub for human-in-the-loop middleware in source code."""
 
     interrupt_on: dict[str, Any]
 
 
 class GraphStub(Stub, LiveValue):
-    """What stands for a graph of which there is only code: a StateGraph has a `builder`, a function its `code`."""
+    """A stub for a graph in source code: a StateGraph has a `builder`, a function its `code`."""
 
 
 def is_graph(target: object) -> bool:
@@ -77,7 +77,7 @@ def is_runnable(target: object) -> bool:
 
 
 def open_runnable(target: object) -> RunnableContents:
-    """Opens a runnable, a tool or a function, with all that it is made of."""
+    """The contents of a runnable, a tool or a function, with those of its components."""
     contents, pending, seen = RunnableContents(), [target], set()
     while pending:
         one = pending.pop(0)
@@ -90,21 +90,21 @@ def open_runnable(target: object) -> RunnableContents:
 
 
 class RunnableStub(Stub):
-    """What stands for a runnable of which there is only code, and knows what that is made of."""
+    """A stub for a runnable in source code."""
 
     def open(self, contents: RunnableContents) -> Iterable[object]:
-        """Takes down what it is, and gives the runnables that it is made of."""
+        """Records its contents, and returns its components."""
         raise NotImplementedError
 
 
 class TaskStub(RunnableStub):
-    """What stands for a task of which there is only code."""
+    """A stub for a task in source code."""
 
     func: object
 
 
 def _record(one: Any, contents: RunnableContents) -> Iterable[object]:  # noqa: C901 - one case for each kind of runnable
-    """Takes down what one runnable is, and gives the runnables that it is made of."""
+    """Records the contents of one runnable, and returns its components."""
     if isinstance(one, RunnableStub):
         return one.open(contents)
     if is_a(one, "langgraph", "RemoteGraph"):
@@ -133,7 +133,7 @@ def _record(one: Any, contents: RunnableContents) -> Iterable[object]:  # noqa: 
 
 
 def _components(one: Any, contents: RunnableContents) -> Iterable[object]:
-    """The runnables that a composed one is made of; of one of the program's own, its methods are functions."""
+    """The components of a composed runnable; methods of the program's own class are recorded as functions."""
     if methods := [defined_outside(one, "langchain_core", name) for name in ("invoke", "ainvoke")]:
         contents.functions.extend(MethodType(method, one) for method in methods if isinstance(method, FunctionType))
     found: list[object] = []
@@ -154,7 +154,7 @@ def _runnables_in(value: object) -> Iterator[object]:
 
 
 def _record_functions(one: Any, contents: RunnableContents) -> None:
-    """Takes down the functions of a callable: the second is left out where it only runs the first in a thread."""
+    """Records the functions of a callable, except one that only runs the other in a thread."""
     names = ("func", "afunc", "_transform", "_atransform")
     found = [value for name in names if (value := getattr(one, name, None)) is not None]
     for function in found:
@@ -165,19 +165,21 @@ def _record_functions(one: Any, contents: RunnableContents) -> None:
             contents.middleware.append(owner)
         if is_frameworks(function):
             contents.server_tools.extend(_server_tools(function))
-            contents.hooks.extend(program_functions(function, without="tool_call"))  # those belong to the tool node
+            contents.hooks.extend(
+                program_functions(function, without="tool_call")
+            )  # wrappers of tool calls belong to the tool node
         else:
             contents.functions.append(function)
 
 
 def is_frameworks(function: object) -> bool:
-    """Whether a function is of the framework itself, whose ways are known."""
+    """Whether a function belongs to the framework itself."""
     module = getattr(function, "__module__", None) or ""
     return module.partition(".")[0] in _FRAMEWORKS
 
 
 def _server_tools(function: object) -> Iterator[str]:
-    """The tools that an agent's model is given and that its provider runs: dictionaries, and no functions of ours."""
+    """The tools of an agent that the model provider runs: dictionaries of another type than `function`."""
     for name, value in closure(function):
         if name == "default_tools" and isinstance(value, list):
             for tool in value:
@@ -186,17 +188,17 @@ def _server_tools(function: object) -> Iterator[str]:
 
 
 def closure(function: object) -> Iterator[tuple[str, object]]:
-    """The names that a function takes from around it, and their values."""
+    """The closure of a function: its free variables and their values."""
     if isinstance(function, FunctionType):
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
             try:
                 yield name, cell.cell_contents
-            except ValueError:  # not yet given a value
+            except ValueError:  # not assigned yet
                 continue
 
 
 def tool_of(tool: Any) -> GraphTool:
-    """A tool of LangChain, or a function that becomes one."""
+    """The tool of a LangChain tool or of a function."""
     if isinstance(tool, FunctionType | MethodType):
         return GraphTool(tool.__name__, (tool,))
     found = [getattr(tool, name, None) for name in ("func", "coroutine")]
@@ -208,11 +210,11 @@ def tool_of(tool: Any) -> GraphTool:
 
 
 def program_functions(function: object, *, without: str = "") -> list[object]:
-    """The program's own functions inside a function that the framework has put together.
+    """The program's own functions inside a function that the framework built.
 
     Args:
-        function: that of the framework.
-        without: part of the names of what it takes from around it that does not count.
+        function: a function of the framework.
+        without: free variables whose name contains this are skipped.
     """
     found: list[object] = []
     pending, seen = [function], set()

@@ -1,4 +1,4 @@
-"""Reads LangGraph programs: a StateGraph is put together call by call, and then extracted as a live one is."""
+"""Reads the source of LangGraph programs: builds a StateGraph call by call, then extracts it like a live one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def is_workflow(value: object) -> bool:
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
-    """What a call of LangGraph or LangChain gives."""
+    """The values of a call of LangGraph or LangChain; None if the call is of something else."""
     if isinstance(target, Attribute) and isinstance(target.owner, SourceGraph):
         return _method(interpreter, target.owner, target.name, arguments, line)
     if isinstance(target, CallResult):
@@ -82,7 +82,7 @@ def _call_result(interpreter: Interpreter, target: ImportedName, arguments: Argu
 
 
 def _decorated_function(interpreter: Interpreter, decorator: CallResult, arguments: Arguments) -> Values | None:
-    """What a decorator with arguments makes of a function: a tool, a task, a workflow, or a hook of an agent."""
+    """Applies a decorator with arguments to a function: a tool, a task, a workflow, or a hook of an agent."""
     first = arguments.get("", 0)
     function = first.known[0] if first and first.known else None
     if not isinstance(function, Function | PartialFunction):
@@ -115,7 +115,7 @@ def _inner_function(function: Function | PartialFunction) -> Function:
 
 
 def piped(interpreter: Interpreter, left: Values, right: Values) -> Values | None:
-    """`a | b` of runnables: one after the other."""
+    """`a | b` of runnables: a sequence."""
     both = (*left.known, *right.known)
     if not both or any(isinstance(one, type | Table | dict | set | int) for one in both):
         return None
@@ -129,7 +129,7 @@ def _method(interpreter: Interpreter, graph: SourceGraph, name: str, arguments: 
     if method is None:
         return UNKNOWN
     if interpreter.depth and interpreter.executing:
-        graph.notes.append(f"line {line}: {name} is called under a condition; it is taken to be called")
+        graph.notes.append(f"line {line}: {name!r} is called under a condition; the call is assumed")
     result = method(interpreter, graph, arguments, line)
     return exactly(graph if result is None else result)
 
@@ -141,7 +141,7 @@ def _add_node(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments
     if action is None and not names:
         action, names = first, [name_of(one) for one in first.known]
     if not names or (action is not None and not first.complete):
-        graph.unseen.append(f"line {line}: the name of a node is not known")
+        graph.unseen.append(f"line {line}: the name of a node is unknown")
         names = names or [f"line {line}"]
     ends = _destinations(arguments.get("destinations"))
     for name in map(plain_string, names):
@@ -154,7 +154,7 @@ def _add_node(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments
 
 
 def _destinations(values: Values | None) -> list[str] | dict[str, str] | None:
-    """The declared destinations of a node, with their labels if they have some."""
+    """The declared destinations of a node, with any labels."""
     table = values.known[0] if values is not None and len(values.known) == 1 else None
     if isinstance(table, Table):
         pairs = [(key.strings, label.strings) for key, label in table.items]
@@ -182,9 +182,7 @@ def _add_conditional_edges(interpreter: Interpreter, graph: SourceGraph, argumen
     path = arguments.get("path", 1) or UNKNOWN
     ends = _ends(interpreter, path, arguments.get("path_map", 2))
     if sources is None:
-        graph.notes.append(
-            f"line {line}: it is not known from which node a condition leads on; from all, it is assumed"
-        )
+        graph.notes.append(f"line {line}: the source node of a condition is unknown; all nodes are assumed")
     for source in sources if sources is not None else [START, *graph.nodes]:
         branches = graph.branches.setdefault(source, {})
         branches[f"{name_of(path.known[0]) if path.known else 'condition'}:{line}:{len(branches)}"] = ConditionalBranch(
@@ -198,7 +196,7 @@ def _conditional_entry(interpreter: Interpreter, graph: SourceGraph, arguments: 
 
 
 def _ends(interpreter: Interpreter, path: Values, path_map: Values | None) -> dict[object, str] | None:
-    """The path map of a condition, as LangGraph works it out: also from a `Literal` that it is declared to return."""
+    """The path map of a condition, as LangGraph derives it: also from a `Literal` return annotation."""
     if path_map is not None and path_map.known != (None,):
         return _path_map(interpreter, path_map)
     if any(path_of(one).endswith(".tools_condition") for one in path.known):
@@ -234,7 +232,7 @@ def _path_map(interpreter: Interpreter, path_map: Values) -> dict[object, str] |
 def _add_sequence(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
     items = interpreter.ordered_elements(arguments.get("nodes", 0) or UNKNOWN)
     if items is None:
-        graph.unseen.append(f"line {line}: the nodes of a sequence are not known")
+        graph.unseen.append(f"line {line}: the nodes of a sequence are unknown")
         return
     previous: str | None = None
     for item in items:

@@ -1,4 +1,4 @@
-"""Reads agents that LangChain puts together: the graph that `create_agent` makes of its model, tools and middleware."""
+"""Builds the graph of an agent as `create_agent` does: from its model, tools and middleware."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from guardagent.workflow.python_source.programs.scopes import ProgramObject
 AGENTS = {"create_agent", "create_react_agent"}
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 
-# The hooks of LangChain's own middleware (1.4), with where each may jump to, and the tools that it brings.
+# The hooks of LangChain's own middleware (1.4) with their jump targets, and the tools that it adds.
 _SHIPPED_MIDDLEWARE: dict[str, tuple[dict[str, tuple[str, ...]], tuple[str, ...]]] = {
     "HumanInTheLoopMiddleware": ({"after_model": ()}, ()),
     "ModelCallLimitMiddleware": ({"before_model": ("end",), "after_model": ()}, ()),
@@ -68,12 +68,12 @@ class Middleware:
     """One piece of middleware.
 
     Attributes:
-        name: as the names of its nodes begin.
-        hooks: the program's functions by the name of the hook; None for one of LangChain's own.
-        jumps: where a hook may jump to, instead of going on.
-        tools: the tools that it brings.
-        wrapper: what it puts around the calls of tools.
-        hitl: it asks a person about tools.
+        name: the prefix of its node names.
+        hooks: the program's functions by hook name; empty for LangChain's own.
+        jumps: the jump targets of each hook, other than the next node.
+        tools: the tools that it adds.
+        wrapper: the wrapper around tool calls.
+        hitl: its human-in-the-loop options, if it asks for approval.
     """
 
     name: str
@@ -117,10 +117,12 @@ def agent(interpreter: Interpreter, maker: str, arguments: Arguments, line: int)
 
 
 def compiled(graph: SourceGraph, arguments: Arguments) -> SourceGraph:
-    """The compiled graph; where it is not known before which nodes it stops, it is taken not to."""
+    """The compiled graph; unknown interrupts are assumed to be none."""
     stops = {when: names_in(arguments.get(when)) for when in ("interrupt_before", "interrupt_after")}
     unknown = [when for when, names in stops.items() if names is None]
-    graph.notes.extend(f"line {graph.line}: {when} is not known from the source; none is assumed" for when in unknown)
+    graph.notes.extend(
+        f"line {graph.line}: the source does not determine {when!r}; none is assumed" for when in unknown
+    )
     named = (arguments.get("name") or UNKNOWN).strings
     return graph.compiled(
         before=stops["interrupt_before"] or [],
@@ -143,7 +145,7 @@ def structured_tool(interpreter: Interpreter, arguments: Arguments) -> Values | 
 
 
 def _server_tools(values: Values | None, interpreter: Interpreter) -> tuple[Values | None, list[str]]:
-    """The tools that the program runs, and the names of those that the model's provider runs."""
+    """The tools that the program runs, and the names of those that the model provider runs."""
     if values is None:
         return None, []
     items = interpreter.elements(values)
@@ -158,11 +160,11 @@ def _server_tools(values: Values | None, interpreter: Interpreter) -> tuple[Valu
 
 
 def _agent(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments) -> None:
-    """As `langchain.agents.create_agent` does it."""
+    """Builds the graph of `langchain.agents.create_agent`."""
     middleware_values = interpreter.elements(arguments.get("middleware") or exactly(Sequence(())))
     middleware = [_middleware(interpreter, graph, one) for one in middleware_values.known]
     if not middleware_values.complete:
-        graph.unseen.append("the middleware of an agent is not all known from the source")
+        graph.unseen.append("the source does not determine all middleware of an agent")
     program_tools, server_tools = _server_tools(arguments.get("tools", 1), interpreter)
     wrappers = tuple(one.wrapper for one in middleware if one.wrapper is not None)
     middleware_tools = [values for one in middleware for values in one.tools]
@@ -186,7 +188,7 @@ def _merged_tools(interpreter: Interpreter, tool_lists: list[Values]) -> Values:
 
 @dataclass
 class _AgentBuilder:
-    """Puts the graph of an agent together."""
+    """Builds the graph of an agent."""
 
     interpreter: Interpreter
     graph: SourceGraph
@@ -275,7 +277,7 @@ def _middleware(interpreter: Interpreter, graph: SourceGraph, one: object) -> Mi
         first = one.arguments.positional[0].known if one.arguments.positional else ()
         if first and isinstance(first[0], Function | PartialFunction):
             return _function_middleware(interpreter, name, one, first[0])
-    graph.unseen.append(f"a piece of middleware is not known from the source: {path_of(one) or name_of(one)}")
+    graph.unseen.append(f"unknown middleware: {path_of(one) or name_of(one)}")
     return Middleware(name_of(one))
 
 
@@ -292,7 +294,7 @@ def _shipped_middleware(interpreter: Interpreter, name: str, one: CallResult) ->
 
 
 def _interrupt_options(interpreter: Interpreter, values: Values) -> Iterator[tuple[str, Any]]:
-    """The tools that a person is asked about, with their options; what is not known is taken to be asked sometimes."""
+    """The tools that need approval, with their options; unknown options count as conditional approval."""
     for table in values.known:
         for key, options in interpreter.pairs(table) or ():
             for name in key.strings or ():
@@ -336,7 +338,7 @@ def _class_middleware(interpreter: Interpreter, one: ProgramObject) -> Middlewar
 
 
 def _jumps(made_of: Class, hook: str) -> list[str]:
-    """Where a hook may jump to, as `@hook_config(can_jump_to=[...])` declares."""
+    """The jump targets of a hook, as `@hook_config(can_jump_to=[...])` declares."""
     import ast
 
     for node in made_of.tree.body:
@@ -367,7 +369,7 @@ def _function_middleware(
 
 
 def _react(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments) -> None:
-    """As `langgraph.prebuilt.create_react_agent` does it."""
+    """Builds the graph of `langgraph.prebuilt.create_react_agent`."""
     program_tools, server_tools = _server_tools(arguments.get("tools", 1), interpreter)
     builder = _AgentBuilder(interpreter, graph, [])
     builder._node("agent", MiddlewareHook(server_tools=server_tools))  # noqa: SLF001 - of this module

@@ -1,4 +1,4 @@
-"""What stands for the objects of LangGraph and LangChain in a program of which there is only code."""
+"""Stubs for the objects of LangGraph and LangChain in a program that is read as source."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class NodeSpec:
 
 @dataclass
 class ConditionalBranch:
-    """A condition behind a node."""
+    """A condition that routes from a node."""
 
     path: SourceValue
     ends: dict[object, str] | None = None
@@ -62,7 +62,7 @@ class ConditionalBranch:
 
 @dataclass(eq=False)
 class SourceGraph(GraphStub):
-    """A StateGraph, as far as the code has put it together."""
+    """A StateGraph, as built so far by the code."""
 
     interpreter: Interpreter
     line: int = 0
@@ -82,9 +82,9 @@ class SourceGraph(GraphStub):
         return self
 
     def connect(self, sources: list[str] | None, targets: list[str] | None, line: int) -> None:
-        """Adds edges; where one end is not known, from or to all nodes."""
+        """Adds edges; an unknown end stands for all nodes."""
         if sources is None or targets is None:
-            self.notes.append(f"line {line}: an end of an edge is not known; it is taken to be any node")
+            self.notes.append(f"line {line}: an end of an edge is unknown; it is assumed to be any node")
         for source in sources if sources is not None else list(self.nodes):
             for target in targets if targets is not None else list(self.nodes):
                 self.edges.append((source, target))
@@ -97,7 +97,7 @@ class SourceGraph(GraphStub):
             self.waiting_edges.extend((tuple(sources), target) for target in targets or ())
 
     def compiled(self, *, before: list[str], after: list[str], name: str) -> SourceGraph:
-        """The compiled graph: as it is now, whatever is added later."""
+        """The compiled graph: a copy of the current state."""
         made = copy.copy(self)
         made.nodes, made.edges, made.waiting_edges = dict(self.nodes), list(self.edges), list(self.waiting_edges)
         made.branches = {source: dict(branches) for source, branches in self.branches.items()}
@@ -117,19 +117,19 @@ class SourceGraph(GraphStub):
         self.nodes[name] = NodeSpec(handler, is_error_handler=True)
 
     def parts(self) -> Iterator[object]:
-        """The graphs that it is made of."""
+        """The graphs among its nodes."""
         for spec in self.nodes.values():
             yield from (one for one in spec.runnable.values.known if isinstance(one, GraphStub))
 
 
 @dataclass(eq=False)
 class OpaqueFunction(ReadableFunction):
-    """A function of which not even the code is there."""
+    """A function whose source is missing: it may call and return anything."""
 
     name: str
 
-    def summary(self, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:  # noqa: ARG002 - it could do anything with them
-        why = f"{self.name} is defined elsewhere" if self.name else "what it runs is not known"
+    def summary(self, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:  # noqa: ARG002 - the source is missing
+        why = f"{self.name!r} is defined elsewhere" if self.name else "what it runs is unknown"
         return FunctionSummary(constructed=(ANYWHERE,), unknown=(why,), source_known=False)
 
     def place(self) -> tuple[str | None, int | None]:
@@ -138,7 +138,7 @@ class OpaqueFunction(ReadableFunction):
 
 @dataclass(eq=False)
 class SourceValue(RunnableStub):
-    """Whatever an expression gives that LangGraph is to run."""
+    """The runnables that an expression evaluates to."""
 
     values: Values
     interpreter: Interpreter
@@ -166,7 +166,7 @@ class SourceValue(RunnableStub):
         return ()
 
     def _object(self, one: ProgramObject, contents: RunnableContents) -> None:
-        """An object of the program: a tool by its class, or one that can be called."""
+        """Records an object of the program: a tool by its class, or a callable."""
         tool = tool_of_object(one, self.interpreter)
         if tool is not None:
             contents.tools.append(tool)
@@ -211,7 +211,7 @@ def _is_function(one: object) -> bool:
 
 @dataclass(eq=False)
 class SourcePipe(RunnableStub):
-    """Runnables one after another."""
+    """A sequence of runnables."""
 
     steps: tuple[Values, ...]
     interpreter: Interpreter
@@ -222,7 +222,7 @@ class SourcePipe(RunnableStub):
 
 @dataclass(eq=False)
 class SourceTool(RunnableStub):
-    """A tool that is made of a function."""
+    """A tool created from a function."""
 
     name: str
     function: object
@@ -242,7 +242,7 @@ class SourceTool(RunnableStub):
 
 @dataclass(eq=False)
 class SourceToolNode(RunnableStub):
-    """A tool node, with what is put around each call of its tools."""
+    """A tool node, with the wrappers around its tool calls."""
 
     arguments: Arguments
     interpreter: Interpreter
@@ -253,7 +253,7 @@ class SourceToolNode(RunnableStub):
         tools, complete = tools_in(self.arguments.get("tools", 0), self.interpreter)
         contents.tools.extend(tools)
         if not complete:
-            contents.unseen.append("its tools are not all known from the source")
+            contents.unseen.append("the source does not determine all its tools")
         return ()
 
     def _wrapper(self, name: str) -> list[FunctionStub]:
@@ -270,7 +270,7 @@ class SourceToolNode(RunnableStub):
 
 
 def tools_in(values: Values | None, interpreter: Interpreter) -> tuple[list[GraphTool], bool]:
-    """The tools of a list, and whether there are no others."""
+    """The tools of a list, and whether these are all."""
     if values is None or values.known == (None,):
         return [], True
     elements = interpreter.elements(values)
@@ -285,7 +285,7 @@ def _has_known_name(one: object) -> bool:
 
 
 def tool_of(one: object, interpreter: Interpreter) -> GraphTool | None:
-    """The tool that an element of a list of tools is; one that is defined elsewhere goes by the name it has here."""
+    """The tool of a list element; one defined elsewhere keeps its local name."""
     if isinstance(one, SourceTool):
         return one.tool()
     if _is_function(one):
@@ -301,7 +301,7 @@ def tool_of(one: object, interpreter: Interpreter) -> GraphTool | None:
 
 
 def tool_of_object(one: ProgramObject, interpreter: Interpreter) -> GraphTool | None:
-    """A tool that is a class of the program, with its name and its method."""
+    """The tool of an object whose class the program defines, by its `_run` methods; None if there are none."""
     names = [plain_string(name) for name in interpreter.attribute(one, "name").known if isinstance(name, str)]
     methods = [method for name in ("_run", "_arun") for method in interpreter.attribute(one, name).known]
     functions = tuple(FunctionStub(method, interpreter) for method in methods if _is_function(method))
@@ -339,7 +339,7 @@ class SourceFlow(GraphStub):
 
 
 def name_of(one: object) -> str:
-    """The name that LangGraph gives a node that is not named, or a tool."""
+    """The default name of a node or a tool, as LangGraph derives it."""
     if isinstance(one, Function):
         return getattr(one.tree, "name", "<lambda>")
     if isinstance(one, PartialFunction):
@@ -366,13 +366,13 @@ def _name_of_created(one: CallResult) -> str:
 
 
 def _has_self(one: PartialFunction) -> bool:
-    """Whether a function with some arguments is a method of an object, and not a partial function."""
+    """Whether a bound function is a method of an object rather than a partial function."""
     first = one.arguments.positional[0].known if one.arguments.positional else ()
     return len(one.arguments.positional) == 1 and bool(first) and isinstance(first[0], ProgramObject | Class)
 
 
 def names_in(values: Values | None) -> list[str] | None:
-    """The names among some values, by themselves, in a list, or as a dictionary's keys; None where one is not known."""
+    """The strings in values, lists and dictionary keys; None if one is unknown."""
     if values is None or values.known == (None,):
         return []
     found: list[str] = []

@@ -1,25 +1,25 @@
-"""The workflow graph of a LlamaIndex workflow, team or agent.
+"""Extracts the workflow graph of a LlamaIndex workflow, team or agent.
 
-Tried on llama-index-workflows 2.26 with llama-index-core 0.14. Nothing of LlamaIndex is imported, nothing is
-run, no model is called.
+Tested on llama-index-workflows 2.26 with llama-index-core 0.14. Imports nothing of LlamaIndex, runs nothing and calls
+no model.
 
-**Nodes.** Every step is a node, by its name. One that chooses among several events is a `router`. One that runs an
-agent or another workflow leads into it, and comes back by a `loop` edge; one that calls tools itself has them. What a
-step is given as a resource is known where its factory's code tells.
+**Nodes.** Every step is a node, by its name. A step that chooses among several events is a `router`. A step that runs
+an agent or another workflow leads into it and back by a `loop` edge; a step that calls tools has them. The resources of
+a step are known if the code of their factories determines them.
 
-**Edges.** A step leads to all steps that take an event which it is declared to return, or seen to return or send; to
-the end by a `StopEvent`. What is sent by `send_event`, or is in a list, or is taken by several, is `parallel`; where a
-step returns one of several events, the edges are `conditional`, and the event's name is the condition. Where it could
-not be known which event is given, there are edges to all steps and the end, and the node is `widened`. A step that
-fails leads to the `catch_error` step that covers it. Where a list is empty, or nothing came of its members, what waits
-for them goes on. Where one of several branches can end the run, the others are left by conditional edges.
+**Edges.** A step leads to all steps that accept an event in its return annotation, or that its code returns or sends; a
+`StopEvent` leads to the end. Events sent by `send_event`, in a list, or accepted by several steps are `parallel`; a
+choice among several events is `conditional`, with the event's name as the condition. If the events are unknown, there
+are edges to all steps and the end, and the node is `widened`. A failed step leads to the `catch_error` step that covers
+it. If a list is empty, or its members produce no events, the step that collects them continues. If one of several
+branches can end the run, conditional edges lead from the others to the end.
 
-**People.** An `InputRequiredEvent` leads to a `human` node of its name, and that to the steps that take a
-`HumanResponseEvent`. A step that waits for a person's answer in its body (`wait_for_event`), or calls `input()`, is
-`human` itself; a tool that always does so is gated.
+**People.** An `InputRequiredEvent` leads to a `human` node of its name, and from there to the steps that accept a
+`HumanResponseEvent`. A step that waits for an answer in its body (`wait_for_event`), or calls `input()`, is `human`
+itself; a tool that always does so is gated.
 
-**Agents.** Every agent of an `AgentWorkflow` is a node: `tool` where it has tools (`model_chooses`), else `llm`. It
-leads to those that it can hand off to, and to the end. A tool that runs an agent or workflow leads into it and back.
+**Agents.** Every agent of an `AgentWorkflow` is a node: `tool` if it has tools (`model_chooses`), else `llm`. It leads
+to its hand-off targets, and to the end. A tool that runs an agent or workflow leads into it and back.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def extract(target: Any, name: str) -> Graph:
 
 @dataclass(frozen=True)
 class _StepEdge:
-    """That one step can follow another; the target END stands for the end."""
+    """An edge between steps; END is the end of the workflow."""
 
     source: str
     target: str
@@ -84,7 +84,7 @@ class _StepEdge:
 
 
 class _Workflows:
-    """Adds workflows to an assembly: the reader of what their steps use."""
+    """Adds workflows to an assembly, with what their steps run."""
 
     runs = llama_agents.RUNS
     names: FrameworkNames = WORDS
@@ -110,7 +110,7 @@ class _Workflows:
     # Teams of agents.
 
     def _team(self, agents: list[Any], root: Any, team: Any, within: tuple[str, ...]) -> Region:
-        """The agents of a team that a run can come to, beginning with its root."""
+        """The region of the agents of a team that are reachable from its root."""
         pending, met = [root], [root]
         exits: list[RegionExit] = []
         while pending:
@@ -131,7 +131,7 @@ class _Workflows:
         return self.assembly.id(agent, str(agent.name), within)
 
     def _agent(self, agent: Any, following: list[Any], within: tuple[str, ...]) -> RegionExit:
-        """Adds an agent, and what leads on from it; gives how it ends."""
+        """Adds an agent with its outgoing edges, and returns its exit."""
         node = self._id(agent, within)
         box = self._describe_agent(agent, within)
         for other in following:
@@ -160,9 +160,9 @@ class _Workflows:
             self.assembly.note(f"{node}: {note}")
 
     def _run(self, node: str, inner: Any, within: tuple[str, ...], condition: str = "") -> bool:
-        """Leads from a node into a workflow that it runs, and back; whether there is anything in it."""
+        """Connects a node with a workflow that it runs; returns whether that adds any nodes."""
         if any(inner is one for one in self._active):
-            self.assembly.note(f"{node}: it runs a workflow that it is itself a part of")
+            self.assembly.note(f"{node}: it runs a workflow that contains it")
             return False
         if is_silent(inner):
             return False
@@ -196,7 +196,7 @@ class _Workflows:
         return Region(entries, tuple(exits), frozenset(ids.values())) if ids else EMPTY_REGION
 
     def _step(self, node: str, one: EventStep, ways: list[_StepEdge], within: tuple[str, ...]) -> bool:
-        """Describes a step, and adds the workflows that it runs; whether there are such."""
+        """Describes a step and adds the workflows that it runs; returns whether there are any."""
         step = step_of(self, [one.bound])
         own = [way for way in ways if way.source == one.name]
         chooses = len(own) > 1 and all(way.kind == "conditional" for way in own)
@@ -209,14 +209,14 @@ class _Workflows:
             **{**step.metadata(), **_step_metadata(one), **({"widened": True} if one.open_outputs else {})},
         )  # fmt: skip
         self._note(
-            node, [*step.tools.all_notes(), *(f"{why}; edges to all that it could be are assumed" for why in one.open_outputs)]
+            node, [*step.tools.all_notes(), *(f"{why}; edges to all possible targets are assumed" for why in one.open_outputs)]
         )
         deeper = (*within, node)
         several = [self._run(node, graph, (*deeper, name) if len(runs) > 1 else deeper)
                    for name, graph in step.graphs.items()]  # fmt: skip
         return any(several)
 
-    # What the functions of a step use.
+    # The objects that the functions of a step use.
 
     def record(self, step: StepSummary, use: MethodCall) -> None:
         if use.method == "run" and is_workflow(use.owner):
@@ -235,7 +235,7 @@ class _Workflows:
         step.model_chooses = step.model_chooses or not use.unconditional
 
     def _created(self, step: StepSummary, made: CallResult) -> None:
-        """A workflow that is made where it is run: its class tells its steps; of an agent, its tools are listed."""
+        """Records a workflow created where it runs: by its class, or by the tools of an agent."""
         maker = made.callee
         agents = isinstance(maker, type) and any(
             one.__name__ in {"BaseWorkflowAgent", "AgentWorkflow"} for one in maker.__mro__
@@ -249,19 +249,19 @@ class _Workflows:
             step.add_unknown("agent")
 
     def _listed_tools(self, step: StepSummary, tools: Values | None) -> None:
-        """Tools in a list that a model is given."""
+        """Records the tools in a list that a model receives."""
         if tools is None:
             return
         reading = Evaluator()
         items = reading.ordered_elements(tools)
         for item in items if items is not None else [reading.elements(tools)]:
             known = [self._listed_tool(step, one) for one in item.known]
-            # what the library makes is never known completely; that it is a tool is enough
+            # objects that the library creates are never completely known; their being tools suffices
             if not all(known) or not known or not (item.complete or items is not None):
                 step.add_unknown("tools")
 
     def _listed_tool(self, step: StepSummary, one: object) -> bool:
-        """Takes down a tool that a model is given; whether it is known which."""
+        """Records a tool that a model receives; returns whether it is known."""
         named = _function_tool(one)
         if of_library(one, "BaseTool"):
             self._call(step, one, MethodCall(one, "call", unconditional=False))
@@ -270,7 +270,7 @@ class _Workflows:
         return named is not None or of_library(one, "BaseTool")
 
     def _tools_of_models(self, step: StepSummary, code: EventCode) -> None:
-        """Tools that a model is asked to choose and call."""
+        """Records the tools of `predict_and_call`."""
         for values, _, _ in code.arguments_of("predict_and_call", "apredict_and_call", names=("tools",)):
             step.calls_model = step.model_chooses = True
             self._listed_tools(step, values)
@@ -283,7 +283,7 @@ class _Workflows:
 
 
 def _function_tool(one: object) -> tuple[str, list[Any]] | None:
-    """The name and the function of a function that is a tool, or of which one is made."""
+    """The name and function of a function tool; None if the object is not one, or is unknown."""
     if isinstance(one, FunctionType):
         return one.__name__, [one]
     if not isinstance(one, CallResult) or not path_of(one.callee).endswith("FunctionTool.from_defaults"):
@@ -302,7 +302,7 @@ def _name(workflow: Any) -> str:
 
 
 def _step_metadata(step: EventStep) -> dict[str, Any]:
-    """What else a step says of itself."""
+    """The metadata of a step."""
     config = step.config
     several = getattr(config, "collect_params", None)
     return {
@@ -315,10 +315,10 @@ def _step_metadata(step: EventStep) -> dict[str, Any]:
 
 
 class _EventGraph:
-    """What events lead to, among the steps of one workflow.
+    """The edges of events between the steps of one workflow.
 
     Attributes:
-        human_nodes: the names of the nodes where a person is asked, each with the class of the event that asks.
+        human_nodes: the nodes where a person is asked, by name, with the class of the event that asks.
     """
 
     def __init__(self, steps: dict[str, EventStep]) -> None:
@@ -327,7 +327,7 @@ class _EventGraph:
         self.notes: list[str] = []
 
     def starts(self) -> list[str]:
-        """The steps that a run begins with."""
+        """The steps that start a run."""
         return [
             name
             for name, one in self.steps.items()
@@ -348,7 +348,7 @@ class _EventGraph:
         return list(dict.fromkeys(found))
 
     def _emission_edges(self, name: str, step: EventStep) -> Iterator[_StepEdge]:
-        """The edges of the events that a step gives."""
+        """The edges of the events that a step emits."""
         choices = len({one.event for one in step.emissions if not one.parallel}) + len(step.open_outputs)
         for one in step.emissions:
             targets = self._receivers(one.event, sent=one.sent, to=one.to)
@@ -357,12 +357,12 @@ class _EventGraph:
             for target in targets:
                 yield _StepEdge(name, target, kind, one.event.__name__ if kind != "direct" else "")
             if not targets:
-                self.notes.append(f"{name}: nothing takes its {one.event.__name__}")
+                self.notes.append(f"{name}: no step accepts its {one.event.__name__}")
         if step.open_outputs:
             yield from (_StepEdge(name, target, "conditional") for target in (*self.steps, END))
 
     def _receivers(self, event: Any, *, sent: bool, to: str | None) -> list[str]:
-        """Where an event leads to; one that is sent ends nothing, and is shown to nobody."""
+        """The steps that receive an event; a sent event neither ends the run nor asks a person."""
         if is_event(event, "StopEvent") and not sent:
             return [END]
         found = [name for name, one in self.steps.items() if one.accepts(event) and to in {None, name}]
@@ -372,7 +372,7 @@ class _EventGraph:
         return found
 
     def _responders(self) -> list[tuple[str, str]]:
-        """The steps that take what a person answers, each with the event."""
+        """The steps that accept a person's answer, each with the event."""
         return [
             (name, event.__name__)
             for name, one in self.steps.items()
@@ -381,7 +381,7 @@ class _EventGraph:
         ]
 
     def _response_edges(self) -> Iterator[_StepEdge]:
-        """What a person's answer leads to."""
+        """The edges of a person's answers."""
         responders = self._responders()
         kind: EdgeKind = "conditional" if len({event for _, event in responders}) > 1 else "direct"
         if kind == "direct" and len(responders) > 1:
@@ -391,7 +391,7 @@ class _EventGraph:
                 yield _StepEdge(person, name, kind, event if kind != "direct" else "")
 
     def _unsolicited_edges(self, ways: list[_StepEdge]) -> Iterator[_StepEdge]:
-        """Answers that no event asks for: they may come wherever a run waits."""
+        """The edges of answers without a question, which may arrive wherever a run waits."""
         responders = self._responders()
         if self.human_nodes or not responders:
             return
@@ -401,10 +401,10 @@ class _EventGraph:
         for name, event in responders:
             yield from (_StepEdge(one, event, "conditional") for one in waiting or self.steps)
             yield _StepEdge(event, name)
-        self.notes.append("no step asks for what a person answers: it is assumed where nothing else follows")
+        self.notes.append("no step asks for a person's answer; it is assumed to arrive where nothing else follows")
 
     def _failure_edges(self) -> Iterator[_StepEdge]:
-        """What a step leads to that fails."""
+        """The edges of failed steps."""
         handlers = {name: one for name, one in self.steps.items() if getattr(one.config, "role", "") == "catch_error"}
         claimed = {step for one in handlers.values() for step in one.config.catch_error_for_steps or ()}
         for name, handler in handlers.items():
@@ -413,7 +413,7 @@ class _EventGraph:
             yield from (_StepEdge(one, name, "conditional", "error") for one in own if one in self.steps)
 
     def _empty_edges(self, ways: list[_StepEdge]) -> Iterator[_StepEdge]:
-        """Lists that are empty, and members of which nothing comes: what waits for them goes on."""
+        """The edges to collecting steps for empty lists, and for members without events."""
         joins = [name for name, one in self.steps.items() if getattr(one.config, "collection_param", None)]
         following = _successors(ways)
         for name, step in self.steps.items():
@@ -428,7 +428,7 @@ class _EventGraph:
                 yield from (_StepEdge(one, join, "conditional", "nothing came of it") for one in quiet)
 
     def _cut_edges(self, ways: list[_StepEdge]) -> Iterator[_StepEdge]:
-        """Branches that are left where another ends the run."""
+        """The edges of branches that another branch ends."""
         following = _successors(ways)
         joins = [name for name, one in self.steps.items() if one.collects]
         for source in following:
@@ -445,6 +445,6 @@ def _successors(ways: list[_StepEdge]) -> dict[str, list[str]]:
 
 
 def _reached_before(following: dict[str, list[str]], begins: Iterable[str], joins: list[str]) -> list[str]:
-    """The nodes that can be come to without going past any of those that wait."""
+    """The nodes reachable without passing a join."""
     open_ways = {node: targets for node, targets in following.items() if node not in joins}
     return [one for one in reachable_nodes(open_ways, begins) if one not in joins]

@@ -1,4 +1,4 @@
-"""The agents of LlamaIndex: their tools, and whom they hand off to."""
+"""The agents of LlamaIndex: their tools and hand-offs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def name_of(tool: Any) -> str:
 
 
 def functions_of(tool: Any) -> list[Any]:
-    """The function of the program that a tool runs, if it is one."""
+    """The function of the program that a tool runs, if any."""
     found = getattr(tool, "_real_fn", None) or getattr(tool, "_async_fn", None) or getattr(tool, "_fn", None)
     return [found] if found is not None else []
 
@@ -44,28 +44,28 @@ def toolbox(agent: Any) -> AgentTools:
 
 
 def _record_runs(box: AgentTools, name: str, function: Any) -> None:
-    """The workflows and agents that a tool's function runs."""
+    """Records the workflows and agents that a tool's function runs."""
     for _, owners in owners_of(EventCode(function), RUNS):
         box.runs += [(name, one) for one in owners.known if is_workflow(one) and not isinstance(one, type)]
         if not owners.complete or not owners.known:
-            box.notes.append(f"what the tool {name} runs could not be known")
+            box.notes.append(f"the workflow that the tool {name!r} runs is unknown")
             box.add(f"{name}.*")
             box.unknown.append(f"{name}.*")
 
 
 def final_tools(agent: Any) -> list[str]:
-    """The tools after which a run ends without another word of the model."""
+    """The tools whose output ends a run without another model call."""
     return [name_of(tool) for tool in agent.tools or () if getattr(tool.metadata, "return_direct", False)]
 
 
 def handoffs(team: Any, agent: Any) -> list[Any]:
-    """The agents that one can hand off to."""
+    """The hand-off targets of an agent."""
     allowed = agent.can_handoff_to
     others = [one for one in team.agents.values() if one is not agent]
     return [one for one in others if allowed is None or one.name in allowed]
 
 
 def is_silent(workflow: Any) -> bool:
-    """Whether nothing that an agent, or a team of them, does matters: there are no tools in it."""
+    """Whether an agent or a team has no tools, and so needs no nodes."""
     agents = workflow.agents.values() if is_team(workflow) else [workflow] if is_agent(workflow) else None
     return agents is not None and not any(toolbox(one).names for one in agents)

@@ -1,4 +1,4 @@
-"""The steps of a LlamaIndex workflow: which events each takes, gives, sends and waits for, and whom it asks."""
+"""The steps of a LlamaIndex workflow: the events that each accepts, returns, sends and waits for, and its questions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictC
 
 
 def is_event(kind: object, *names: str) -> bool:
-    """Whether something is a class of events: of any, or of one of some of the library's own."""
+    """Whether a class is an event class, or derived from one of the named event classes of the library."""
     wanted = names or ("Event",)
     return isinstance(kind, type) and any(
         base.__name__ in wanted and base.__module__.partition(".")[0] in LIBRARIES for base in kind.__mro__
@@ -32,7 +32,7 @@ def is_event(kind: object, *names: str) -> bool:
 
 
 def of_library(target: object, *names: str) -> bool:
-    """Whether an object is of one of some classes of LlamaIndex."""
+    """Whether an object is an instance of one of these classes of LlamaIndex."""
     return any(is_a(target, library, *names) for library in LIBRARIES)
 
 
@@ -43,10 +43,10 @@ def is_workflow(target: object) -> bool:
 
 
 class EventWords(FrameworkNames):
-    """The words of LlamaIndex: a person can be waited for as for an event."""
+    """The questions of LlamaIndex: a function can wait for an answer as an event."""
 
     def asks_by(self, call: ast.Call, evaluator: Evaluator, scope: NameScope) -> bool:
-        """Whether a call waits for what a person answers."""
+        """Whether a call waits for a person's answer."""
         if not is_method(call, _WAIT):
             return False
         awaited = evaluator.value(_argument(call, "event_type", 0), scope)
@@ -65,7 +65,7 @@ class EventCode(FunctionCode):
         super().__init__(target, WORDS)
 
     def waits(self) -> Iterator[tuple[ast.Call, CalledFunction]]:
-        """Where it waits for an event."""
+        """The calls that wait for an event."""
         for body in self.bodies:
             yield from ((call, body) for call in body.calls if is_method(call, _WAIT))
 
@@ -80,7 +80,7 @@ def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
 
 
 def events_of(values: Values, *, listed: bool = False) -> list[Any]:
-    """The classes of the events among some values; `listed`, of those in lists."""
+    """The classes of the events among some values; with `listed`, of those in lists."""
     found: dict[Any, None] = {}
     for one in values.known:
         inside = [item for part in one.items for item in part.known] if isinstance(one, Sequence) else _in_list(one)
@@ -99,13 +99,13 @@ def _in_list(one: object) -> list[object]:
 
 @dataclass(frozen=True)
 class Emission:
-    """An event that a step gives.
+    """An event that a step emits.
 
     Attributes:
-        event: its class.
+        event: the class of the event.
         sent: it is sent, written to the stream, or in a list.
-        parallel: others may be given at the same time.
-        to: the step that it is sent to, if it is to one only.
+        parallel: others may be emitted with it.
+        to: the only step that receives it, if it is addressed.
     """
 
     event: Any
@@ -126,7 +126,7 @@ class EventStep:
 
     @cached_property
     def bound(self) -> Any:
-        """Its function, with the workflow and its resources."""
+        """Its function, bound to the workflow and its resources."""
         owner = self.owner if not isinstance(self.owner, type) else Instance(self.owner)
         is_method_ = _first_parameter(self.function) == "self"
         start: Any = self.function
@@ -138,7 +138,7 @@ class EventStep:
         return functools.partial(start, **resources) if resources else start
 
     def _resources(self) -> Iterator[tuple[str, object]]:
-        """What the step is given by factories, where it can be told."""
+        """The resources of the step, as far as the code of their factories determines them."""
         for one in self.config.resources:
             factory = getattr(one.resource, "_factory", None)
             known = summarize(factory).return_values if factory is not None else Values(complete=False)
@@ -155,7 +155,7 @@ class EventStep:
 
     @property
     def collects(self) -> bool:
-        """It waits for several events before it goes on."""
+        """Whether it waits for several events."""
         config = self.config
         if getattr(config, "collect_params", None) or getattr(config, "collection_param", None):
             return True
@@ -163,12 +163,12 @@ class EventStep:
 
     @property
     def may_give_nothing(self) -> bool:
-        """It can end without giving an event."""
+        """Whether it can end without an event."""
         is_read = self.body.source_known and self.code.body is not None
         return not is_read or None in self.body.returned.known or self.code.falls_through
 
     def accepts(self, event: Any) -> bool:
-        """Whether an event of a class leads to it."""
+        """Whether it accepts an event of a class."""
         accepted = tuple(one for one in self.config.accepted_events if isinstance(one, type))
         if getattr(self.config, "accept_event_subclasses", False):
             return isinstance(event, type) and issubclass(event, accepted)
@@ -176,13 +176,13 @@ class EventStep:
 
     @cached_property
     def awaited(self) -> list[Any]:
-        """The classes of events that it waits for in its body, not of those that it is begun by."""
+        """The classes of events that it waits for in its body."""
         found = (self.code.awaited(call, body.scope) for call, body in self.code.waits())
         return [one for values in found for one in values.known if is_event(one)]
 
     @cached_property
     def emissions(self) -> list[Emission]:
-        """All events that it gives."""
+        """All events that it emits."""
         sent = [*self._sent_events(), *self._streamed_events()]
         listed = [Emission(one, sent=True, parallel=True) for one in self._listed_events()]
         only_sent = {one.event for one in (*sent, *listed)} - set(events_of(self.body.returned))
@@ -193,7 +193,7 @@ class EventStep:
 
     @cached_property
     def _sends_once(self) -> bool:
-        """There is just one place where it sends an event, and that is come to once at most."""
+        """Whether it sends exactly one event, outside loops."""
         sends = [call for body in self.code.bodies for call in body.calls if is_method(call, *_SENDS)]
         own = self.code.body
         if len(sends) != 1 or own is None or sends[0] not in own.calls:
@@ -202,13 +202,13 @@ class EventStep:
         return not any(one is sends[0] for loop in loops for one in ast.walk(loop))
 
     def _returned_events(self) -> list[Any]:
-        """The classes of events that it is declared to return, or seen to."""
+        """The classes of events in its return annotation, or in its code."""
         declared = [one for one in self.config.return_types if is_event(one) and not _is_base(one)]
         known = events_of(self.body.returned)
         if len(declared) < len([one for one in self.config.return_types if one is not type(None)]):
             unclear = not self.body.source_known or not self.body.returned.complete
             if unclear or any(map(_is_base, known)):
-                self.open_outputs.append("which events it returns is not declared, and could not be known")
+                self.open_outputs.append("the events that it returns are neither declared nor known")
         bare = getattr(self.config, "bare_return_types", ()) if getattr(self.config, "is_fan_out", False) else declared
         return list(dict.fromkeys([*(one for one in declared if one in bare), *known]))
 
@@ -224,14 +224,14 @@ class EventStep:
         for values, body, call in self.code.arguments_of("send_event", names=("message",)):
             events = events_of(values)
             if not values.complete or len(events) < len(values.known) or any(map(_is_base, events)):
-                self.open_outputs.append(f"which event it sends by {ast.unparse(call)} could not be known")
+                self.open_outputs.append(f"the event sent by {ast.unparse(call)!r} is unknown")
             to = self.code.evaluator.value(_argument(call, "step", 1), body.scope).strings or {None}
             has_target = _argument(call, "step", 1) is not None
             for event in events:
                 yield from (Emission(event, sent=True, to=one if has_target else None) for one in to)
 
     def _streamed_events(self) -> Iterator[Emission]:
-        """What it asks a person for without waiting itself."""
+        """The questions that it writes to the stream without waiting for the answer."""
         if self.awaited:
             return
         for values, _, _ in self.code.arguments_of("write_event_to_stream", names=("ev",)):
@@ -241,7 +241,7 @@ class EventStep:
 
 
 def _is_base(event: Any) -> bool:
-    """Whether a class of events is that of all events, which says nothing."""
+    """Whether a class is the base class of all events."""
     return is_event(event) and event.__name__ == "Event" and event.__module__.partition(".")[0] in LIBRARIES
 
 
@@ -251,7 +251,7 @@ def _first_parameter(function: FunctionType) -> str:
 
 
 def steps_of(workflow: Any) -> dict[str, EventStep]:
-    """The steps of a workflow, or of a class of workflows, as they are written."""
+    """The steps of a workflow, or of a class of workflows, in source order."""
     kind = workflow if isinstance(workflow, type) else type(workflow)
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):

@@ -1,29 +1,28 @@
-"""The workflow graph of agents of the OpenAI Agents SDK (tried on openai-agents 0.24).
+"""Extracts the workflow graph of agents of the OpenAI Agents SDK (tested on openai-agents 0.24).
 
-Nothing of the SDK is imported, nothing is run, no model is called. One run is one `Runner.run` of the agent given.
+Imports nothing of the SDK, runs nothing and calls no model. One run is one `Runner.run` of the target agent.
 
-**Nodes.** Every agent that a run can come to is a node, by its name: `tool` where it has tools (`model_chooses`), else
-`llm`. Agents of one name are told apart by a number.
+**Nodes.** Every reachable agent is a node, by its name: `tool` if it has tools (`model_chooses`), else `llm`. A number
+distinguishes agents of the same name.
 
-**Edges.** A hand-off is a conditional edge, and its condition the name of the hand-off's tool; cycles are kept, and a
-hand-off that is switched off is none. Every agent can end the run: by a conditional edge where it can also do something
-else, whose condition also names the tools whose output is the final one (`tool_use_behavior`). A hand-off of the
-program's own, whose function returns agents that cannot be known, leads to a node of the name that it says, which can
-call any tool and leads to every agent; both are widened.
+**Edges.** A hand-off is a conditional edge, with the name of the hand-off's tool as its condition; cycles are kept, and
+disabled hand-offs are omitted. Every agent can end the run: by a conditional edge if it has other successors, whose
+condition also names the tools whose output is final (`tool_use_behavior`). A custom hand-off whose function returns
+unknown agents leads to a node of its declared name, which can call any tool and leads to every agent; both are widened.
 
 **Agents as tools.** An agent that is a tool (`as_tool`), or that a tool or a guardrail runs by `Runner.run`, is that
-tool. Where it, or one that it hands off to, has tools or runs others, it is a node, too: entered from its caller by the
-condition `calls TOOL`, and what it hands off to returns there.
+tool. If it, or one of its hand-off targets, has tools or runs others, it is a node, too: entered from its caller by the
+condition `calls TOOL`, with edges back from its hand-off targets.
 
-**Tools.** Function tools, hosted tools by their names, the tools of MCP servers that an allow-list names. A server
-without one is `SERVER.*`, as is what a stored prompt (`prompt.*`) or a sandbox's capability may add; they stand in
-`unknown_tools`, and such a node is widened.
+**Tools.** Function tools, hosted tools by their names, and the allowed tools of MCP servers. A server without an
+allow-list is `SERVER.*`, as is what a stored prompt (`prompt.*`) or a sandbox's capability may add; they are listed in
+`unknown_tools`, and the node is widened.
 
-**Gates.** `needs_approval` and an MCP server's approval policy; `gated_when` names the function, where one decides. A
-hosted MCP server asks unless told not to. Where a function of the program gives the approval (`on_approval`), it is a
-gate only if that function always asks a person. A tool that always calls `input()` in its body is gated.
+**Gates.** `needs_approval` and an MCP server's approval policy; `gated_when` names the function that decides, if any. A
+hosted MCP server asks by default. If a function of the program approves (`on_approval`), it is a gate only if that
+function always asks a person. A tool that always calls `input()` in its body is gated.
 
-**Guardrails** are no steps, and stand in the metadata: a tripped one ends the run by an exception, as any step can.
+**Guardrails** are metadata, not steps: a tripped one ends the run by an exception, as any step can.
 Input guardrails are checked only at the agent that a run begins with.
 """
 
@@ -46,34 +45,34 @@ from guardagent.workflow.python_source.functions.code import FunctionCode
 
 
 def recognises(target: object) -> bool:
-    """Whether a target is an agent of the SDK, or of a class that comes from it."""
+    """Whether a target is an agent of the SDK or of a subclass."""
     return is_a(target, "agents.agent", "AgentBase")
 
 
 def extract(target: Any, name: str) -> Graph:
-    """The graph of all that a run of an agent can come to.
+    """The graph of everything reachable in a run of an agent.
 
     Raises:
-        InputError: this version of the SDK keeps elsewhere what a graph needs.
+        InputError: the installed version of the SDK lacks a private attribute that is needed.
     """
     return _RunGraph().graph(target, name)
 
 
 class _RunGraph:
-    """Goes to every agent that a run can come to."""
+    """Visits every reachable agent and builds the graph."""
 
     def __init__(self) -> None:
         self._assembly = Assembly()
         self._boxes: dict[int, tuple[Any, AgentTools]] = {}
         self._transitions: dict[str, dict[str, str]] = {}  # from a node to others, with the condition
-        self._continuations: dict[str, dict[str, None]] = {}  # from a node to where a run goes on when it is done there
+        self._continuations: dict[str, dict[str, None]] = {}  # from a node to where a run continues after it
         self._pending_runs: list[
             tuple[Any, str, bool]
-        ] = []  # an agent, what follows when it is done, whether the run begins
+        ] = []  # an agent, the continuation, whether the run starts with it
 
     def graph(self, first: Any, name: str) -> Graph:
         self._add_run(first, END, begins=True)
-        for agent, afterwards, begins in self._pending_runs:  # grows while it is read
+        for agent, afterwards, begins in self._pending_runs:  # grows during the loop
             self._member(agent, afterwards, begins=begins)
         self._connect_unknown_agents()
         self._connect()
@@ -85,7 +84,7 @@ class _RunGraph:
             self._pending_runs.append((agent, afterwards, begins))
 
     def _member(self, agent: Any, afterwards: str, *, begins: bool) -> None:
-        """One agent of a run: it can end it, hand off, or run others as its tools."""
+        """Adds one agent of a run, with its hand-offs and the agents that it runs as tools."""
         node = self._node(agent)
         self._continuations.setdefault(node, {})[afterwards] = None
         for handoff in agent.handoffs:
@@ -101,10 +100,10 @@ class _RunGraph:
         self._transitions.setdefault(source, {}).setdefault(target, condition)
 
     def _targets(self, node: str, handoff: Any) -> Iterable[tuple[Any, str]]:
-        """The agents that a hand-off leads to, each with the name of its tool."""
+        """The targets of a hand-off, each with the name of its tool."""
         if isinstance(handoff, UnknownValue):
             self._assembly.mark(node, widened=True)
-            self._assembly.note(f"{node}: whom it hands off to is not all known; an agent {handoff.name} is assumed")
+            self._assembly.note(f"{node}: not all its hand-off targets are known; an agent {handoff.name!r} is assumed")
             return [(_UnknownAgent.of(handoff), handoff_name(handoff.name))]
         if not is_a(handoff, SDK, "Handoff"):
             return [(handoff, handoff_name(handoff.name))]
@@ -114,8 +113,8 @@ class _RunGraph:
         if known is None:
             self._assembly.mark(node, widened=True)
             self._assembly.note(
-                f"{node}: which agent {handoff.tool_name} leads to could not be known; one that is called "
-                f"{handoff.agent_name} is assumed, and that it can call any tool"
+                f"{node}: the target of {handoff.tool_name!r} is unknown; an agent {handoff.agent_name!r} "
+                f"that can call any tool is assumed"
             )
             known = [_UnknownAgent(handoff.agent_name)]
         return [(one, str(handoff.tool_name)) for one in known]
@@ -160,7 +159,7 @@ class _RunGraph:
         return " or ".join(["final output", *(f"after {tool}" for tool in last)])
 
     def _connect_unknown_agents(self) -> None:
-        """An agent of which only the name is known could be any, and hand off to any."""
+        """Connects agents known only by name with all agents, as they could hand off to any."""
         nodes = [self._node(agent) for agent, _ in self._boxes.values()]
         for agent, _ in self._boxes.values():
             if isinstance(agent, _UnknownAgent):
@@ -168,16 +167,16 @@ class _RunGraph:
                     self._add_transition(self._node(agent), other, "")
 
     def _check_guardrails(self) -> None:
-        """Input guardrails of an agent that never comes first are never checked."""
+        """Notes the input guardrails that never run, as no run starts with their agent."""
         first = {id(agent) for agent, _, begins in self._pending_runs if begins}
         for agent, _ in self._boxes.values():
             if getattr(agent, "input_guardrails", None) and id(agent) not in first:
                 node = self._node(agent)
-                self._assembly.note(f"{node}: no run begins with it, so that its input guardrails are never checked")
+                self._assembly.note(f"{node}: no run starts with it; its input guardrails never run")
 
 
 class _UnknownAgent:
-    """An agent of which only the name is known."""
+    """An agent known only by name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -185,7 +184,7 @@ class _UnknownAgent:
 
     @classmethod
     def of(cls, untold: UnknownValue) -> _UnknownAgent:
-        """The same one, whoever hands off to it."""
+        """The unknown agent of an unknown value, always the same one."""
         if "stranger" not in vars(untold):
             vars(untold)["stranger"] = cls(untold.name)
         return vars(untold)["stranger"]  # type: ignore[no-any-return]
@@ -196,7 +195,7 @@ class _UnknownAgent:
 
 
 def _known_targets(handoff: Any) -> list[Any] | None:
-    """The agents that a hand-off object leads to; None where that cannot be known."""
+    """The targets of a hand-off object; None if unknown."""
     reference = private_attribute(handoff, "_agent_ref", DISTRIBUTION)
     target = reference() if reference is not None else None
     if target is not None:
@@ -212,7 +211,7 @@ def _known_targets(handoff: Any) -> list[Any] | None:
 
 
 def _sdk_target(function: Any) -> Any:
-    """The one agent that a function of the SDK's own hands over, as that of a real-time hand-off does."""
+    """The only agent in the closure of a function of the SDK, as in a real-time hand-off; else None."""
     inner = [function, *function.args] if isinstance(function, partial) else [function]
     own = [one for one in inner if isinstance(one, FunctionType) and one.__module__.partition(".")[0] == SDK]
     agents = [value for one in own for value in getclosurevars(one).nonlocals.values() if is_a(value, SDK, "AgentBase")]
@@ -220,17 +219,17 @@ def _sdk_target(function: Any) -> Any:
 
 
 def tool_name_of(name: str) -> str:
-    """The name of an agent as a tool, as the SDK makes it of the agent's name."""
+    """The default tool name of an agent, as the SDK derives it."""
     return "".join(one if one.isascii() and (one.isalnum() or one == "_") else "_" for one in name).lower()
 
 
 def handoff_name(name: str) -> str:
-    """The name of a hand-off's tool, as the SDK makes it of an agent's name."""
+    """The default name of a hand-off's tool, as the SDK derives it from an agent's name."""
     return tool_name_of(f"transfer_to_{name}")
 
 
 def _agent_metadata(agent: Any, box: AgentTools) -> dict[str, Any]:
-    """What else an agent says of itself."""
+    """The guardrails, output type and final tools of an agent."""
     output = getattr(agent, "output_type", None)
     return {
         "input_guardrails": _names(getattr(agent, "input_guardrails", ())),
@@ -245,7 +244,7 @@ def _names(guardrails: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _final_tools(agent: Any, box: AgentTools) -> tuple[str, ...]:
-    """The tools after which the run can end without another word of the model."""
+    """The tools whose output can end the run without another model call."""
     behaviour = getattr(agent, "tool_use_behavior", None)
     if isinstance(behaviour, dict):
         return tuple(one for one in behaviour.get("stop_at_tool_names", ()) if one in box.names)
@@ -255,7 +254,7 @@ def _final_tools(agent: Any, box: AgentTools) -> tuple[str, ...]:
 
 
 def _run_by_guardrails(agent: Any, *, begins: bool) -> Iterable[tuple[str, Any]]:
-    """The agents that the guardrails of an agent run; those of the input only where a run begins."""
+    """The agents that the guardrails of an agent run; input guardrails only at the start of a run."""
     for name in ("input_guardrails", "output_guardrails") if begins else ("output_guardrails",):
         for guardrail in getattr(agent, name, None) or ():
             if isinstance(guardrail, UnknownValue):
@@ -266,7 +265,7 @@ def _run_by_guardrails(agent: Any, *, begins: bool) -> Iterable[tuple[str, Any]]
 
 
 def is_silent(agent: Any, seen: frozenset[int] = frozenset()) -> bool:
-    """Whether nothing that a run of an agent does inside matters: no agent of it has tools, or runs others."""
+    """Whether an agent needs no node of its own: neither it nor its hand-off targets have tools or run others."""
     if id(agent) in seen:
         return True
     box = toolbox(agent)

@@ -1,4 +1,4 @@
-"""The tools of an agent of the OpenAI Agents SDK: what they are called, and which need a person's approval."""
+"""The tools of an agent of the OpenAI Agents SDK: their names and approval gates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RUNS = ("run", "run_sync", "run_streamed")
 
 
 def toolbox(agent: Any) -> AgentTools:
-    """All tools of an agent: its own, those of its MCP servers and sandbox, and those a stored prompt may add."""
+    """The toolbox of an agent: its tools, those of MCP servers and sandbox, and those a stored prompt may add."""
     box = AgentTools()
     for tool in agent.tools:
         _tool(box, tool)
@@ -42,9 +42,9 @@ def toolbox(agent: Any) -> AgentTools:
 
 
 def _record_callbacks(box: AgentTools, agent: Any) -> None:
-    """Takes down what the program's own code around an agent may run."""
+    """Records what the program's callbacks around an agent may run."""
     if defined_outside(agent, SDK, "get_all_tools", "get_mcp_tools") is not None:
-        box.opaque_calls.append(f"the class {type(agent).__name__} says itself which tools it has")
+        box.opaque_calls.append(f"the class {type(agent).__name__} overrides the methods that list its tools")
     for name, function in _hooks(agent):
         _record_function(box, name, function)
     hooks = getattr(agent, "hooks", None)
@@ -53,7 +53,7 @@ def _record_callbacks(box: AgentTools, agent: Any) -> None:
 
 
 def _hooks(agent: Any) -> Iterator[tuple[str, object]]:
-    """The program's own functions that the SDK calls around an agent and its tools, by what they are for."""
+    """The program's callbacks that the SDK runs around an agent and its tools, by purpose."""
     hooks = getattr(agent, "hooks", None)
     kinds = type(hooks).__mro__ if hooks is not None else ()
     names = dict.fromkeys(name for kind in kinds if not is_sdk(kind) for name in vars(kind) if name.startswith("on_"))
@@ -67,7 +67,7 @@ def _hooks(agent: Any) -> Iterator[tuple[str, object]]:
 
 
 def _captured_functions(function: object) -> Iterator[object]:
-    """What the program has given to a function of the SDK, as far as it can be called."""
+    """The program's functions in the closure of a function of the SDK."""
     if isinstance(function, FunctionType):
         captured = getclosurevars(function).nonlocals.values()
         yield from (one for one in captured if isinstance(one, FunctionType | MethodType) and not is_sdk(one))
@@ -79,7 +79,7 @@ def is_sdk(value: object) -> bool:
 
 
 def _record_function(box: AgentTools, name: str, function: object) -> None:
-    """Takes down what a function around an agent runs, none of which is drawn."""
+    """Records what a callback runs, which has no nodes in the graph."""
     if isinstance(function, ReadableFunction) or (callable(function) and not isinstance(function, type | UnknownValue)):
         runs = next(iter(agents_run_by(function)), None) is not None
         unseen = [*(["an agent that it runs"] if runs else []), *_unseen(function)]
@@ -87,10 +87,10 @@ def _record_function(box: AgentTools, name: str, function: object) -> None:
 
 
 def _unseen(function: object) -> list[str]:
-    """What a function runs that cannot be seen."""
+    """Descriptions of what a function runs that cannot be seen."""
     body = summarize(function)
     named = [use for use in body.method_calls if not use.direct and use.method in _RUNS and _is_runner(use.owner)]
-    return [*body.opaque_calls_for(SDK), *(f"what {use.method} runs, called by another name" for use in named)]
+    return [*body.opaque_calls_for(SDK), *(f"what {use.method!r} runs, called by another name" for use in named)]
 
 
 def _wildcard(box: AgentTools, source: str, gate: str | None = None) -> None:
@@ -99,14 +99,14 @@ def _wildcard(box: AgentTools, source: str, gate: str | None = None) -> None:
 
 
 def _unknown_tool(box: AgentTools, tool: UnknownValue) -> None:
-    """What stands in the list of tools, and is defined elsewhere: a function of that name, or a set of tools."""
+    """Adds a tool defined elsewhere: a function of that name, or a toolset."""
     if tool.is_function:
         box.add(tool.name)
     _wildcard(box, tool.name)
 
 
 def _gives_tools(capability: Any) -> bool:
-    """Whether a class of a sandbox's capability says which tools it has."""
+    """Whether the class of a sandbox capability declares tools."""
     defining = next((kind for kind in type(capability).__mro__ if "tools" in vars(kind)), None)
     return defining is not None and defining.__name__ != "Capability"
 
@@ -142,26 +142,26 @@ def _function_tool(box: AgentTools, tool: Any) -> None:
         if known:
             box.runs.append((tool.name, agent))
         else:
-            box.notes.append(f"which agent the tool {tool.name} runs could not be known")
+            box.notes.append(f"the agent that the tool {tool.name!r} runs is unknown")
             box.unknown.append(f"{tool.name}.*")
 
 
 def _gate_in(box: AgentTools, name: str, function: object) -> str | None:
-    """Whether a tool always asks a person in its body."""
+    """The gate of a tool whose body always asks a person; None if it does not."""
     body = summarize(function)
     if body.asks and not body.always_asks:
-        box.notes.append(f"the tool {name} asks a person under a condition, and so is not gated")
+        box.notes.append(f"the tool {name!r} asks a person only under a condition; it is not gated")
     return "" if body.always_asks else None
 
 
 def _function_of(tool: Any) -> Any:
-    """The program's own function behind a tool: before 0.24 nothing public tells it."""
+    """The program's function inside a tool; before 0.24 it has no public attribute."""
     wrapped = getattr(tool, "__wrapped__", None)
     return wrapped or next(_own_functions(tool.on_invoke_tool, 4), tool.on_invoke_tool)
 
 
 def _own_functions(value: Any, depth: int) -> Iterator[FunctionType]:
-    """The functions that are not the SDK's, among what something of the SDK holds."""
+    """The functions of the program that an object of the SDK holds."""
     if isinstance(value, FunctionType) and value.__module__.partition(".")[0] != SDK:
         yield value
     elif depth and isinstance(value, FunctionType):
@@ -173,7 +173,7 @@ def _own_functions(value: Any, depth: int) -> Iterator[FunctionType]:
 
 
 def agents_run_by(function: object) -> Iterable[tuple[Any, bool]]:
-    """The agents that a function runs by `Runner.run`, each with whether it could be known."""
+    """The agents that a function runs by `Runner.run`, each with whether it is known."""
     code = FunctionCode(function, WORDS)
     for values, body, call in code.arguments_of(*_RUNS, names=("starting_agent",)):
         owners = code.evaluator.value(call.func.value, body.scope) if hasattr(call.func, "value") else None
@@ -191,24 +191,24 @@ def _is_runner(owner: object) -> bool:
 
 
 def predicate(needed: object) -> str | None:
-    """A flag, or a function that decides for each call."""
+    """The gate of a flag, or of a function that decides for each call."""
     if not callable(needed):
         return "" if needed else None
     return guard_label(FunctionCode(needed, WORDS), str(getattr(needed, "__name__", type(needed).__name__)))
 
 
 def _approver_gate(box: AgentTools, name: str, gate: str | None, approver: object) -> str | None:
-    """A gate that a function of the program opens is one only where that function asks a person."""
+    """The gate, unless a function of the program approves without always asking a person."""
     if gate is None or approver is None:
         return gate
     if summarize(approver).always_asks:
         return gate
-    box.notes.append(f"{name}: its approval is given by a function that is not seen to ask a person each time")
+    box.notes.append(f"{name}: a function approves it, and does not visibly ask a person each time")
     return None
 
 
 def _hosted_mcp(box: AgentTools, tool: Any) -> None:
-    """A server that the model's host calls; it asks before every call, unless told otherwise."""
+    """Adds the tools of a hosted MCP server, which asks before every call by default."""
     config = tool.tool_config
     label, allowed = str(config.get("server_label", "hosted_mcp")), config.get("allowed_tools")
     names = allowed.get("tool_names") if isinstance(allowed, dict) else allowed
@@ -219,7 +219,7 @@ def _hosted_mcp(box: AgentTools, tool: Any) -> None:
 
 
 def _server(box: AgentTools, server: Any, *, prefixed: bool) -> None:
-    """An MCP server: the tools that a filter allows; others are known only when the agent runs."""
+    """Adds the tools of an MCP server that a filter allows; others are known only at run time."""
     policy = private_attribute(server, "_needs_approval_policy", DISTRIBUTION)
     gates = _policy(policy)
     chosen = getattr(server, "tool_filter", None)
@@ -232,9 +232,9 @@ def _server(box: AgentTools, server: Any, *, prefixed: bool) -> None:
 def _server_tools(
     box: AgentTools, source: str, names: Iterable[str] | None, gates: dict[str, str | None], prefix: str = ""
 ) -> None:
-    """The tools of a server; `gates` says of each tool, and of any other under an empty name, what it waits for."""
+    """Adds the tools of a server; `gates` maps each tool to its gate, and the empty name to the default."""
     listed = [one for one in gates if one] if names is None else list(names or ())
-    known = [one for one in listed if isinstance(one, str)]  # others are not known from the source
+    known = [one for one in listed if isinstance(one, str)]  # the source does not determine the others
     for name in known:
         box.add(f"{prefix}{_safe(name) if prefix else name}", gates.get(name, gates[""]))
     if names is None or isinstance(names, UnknownValue) or len(known) < len(listed):
@@ -242,7 +242,7 @@ def _server_tools(
 
 
 def _policy(policy: Any) -> dict[str, str | None]:
-    """What each tool of a server waits for; under the empty name, all that are not named."""
+    """The gate of each tool of a server; the empty name is the default."""
     if policy in ("always", True):
         return {"": ""}
     if callable(policy):
@@ -259,6 +259,6 @@ def _policy(policy: Any) -> dict[str, str | None]:
 
 
 def _safe(name: str) -> str:
-    """A part of a tool's name, as the SDK makes it of a server's or a tool's name."""
+    """The part of a tool's name that the SDK derives from the name of a server or a tool."""
     kept = "".join(one if one.isascii() and (one.isalnum() or one in "_-") else "_" for one in name)
     return kept.strip("_-") or "tool"

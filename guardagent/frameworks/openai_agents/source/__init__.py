@@ -1,4 +1,4 @@
-"""Reads programs of the OpenAI Agents SDK: its agents and tools are made as stand-ins, and extracted as live ones."""
+"""Reads the source of OpenAI Agents SDK programs: agents and tools become stubs, extracted like live objects."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def is_workflow(value: object) -> bool:
 
 
 def extract(value: ObjectStub, name: str) -> Graph:
-    """The graph of an agent, with notes on what its source does not determine."""
+    """The graph of an agent, with notes on what the source does not determine."""
     stage = converter_of(value.interpreter)
     graph = live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
-    """What a call of one of the SDK's functions gives; its classes are told by KINDS."""
+    """The values of a call of the SDK's functions; None for other calls, as KINDS describes the classes."""
     if isinstance(target, CallResult):
         path = path_of(target.callee)
         options, function = target.arguments, arguments.get("", 0)
@@ -87,12 +87,12 @@ def _name_of(function: object) -> str:
 
 
 def _name_or(value: Values | None, otherwise: str) -> Values:
-    """A name that is given, or the one that the SDK makes."""
+    """An explicit name, or the default of the SDK."""
     return value if value is not None and value.known != (None,) else exactly(otherwise)
 
 
 def _function_tool(interpreter: Interpreter, function: object, options: Arguments, line: int) -> ObjectStub:
-    """`@function_tool`."""
+    """The tool of `@function_tool`."""
     name = _name_or(options.get("name_override"), _name_of(function))
     flags = {key: options.keywords[key] for key in ("is_enabled", "needs_approval") if key in options.keywords}
     arguments = Arguments((), {"name": name, "on_invoke_tool": exactly(function), **flags}, options.open)
@@ -100,7 +100,7 @@ def _function_tool(interpreter: Interpreter, function: object, options: Argument
 
 
 def _as_tool(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
-    """`agent.as_tool(...)`."""
+    """The tool of `agent.as_tool(...)`."""
     name = _name_or(arguments.get("tool_name", 0), live.tool_name_of(agent.name))
     flags = {key: arguments.get(key) for key in ("is_enabled", "needs_approval")}
     known = {key: values for key, values in flags.items() if values is not None}
@@ -109,7 +109,7 @@ def _as_tool(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 
 def _handoff(interpreter: Interpreter, arguments: Arguments, line: int) -> Values:
-    """`handoff(agent)`, for each agent that it can be."""
+    """The hand-offs of `handoff(agent)`, one for each possible agent."""
     agents = arguments.get("agent", 0) or UNKNOWN
     known = [one for one in agents.known if is_workflow(one)]
     made = [_handoff_to(interpreter, one, arguments, line) for one in known]
@@ -134,7 +134,7 @@ def _enabled(arguments: Arguments) -> dict[str, Values]:
 
 
 def _guardrail(interpreter: Interpreter, kind: str, function: object, options: Arguments, line: int) -> ObjectStub:
-    """`@input_guardrail`, and that of the output."""
+    """The guardrail of `@input_guardrail` or `@output_guardrail`."""
     name = options.get("name")
     arguments = Arguments((exactly(function), *([] if name is None else [name])))
     return make(interpreter, INPUT_GUARDRAIL if kind == "InputGuardrail" else OUTPUT_GUARDRAIL, arguments, line)
@@ -144,7 +144,7 @@ def _clone(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
     return exactly(copy_of(agent, arguments))
 
 
-# What the constructors of the SDK's classes do besides.
+# Side effects of the constructors of the SDK's classes.
 
 
 def _settle_guardrail(made: ObjectStub) -> None:
@@ -158,7 +158,7 @@ def _settle_guardrail(made: ObjectStub) -> None:
 
 
 def _settle_server(made: ObjectStub) -> None:
-    """The name of an MCP server, and what the SDK makes of its approval policy."""
+    """Sets the default name of an MCP server, and its approval policy."""
     if made.attributes["name"].known == (None,):
         parameter = {"MCPServerStdio": "command"}.get(made.kind.name, "url")
         parameters = made.attributes["params"].known
@@ -169,7 +169,7 @@ def _settle_server(made: ObjectStub) -> None:
 
 
 def _settle_hosted(made: ObjectStub) -> None:
-    """A configuration that is made by the name of its type is a dictionary."""
+    """Converts a configuration created by its type to a dictionary."""
     config = made.attributes["tool_config"]
     made.attributes["tool_config"] = Values(tuple(_as_table(one) for one in config.known), config.complete)
 

@@ -1,23 +1,23 @@
-"""The workflow graph of a graph of pydantic-graph, or of an agent of Pydantic AI (tried on versions 1.107 and 2.68).
+"""Extracts the workflow graph of a pydantic-graph graph, or of a Pydantic AI agent (tested on 1.107 and 2.68).
 
-Nothing of them is imported, nothing is run. A `Graph` of either kind is read: one of classes that come from `BaseNode`
-(`Graph(nodes=...)`, or `GraphBuilder`), or one of steps, decisions, forks and joins.
+Imports nothing of them and runs nothing. Reads both kinds of `Graph`: of classes derived from `BaseNode`
+(`Graph(nodes=...)`, or `GraphBuilder`), and of steps, decisions, forks and joins.
 
 **Nodes.** Every step, decision, fork and join is a node, by its id. A decision is a `router`, and so is a class whose
 `run` chooses among several nodes; forks and joins are `passthrough`. A step that runs an agent has that agent's tools
 (`model_chooses`); a step that runs another graph leads into it, and back by a `loop` edge. A step that calls `input()`
-is `human`. What functions between the steps do (transforms, predicates, reducers) is done by the step before.
+is `human`. Functions between the steps (transforms, predicates, reducers) belong to the step before.
 
-**Edges.** Those of the graph. A class leads to what `run` is declared to return, and to what its code is seen to return
-besides, as pydantic-graph does not compare the two; to everything, where it is declared to return any `BaseNode` and
-its code does not tell which (`widened`). Labels, the types of a decision and the names of predicates are conditions.
-Every branch of a fork is a `parallel` edge; a mapping of nothing leads to the join that it names. Where one branch can
-end the run, or a join takes the first that comes, the others are left by conditional edges.
+**Edges.** Those of the graph. A class leads to the nodes in the return annotation of `run` and to those that its code
+returns, as pydantic-graph does not compare the two; to all nodes if it is declared to return any `BaseNode` and its
+code does not determine which (`widened`). Labels, the types of a decision and the names of predicates are conditions.
+Every branch of a fork is a `parallel` edge; a map over nothing leads to the join that it names. If one branch can end
+the run, or a join takes the first result, conditional edges lead from the others to the end or the join.
 
-**Entry.** A `Graph(nodes=...)` is told only when it is run with which node it begins: those that no other leads to are
-taken for it, else every node.
+**Entry.** A `Graph(nodes=...)` receives its first node only at run time: the nodes without predecessors are assumed,
+else all nodes.
 
-**Agents.** See `pydantic_agents.py`: an agent is a node, and so is one with tools that a tool of it runs.
+**Agents.** See `agents.py`: an agent is a node, and so is each agent with tools that one of its tools runs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def extract(target: Any, name: str) -> Graph:
         InputError: the graph is not built yet.
     """
     if is_a(target, LIBRARY, "GraphBuilder"):
-        raise InputError(f"{name}: a GraphBuilder is no graph yet; expected what its build() gives")
+        raise InputError(f"{name}: a GraphBuilder is not a graph yet; expected the result of its 'build()'")
     assembly = Assembly()
     region = Agents(assembly).region(target) if is_agent(target) else _Graphs(assembly).region(target)
     return assembly.graph(name, FRAMEWORK, region)
@@ -72,7 +72,7 @@ def extract(target: Any, name: str) -> Graph:
 
 @dataclass(frozen=True)
 class _MemberEdge:
-    """That one node can follow another; the target END stands for the end."""
+    """An outgoing edge of a node; the target END is the end of the graph."""
 
     target: str
     kind: EdgeKind = "direct"
@@ -81,7 +81,7 @@ class _MemberEdge:
 
 @dataclass
 class _GraphMember:
-    """One node of a graph: its functions, and where it leads to."""
+    """One node of a graph: its functions and outgoing edges."""
 
     owner: object
     label: str
@@ -92,14 +92,14 @@ class _GraphMember:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def add_edges(self, targets: Iterable[tuple[str, str]]) -> None:
-        """To one of some nodes, each with a condition."""
+        """Adds edges to targets, conditional if there are several."""
         several = dict(targets)
         kind: EdgeKind = "conditional" if len(several) > 1 else "direct"
         self.edges += [_MemberEdge(target, kind, condition) for target, condition in several.items()]
 
 
 class _Graphs:
-    """Adds graphs to an assembly: the reader of what their steps use."""
+    """Adds graphs to an assembly, with what their steps run."""
 
     runs = RUNS
     names = WORDS
@@ -131,12 +131,12 @@ class _Graphs:
     def _notes(self, graph: Any, members: dict[str, _GraphMember], ids: dict[str, str]) -> None:
         for key, member in members.items():
             if member.widened:
-                self.assembly.note(f"{ids[key]}: {member.widened}; edges to all that it could be are assumed")
+                self.assembly.note(f"{ids[key]}: {member.widened}; edges to all possible targets are assumed")
         if _is_classic(graph):
-            self.assembly.note("with which node a run begins is said where it is run: what nothing leads to is assumed")
+            self.assembly.note("the first node is chosen at run time; the nodes without predecessors are assumed")
 
     def _add(self, node: str, member: _GraphMember, within: tuple[str, ...]) -> bool:
-        """Describes a node, and adds the graphs that it runs; whether there are such."""
+        """Describes a node and adds the graphs that it runs; returns whether its edges become conditional."""
         step = step_of(self, member.functions)
         kind = "router" if member.routes and not step.functions else step.kind(chooses=member.routes)
         self.assembly.describe(
@@ -148,7 +148,7 @@ class _Graphs:
         runs = False
         for name, graph in step.graphs.items():
             if id(graph) in self._active:
-                self.assembly.note(f"{node}: it runs a graph that it is itself a part of")
+                self.assembly.note(f"{node}: it runs a graph that contains it")
                 continue
             region = self.region(graph, (*within, node, *([name] if len(step.graphs) > 1 else [])))
             self.assembly.connect([RegionExit(node, conditional=True)], region.entries)
@@ -156,7 +156,7 @@ class _Graphs:
             runs = True
         return runs and any(way.kind == "direct" for way in member.edges)
 
-    # What the functions of a step use.
+    # The objects that the functions of a step use.
 
     def record(self, step: StepSummary, use: MethodCall) -> None:
         if use.method not in RUNS:
@@ -181,7 +181,7 @@ class _Graphs:
         step.model_chooses = True
 
     def _created(self, step: StepSummary, made: CallResult) -> None:
-        """An agent that is made where it is run: its tools, where they are listed there."""
+        """Records an agent created where it runs, with the tools listed there."""
         step.calls_model = True
         tools = made.arguments.get("tools")
         listed = Evaluator().elements(tools) if tools is not None else Values()
@@ -217,7 +217,7 @@ def _is_classic(graph: Any) -> bool:
 
 
 def _members(graph: Any) -> tuple[dict[str, _GraphMember], list[tuple[str, EdgeKind]]]:
-    """The nodes of a graph by their ids, and where a run begins."""
+    """The nodes of a graph by id, and the entries."""
     return _class_members(graph) if _is_classic(graph) else _BuilderGraph(graph).members()
 
 
@@ -238,14 +238,14 @@ def _class_members(graph: Any) -> tuple[dict[str, _GraphMember], list[tuple[str,
 
 
 def _class_member(kind: Any, labels: dict[str, str], ids: dict[Any, str], *, is_open: bool) -> _GraphMember:
-    """A class that comes from `BaseNode`: it leads to what `run` is declared to return, or seen to."""
+    """The node of a class derived from `BaseNode`, with edges to the nodes that `run` declares or returns."""
     function = partial(kind.run, Instance(kind))
     member = _GraphMember(kind, kind.__name__, [function])
     step = step_of(_BODY_READER, [function])
     returned = step.bodies[0].return_values
     seen = {target: "" for one in returned.known for target in _targets(one, ids)}
     if is_open and not (returned.complete and seen):
-        member.widened = "which node it returns is not declared, and could not be known"
+        member.widened = "the node that it returns is neither declared nor known"
         seen = dict.fromkeys([*ids.values(), END], "")
     member.add_edges({**seen, **labels}.items())
     member.routes = len(member.edges) > 1
@@ -253,7 +253,7 @@ def _class_member(kind: Any, labels: dict[str, str], ids: dict[Any, str], *, is_
 
 
 def _targets(one: object, ids: dict[Any, str]) -> Iterator[str]:
-    """The nodes that a value stands for which a class's `run` returns."""
+    """The nodes that a value returned by `run` stands for."""
     kind = one.callee if isinstance(one, CallResult) else one.of if isinstance(one, Instance) else type(one)
     if is_member_of(kind, LIBRARY, "End"):
         yield END
@@ -264,13 +264,13 @@ def _targets(one: object, ids: dict[Any, str]) -> Iterator[str]:
 
 
 class _BodyReader:
-    """A reader that only wants the bodies."""
+    """A reader that uses only the bodies."""
 
     runs: frozenset[str] = frozenset()
     names = WORDS
 
     def record(self, step: StepSummary, use: MethodCall) -> None:
-        """Nothing."""
+        """Ignores the use."""
 
     def recognises(self, owner: object) -> bool:  # noqa: ARG002 - as the others
         return True
@@ -304,7 +304,7 @@ class _BuilderGraph:
         return list(self.graph.edges_by_source.get(key, ()))
 
     def _destinations(self, path: Any) -> Iterator[tuple[str, str, list[object]]]:
-        """Where a path leads to, its labels, and the functions on it."""
+        """The targets of a path, each with its labels and the functions on it."""
         labels = [item.label for item in path.items if is_a(item, LIBRARY, "LabelMarker")]
         functions = [item.transform for item in path.items if is_a(item, LIBRARY, "TransformMarker")]
         for item in path.items:
@@ -346,7 +346,7 @@ class _BuilderGraph:
                 member.functions += functions
 
     def _class_node(self, key: str, node: Any, ids: dict[Any, str]) -> _GraphMember:
-        """A class of the graph; the decision that stands for what it is declared to return is left out."""
+        """The node of a class; the decision that represents its return annotation is omitted."""
         labels: dict[str, str] = {}
         for target, label, _ in (way for path in self._paths(key) for way in self._destinations(path)):
             following = self.graph.nodes.get(target)
@@ -362,7 +362,7 @@ class _BuilderGraph:
         return member
 
     def _without_unused(self, found: dict[str, _GraphMember], begins: list[tuple[str, str, list[object]]]) -> None:
-        """Leaves out the decisions that only stood for what classes are declared to return."""
+        """Removes the decisions that only represent return annotations of classes."""
         used = {way.target for one in found.values() for way in one.edges} | {target for target, _, _ in begins}
         for key in [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Decision") and key not in used]:
             behind_class = any(
@@ -376,7 +376,7 @@ class _BuilderGraph:
                 del found[key]
 
     def _cut_branches(self, found: dict[str, _GraphMember], begins: list[str]) -> None:
-        """Lets the branches of a fork be left where another ends the run, or is the only one that is waited for."""
+        """Adds edges for branches of a fork that another branch ends, or that lose a race to a join."""
         following = {key: [way.target for way in one.edges] for key, one in found.items()}
         joins = [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Join")]
         forks = [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Fork")]
@@ -391,13 +391,13 @@ class _BuilderGraph:
                     found[node].edges.append(_MemberEdge(join, "conditional", "another branch was first"))
 
     def _between(self, join: str) -> set[str]:
-        """The nodes that what a join waits for has gone through, from where it was divided."""
+        """The nodes between a join and its parent fork."""
         parent = self.graph.parent_forks.get(join)
         return {str(parent.fork_id), *map(str, parent.intermediate_nodes)} if parent is not None else set()
 
 
 def _program_function(function: Any) -> Any:
-    """The program's own function behind one of the library, such as that of a stream."""
+    """The program's function inside one of the library, such as that of a stream."""
     if isinstance(function, FunctionType) and _is_library_function(function):
         held = getclosurevars(function).nonlocals.values()
         return next((one for one in held if isinstance(one, FunctionType) and not _is_library_function(one)), function)
@@ -410,7 +410,7 @@ def _is_library_function(function: object) -> bool:
 
 
 def _branch_condition(branch: Any) -> str:
-    """When a branch is taken: what its predicate says, else the type that it is for."""
+    """The condition of a branch: its predicate as text, else its type."""
     if branch.matches is not None:
         return source_text(branch.matches)
     source = branch.source
@@ -421,10 +421,10 @@ def _branch_condition(branch: Any) -> str:
 
 
 def _edge_labels(kind: Any, ids: dict[Any, str]) -> dict[str, str]:
-    """The labels in what `run` is declared to return: `Annotated[Next, Edge(label="...")]`."""
+    """The labels in the return annotation of `run`: `Annotated[Next, Edge(label="...")]`."""
     try:
         declared = typing.get_type_hints(kind.run, include_extras=True).get("return")
-    except (NameError, TypeError, AttributeError, SyntaxError):  # names of a scope that is no more
+    except (NameError, TypeError, AttributeError, SyntaxError):  # names of a local scope that has ended
         return {}
     several = typing.get_args(declared) if typing.get_origin(declared) is not typing.Annotated else (declared,)
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Agents of Pydantic AI: their tools, which of them need approval, and the agents that their tools run."""
+"""Agents of Pydantic AI: their tools and approval gates, and the agents that their tools run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AI = "pydantic_ai"
 WORDS = FrameworkNames(("pydantic_ai", "pydantic_graph"))
 RUNS = frozenset({"run", "run_sync", "run_stream", "run_stream_sync", "run_stream_events", "iter"})
 _DYNAMIC_TOOLSETS = {"PreparedToolset", "FilteredToolset"}
-_SEARCH = "tool_search"  # which every agent has, and which only finds its other tools
+_SEARCH = "tool_search"  # every agent has it; it only finds other tools
 _HANDLERS = {"HandleDeferredToolCalls": "handler", "RequestInput": "ask"}
 
 
@@ -28,7 +28,7 @@ def is_agent(target: object) -> bool:
 
 
 def toolbox(agent: Any) -> AgentTools:
-    """All tools of an agent: its own, those of its toolsets, its output functions, and what its provider runs."""
+    """The toolbox of an agent: its tools and toolsets, output functions, and tools of the model provider."""
     agent = _unwrapped_agent(agent)
     box = AgentTools()
     for toolset in agent.toolsets:
@@ -51,7 +51,7 @@ def _unwrapped_agent(agent: Any) -> Any:
 
 
 def _tools(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
-    """The tools of a toolset, each with what it waits for."""
+    """The tools of a toolset, each with its gate."""
     if is_a(toolset, AI, "FunctionToolset"):
         for name, tool in toolset.tools.items():
             yield name, _tool_gate(box, name, tool)
@@ -69,7 +69,7 @@ def _tools(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
 
 
 def _wrapped(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
-    """The tools of a toolset that changes another."""
+    """The tools of a toolset that wraps another."""
     renamed = {old: new for new, old in toolset.name_map.items()} if is_a(toolset, AI, "RenamedToolset") else {}
     prefix = f"{toolset.prefix}_" if is_a(toolset, AI, "PrefixedToolset") else ""
     approval = is_a(toolset, AI, "ApprovalRequiredToolset")
@@ -79,11 +79,11 @@ def _wrapped(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
         box.runs[:] = [(shown if one == name else one, inner) for one, inner in box.runs]
         yield shown, _predicate(toolset.approval_required_func) if approval and gate is None else gate
     if is_a(toolset, AI, *_DYNAMIC_TOOLSETS):
-        box.notes.append(f"which tools of {type(toolset).__name__} there are is decided when it runs: all are assumed")
+        box.notes.append(f"the tools of {type(toolset).__name__} are selected at run time; all are assumed")
 
 
 def _predicate(function: Any) -> str | None:
-    """What a function comes to that decides on approval; the one of the library approves nothing by itself."""
+    """The gate of an approval function; the library's default always requires approval."""
     if getattr(function, "__module__", "").partition(".")[0] == AI:
         return ""
     return guard_label(FunctionCode(function), str(getattr(function, "__name__", type(function).__name__)))
@@ -95,24 +95,24 @@ def _tool_gate(box: AgentTools, name: str, tool: Any) -> str | None:
 
 
 def _gate(box: AgentTools, name: str, function: object) -> str | None:
-    """What a tool waits for by what is in its function, and which agents that runs."""
+    """The gate in a tool's function; records the agents that the function runs."""
     code = FunctionCode(function, WORDS)
     for agent, known in agents_run_by(code):
         if known:
             box.runs.append((name, agent))
         else:
-            box.notes.append(f"which agent the tool {name} runs could not be known")
+            box.notes.append(f"the agent that the tool {name!r} runs is unknown")
             box.unknown.append(f"{name}.*")
             box.add(f"{name}.*")
     if _needs_approval(code):
         return ""
     if any(True for _ in _approvals(code)):
-        box.notes.append(f"the tool {name} asks for approval under a condition, and so is not gated")
+        box.notes.append(f"the tool {name!r} asks for approval only under a condition; it is not gated")
     return gate_of(box, name, [function])
 
 
 def agents_run_by(code: FunctionCode) -> Iterator[tuple[Any, bool]]:
-    """The agents that a function runs, each with whether it could be known."""
+    """The agents that a function runs, each with whether it is known."""
     for _, owners in owners_of(code, RUNS):
         agents = [one for one in owners.known if is_agent(one)]
         yield from ((one, True) for one in agents)
@@ -121,7 +121,7 @@ def agents_run_by(code: FunctionCode) -> Iterator[tuple[Any, bool]]:
 
 
 def _approvals(code: FunctionCode) -> Iterator[ast.Raise]:
-    """Where a function and what it calls raise that approval is needed."""
+    """The statements of a function and its callees that raise `ApprovalRequired`."""
     for body in code.bodies:
         for node in ast.walk(body.function.tree):
             if isinstance(node, ast.Raise) and _raises_approval(code, node, body.scope):
@@ -135,7 +135,7 @@ def _raises_approval(code: FunctionCode, node: ast.stmt, scope: NameScope) -> bo
 
 
 def _needs_approval(code: FunctionCode) -> bool:
-    """Whether a function says, before all else, that it needs approval unless it has been given."""
+    """Whether a function begins by requiring approval unless the call is approved."""
     if code.body is None or isinstance(code.body.function.tree, ast.Lambda):
         return False
     scope = code.body.scope
@@ -149,7 +149,7 @@ def _needs_approval(code: FunctionCode) -> bool:
 
 
 def _unapproved_branch(node: ast.stmt) -> list[ast.stmt]:
-    """What happens in a statement where, and just where, a call is not approved."""
+    """The branch of a statement that runs exactly if a call is not approved."""
     if not isinstance(node, ast.If):
         return []
     if isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not):
@@ -162,7 +162,7 @@ def _tests_approval(test: ast.expr) -> bool:
 
 
 def _output_functions(output: Any) -> Iterator[tuple[str, Any]]:
-    """The functions that an agent's output goes to, by name: the model calls them like tools."""
+    """The output functions of an agent by name, which the model calls like tools."""
     if isinstance(output, list | tuple):
         for one in output:
             yield from _output_functions(one)
@@ -180,11 +180,11 @@ def _has_code(output: Any) -> bool:
 
 
 def _check_handlers(box: AgentTools, agent: Any) -> None:
-    """Where a function of the program gives approval, that is a gate only if it always asks a person."""
+    """Removes the gates if a function of the program approves without always asking a person."""
     for name, handler in _handlers(getattr(agent, "_root_capability", None)):
         if not box.gated or summarize(handler).always_asks:
             continue
-        box.notes.append(f"approval is given by {name}, which is not seen to ask a person each time")
+        box.notes.append(f"{name!r} approves the calls, and does not visibly ask a person each time")
         box.gated.clear()
         box.gated_when.clear()
 
@@ -213,7 +213,7 @@ def transitive_tools(agent: Any, seen: frozenset[int] = frozenset()) -> AgentToo
 
 
 class Agents:
-    """Draws an agent, and the agents that its tools run."""
+    """Builds the region of an agent, with the agents that its tools run."""
 
     def __init__(self, assembly: Assembly) -> None:
         self.assembly = assembly
@@ -256,5 +256,5 @@ class Agents:
 
 
 def _has_tools(agent: Any) -> bool:
-    """Whether anything that a run of an agent does inside matters: it has tools."""
+    """Whether an agent has tools, directly or by agents that it runs."""
     return bool(transitive_tools(_unwrapped_agent(agent)).names)
