@@ -37,7 +37,7 @@ class Draw:
         self.steps: list[str] = []
 
 
-class Step(agents.BaseAgent):
+class ScriptedAgent(agents.BaseAgent):
     """An agent that only records its run; it may escalate, or change the state of decisions."""
 
     draw: Any
@@ -57,7 +57,7 @@ def tree(draw: Draw, depth: int, names: Iterator[str], kinds: list[str]) -> Any:
     """A random tree of agents."""
     kind, name = draw.random.choice(kinds), next(names)
     if depth == 0 or kind == "step":
-        return Step(name=name, draw=draw)
+        return ScriptedAgent(name=name, draw=draw)
     inside = [tree(draw, depth - 1, names, kinds) for _ in range(draw.random.randint(1, 3))]
     if kind == "loop":
         return agents.LoopAgent(name=name, sub_agents=inside, max_iterations=draw.random.randint(1, 3))
@@ -129,7 +129,7 @@ def test_custom_agents_run_as_their_code_says(kind: str) -> None:
     """A custom agent runs as its code was read."""
     for seed in range(6):
         draw = Draw(seed)
-        parts = [Step(name=name, draw=draw, fails=kind == "Careful" and name == "b") for name in "abcd"]
+        parts = [ScriptedAgent(name=name, draw=draw, fails=kind == "Careful" and name == "b") for name in "abcd"]
         root = getattr(CUSTOM, kind)(name="own", sub_agents=parts)
         steps = run(root, draw)
         assert is_path(extract(root, kind), steps, "own"), steps

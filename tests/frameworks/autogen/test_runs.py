@@ -38,7 +38,7 @@ class Draw:
         self.spoke: list[str] = []
 
 
-class Step(agents.BaseChatAgent):
+class ScriptedAgent(agents.BaseChatAgent):
     """An agent that says one of some words, and notes that it spoke."""
 
     def __init__(self, name: str, draw: Draw) -> None:
@@ -104,7 +104,7 @@ def stop(draw: Draw, most: int = 30) -> dict[str, Any]:
 
 
 def steps(draw: Draw, names: Iterator[str], most: int = 4) -> list[Any]:
-    return [Step(name, draw) for name in itertools.islice(names, draw.random.randint(2, most))]
+    return [ScriptedAgent(name, draw) for name in itertools.islice(names, draw.random.randint(2, most))]
 
 
 def names_of(letter: str) -> Iterator[str]:

@@ -213,7 +213,7 @@ def swarm_with_a_person_outside():
 
 @case("a boss:human b", "__start__>a a?boss a@a boss?a b?a b@b a?__end__ b?__end__ boss?__end__")
 def swarm_with_a_person_inside():
-    """Who is asked by a hand-off hands back to whom it came from; nobody hands off to b."""
+    """A person who receives a hand-off hands back to the sender; nobody hands off to b."""
     return Swarm(
         [agent("a", handoffs=["boss"]), UserProxyAgent("boss"), agent("b", handoffs=["a"])],
         termination_condition=MaxMessageTermination(9),

@@ -178,7 +178,7 @@ def a_manager_who_chooses_the_agent():
 
 @case("a:tool b:tool", "__start__>a a>b b>__end__", tools={"a": "search", "b": "mail search"})
 def work_that_can_be_delegated():
-    """What the others can do is done within the task of who delegates to them."""
+    """The tools of the delegates are called within the task of the delegating agent."""
     x, y = who("x", tools=[search]), who("y", tools=[mail], allow_delegation=True)
     return team(job("a", x), job("b", y))
 

@@ -19,7 +19,7 @@ class State(TypedDict, total=False):
 
 
 class Choice(TypedDict):
-    """What a model is to answer."""
+    """The structured answer of a model."""
 
     next: Literal["maths", "prose", "FINISH"]
 

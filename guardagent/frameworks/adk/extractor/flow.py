@@ -106,8 +106,8 @@ class _AgentFlow(PathWalker[_Front]):
         self._agent_calls = AgentCalls(code, agent)
         self._steps: list[tuple[_Front, Region]] = []
         self._region_nodes: set[str] = {node}
-        self._closing_names: dict[str, tuple[ast.expr, NameScope]] = {}
-        self._consumed_calls: set[int] = set()
+        self._closing: dict[str, tuple[ast.expr, NameScope]] = {}
+        self._consumed: set[int] = set()
         self._depth = 0
 
     def followed(self) -> tuple[Region, set[str]]:
@@ -124,7 +124,7 @@ class _AgentFlow(PathWalker[_Front]):
 
     def _enter(self, code: CalledFunction, front: _Front) -> _Front | None:
         tree = code.function.tree
-        self._consumed_calls |= _consumed_calls(tree)
+        self._consumed |= _consumed(tree)
         return _merged(self.function(tree, code.scope, front))
 
     # Branches and joins.
@@ -229,7 +229,7 @@ class _AgentFlow(PathWalker[_Front]):
         for item in node.items:
             closed = _closed(item.context_expr)
             if closed is not None and isinstance(item.optional_vars, ast.Name):
-                self._closing_names[item.optional_vars.id] = (closed, self.here)
+                self._closing[item.optional_vars.id] = (closed, self.here)
             elif front is not None:
                 front = self.expression(item.context_expr, front)
         return self.block(node.body, front)
@@ -238,8 +238,8 @@ class _AgentFlow(PathWalker[_Front]):
 
     def _source(self, expression: ast.expr) -> tuple[ast.expr, NameScope]:
         """The iterable of a loop, with `Aclosing` resolved, and its scope."""
-        if isinstance(expression, ast.Name) and expression.id in self._closing_names:
-            return self._closing_names[expression.id]
+        if isinstance(expression, ast.Name) and expression.id in self._closing:
+            return self._closing[expression.id]
         closed = _closed(expression)
         return (expression if closed is None else closed), self.here
 
@@ -255,7 +255,7 @@ class _AgentFlow(PathWalker[_Front]):
         if is_method(call, "run_node") and agents is None:
             agents = self._agent_calls.values(call.args[0] if call.args else None, self.here)
         awaits = agents is not None or any(isinstance(one.function.tree, ast.AsyncFunctionDef) for one in helpers)
-        if awaits and id(call) not in self._consumed_calls:
+        if awaits and id(call) not in self._consumed:
             raise _UnclearError(f"line {call.lineno}: {_short(call.func)} is not run to completion")
         if agents is not None:
             return self._run(agents, front or (), call)
@@ -287,9 +287,7 @@ class _AgentFlow(PathWalker[_Front]):
         self._region_nodes |= region.nodes
         self.on_raise_point(tuple(RegionExit(node, conditional=True) for node in region.nodes))
         exits = [
-            replace(leave, escalated=leave.escalated or one)
-            for leave in region.exits
-            for one in _escalation_states(front)
+            replace(leave, escalated=leave.escalated or one) for leave in region.exits for one in _escalations(front)
         ]
         return (*exits, *(front if region.empty else ()))
 
@@ -321,7 +319,7 @@ def _condition(choice: BranchChoice) -> str:
     return ""
 
 
-def _escalation_states(front: _Front) -> set[bool]:
+def _escalations(front: _Front) -> set[bool]:
     """The possible escalation states of a front."""
     return {one.escalated for one in front}
 
@@ -349,7 +347,7 @@ def _leaves(block: Iterable[ast.AST]) -> bool:
     return any(isinstance(node, jumps) for one in block for node in ast.walk(one))
 
 
-def _consumed_calls(tree: ast.AST) -> set[int]:
+def _consumed(tree: ast.AST) -> set[int]:
     """The calls that are awaited, or iterated over asynchronously."""
     nodes = list(ast.walk(tree))
     awaited = {id(node.value) for node in nodes if isinstance(node, ast.Await)}

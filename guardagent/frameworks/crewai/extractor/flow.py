@@ -46,7 +46,7 @@ def _connect(assembly: Assembly, triggers: Triggers, regions: dict[str, Region])
     for one in triggers.edges:
         entries = regions[one.target].entries
         if one.label is None:
-            several = triggers.immediate_listeners(one.source)
+            several = triggers.direct_listeners(one.source)
             in_parallel = len(several) > 1 and one.target in several
             entries = tuple(replace(entry, kind="parallel" if in_parallel else entry.kind) for entry in entries)
             assembly.connect(regions[one.source].exits, entries)

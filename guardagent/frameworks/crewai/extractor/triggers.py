@@ -126,7 +126,7 @@ class Triggers:
                         found[TriggerEdge(source, name, label)] = None
         return list(found)
 
-    def immediate_listeners(self, event: str) -> list[str]:
+    def direct_listeners(self, event: str) -> list[str]:
         """The methods that an event alone triggers."""
         return [
             name for name, one in self.methods.items() if one.listen is not None and is_satisfied(one.listen, [event])
@@ -138,9 +138,9 @@ class Triggers:
         A listener for several events follows if the others are certain to happen and have not been consumed. A start
         with a condition does not count: CrewAI 1.15 checks it only for labels of routers that are not starts.
         """
-        if self.immediate_listeners(event):
+        if self.direct_listeners(event):
             return True
-        known = frozenset() if self._can_repeat(source, event) else self._always_occurs(source) | {event}
+        known = frozenset() if self._can_repeat(source, event) else self._certain(source) | {event}
         if any(is_satisfied(one, known) and self._requires(one, event) for one in self._listen_conditions):
             return True
         if event == source or self.methods[source].start:
@@ -160,11 +160,11 @@ class Triggers:
         """Whether a method can repeat an event: by a loop, a parallel method, or a second run."""
         over = (self._predecessors[source] or frozenset()) - self._in_loops
         beside = (other for one, other in self._concurrent if one == source and other not in over)
-        if source in self._reachable_after(source, event) or any(source in self._reachable[other] for other in beside):
+        if source in self._following(source, event) or any(source in self._reachable[other] for other in beside):
             return True
         ways = [one for one in self.edges if one.target == source]
         pairs = itertools.combinations(ways, 2)
-        twice = any(self._can_both_occur(*pair) and not self._joins_both(source, *pair) for pair in pairs)
+        twice = any(self._compatible(*pair) and not self._joins_both(source, *pair) for pair in pairs)
         return twice or (source in self.starts and bool(ways))
 
     def _joins_both(self, name: str, one: TriggerEdge, other: TriggerEdge) -> bool:
@@ -177,30 +177,30 @@ class Triggers:
             and all(self._requires(conditions[0], way) for way in events)
         )
 
-    def _reachable_after(self, source: str, event: str) -> set[str]:
+    def _following(self, source: str, event: str) -> set[str]:
         """The methods that can run after an event."""
         then = (one for one in self.edges if one.source == source and (event == source or one.label in (None, event)))
         return set().union(*(self._reachable[one.target] for one in then))
 
-    def _can_both_occur(self, one: TriggerEdge, other: TriggerEdge) -> bool:
+    def _compatible(self, one: TriggerEdge, other: TriggerEdge) -> bool:
         """Whether two edges can both occur in one run."""
         if one.source == other.source:
             return one.label != other.label and None in (one.label, other.label)
         return (
             (one.source, other.source) in self._concurrent
-            or other.source in self._reachable_after(one.source, one.label or one.source)
-            or one.source in self._reachable_after(other.source, other.label or other.source)
+            or other.source in self._following(one.source, one.label or one.source)
+            or one.source in self._following(other.source, other.label or other.source)
         )
 
     @cached_property
     def _in_loops(self) -> frozenset[str]:
         """The methods on a cycle."""
         return frozenset(
-            name for name in self.methods if name in self._reachable_after(name, name) or self._is_in_label_loop(name)
+            name for name in self.methods if name in self._following(name, name) or self._label_cycle(name)
         )
 
-    def _is_in_label_loop(self, name: str) -> bool:
-        return any(name in self._reachable_after(name, label) for label in self.emitted(self.methods[name]))
+    def _label_cycle(self, name: str) -> bool:
+        return any(name in self._following(name, label) for label in self.emitted(self.methods[name]))
 
     @cached_property
     def _reachable(self) -> dict[str, set[str]]:
@@ -230,7 +230,7 @@ class Triggers:
             several = [
                 pair
                 for pair in itertools.combinations(ways, 2)
-                if None in [w.label for w in pair] and self._can_both_occur(*pair)
+                if None in [w.label for w in pair] and self._compatible(*pair)
             ]
             if several:
                 found[name] = sorted({one.source for pair in several for one in pair})
@@ -257,7 +257,7 @@ class Triggers:
 
     # Events that are certain in a run.
 
-    def _always_occurs(self, name: str) -> frozenset[str]:
+    def _certain(self, name: str) -> frozenset[str]:
         """The events of every run in which a method runs."""
         known = {*(self._predecessors[name] or ()), *self.starts}
         grown = True
@@ -288,20 +288,20 @@ class Triggers:
 
     def _required(self, name: str, found: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
         method = self.methods[name]
-        ways = [self._condition_predecessors(one, found) for one in method.conditions]
+        ways = [self._before_condition(one, found) for one in method.conditions]
         if name in self.starts:
             ways.append(frozenset())
         known = _common_events(ways)
         return None if known is None else known | {name}
 
-    def _condition_predecessors(
+    def _before_condition(
         self, condition: Condition, found: Mapping[str, frozenset[str] | None]
     ) -> frozenset[str] | None:
         """The events certain to have happened if a condition holds; None if it never holds."""
         if isinstance(condition, str):
             before = _common_events([found[source] for source, _ in self.sources(condition)])
             return None if before is None else before | {condition}
-        parts = [self._condition_predecessors(part, found) for part in _parts(condition)]
+        parts = [self._before_condition(part, found) for part in _parts(condition)]
         if "or" in condition:
             return _common_events(parts)
         return None if None in parts else frozenset().union(*(part for part in parts if part is not None))

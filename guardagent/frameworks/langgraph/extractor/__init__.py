@@ -350,10 +350,10 @@ class StateGraphReader:
             if determined:
                 yield from (NodeLink(source, target, "conditional") for target in self._known_nodes(source, declared))
             elif not is_frameworks(getattr(branch.path, "func", None)):
-                yield from self._anywhere(source, _reasons(bodies, "what its condition returns"))
+                yield from self._anywhere(source, _reasons(bodies, "the result of its condition"))
         yield from (NodeLink(source, target, "parallel") for target in self._known_nodes(source, sends))
         if sends_to_unknown:
-            self._widen(source, _reasons(bodies, "where it sends to"))
+            self._widen(source, _reasons(bodies, "the targets of its sends"))
             yield from (NodeLink(source, target, "parallel") for target in self.specs)
 
     def _path_map(
@@ -394,11 +394,11 @@ class StateGraphReader:
         for target in self._known_nodes(name, known):
             yield NodeLink(name, target, "conditional", str(labels.get(target) or ""))
         if any(body.goto is None and not (declared or body.declared_goto) for body in bodies):
-            yield from self._anywhere(name, _reasons(bodies, "where its commands lead to"))
+            yield from self._anywhere(name, _reasons(bodies, "the targets of its commands"))
         sends = frozenset[str]().union(*(body.sends for body in bodies))
         yield from (NodeLink(name, target, "parallel") for target in self._known_nodes(name, sends))
         if any(body.sends_to_unknown for body in bodies) and not declared:
-            self._widen(name, _reasons(bodies, "where it sends to"))
+            self._widen(name, _reasons(bodies, "the targets of its sends"))
             yield from (NodeLink(name, target, "parallel") for target in self.specs)
         if known and self._may_end(name, facts):
             yield NodeLink(name, END, "conditional", "no command")
@@ -429,7 +429,7 @@ class StateGraphReader:
                 else [*(spec.ends or self.specs), END]
             )
             if command.targets is None:
-                self.widened[name] = "where a command of its subgraph leads to"
+                self.widened[name] = "the target of a command of its subgraph"
             self.boundary_edges.extend((Port(command.node, "conditional"), target) for target in targets)
         if not fragment.parent_commands:
             yield from (NodeLink(name, target, "conditional") for target in self._known_nodes(name, spec.ends or ()))

@@ -155,7 +155,7 @@ class _CommandTargets:
         if not names.complete:
             self.open.add(field_name)
         if line and not names.complete:
-            self.reasons.append(f"line {line}: where a command leads to")
+            self.reasons.append(f"line {line}: the target of a command")
 
     def add_sends(self, values: Iterable[object], line: int | None = None) -> None:
         """Records the `Send` objects among some values, at the line of their command or their own."""
@@ -165,7 +165,7 @@ class _CommandTargets:
             if target.strings is None:
                 self.open.add("sends")
                 place = getattr(one, "line", 0) if line is None else line
-                self.reasons.append(f"line {place}: where something is sent to")
+                self.reasons.append(f"line {place}: the target of a Send")
 
 
 def _is(one: object, name: str) -> bool:
