@@ -115,7 +115,7 @@ def test_unknown_toolsets_are_reported() -> None:
     """Unknown tools of a toolset are in the metadata and in a note."""
     graph = built("set_of_tools")
     assert graph.by_id["a"].metadata["unknown_tools"] == ("box_Set.*",)
-    assert graph.notes == ("a: which tools box_Set.* has is known only when the agent runs",)
+    assert graph.notes == ("a: the tools of 'box_Set.*' are known only at run time",)
 
 
 def test_extraction_is_deterministic() -> None:

@@ -63,7 +63,7 @@ def test_unknown_toolsets_are_reported() -> None:
     """Unknown tools of a server are in the metadata and in a note."""
     graph = built("mcp_servers")
     assert graph.by_id["a"].metadata["unknown_tools"] == ("files.*",)
-    assert graph.notes == ("a: which tools files.* has is known only when the agent runs",)
+    assert graph.notes == ("a: the tools of 'files.*' are known only at run time",)
 
 
 def test_a_sandbox_adds_unknown_tools() -> None:

@@ -277,7 +277,7 @@ class _AdkTraversal:
         for note in box.all_notes():
             self.assembly.note(f"{node}: {note}")
         for unknown in box.unknown:
-            self.assembly.note(f"{node}: which tools {unknown} has is known only when the agent runs")
+            self.assembly.note(f"{node}: the tools of {unknown!r} are known only at run time")
         for name, inner in box.runs:
             self.call(node, name, inner)
 

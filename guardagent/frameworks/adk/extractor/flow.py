@@ -256,7 +256,7 @@ class _AgentFlow(PathWalker[_Front]):
             agents = self._agent_calls.values(call.args[0] if call.args else None, self.here)
         awaits = agents is not None or any(isinstance(one.function.tree, ast.AsyncFunctionDef) for one in helpers)
         if awaits and id(call) not in self._consumed:
-            raise _UnclearError(f"line {call.lineno}: {_short(call.func)} is not run to completion")
+            raise _UnclearError(f"line {call.lineno}: {_short(call.func)!r} is not run to completion")
         if agents is not None:
             return self._run(agents, front or (), call)
         if self._agent_calls.passes_agents(call, self.here):

@@ -142,7 +142,7 @@ class _RunGraph:
         for note in box.all_notes():
             self._assembly.note(f"{node}: {note}")
         for unknown in box.unknown:
-            self._assembly.note(f"{node}: which tools {unknown} has is known only when the agent runs")
+            self._assembly.note(f"{node}: the tools of {unknown!r} are known only at run time")
 
     def _connect(self) -> None:
         for source, targets in self._transitions.items():
