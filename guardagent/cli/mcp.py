@@ -17,7 +17,7 @@ from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent.frameworks.mcp.adapter.links import Target
-    from guardagent.frameworks.mcp.adapter.pending import Escalation
+    from guardagent.frameworks.mcp.adapter.pending_requests import Escalation
     from guardagent.log import AuditLog
 
 
@@ -89,7 +89,7 @@ def mcp_proxy(
 
     from guardagent.enforcement import SqliteLedger, ToolGuard
     from guardagent.frameworks.mcp.adapter.proxy import Proxy
-    from guardagent.frameworks.mcp.adapter.state_file import StateOfFile
+    from guardagent.frameworks.mcp.adapter.state_file import FileState
     from guardagent.policy.load import load_policies
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="guardagent: %(message)s")
@@ -105,7 +105,7 @@ def mcp_proxy(
         raise InputError("--ledger without --conversation; expected both: what goes on needs an id that stays")
     guard = ToolGuard(
         load_policies(policies, model=model, locked=locked),
-        state=StateOfFile(state) if state is not None else None,
+        state=FileState(state) if state is not None else None,
         facts=read_facts(facts),
         aliases=_aliases(alias or []),
         absent=absent or (),
@@ -114,29 +114,31 @@ def mcp_proxy(
         ledger=SqliteLedger(ledger) if ledger is not None else None,
         deadline=deadline,
     )
-    proxy = Proxy(guard, _target(server, header or []), _escalation(approver), conversation, goes_on=ledger is not None)
+    proxy = Proxy(
+        guard, _target(server, header or []), _escalation(approver), conversation, resumable=ledger is not None
+    )
     asyncio.run(proxy.serve_stdio() if at is None else proxy.serve_http(*at))
 
 
 def _accept(target: Target, path: Path) -> None:
-    from guardagent.frameworks.mcp.adapter.accepting import accept_tools
+    from guardagent.frameworks.mcp.adapter.tool_acceptance import accept_tools
 
     print_line(accept_tools(target, path))
 
 
 def _target(server: list[str], headers: list[str]) -> Target:
     from guardagent.frameworks.mcp.adapter import require_mcp
-    from guardagent.frameworks.mcp.adapter.http_link import Url
-    from guardagent.frameworks.mcp.adapter.links import Command
+    from guardagent.frameworks.mcp.adapter.http_link import UrlTarget
+    from guardagent.frameworks.mcp.adapter.links import CommandTarget
 
     if server[0].startswith(("http://", "https://")):
         if len(server) > 1:
             raise InputError(f"{server[1]!r} after a URL; expected the URL alone")
         require_mcp()
-        return Url(server[0], dict(_header(one) for one in headers))
+        return UrlTarget(server[0], dict(_header(one) for one in headers))
     if headers:
         raise InputError("--header with a command; expected it with a URL")
-    return Command(server)
+    return CommandTarget(server)
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -184,7 +186,7 @@ def _log(path: Path | None, key_file: Path | None) -> AuditLog | None:
 
 
 def _escalation(who: Asked) -> Escalation:
-    from guardagent.frameworks.mcp.adapter.pending import Escalation
+    from guardagent.frameworks.mcp.adapter.pending_requests import Escalation
     from guardagent.frameworks.mcp.adapter.terminal import ask_at_terminal
 
     terminal: Any = ask_at_terminal if who in (Asked.TERMINAL, Asked.EITHER) else None

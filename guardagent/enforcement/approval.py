@@ -17,7 +17,7 @@ Choice = Literal["approve", "reject", "edit"]
 _NONE = "the answer was no approval"
 _COLUMNS = 60
 _MAX_MARKS = 2  # on one character; Thai and Vietnamese need two
-_GOES_ON = "    ... "
+_CONTINUATION = "    ... "
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ApprovalRequest:
         lines = [f"Approve {_named(self.tool)}{who} in conversation {_named(self.conversation)}?"]
         lines += [f"  {_named(name)} = {escaped(value)}" for name, value in self.args.items()]
         lines += [f"Why you are asked: {escaped(reason)}" for reason in self.verdict.reasons]
-        return "\n".join(part for line in lines for part in _broken(line))
+        return "\n".join(part for line in lines for part in _wrapped_line(line))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -85,42 +85,42 @@ class Approval:
     of: str | None = None
 
     @classmethod
-    def read(cls, said: Any) -> Approval:
+    def read(cls, answer: Any) -> Approval:
         """From what a host hands over: an Approval, a bool, a choice or a mapping with `choice`; all else rejects."""
-        if isinstance(said, Approval) and (said.choice != "edit" or isinstance(said.args, Mapping)):
-            return said if said.choice in ("approve", "reject", "edit") else cls("reject", reason=_NONE)
-        if isinstance(said, Mapping):
-            return cls._of_mapping(said)
-        if said is True or (isinstance(said, str) and said == "approve"):
+        if isinstance(answer, Approval) and (answer.choice != "edit" or isinstance(answer.args, Mapping)):
+            return answer if answer.choice in ("approve", "reject", "edit") else cls("reject", reason=_NONE)
+        if isinstance(answer, Mapping):
+            return cls._of_mapping(answer)
+        if answer is True or (isinstance(answer, str) and answer == "approve"):
             return cls("approve")
-        refused = said is False or (isinstance(said, str) and said == "reject")
+        refused = answer is False or (isinstance(answer, str) and answer == "reject")
         return cls("reject", reason="" if refused else _NONE)
 
     @classmethod
-    def _of_mapping(cls, said: Mapping[str, Any]) -> Approval:
-        choice, args, by, of = (said.get(name) for name in ("choice", "args", "by", "of"))
+    def _of_mapping(cls, answer: Mapping[str, Any]) -> Approval:
+        choice, args, by, of = (answer.get(name) for name in ("choice", "args", "by", "of"))
         by, of = (one if isinstance(one, str) else None for one in (by, of))
         if choice == "approve" and args is None:
             return cls("approve", by=by, of=of)
         if choice == "edit" and isinstance(args, Mapping):
             return cls("edit", args, by=by, of=of)
-        given = said.get("reason")
-        reason = (given if isinstance(given, str) else "") if choice == "reject" else _NONE
+        wording = answer.get("reason")
+        reason = (wording if isinstance(wording, str) else "") if choice == "reject" else _NONE
         return cls("reject", reason=reason, by=by)
 
-    def readied(self, ready: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None) -> Approval:
+    def validated(self, validate: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None) -> Approval:
         """With edited arguments as the tool would get them; a rejection where they do not fit it."""
         if self.choice != "edit":
             return self
         try:
-            return replace(self, args=freeze(self.args if ready is None else ready(self.args)))
+            return replace(self, args=freeze(self.args if validate is None else validate(self.args)))
         except Exception as error:  # noqa: BLE001 - a host's validation
             return Approval("reject", reason=f"the edited arguments do not fit: {error_text(error)}", by=self.by)
 
 
-def applied(call: HostCall, said: Approval) -> HostCall:
+def with_edits(call: HostCall, approval: Approval) -> HostCall:
     """The call as a person left it."""
-    return replace(call, args=said.args) if said.choice == "edit" else call
+    return replace(call, args=approval.args) if approval.choice == "edit" else call
 
 
 Approver = Callable[[ApprovalRequest], "Approval | bool | Awaitable[Approval | bool]"]
@@ -133,8 +133,8 @@ def terminal_approver(request: ApprovalRequest) -> Approval:
         return Approval("reject", reason="there is no terminal to ask a person at")
     sys.stderr.write(f"{request.text()}\n[y/N] ")
     sys.stderr.flush()
-    said = sys.stdin.readline().strip().lower()
-    return Approval("approve") if said in ("y", "yes") else Approval("reject")
+    reply = sys.stdin.readline().strip().lower()
+    return Approval("approve") if reply in ("y", "yes") else Approval("reject")
 
 
 def escaped(value: Any) -> str:
@@ -148,14 +148,14 @@ def escaped(value: Any) -> str:
     return drawn
 
 
-def _broken(line: str) -> Iterator[str]:
+def _wrapped_line(line: str) -> Iterator[str]:
     """A line in parts that fit."""
     part, columns = "", 0
     for one in line:
         width = 2 if unicodedata.east_asian_width(one) in "WFA" else 1
         if columns + width > _COLUMNS:
             yield part
-            part, columns = _GOES_ON, len(_GOES_ON)
+            part, columns = _CONTINUATION, len(_CONTINUATION)
         part, columns = part + one, columns + width
     yield part
 

@@ -19,11 +19,11 @@ from guardagent.types import EMPTY, FrozenMapping, freeze
 
 RESOURCE = "resource.read"
 
-_BY_TEXT = (decimal.Decimal, dt.date, dt.time, dt.timedelta, uuid.UUID, bytes)
+_TEXT_TYPES = (decimal.Decimal, dt.date, dt.time, dt.timedelta, uuid.UUID, bytes)
 """Types that are no JSON, and of which equal texts are equal values."""
 
 
-def _any_id() -> str:
+def _random_id() -> str:
     return f"call-{secrets.token_hex(8)}"
 
 
@@ -43,15 +43,15 @@ class HostCall:
         facts: what the host knows at this call.
         messages: the conversation as chat messages, for rules that read it; None where the host does not show them.
         seen: the ids of the calls whose results the host's messages show; None where it does not show them.
-        ready: makes arguments that a person has edited what the tool would get of them: validated, with defaults. It
-            raises where they do not fit.
+        validate_edit: turns arguments that a reviewer has edited into those that the tool would get, with defaults. It
+            raises an error if they do not fit.
         sealed: the arguments for whoever need not copy them again; None where they could not be frozen.
     """
 
     tool: str
     args: Mapping[str, Any]
     conversation: str | None
-    id: str = field(default_factory=_any_id)
+    id: str = field(default_factory=_random_id)
     agent: str | None = None
     step: str | None = None
     action: str | None = None
@@ -59,7 +59,9 @@ class HostCall:
     facts: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     messages: Sequence[Mapping[str, Any]] | None = None
     seen: Sequence[str] | None = None
-    ready: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    validate_edit: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = field(
+        default=None, repr=False, compare=False
+    )
     _digest: str | None = field(default=None, init=False, repr=False, compare=False)
     sealed: FrozenMapping | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -81,7 +83,7 @@ class HostCall:
         assert self._digest is not None
         return self._digest
 
-    def otherwise_read(self) -> list[HostCall]:
+    def alternate_readings(self) -> list[HostCall]:
         """What else a server may take a read of a resource for: its URI has many spellings.
 
         Raises:
@@ -109,7 +111,7 @@ def _json(value: Any, place: str, typed: list[tuple[str, str]]) -> Any:
         return {name: _json(value[name], f"{place}[{json.dumps(name)}]", typed) for name in sorted(value)}
     if isinstance(value, list | tuple):
         return [_json(item, f"{place}[{at}]", typed) for at, item in enumerate(value)]
-    if not isinstance(value, _BY_TEXT):
+    if not isinstance(value, _TEXT_TYPES):
         raise InputError(f"{place} is a {type(value).__name__}; expected JSON: a person could not be shown what it is")
     typed.append((place, type(value).__name__))
     return str(value)
@@ -123,14 +125,14 @@ class Outcome:
         output: what the tool gave back.
         failed: whether it failed; None where that is not known.
         ended: false where it was cancelled: it may have done its work, so that it stays in flight.
-        beside: what else it said, which rules do not see as its output, or see joined: that it failed may stand there
+        other_outputs: what else it said, which rules do not see as its output, or see joined: that it failed may stand there
             alone.
     """
 
     output: Any = None
     failed: bool | None = False
     ended: bool = True
-    beside: tuple[Any, ...] = ()
+    other_outputs: tuple[Any, ...] = ()
 
     @classmethod
     def of_error(cls, error: BaseException) -> Outcome:
@@ -138,7 +140,7 @@ class Outcome:
 
         What ran out of time may have done its work all the same.
         """
-        said = error_text(error)
+        message = error_text(error)
         if isinstance(error, Exception):
-            return cls(said, failed=None if isinstance(error, TimeoutError) else True)
-        return cls(said, failed=None, ended=False)
+            return cls(message, failed=None if isinstance(error, TimeoutError) else True)
+        return cls(message, failed=None, ended=False)

@@ -32,12 +32,12 @@ class Conversation:
         session: judges its calls.
         messages: what the host last showed of it.
         lock: held while what follows is changed; never while a rule is asked.
-        calls: the host's ids of all calls that were proposed here.
-        open: call id -> the permits of those in flight.
-        used: the nonces of the permits with which calls have begun to run.
+        call_ids: the host's ids of all calls that were proposed here.
+        open_permits: call id -> the permits of those in flight.
+        used_nonces: the nonces of the permits with which calls have begun to run.
         replans: how many turns of the model in a row had calls denied.
         step: the last of them.
-        hung: checks that did not end in time and are still under way.
+        hung_checks: checks that did not end in time and are still under way.
         shown_ids: the results that the host's messages last showed, which only grows; those `confirmed` were seen here.
         process: the one in which it began. A fork of that process has the history up to then, and not what came since.
         notes: what the host's adapter keeps of it.
@@ -49,12 +49,12 @@ class Conversation:
     session: Session
     messages: Sequence[Mapping[str, Any]] = ()
     lock: threading.Lock = field(default_factory=threading.Lock)
-    calls: set[str] = field(default_factory=set)
-    open: dict[str, list[Permit]] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
+    call_ids: set[str] = field(default_factory=set)
+    open_permits: dict[str, list[Permit]] = field(default_factory=dict)
+    used_nonces: set[str] = field(default_factory=set)
     replans: int = 0
     step: str | None = None
-    hung: int = 0
+    hung_checks: int = 0
     notes: dict[Any, Any] = field(default_factory=dict)
     restored: bool = False
     shown_ids: Sequence[str] = ()
@@ -62,32 +62,32 @@ class Conversation:
     process: int = field(default_factory=os.getpid)
     journal: ConversationJournal | None = None
 
-    def unseen(self, call: HostCall) -> str | None:
+    def unseen_call(self, call: HostCall) -> str | None:
         """A call that the host's messages show and this guard never saw; None where there is none."""
         if call.seen is None:
             return None
         with self.lock:
             if self.restored:
-                self.calls.update(call.seen)
+                self.call_ids.update(call.seen)
                 self.restored = False
             known = self.confirmed if call.seen is self.shown_ids else 0
-            missing = [one for one in islice(call.seen, known, None) if one not in self.calls]
+            missing = [one for one in islice(call.seen, known, None) if one not in self.call_ids]
             if missing and self.journal is not None:
-                unknown = self.journal.unknown(missing)
-                self.calls.update(one for one in missing if one not in unknown)
+                unknown = self.journal.unknown_call_ids(missing)
+                self.call_ids.update(one for one in missing if one not in unknown)
                 missing = [one for one in missing if one in unknown]
             if not missing:
                 self.shown_ids, self.confirmed = call.seen, len(call.seen)
             return missing[0] if missing else None
 
-    def keep(self, call: HostCall, verdict: Verdict, max_replans: int) -> bool:
+    def note_verdict(self, call: HostCall, verdict: Verdict, max_replans: int) -> bool:
         """Takes note of a verdict. True where it is the denial with which the agent has replanned often enough."""
         with self.lock:
             if isinstance(call.id, str):
-                self.calls.add(call.id)
+                self.call_ids.add(call.id)
             if verdict.label == 0:
                 self.replans, self.step = 0, None
-                self.open.setdefault(call.id, []).append(verdict.permit)
+                self.open_permits.setdefault(call.id, []).append(verdict.permit)
                 return False
             if verdict.decision is Decision.ESCALATE:
                 return False
@@ -96,7 +96,7 @@ class Conversation:
             self.step = call.step
             return self.replans > max_replans
 
-    def taken(self, call: HostCall, tool: Resolve) -> Permit:
+    def take_permit(self, call: HostCall, tool: Resolve) -> Permit:
         """The permit of a call whose outcome is to be recorded; `tool` gives its name in the rules.
 
         Raises:
@@ -107,7 +107,7 @@ class Conversation:
             self._close(call.id, permit)
             return permit
 
-    def in_flight(self, call: HostCall, tool: Resolve, *, used: bool = True) -> Permit:
+    def permit_in_flight(self, call: HostCall, tool: Resolve, *, used: bool = True) -> Permit:
         """As `taken`, of a call that stays in flight; `used`: whether it has probably begun to run."""
         with self.lock:
             return self._permit(call, tool, used=used)
@@ -115,31 +115,31 @@ class Conversation:
     def id_of(self, permit: Permit) -> str:
         """The host's id of the call that a permit is for."""
         with self.lock:
-            return next((call for call, permits in self.open.items() if permit in permits), "")
+            return next((call for call, permits in self.open_permits.items() if permit in permits), "")
 
-    def put_back(self, call: HostCall, permit: Permit) -> None:
+    def return_permit(self, call: HostCall, permit: Permit) -> None:
         """It stays in flight after all."""
         with self.lock:
-            self.open.setdefault(call.id, []).append(permit)
+            self.open_permits.setdefault(call.id, []).append(permit)
 
-    def forget(self, call_id: str, permit: Permit) -> None:
+    def drop_permit(self, call_id: str, permit: Permit) -> None:
         """A call that was allowed is not going to run."""
         with self.lock:
-            if permit in self.open.get(call_id, ()):
+            if permit in self.open_permits.get(call_id, ()):
                 self._close(call_id, permit)
 
     def _close(self, call_id: str, permit: Permit) -> None:
-        self.open[call_id].remove(permit)
-        self.used.discard(permit.nonce)
-        if not self.open[call_id]:
-            del self.open[call_id]
+        self.open_permits[call_id].remove(permit)
+        self.used_nonces.discard(permit.nonce)
+        if not self.open_permits[call_id]:
+            del self.open_permits[call_id]
 
-    def hang(self, more: int) -> None:
+    def count_hung_checks(self, more: int) -> None:
         """Counts checks that nobody waits for any more."""
         with self.lock:
-            self.hung += more
+            self.hung_checks += more
 
-    def permit(self, call: HostCall, tool: Resolve) -> Permit:
+    def use_permit(self, call: HostCall, tool: Resolve) -> Permit:
         """The permit of a call that is about to run, and from now on counts as begun; `tool` as in `taken`.
 
         Raises:
@@ -147,12 +147,12 @@ class Conversation:
         """
         with self.lock:
             permit = self._permit(call, tool, used=False)
-            self.used.add(permit.nonce)
+            self.used_nonces.add(permit.nonce)
             return permit
 
     def _permit(self, call: HostCall, tool: Resolve, *, used: bool) -> Permit:
         """Of the permits of a call's id: one that fits the call best, the newest of them. Hosts use ids again."""
-        permits = self.open.get(call.id)
+        permits = self.open_permits.get(call.id)
         if not permits:
             raise InputError(f"no call {call.id!r} is in flight in conversation {self.id!r}")
         if len(permits) == 1:
@@ -161,11 +161,11 @@ class Conversation:
         name = tool(call.tool)
 
         def fits(one: Permit) -> tuple[bool, ...]:
-            return one.tool == name, one.args == call.args, (one.nonce in self.used) is used
+            return one.tool == name, one.args == call.args, (one.nonce in self.used_nonces) is used
 
         return max(permits, key=lambda one: (*fits(one), one.place))
 
-    def turned(self) -> None:
+    def start_turn(self) -> None:
         """The user has spoken: the agent may replan anew."""
         with self.lock:
             self.replans, self.step = 0, None
@@ -176,10 +176,10 @@ class NotBegunError(InputError):
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitState:
     """Whether somebody still waits for a verdict; `over` once it is late and was taken for a denial."""
 
-    over: bool = False
+    expired: bool = False
 
 
 class Conversations:
@@ -206,7 +206,7 @@ class Conversations:
                 f"the conversation's id is {name!r}; expected a text: the host has to name the conversation"
             )
         found = self._known.get(name)
-        return self._here(found if found is not None else self._began(name))
+        return self._check_process(found if found is not None else self._begin_new(name))
 
     def current(self, name: Any) -> Conversation:
         """As `of`, with what other processes have done in it by now; they may have ended it, and begun another one."""
@@ -220,10 +220,10 @@ class Conversations:
                 conversation.session.catch_up()
         return conversation
 
-    def _here(self, conversation: Conversation) -> Conversation:
+    def _check_process(self, conversation: Conversation) -> Conversation:
         if conversation.process != os.getpid() and conversation.journal is not None:
             self.drop(conversation.id)
-            return self._began(conversation.id)
+            return self._begin_new(conversation.id)
         if conversation.process != os.getpid():
             raise InputError(
                 f"conversation {conversation.id!r} began in another process, which may have gone on with it; "
@@ -231,7 +231,7 @@ class Conversations:
             )
         return conversation
 
-    def _began(self, name: str) -> Conversation:
+    def _begin_new(self, name: str) -> Conversation:
         with self._lock:
             if name not in self._known:
                 shown: list[Conversation] = []

@@ -79,7 +79,7 @@ class DeadlinePool:
                 self._idle += 1
 
 
-async def waited(future: Future[T], seconds: float) -> T:
+async def await_future(future: Future[T], seconds: float) -> T:
     """What a future gives. Unlike `asyncio.wait_for` it never loses that the task was cancelled.
 
     Raises:

@@ -55,8 +55,8 @@ class Coverage:
 
     def lines(self) -> list[str]:
         """What a person should know, a line each."""
-        said = [
-            f"rule {rule} names {_listed(tools)}, which this agent does not have"
+        lines = [
+            f"rule {rule} names {_joined(tools)}, which this agent does not have"
             for rule, tools in self.rules_without_tools.items()
         ]
         for tools, why in (
@@ -65,8 +65,8 @@ class Coverage:
             (self.removed, "gone since the guard was attached:"),
             (self.changed, "changed since the guard was attached:"),
         ):
-            said += [f"{why} {_listed(tools)}"] if tools else []
-        return said
+            lines += [f"{why} {_joined(tools)}"] if tools else []
+        return lines
 
 
 class Names:
@@ -105,7 +105,7 @@ class Names:
             InputError: two tools have one name, or a rule names a tool that is probably a misspelling of one here.
         """
         specs = list(specs)
-        twice = _twice([spec.name for spec in specs]) or _twice(
+        twice = _duplicate([spec.name for spec in specs]) or _duplicate(
             [self.resolve(spec.name) for spec in specs], "resolve to"
         )
         if twice:
@@ -167,10 +167,10 @@ def _changes(before: Mapping[str, str] | None, after: Mapping[str, str]) -> dict
     }
 
 
-def _twice(names: list[str], how: str = "are named") -> str:
+def _duplicate(names: list[str], how: str = "are named") -> str:
     again = sorted({name for name in names if names.count(name) > 1})
     return f"{how} {again[0]!r}" if again else ""
 
 
-def _listed(names: Iterable[str]) -> str:
+def _joined(names: Iterable[str]) -> str:
     return ", ".join(names)

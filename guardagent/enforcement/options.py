@@ -11,13 +11,13 @@ from typing import Any
 from guardagent.errors import InputError
 
 
-def check_options(**given: Any) -> None:
+def check_options(**options: Any) -> None:
     """Looks at the arguments of `ToolGuard`.
 
     Raises:
         InputError: one is wrong.
     """
-    for name, value in given.items():
+    for name, value in options.items():
         expected, fits = _OPTIONS[name]
         if not fits(value):
             raise InputError(f"{name} is {value!r}; expected {expected}")
@@ -25,7 +25,7 @@ def check_options(**given: Any) -> None:
             raise InputError(f"{name} is a coroutine function; expected a plain one: a check waits for its answer")
 
 
-_OF_A_LEDGER = ("asked", "question", "rejected", "use", "ended", "journal")
+_LEDGER_METHODS = ("record_request", "recorded_request", "reject", "use", "end", "journal")
 _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "state": ("what state(...) looks at, or a function that gives it", lambda _: True),
     "facts": (
@@ -49,7 +49,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "max_replans": ("a whole number from 0", lambda one: type(one) is int and one >= 0),
     "ledger": (
         "a SqliteLedger, or None",
-        lambda one: one is None or all(callable(getattr(one, name, None)) for name in _OF_A_LEDGER),
+        lambda one: one is None or all(callable(getattr(one, name, None)) for name in _LEDGER_METHODS),
     ),
     "approvals": ("'asked here' or \"this host's\"", lambda one: one in ("asked here", "this host's")),
     "deadline": ("seconds, more than 0", lambda one: type(one) in (int, float) and 0 < one <= threading.TIMEOUT_MAX),

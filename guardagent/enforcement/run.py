@@ -7,7 +7,7 @@ from typing import Any
 
 from guardagent._support.procedures import adrive, drive
 from guardagent.enforcement.calls import HostCall, Outcome
-from guardagent.enforcement.life import Arguments, ReadOutcome
+from guardagent.enforcement.lifecycle import Arguments, ReadOutcome
 from guardagent.enforcement.tool_guard import ToolGuard
 
 
@@ -26,11 +26,11 @@ def run(guard: ToolGuard, call: HostCall, execute: Callable[[Arguments], Any], o
     Raises:
         ToolDenied: the call may not run; with the verdict.
     """
-    return drive(guard.life.run(call, execute, outcome))
+    return drive(guard.lifecycle.run(call, execute, outcome))
 
 
 async def arun(
     guard: ToolGuard, call: HostCall, execute: Callable[[Arguments], Awaitable[Any]], outcome: ReadOutcome = Outcome
 ) -> Any:
     """As `run`, of a coroutine function."""
-    return await adrive(guard.life.run(call, execute, outcome))
+    return await adrive(guard.lifecycle.run(call, execute, outcome))

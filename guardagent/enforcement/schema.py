@@ -23,7 +23,7 @@ from guardagent._support.json_schema import compile_pattern, linear_time_validat
 from guardagent.errors import InputError
 from guardagent.types import thaw
 
-_MAYBE = ("anyOf", "oneOf", "if", "then", "else", "dependentSchemas")
+_CONDITIONAL = ("anyOf", "oneOf", "if", "then", "else", "dependentSchemas")
 """Where a schema may hold of a value or not: names declared there are known, defaults are not certain."""
 
 _OLDER = ("Draft7Validator", "Draft4Validator")
@@ -33,7 +33,7 @@ _Schemas = list[tuple[Any, bool]]
 """What holds of one value: schemas, each with whether it certainly does."""
 
 
-def completed(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
+def validate_arguments(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call with the defaults of the schema.
 
     Args:
@@ -47,13 +47,13 @@ def completed(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[str, Any]
     if not isinstance(args, Mapping):
         raise InputError(f"the arguments of {tool} are a {type(args).__name__}; expected an object")
     try:
-        given: dict[str, Any] = thaw(args)
-        problem = next(_holder(json.dumps(thaw(schema), sort_keys=True, default=repr)).problems(given), None)
+        arguments: dict[str, Any] = thaw(args)
+        problem = next(_checker(json.dumps(thaw(schema), sort_keys=True, default=repr)).problems(arguments), None)
     except RecursionError:
         raise InputError(f"the arguments of {tool}, or its schema, are nested without end") from None
     if problem is not None:
         raise InputError(f"the arguments of {tool}: {problem}")
-    return given
+    return arguments
 
 
 def unchecked_patterns(schema: Any) -> list[str]:
@@ -82,34 +82,36 @@ def read_object(text: str, tool: str) -> dict[str, Any]:
     return value
 
 
-class _Holder:
+class _SchemaChecker:
     """Holds values to one schema."""
 
     def __init__(self, schema: Mapping[str, Any], validator: Any, resolver: Any, unresolvable: type[Exception]) -> None:
         self._schema, self._validator = schema, validator
         self._resolver, self._unresolvable = resolver, unresolvable
 
-    def problems(self, given: dict[str, Any]) -> Iterator[str]:
+    def problems(self, arguments: dict[str, Any]) -> Iterator[str]:
         """What is wrong with arguments, which get their defaults on the way.
 
         Raises:
             InputError: a reference leads nowhere, or out of the schema.
         """
         try:
-            yield from self._walked(given, [(self._schema, True)], "")
-            errors = sorted(self._validator.iter_errors(given), key=lambda error: list(map(str, error.absolute_path)))
+            yield from self._walk(arguments, [(self._schema, True)], "")
+            errors = sorted(
+                self._validator.iter_errors(arguments), key=lambda error: list(map(str, error.absolute_path))
+            )
         except self._unresolvable as error:
             raise InputError(f"the tool's schema cannot be followed: {error}") from None
         for one in errors:
             yield f"{'.'.join(map(str, one.absolute_path)) or 'they'}: {one.message[:300]}"
 
-    def _walked(self, value: Any, schemas: _Schemas, place: str) -> Iterator[str]:
+    def _walk(self, value: Any, schemas: _Schemas, place: str) -> Iterator[str]:
         if isinstance(value, dict):
             yield from self._object(value, self._parts(schemas), place)
         elif isinstance(value, list):
             parts = self._parts(schemas)
             for at, item in enumerate(value):
-                yield from self._walked(item, _of_item(parts, at), f"{place}[].")
+                yield from self._walk(item, _of_item(parts, at), f"{place}[].")
 
     def _object(self, value: dict[str, Any], parts: _Schemas, place: str) -> Iterator[str]:
         declared: dict[str, _Schemas] = {}
@@ -127,7 +129,7 @@ class _Holder:
             inner = inner or _of_others(parts)
             if not inner and closed:
                 yield f"{place + name!r} is not declared; expected {', '.join(sorted(declared)) or 'none'}"
-            yield from self._walked(item, inner, f"{place}{name}.")
+            yield from self._walk(item, inner, f"{place}{name}.")
 
     def _add_defaults(self, value: dict[str, Any], declared: Mapping[str, _Schemas], place: str) -> Iterator[str]:
         for name, inner in declared.items():
@@ -152,7 +154,7 @@ class _Holder:
             references = [schema[word] for word in ("$ref", "$dynamicRef") if isinstance(schema.get(word), str)]
             found += [(self._resolver.lookup(one).contents, certain) for one in references]
             found += [(one, certain) for one in _listed(schema.get("allOf"))]
-            found += [(one, False) for word in _MAYBE for one in _listed(schema.get(word), word)]
+            found += [(one, False) for word in _CONDITIONAL for one in _listed(schema.get(word), word)]
         return parts
 
 
@@ -199,7 +201,7 @@ def _compiles(pattern: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _holder(text: str) -> _Holder:
+def _checker(text: str) -> _SchemaChecker:
     try:
         import jsonschema
         import referencing.exceptions
@@ -207,25 +209,25 @@ def _holder(text: str) -> _Holder:
     except ImportError:
         raise InputError("holding arguments to a schema needs jsonschema; pip install jsonschema") from None
     schema = json.loads(text)
-    kind = linear_time_validator(_kind_of(schema, jsonschema))
+    kind = linear_time_validator(_validator_class(schema, jsonschema))
     kind = without_unevaluated(kind) if '"patternProperties"' in text else kind
     fetching_nothing = referencing.Registry()
     specification = referencing.jsonschema.specification_with(kind.META_SCHEMA.get("$schema", ""))
     resolver = fetching_nothing.resolver_with_root(specification.create_resource(schema))
     unresolvable = referencing.exceptions.Unresolvable
-    return _Holder(schema, kind(schema, registry=fetching_nothing), resolver, unresolvable)
+    return _SchemaChecker(schema, kind(schema, registry=fetching_nothing), resolver, unresolvable)
 
 
-def _kind_of(schema: Mapping[str, Any], jsonschema: Any) -> Any:
+def _validator_class(schema: Mapping[str, Any], jsonschema: Any) -> Any:
     """The validator of the draft that a schema is written in.
 
     Raises:
         InputError: it is of none.
     """
     newest = jsonschema.Draft202012Validator
-    said = jsonschema.validators.validator_for(schema, default=newest)
+    declared = jsonschema.validators.validator_for(schema, default=newest)
     problem = None
-    for kind in (said, *[getattr(jsonschema, name) for name in _OLDER if "$schema" not in schema]):
+    for kind in (declared, *[getattr(jsonschema, name) for name in _OLDER if "$schema" not in schema]):
         try:
             kind.check_schema(schema)
         except jsonschema.SchemaError as error:

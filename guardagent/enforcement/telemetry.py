@@ -34,9 +34,9 @@ class Span:
         with suppress(Exception):
             self._scope.__exit__(*raised)
 
-    def say(self, verdict: Verdict) -> None:
+    def set_verdict(self, verdict: Verdict) -> None:
         """Puts a verdict on the span."""
-        said = {
+        values = {
             "decision": str(verdict.decision),
             "label": verdict.label,
             "rules": list(verdict.rules),
@@ -45,7 +45,7 @@ class Span:
             "model_calls": verdict.model_calls,
         }
         with suppress(Exception):
-            for name, value in said.items():
+            for name, value in values.items():
                 self._span.set_attribute(f"{PREFIX}{name}", value)
             if verdict.errors:
                 self._span.set_attribute("error.type", "guardagent.unchecked")

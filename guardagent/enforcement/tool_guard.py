@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent._support.fold import verdict_or_denial
 from guardagent._support.procedures import adrive, drive
-from guardagent.enforcement.accepted import Accepted
+from guardagent.enforcement.accepted_tools import AcceptedTools
 from guardagent.enforcement.approval import ApprovalRequest, Approver
+from guardagent.enforcement.audit_records import AuditRecords, AuditSink, spooled_log
+from guardagent.enforcement.call_recorder import CallRecorder, gave_up
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import Conversation, Conversations, NotBegunError
 from guardagent.enforcement.deadline import DeadlinePool
-from guardagent.enforcement.deciding import Deciding
-from guardagent.enforcement.in_time import InTime
+from guardagent.enforcement.decisions import Decider
 from guardagent.enforcement.ledger import Ledger, MemoryLedger
-from guardagent.enforcement.life import Life
+from guardagent.enforcement.lifecycle import CallLifecycle
 from guardagent.enforcement.names import Coverage, Names, ToolSpec
 from guardagent.enforcement.options import check_options
 from guardagent.enforcement.schema import unchecked_patterns
-from guardagent.enforcement.settling import Settling, gave_up
+from guardagent.enforcement.time_limit import TimeLimit
 from guardagent.enforcement.tools_lock import read_tools_lock
-from guardagent.enforcement.writing import Log, Records, spooled
 from guardagent.errors import GuardError, InputError
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
@@ -82,7 +82,7 @@ class ToolGuard:
         tools_lock: Path | str | None = None,
         approver: Approver | None = None,
         answers: GuardAgent | None = None,
-        log: Log | None = None,
+        log: AuditSink | None = None,
         on_log_error: Literal["deny", "warn", "spool"] = "deny",
         log_spool: Path | str | None = None,
         max_replans: int = MAX_REPLANS,
@@ -111,7 +111,7 @@ class ToolGuard:
             expected = "a policy file, or what load_policies gave"
             raise InputError(f"policies is a {type(policies).__name__}; expected {expected}")
         self.coverage = Coverage()
-        self.accepted = Accepted(None if tools_lock is None else read_tools_lock(tools_lock))
+        self.accepted = AcceptedTools(None if tools_lock is None else read_tools_lock(tools_lock))
         self.approver, self.answers = approver, answers
         self.names = Names(self.policies, aliases, absent)
         self._state = state
@@ -121,20 +121,28 @@ class ToolGuard:
         self._shared = self._ledger.journal("", self._digest) is not None
         if self._shared and not own:
             raise InputError("a ledger that keeps histories needs the policies that load_policies gave")
-        self._conversations = Conversations(self._begin, lambda name: self._ledger.journal(name, self._digest))
+        self._conversations = Conversations(self._begin_session, lambda name: self._ledger.journal(name, self._digest))
         self._pool = DeadlinePool()
-        kept_in = spooled(log, on_log_error, log_spool)
-        records = None if kept_in is None else Records(kept_in, self._digest, needed=on_log_error != "warn")
-        self._settling = Settling(self._conversations, self.names, records, max_replans)
+        sink = spooled_log(log, on_log_error, log_spool)
+        records = None if sink is None else AuditRecords(sink, self._digest, required=on_log_error != "warn")
+        self._recorder = CallRecorder(self._conversations, self.names, records, max_replans)
         waits = callable(state) or callable(facts) or log is not None or ledger is not None
         inline = own and self.policies.quick and not waits
-        asked_here = approvals == "asked here"
-        conversations, settling = self._conversations, self._settling
-        deciding = Deciding(
-            self.policies, own, self.names, self.accepted, facts, conversations, self._ledger, asked_here, settling
+        own_requests_only = approvals == "asked here"
+        conversations, recorder = self._conversations, self._recorder
+        decider = Decider(
+            self.policies,
+            own,
+            self.names,
+            self.accepted,
+            facts,
+            conversations,
+            self._ledger,
+            own_requests_only,
+            recorder,
         )
-        in_time = InTime(settling, self._pool, deadline, inline=inline)
-        self.life = Life(deciding, settling, in_time, approver, own, self._shared, self._ledger.name)
+        time_limit = TimeLimit(recorder, self._pool, deadline, inline=inline)
+        self.lifecycle = CallLifecycle(decider, recorder, time_limit, approver, own, self._shared, self._ledger.name)
 
     # --- attaching
 
@@ -150,13 +158,13 @@ class ToolGuard:
             _log.warning("attached: %s", line)
         return self.coverage
 
-    def listed(self, server: str, tools: Iterable[ToolSpec]) -> list[ToolSpec]:
+    def update_server_tools(self, server: str, tools: Iterable[ToolSpec]) -> list[ToolSpec]:
         """A server has listed its tools, all of them; called by adapters whenever it does, before `attach`.
 
         Returns:
             Those that may be called. What came or changed since the first list is denied until it is accepted.
         """
-        return self.accepted.listed(server, tools)
+        return self.accepted.update(server, tools)
 
     def accept(self, tools: Iterable[ToolSpec]) -> None:
         """The operator has looked at tools that a server lists, and accepts them as they are now."""
@@ -169,11 +177,11 @@ class ToolGuard:
 
         An allowed call is in flight: `use` its permit, run it with the arguments that gives, and say `after`.
         """
-        return drive(self.life.before(call))
+        return drive(self.lifecycle.before(call))
 
     async def abefore(self, call: HostCall) -> Verdict:
         """As `before`, without blocking the event loop."""
-        return await adrive(self.life.before(call))
+        return await adrive(self.lifecycle.before(call))
 
     def preview(self, call: HostCall) -> Verdict:
         """What `before` would say, for hosts that ask a person ahead of the tool. Never raises.
@@ -181,11 +189,11 @@ class ToolGuard:
         It takes no place and gives no permit. An escalation is kept, so that `resolve` can answer it; anything else
         leaves no trace, and the call is judged by `before` at the tool.
         """
-        return drive(self.life.preview(call))
+        return drive(self.lifecycle.preview(call))
 
     async def apreview(self, call: HostCall) -> Verdict:
         """As `preview`, without blocking the event loop."""
-        return await adrive(self.life.preview(call))
+        return await adrive(self.lifecycle.preview(call))
 
     def refuse(self, call: HostCall, problem: str) -> Verdict:
         """Denies a call that cannot be judged as it stands, such as one of an unknown tool. Never raises.
@@ -194,11 +202,11 @@ class ToolGuard:
             call: what is known of it.
             problem: what is wrong, for the model.
         """
-        return drive(self.life.refuse(call, problem))
+        return drive(self.lifecycle.refuse(call, problem))
 
     async def arefuse(self, call: HostCall, problem: str) -> Verdict:
         """As `refuse`, without blocking the event loop."""
-        return await adrive(self.life.refuse(call, problem))
+        return await adrive(self.lifecycle.refuse(call, problem))
 
     def use(self, call: HostCall, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Uses the permit of a call, just before it runs.
@@ -213,19 +221,19 @@ class ToolGuard:
         Raises:
             InputError: there is no permit, or it was used, has expired or is for other arguments.
         """
-        return drive(self.life.use(call, args))
+        return drive(self.lifecycle.use(call, args))
 
     async def ause(self, call: HostCall, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """As `use`, without blocking the event loop: another check of the conversation may be under way."""
-        return await adrive(self.life.use(call, args))
+        return await adrive(self.lifecycle.use(call, args))
 
     def after(self, call: HostCall, outcome: Outcome) -> None:
         """Records what came of a call. Never raises: a call whose outcome cannot be recorded stays in flight."""
-        drive(self.life.after(call, outcome))
+        drive(self.lifecycle.after(call, outcome))
 
     async def aafter(self, call: HostCall, outcome: Outcome) -> None:
         """As `after`, without blocking the event loop."""
-        await adrive(self.life.after(call, outcome))
+        await adrive(self.lifecycle.after(call, outcome))
 
     def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> None:
         """A call that was allowed never runs: to the rules it has not been. Never raises: else it stays in flight.
@@ -235,19 +243,19 @@ class ToolGuard:
             why: why it does not run, for the log.
             used: whether its permit was used by whoever says so.
         """
-        drive(self.life.withdraw(call, why, used=used))
+        drive(self.lifecycle.withdraw(call, why, used=used))
 
     async def awithdraw(self, call: HostCall, why: str, *, used: bool = False) -> None:
         """As `withdraw`, without blocking the event loop."""
-        await adrive(self.life.withdraw(call, why, used=used))
+        await adrive(self.lifecycle.withdraw(call, why, used=used))
 
     # --- a person
 
     def request(self, call: HostCall, verdict: Verdict) -> ApprovalRequest:
         """What a person is asked about a call that was escalated: for the host's own approval."""
-        return self.life.request(call, verdict)
+        return self.lifecycle.request(call, verdict)
 
-    def resolve(self, call: HostCall, said: Any) -> Verdict:
+    def resolve(self, call: HostCall, answer: Any) -> Verdict:
         """A person has answered the host about a call that was escalated. Never raises.
 
         An approval lifts only what escalated, of this very call, once. An edited call (`applied(call, approval)`) is
@@ -258,26 +266,26 @@ class ToolGuard:
 
         Args:
             call: as it was shown.
-            said: an `Approval`, or what `Approval.read` takes. To approve or to edit, it names as `of` the `digest` of
-                the request. A host that itself keeps which call was shown fills in that of this call.
+            answer: an `Approval`, or a value that `Approval.read` accepts. An approval or edit names the request's
+                `digest` as `of`. A host that itself records which call was shown fills in the digest of this call.
         """
-        return drive(self.life.resolve(call, said))
+        return drive(self.lifecycle.resolve(call, answer))
 
-    async def aresolve(self, call: HostCall, said: Any) -> Verdict:
+    async def aresolve(self, call: HostCall, answer: Any) -> Verdict:
         """As `resolve`, without blocking the event loop."""
-        return await adrive(self.life.resolve(call, said))
+        return await adrive(self.lifecycle.resolve(call, answer))
 
-    async def ahost_asks(self, call: HostCall) -> Verdict:
+    async def arecord_host_request(self, call: HostCall) -> Verdict:
         """The host asks a person by a rule of its own, although none of this guard's escalates. Never raises.
 
         `resolve` answers that, once, and lifts no rule.
         """
-        return await adrive(self.life.host_asks(call))
+        return await adrive(self.lifecycle.record_host_request(call))
 
-    def was_asked(self, call: HostCall) -> bool:
+    def has_request(self, call: HostCall) -> bool:
         """Whether a person was asked about this very call, whatever came of it."""
         try:
-            return self._ledger.question(call) is not None
+            return self._ledger.recorded_request(call) is not None
         except GuardError:  # an approval of it was used, or nobody can tell: `resolve` says
             return True
 
@@ -293,7 +301,7 @@ class ToolGuard:
 
     def turn(self, conversation: str) -> None:
         """The user has spoken: the agent may replan anew."""
-        self._conversations.of(conversation).turned()
+        self._conversations.of(conversation).start_turn()
 
     def session(self, conversation: str) -> Session:
         """The session of a conversation.
@@ -319,8 +327,8 @@ class ToolGuard:
             verdict = verdict_or_denial(session.finish)
             session.retire()
         self._conversations.drop(conversation)
-        self._ledger.ended(conversation)
-        return self._settling.written(HostCall("", EMPTY, conversation), verdict, "end")
+        self._ledger.end(conversation)
+        return self._recorder.log_verdict(HostCall("", EMPTY, conversation), verdict, "end")
 
     def restore(self, snapshot: bytes, key: bytes, *, newest: int | None = None) -> Session:
         """Goes on with a conversation from `session(id).snapshot(key)`, in another process.
@@ -332,8 +340,8 @@ class ToolGuard:
         if self._shared:
             raise InputError("this guard goes on with the conversations of its ledger; expected no snapshot")
         shown: list[Conversation] = []
-        given = self._state
-        state = (lambda: given(shown[0].id)) if callable(given) else given
+        host_state = self._state
+        state = (lambda: host_state(shown[0].id)) if callable(host_state) else host_state
         session = self.policies.restore(
             snapshot, key, state=state, messages=lambda: shown[0].messages if shown else (), newest=newest
         )
@@ -347,8 +355,10 @@ class ToolGuard:
         """Judges an agent's final answer before the user sees it. Never raises. Without `answers` it is allowed."""
         if self.answers is None:
             return Verdict(Decision.ALLOW, checked_by="policy")
-        verdict = verdict_or_denial(partial(self._judged_answer, conversation, agent_input, output, facts))
-        return self._settling.written(HostCall("agent_run", {"input": agent_input}, conversation), verdict, "answer")
+        verdict = verdict_or_denial(partial(self._judge_answer, conversation, agent_input, output, facts))
+        return self._recorder.log_verdict(
+            HostCall("agent_run", {"input": agent_input}, conversation), verdict, "answer"
+        )
 
     async def aanswer(
         self, conversation: str, agent_input: str, output: str, facts: Mapping[str, Any] | None = None
@@ -358,12 +368,12 @@ class ToolGuard:
 
     # --- inside
 
-    def _judged_answer(self, conversation: str, *run: Any) -> Verdict:
+    def _judge_answer(self, conversation: str, *run: Any) -> Verdict:
         self._conversations.of(conversation)  # an answer belongs to one, too
         assert self.answers is not None
         return self.answers.guard(*run)
 
-    def _begin(
+    def _begin_session(
         self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
     ) -> Session:
         options: dict[str, Any] = {} if journal is None else {"journal": journal}

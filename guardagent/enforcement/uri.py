@@ -33,22 +33,22 @@ def normalised(uri: Any) -> str:
         InputError: it is none, or it can be read in several ways.
     """
     if not isinstance(uri, str) or any(unicodedata.category(one) in ("Cc", "Cs") or one == "\\" for one in uri):
-        raise _refused(uri, "it holds control characters or backslashes")
+        raise _refusal(uri, "it holds control characters or backslashes")
     if uri != uri.strip():
-        raise _refused(uri, "it begins or ends with a space")
+        raise _refusal(uri, "it begins or ends with a space")
     if "#" in uri:
-        raise _refused(uri, "it has a fragment, which servers leave out")
+        raise _refusal(uri, "it has a fragment, which servers leave out")
     found = _PARTS.fullmatch(uri)
     if found is None:
-        raise _refused(uri, "it has no scheme")
+        raise _refusal(uri, "it has no scheme")
     if re.search("%(?![0-9A-Fa-f]{2})", uri):
-        raise _refused(uri, "a % is followed by no two hexadecimal digits")
+        raise _refusal(uri, "a % is followed by no two hexadecimal digits")
     scheme, authority, path = found["scheme"].lower(), found["authority"], found["path"]
     query = _query(uri, found["query"] or "")
     if scheme == "file":
         return _file(uri, authority, path, query)
     if scheme in _PORTS and not authority:
-        raise _refused(uri, "it names no host")
+        raise _refusal(uri, "it names no host")
     if authority is None:
         return f"{scheme}:{_opaque(uri, path)}{query}"
     path = _path(uri, path)
@@ -72,26 +72,26 @@ def readings(uri: str) -> tuple[str, ...]:
 
 def _file(uri: str, host: str | None, path: str, query: str) -> str:
     if (host or "").lower() not in ("", "localhost"):
-        raise _refused(uri, "it names a file of another machine")
+        raise _refusal(uri, "it names a file of another machine")
     if query or not path.startswith("/") or "//" in path:
-        raise _refused(uri, "it names no file by a path from the root, such as file:///folder/file")
+        raise _refusal(uri, "it names no file by a path from the root, such as file:///folder/file")
     path = _path(uri, path)
     names = path.split("/")[1:]
     if re.fullmatch("[A-Za-z](:|%7C)", names[0]):
         if names[0][1:] != ":":
-            raise _refused(uri, "it names a drive otherwise than C:")
+            raise _refusal(uri, "it names a drive otherwise than C:")
         names[0] = names[0].upper()
     if any(name.endswith((".", "%20")) for name in names):
-        raise _refused(uri, "a name ends with a dot or a space, which some systems leave out")
+        raise _refusal(uri, "a name ends with a dot or a space, which some systems leave out")
     return f"file:///{'/'.join(names)}"
 
 
 def _authority(uri: str, scheme: str, text: str) -> str:
     found = _AUTHORITY.fullmatch(text)
     if found is None:
-        raise _refused(uri, "its host and port cannot be told apart")
+        raise _refusal(uri, "its host and port cannot be told apart")
     if found["user"] is not None and scheme in _PORTS:
-        raise _refused(uri, "it names a user before its host")
+        raise _refusal(uri, "it names a user before its host")
     user = f"{_segment(uri, found['user'])}@" if found["user"] else ""
     port = str(int(found["port"])) if found["port"] else _PORTS.get(scheme, "")
     shown = f":{port}" if port != _PORTS.get(scheme, "") else ""
@@ -104,11 +104,11 @@ def _host(uri: str, scheme: str, text: str) -> str:
     host = _segment(uri, text)
     if scheme not in _PORTS:
         if not host.strip("."):
-            raise _refused(uri, "its host consists of dots")
+            raise _refusal(uri, "its host consists of dots")
         return host
     host = host.lower().removesuffix(".")
     if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", host):
-        raise _refused(uri, "its host is no name in ASCII; expected one such as xn--bcher-kva.example")
+        raise _refusal(uri, "its host is no name in ASCII; expected one such as xn--bcher-kva.example")
     return _address(uri, host, IPv4Address) if re.fullmatch(r"\d+|0x[0-9a-f]*", host.rpartition(".")[2]) else host
 
 
@@ -116,9 +116,9 @@ def _address(uri: str, text: str, kind: type[IPv4Address | IPv6Address]) -> str:
     try:
         found = kind(text)
     except ValueError:
-        raise _refused(uri, "its host is no address in the usual form") from None
+        raise _refusal(uri, "its host is no address in the usual form") from None
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        raise _refused(uri, "its host is an address of both kinds")
+        raise _refusal(uri, "its host is an address of both kinds")
     return str(found)
 
 
@@ -127,7 +127,7 @@ def _path(uri: str, text: str) -> str:
     kept: list[str] = []
     names = [_segment(uri, one) for one in text.split("/")]
     if any(";" in name and name.partition(";")[0] in (".", "..") for name in names):
-        raise _refused(uri, "a name in its path is dots with a parameter")
+        raise _refusal(uri, "a name in its path is dots with a parameter")
     for name in names:
         if name == "..":
             del kept[max(1, len(kept) - 1) :]
@@ -141,7 +141,7 @@ def _opaque(uri: str, text: str) -> str:
         return _path(uri, text)
     names = [_segment(uri, one) for one in text.split("/")]
     if any(name.strip(".") == "" for name in names):
-        raise _refused(uri, "its path has dots for names, or none")
+        raise _refusal(uri, "its path has dots for names, or none")
     return "/".join(names)
 
 
@@ -150,11 +150,11 @@ def _segment(uri: str, text: str) -> str:
     try:
         plain = unicodedata.normalize("NFC", unquote_to_bytes(text).decode())
     except UnicodeDecodeError:
-        raise _refused(uri, "what it encodes is no UTF-8") from None
+        raise _refusal(uri, "what it encodes is no UTF-8") from None
     if any(one in "/\\" or unicodedata.category(one) == "Cc" for one in plain):
-        raise _refused(uri, "it encodes slashes, backslashes or control characters")
+        raise _refusal(uri, "it encodes slashes, backslashes or control characters")
     if _CODE.search(plain):
-        raise _refused(uri, "it is encoded twice")
+        raise _refusal(uri, "it is encoded twice")
     return quote(plain, safe=_SEGMENT)
 
 
@@ -164,12 +164,12 @@ def _query(uri: str, text: str) -> str:
     def one(code: re.Match[str]) -> str:
         byte = bytes.fromhex(code[1])
         if byte[0] < 0x20 or byte[0] == 0x7F:
-            raise _refused(uri, "it encodes control characters")
+            raise _refusal(uri, "it encodes control characters")
         return byte.decode() if _UNRESERVED.fullmatch(byte) else code[0].upper()
 
     plain = _CODE.sub(one, quote(text, safe=_QUERY))
     return "" if plain == "?" else plain
 
 
-def _refused(uri: object, why: str) -> InputError:
+def _refusal(uri: object, why: str) -> InputError:
     return InputError(f"the URI {str(uri)[:200]!r} can be read in several ways: {why}; expected it in its normal form")

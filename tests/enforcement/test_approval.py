@@ -9,7 +9,7 @@ import pytest
 
 from guardagent import Decision, Verdict
 from guardagent.enforcement import Approval, ApprovalRequest, terminal_approver
-from guardagent.enforcement.asking import aask, ask
+from guardagent.enforcement.approvers import aask, ask
 
 
 def shown(args: dict[str, Any], tool: str = "refund") -> str:
@@ -89,7 +89,7 @@ class Raises:
 
 
 @pytest.mark.parametrize(
-    ("said", "choice"),
+    ("reply", "choice"),
     [
         (True, "approve"),
         ("approve", "approve"),
@@ -114,16 +114,16 @@ class Raises:
         ([True], "reject"),
     ],
 )
-def test_only_a_clear_yes_approves(said: Any, choice: str) -> None:
+def test_only_a_clear_yes_approves(reply: Any, choice: str) -> None:
     """Everything else rejects, whatever its type."""
-    assert Approval.read(said).choice == choice
+    assert Approval.read(reply).choice == choice
 
 
 def test_edited_arguments_are_made_what_the_tool_gets() -> None:
     """With its defaults; where they do not fit, the call is rejected with the reason."""
     edit = Approval("edit", {"amount": 5})
-    assert dict(edit.readied(lambda args: {**args, "currency": "EUR"}).args) == {"amount": 5, "currency": "EUR"}
-    refused = edit.readied(lambda args: args["order"])
+    assert dict(edit.validated(lambda args: {**args, "currency": "EUR"}).args) == {"amount": 5, "currency": "EUR"}
+    refused = edit.validated(lambda args: args["order"])
     assert (refused.choice, "do not fit" in refused.reason) == ("reject", True)
 
 
@@ -142,7 +142,7 @@ def test_an_approver_that_fails_rejects() -> None:
     assert asyncio.run(aask(raises, request)).reason == "a person could not be asked: Unspeakable"
 
 
-def test_a_coroutine_function_is_asked_only_where_it_can_be_awaited() -> None:
+def test_a_coroutine_approver_needs_a_host_that_awaits() -> None:
     """A coroutine that nobody awaits is not taken for a yes."""
 
     async def approves(request: ApprovalRequest) -> bool:

@@ -200,7 +200,7 @@ def test_nothing_is_kept_of_conversations_that_have_ended() -> None:
     for number in range(50):
         ran(one, refund(conversation=f"c{number}"))
         kept = one._conversations.known(f"c{number}")
-        assert (kept.open, kept.used) == ({}, set())
+        assert (kept.open_permits, kept.used_nonces) == ({}, set())
         one.end(f"c{number}")
     assert one._conversations._known == {}
 

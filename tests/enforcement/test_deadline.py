@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from guardagent.enforcement.deadline import DeadlinePool, waited
+from guardagent.enforcement.deadline import DeadlinePool, await_future
 
 
 def test_work_that_hangs_keeps_its_thread_and_no_other() -> None:
@@ -71,7 +71,7 @@ def test_a_cancelled_task_is_cancelled_though_the_work_has_ended() -> None:
     async def main() -> bool:
         pool, release = DeadlinePool(), threading.Event()
         future = pool.submit(release.wait)
-        task = asyncio.create_task(waited(future, 5))
+        task = asyncio.create_task(await_future(future, 5))
         await asyncio.sleep(0)
         release.set()
         future.result(5)

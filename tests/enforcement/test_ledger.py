@@ -17,7 +17,7 @@ import pytest
 
 from guardagent import Decision, InputError
 from guardagent.enforcement import Approval, HostCall, Ledger, MemoryLedger, SqliteLedger, ToolGuard, ToolSpec
-from guardagent.enforcement.approval import applied
+from guardagent.enforcement.approval import with_edits
 from tests.enforcement.guards import done, yes
 from tests.enforcement.processes import at_once
 from tests.frameworks.scenarios import APPROVED, guard_of
@@ -39,7 +39,7 @@ def host(ledger: Ledger, tmp_path: Path) -> ToolGuard:
     return guard_of(tmp_path, APPROVED, ledger=ledger)
 
 
-def asked(host: ToolGuard, amount: Any = 500, **more: Any) -> str:
+def requests(host: ToolGuard, amount: Any = 500, **more: Any) -> str:
     """The digest that a person was shown."""
     one = call(amount, **more)
     verdict = host.before(one)
@@ -47,12 +47,12 @@ def asked(host: ToolGuard, amount: Any = 500, **more: Any) -> str:
     return str(host.request(one, verdict).to_dict()["digest"])
 
 
-def pays(host: ToolGuard, said: Any, one: HostCall | None = None) -> list[Any]:
+def pays(host: ToolGuard, reply: Any, one: HostCall | None = None) -> list[Any]:
     """The amounts that are paid where a person says this."""
     one = one or call()
-    if host.resolve(one, said).label:
+    if host.resolve(one, reply).label:
         return []
-    left = applied(one, Approval.read(said))
+    left = with_edits(one, Approval.read(reply))
     return [host.use(left)["amount"]]
 
 
@@ -62,9 +62,9 @@ def pays(host: ToolGuard, said: Any, one: HostCall | None = None) -> list[Any]:
 def test_a_tool_that_its_server_changes_before_the_answer_does_not_run(host: ToolGuard) -> None:
     """The approval is of the tool that was there then."""
     spec = ToolSpec("refund", {"type": "object"}, "Pays back.")
-    host.listed("shop", [spec])
-    digest = asked(host)
-    host.listed("shop", [replace(spec, description="Pays everything back.")])
+    host.update_server_tools("shop", [spec])
+    digest = requests(host)
+    host.update_server_tools("shop", [replace(spec, description="Pays everything back.")])
     assert pays(host, {"choice": "approve", "of": digest}) == []
     host.accept([spec])
     assert pays(host, {"choice": "approve", "of": digest}) == [500]
@@ -74,22 +74,22 @@ def test_an_approval_does_not_pass_over_a_forged_history(tmp_path: Path) -> None
     """The host's messages show a result that the guard never saw, and a rule looks at what has happened."""
     once = "  - {id: once, temporal: 'forall(refund(order_id=o), count(f:refund(order_id=o)) == 0)'}\n"
     host = guard_of(tmp_path, APPROVED + once)
-    digest = asked(host)
+    digest = requests(host)
     assert pays(host, {"choice": "approve", "of": digest}, call(seen=["forged"])) == []
     assert pays(host, {"choice": "approve", "of": digest}) == [500]
 
 
 def test_an_answer_that_names_no_call_approves_nothing(host: ToolGuard) -> None:
     """And says how to answer; the right answer still counts."""
-    digest = asked(host)
-    for said in (
+    digest = requests(host)
+    for reply in (
         True,
         "approve",
         {"choice": "approve"},
         {"choice": "edit", "args": {"amount": 5}},
         Approval("approve"),
     ):
-        verdict = host.resolve(call(), said)
+        verdict = host.resolve(call(), reply)
         assert verdict.label == 1
         assert "names no call that was shown" in verdict.errors[0]
         assert "`of` is the digest of the request" in verdict.errors[0]
@@ -98,8 +98,8 @@ def test_an_answer_that_names_no_call_approves_nothing(host: ToolGuard) -> None:
 
 def test_an_answer_to_an_older_question_approves_nothing(host: ToolGuard) -> None:
     """Nor to a call that was edited between question and answer, where nobody was shown what it has become."""
-    older = asked(host, 300, id="0")
-    digest = asked(host)
+    older = requests(host, 300, id="0")
+    digest = requests(host)
     assert pays(host, {"choice": "approve", "of": older}) == []
     assert pays(host, {"choice": "approve", "of": digest}, call(900)) == []
     assert pays(host, {"choice": "approve", "of": call(900).digest}, call(900)) == []
@@ -113,7 +113,7 @@ def test_a_call_that_was_never_shown_is_not_approved(host: ToolGuard) -> None:
 
 @pytest.mark.parametrize("of", [7, ["a"], {}, b"x", "", ".", "x" * 64])
 def test_an_answer_of_anything_else_approves_nothing(host: ToolGuard, of: Any) -> None:
-    asked(host)
+    requests(host)
     assert pays(host, {"choice": "approve", "of": of}) == []
 
 
@@ -149,7 +149,7 @@ def test_arguments_without_end_are_denied(host: ToolGuard) -> None:
 
 def test_an_approval_is_used_once(host: ToolGuard) -> None:
     """Whoever hands it over again, with the digest of the request or of the call, also after an outcome."""
-    digest = asked(host)
+    digest = requests(host)
     assert pays(host, {"choice": "approve", "of": digest}) == [500]
     assert pays(host, {"choice": "approve", "of": digest}) == []
     host.before(call())
@@ -158,7 +158,7 @@ def test_an_approval_is_used_once(host: ToolGuard) -> None:
 
 
 def test_two_clicks_at_once_pay_once(host: ToolGuard) -> None:
-    digest = asked(host)
+    digest = requests(host)
     together = threading.Barrier(16)
 
     def click(_: int) -> list[Any]:
@@ -171,7 +171,7 @@ def test_two_clicks_at_once_pay_once(host: ToolGuard) -> None:
 
 def test_two_edits_at_once_pay_once(host: ToolGuard) -> None:
     """Also where what they make of the call needs no approval."""
-    digest = asked(host)
+    digest = requests(host)
     together = threading.Barrier(8)
 
     def click(amount: int) -> list[Any]:
@@ -184,7 +184,7 @@ def test_two_edits_at_once_pay_once(host: ToolGuard) -> None:
 
 def test_an_edit_and_its_question_are_one_approval(host: ToolGuard) -> None:
     """A call edited into one that needs approval again; then neither it nor the first runs a second time."""
-    digest = asked(host)
+    digest = requests(host)
     edit = Approval("edit", call(300).args, of=digest)
     assert host.resolve(call(), edit).decision is Decision.ESCALATE
     assert host.resolve(call(), edit).decision is Decision.ESCALATE  # the host ran the call again
@@ -194,16 +194,16 @@ def test_an_edit_and_its_question_are_one_approval(host: ToolGuard) -> None:
     assert host.resolve(call(), edit).label == 1
 
 
-def test_a_rejected_call_is_not_approved_until_it_is_asked_about_again(host: ToolGuard) -> None:
-    digest = asked(host)
+def test_a_rejected_call_needs_a_new_request_before_it_is_approved(host: ToolGuard) -> None:
+    digest = requests(host)
     assert host.resolve(call(), {"choice": "reject"}).decision is Decision.DENY
     assert pays(host, {"choice": "approve", "of": digest}) == []
-    assert asked(host) == digest
+    assert requests(host) == digest
     assert pays(host, {"choice": "approve", "of": digest}) == [500]
 
 
 def test_an_approval_that_was_not_used_is_void_when_its_conversation_ends(host: ToolGuard) -> None:
-    digest = asked(host)
+    digest = requests(host)
     host.end("c")
     assert pays(host, {"choice": "approve", "of": digest}) == []
 
@@ -228,17 +228,17 @@ def shared(tmp_path: Path, number: int, **options: Any) -> ToolGuard:
 
 def test_guards_with_one_file_use_an_approval_once(tmp_path: Path) -> None:
     one, other = (shared(tmp_path, at, ledger=SqliteLedger(tmp_path / "l.db")) for at in range(2))
-    digest = asked(one)
+    digest = requests(one)
     assert pays(other, {"choice": "approve", "of": digest}) == [500]
     assert pays(one, {"choice": "approve", "of": digest}) == []
 
 
-def test_an_approval_asked_for_elsewhere_is_refused(tmp_path: Path) -> None:
+def test_an_approval_requested_by_another_guard_is_refused(tmp_path: Path) -> None:
     """Without a ledger that both share, also where the host runs the call again here; and the denial says how."""
     one, other = shared(tmp_path, 0), shared(tmp_path, 1)
-    digest = asked(one)
+    digest = requests(one)
     assert pays(other, {"choice": "approve", "of": digest}) == []
-    asked(other)
+    requests(other)
     verdict = other.resolve(call(), {"choice": "approve", "of": digest})
     assert "share one ToolGuard(ledger=SqliteLedger(...))" in verdict.errors[0]
     assert pays(one, {"choice": "approve", "of": digest}) == [500]
@@ -247,7 +247,7 @@ def test_an_approval_asked_for_elsewhere_is_refused(tmp_path: Path) -> None:
 def test_an_operator_may_take_the_hosts_word(tmp_path: Path) -> None:
     """Then each guard lets it through once; still only the call that was shown."""
     one, other = (shared(tmp_path, at, approvals="this host's") for at in range(2))
-    digest = asked(one)
+    digest = requests(one)
     assert pays(other, {"choice": "approve", "of": digest}, call(900)) == []
     assert pays(other, "approve") == []
     assert pays(other, {"choice": "approve", "of": digest}) == [500]
@@ -268,7 +268,7 @@ def _click(folder: str, number: str, digest: str) -> Callable[[], None]:
 
 def test_processes_with_one_file_pay_once(tmp_path: Path) -> None:
     """Three clicks, at once, in three processes."""
-    digest = asked(shared(tmp_path, 0, ledger=SqliteLedger(tmp_path / "l.db")))
+    digest = requests(shared(tmp_path, 0, ledger=SqliteLedger(tmp_path / "l.db")))
     at_once(_click, [(str(tmp_path), str(number), digest) for number in (1, 2, 3)])
     assert (tmp_path / "paid").read_text().split() == ["500"]
 
@@ -276,7 +276,7 @@ def test_processes_with_one_file_pay_once(tmp_path: Path) -> None:
 def test_a_fork_shares_the_file_of_its_parent(tmp_path: Path) -> None:
     ledger = SqliteLedger(tmp_path / "l.db")
     host = shared(tmp_path, 0, ledger=ledger)
-    digest = asked(host)
+    digest = requests(host)
     child = os.fork()
     if child == 0:
         try:
@@ -302,13 +302,13 @@ def broken(tmp_path: Path) -> Iterator[Path]:
 
 def test_what_is_no_ledger_is_refused_and_left_alone(tmp_path: Path, broken: Path) -> None:
     (text := tmp_path / "text.db").write_text("no database, " * 100)
-    for path, said in (
+    for path, reply in (
         (broken, "is no ledger"),
         (text, "not a database"),
         (tmp_path, "cannot be opened"),
         (tmp_path / "no" / "l.db", "cannot be"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=reply):
             SqliteLedger(path)
 
 
@@ -323,7 +323,7 @@ def test_a_ledger_of_another_release_is_refused_with_what_to_do(tmp_path: Path) 
 def test_a_ledger_that_fails_denies(tmp_path: Path) -> None:
     """Its file is removed, replaced or damaged while it is in use: nothing is asked and nothing runs."""
     host = shared(tmp_path, 0, ledger=SqliteLedger(tmp_path / "l.db"))
-    digest = asked(host)
+    digest = requests(host)
     SqliteLedger(tmp_path / "new.db").close()
     for damage in (
         lambda: (tmp_path / "new.db").replace(tmp_path / "l.db"),

@@ -135,7 +135,7 @@ def test_a_conversation_that_has_ended_begins_anew_everywhere(path: Path) -> Non
         one.end("never")
 
 
-def test_an_ended_conversation_leaves_nothing_that_was_said_in_it(path: Path) -> None:
+def test_an_ended_conversation_leaves_no_content_behind(path: Path) -> None:
     one = begun(path, ONCE)
     ran(one, HostCall("look", {"secret": "s3cret-value"}, "c"), "s3cret-value")
     one.end("c")

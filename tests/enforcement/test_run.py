@@ -22,7 +22,7 @@ def test_it_runs_with_what_was_judged_and_is_recorded() -> None:
         got.append(args)
         return "Error"
 
-    assert run(one, refund(), execute, lambda said: Outcome(said, failed=said == "Error")) == "Error"
+    assert run(one, refund(), execute, lambda reply: Outcome(reply, failed=reply == "Error")) == "Error"
     assert got == [{"amount": 50, "order": "W1"}]
     assert one.session("c").history[0].status == "failed"
 

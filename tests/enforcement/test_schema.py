@@ -9,7 +9,7 @@ import pytest
 
 from guardagent import InputError
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.schema import completed, read_object
+from guardagent.enforcement.schema import read_object, validate_arguments
 from tests.enforcement.guards import LIMIT, guard
 
 AMOUNT = {"type": "integer", "default": 500}
@@ -19,7 +19,7 @@ FLAT = {"type": "object", "properties": {"order": {"type": "string"}, "amount": 
 def test_defaults_are_written_out() -> None:
     """What the tool would take is judged; the proposal itself is left alone."""
     proposed = {"order": "W1"}
-    assert completed("refund", proposed, FLAT) == {"order": "W1", "amount": 500}
+    assert validate_arguments("refund", proposed, FLAT) == {"order": "W1", "amount": 500}
     assert proposed == {"order": "W1"}
 
 
@@ -39,7 +39,7 @@ def test_defaults_deep_inside_are_written_out(inner: Any, value: Any) -> None:
         "properties": {"opts": inner},
         "$defs": {"Opts": {"type": "object", "properties": {"amount": {"$ref": "#/$defs/Amount"}}}, "Amount": AMOUNT},
     }
-    found = completed("refund", {"opts": value}, whole)["opts"]
+    found = validate_arguments("refund", {"opts": value}, whole)["opts"]
     assert found in ({"amount": 500}, [{"amount": 500}])
 
 
@@ -62,21 +62,21 @@ def test_defaults_deep_inside_are_written_out(inner: Any, value: Any) -> None:
 def test_what_does_not_fit_is_refused_and_nothing_is_converted(args: Any) -> None:
     """What a tool far away would make of it is not known."""
     with pytest.raises(InputError, match="the arguments of refund"):
-        completed("refund", args, FLAT)
+        validate_arguments("refund", args, FLAT)
 
 
 def test_names_are_declared_at_every_depth() -> None:
     """Unless the schema leaves them open."""
     nested = {"type": "object", "properties": {"to": FLAT}}
     with pytest.raises(InputError, match=r"'to\.Amount' is not declared"):
-        completed("refund", {"to": {"order": "W1", "Amount": 5}}, nested)
+        validate_arguments("refund", {"to": {"order": "W1", "Amount": 5}}, nested)
     open_to = {"type": "object", "properties": {"to": {**FLAT, "additionalProperties": True}}}
-    assert completed("refund", {"to": {"order": "W1", "more": 5}}, open_to)["to"]["more"] == 5
+    assert validate_arguments("refund", {"to": {"order": "W1", "more": 5}}, open_to)["to"]["more"] == 5
 
 
 @pytest.mark.parametrize("name", ["Amount", "amount ", "AMOUNT", "\uff41mount"])
 @pytest.mark.parametrize(
-    ("place", "given"),
+    ("place", "arguments"),
     [
         (lambda opts: opts, lambda given: given),
         (lambda opts: {"type": "array", "items": opts}, lambda given: [{}, given]),
@@ -88,13 +88,13 @@ def test_names_are_declared_at_every_depth() -> None:
         (lambda opts: {"$ref": "#opts", "$defs": {"opts": {"$anchor": "opts", **opts}}}, lambda given: given),
     ],
 )
-def test_no_other_name_stands_for_a_declared_one(place: Any, given: Any, name: str) -> None:
+def test_no_other_name_stands_for_a_declared_one(place: Any, arguments: Any, name: str) -> None:
     """Neither where more names are allowed: a tool that folds case would take it for the declared one."""
     opts = {"type": "object", "properties": {"amount": {"type": "integer"}}, "additionalProperties": True}
     whole = {"properties": {"opts": place(opts)}}
-    assert completed("refund", {"opts": given({"amount": 5, "more": 5})}, whole)
+    assert validate_arguments("refund", {"opts": arguments({"amount": 5, "more": 5})}, whole)
     with pytest.raises(InputError, match="read it as 'amount'"):
-        completed("refund", {"opts": given({name: 5})}, whole)
+        validate_arguments("refund", {"opts": arguments({name: 5})}, whole)
 
 
 def test_parts_of_a_schema_declare_together() -> None:
@@ -102,7 +102,7 @@ def test_parts_of_a_schema_declare_together() -> None:
     part = {"type": "object", "properties": {"to": {"type": "object", "properties": {"iban": {}}}}}
     other = {"type": "object", "properties": {"to": {"type": "object", "properties": {"name": {}}}}}
     args = {"to": {"iban": "DE1", "name": "Ann"}}
-    assert completed("pay", args, {"allOf": [part, other]}) == args
+    assert validate_arguments("pay", args, {"allOf": [part, other]}) == args
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ def test_parts_of_a_schema_declare_together() -> None:
 def test_a_default_that_does_not_fit_is_never_assumed(amount: dict[str, Any], *, fits: bool) -> None:
     """Null where none is allowed means that there is none; of any other, the tool alone knows."""
     schema = {"type": "object", "properties": {"amount": amount}}
-    assert completed("refund", {"amount": 5}, schema) == {"amount": 5}
+    assert validate_arguments("refund", {"amount": 5}, schema) == {"amount": 5}
     if fits:
-        assert completed("refund", {}, schema).get("amount") is None
+        assert validate_arguments("refund", {}, schema).get("amount") is None
     else:
         with pytest.raises(InputError, match="expected a value"):
-            completed("refund", {}, schema)
+            validate_arguments("refund", {}, schema)
 
 
 NODE: dict[str, Any] = {"anyOf": [{"$ref": "#/$defs/N"}, {"$ref": "#/$defs/N"}, {"type": "null"}]}
@@ -142,11 +142,11 @@ NODE: dict[str, Any] = {"anyOf": [{"$ref": "#/$defs/N"}, {"$ref": "#/$defs/N"}, 
 def test_a_schema_that_cannot_be_followed_is_an_error(schema: dict[str, Any]) -> None:
     """It comes from a server that nobody here wrote: nothing is fetched, and nothing goes on for ever."""
     with pytest.raises(InputError):
-        completed("refund", {"n": {"x": 1}}, schema)
+        validate_arguments("refund", {"n": {"x": 1}}, schema)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": {"b": 1, "b": 1}}', '{"a": 1, "\\u0061": 2}'])
-def test_a_name_that_is_given_twice_is_refused(text: str) -> None:
+def test_a_duplicate_name_is_refused(text: str) -> None:
     """At any depth, however it is spelt."""
     with pytest.raises(InputError, match="appears twice"):
         read_object(text, "refund")
@@ -179,7 +179,7 @@ def test_an_object_is_read() -> None:
 def test_patterns_take_linear_time(schema: dict[str, Any]) -> None:
     """A server's pattern meets a model's text, so that one that could take for ever is matched by RE2."""
     with pytest.raises(InputError):
-        completed("find", {"name": "a" * 40 + "!"} if "properties" in schema else {"n" * 40 + "!": 1}, schema)
+        validate_arguments("find", {"name": "a" * 40 + "!"} if "properties" in schema else {"n" * 40 + "!": 1}, schema)
 
 
 def test_patterns_that_only_the_tool_can_check_are_left_to_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -189,7 +189,7 @@ def test_patterns_that_only_the_tool_can_check_are_left_to_it(caplog: pytest.Log
         "properties": {"ref": {"type": "string", "pattern": r"^(?!-)\S+$"}},
         "patternProperties": {"^(?!ref)x": {"type": "integer"}},
     }
-    assert completed("checkout", {"ref": "main", "x1": 5}, schema) == {"ref": "main", "x1": 5}
+    assert validate_arguments("checkout", {"ref": "main", "x1": 5}, schema) == {"ref": "main", "x1": 5}
     guard(LIMIT).attach([ToolSpec("refund", schema)])
     assert sum("RE2 cannot compile" in line for line in caplog.messages) == 2
 
@@ -197,4 +197,4 @@ def test_patterns_that_only_the_tool_can_check_are_left_to_it(caplog: pytest.Log
 def test_half_a_character_matches_nothing() -> None:
     """Never a traceback."""
     with pytest.raises(InputError, match="does not match"):
-        completed("find", {"name": "\ud800"}, {"properties": {"name": {"pattern": "^a"}}})
+        validate_arguments("find", {"name": "\ud800"}, {"properties": {"name": {"pattern": "^a"}}})

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from guardagent.enforcement import HostCall, ToolSpec, run
-from guardagent.enforcement.schema import completed
+from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 from tests.enforcement.guards import LIMIT, guard
 
@@ -195,9 +195,9 @@ def test_a_server_is_usable(shape: Shape) -> None:
     ran: list[Any] = []
     one = guard(LIMIT)
     one.attach([ToolSpec("work", shape.schema)])
-    call = HostCall("work", completed("work", shape.fits, shape.schema), "c")
+    call = HostCall("work", validate_arguments("work", shape.fits, shape.schema), "c")
     run(one, call, ran.append)
     assert ran == [{**shape.fits, **shape.adds}]
     for args in shape.denied:
         with pytest.raises(InputError, match="the arguments of work"):
-            completed("work", args, shape.schema)
+            validate_arguments("work", args, shape.schema)

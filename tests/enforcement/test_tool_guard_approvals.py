@@ -10,7 +10,7 @@ import pytest
 
 from guardagent import Decision, InputError
 from guardagent.enforcement import Approval, ApprovalRequest, HostCall, ToolGuard
-from guardagent.enforcement.approval import applied
+from guardagent.enforcement.approval import with_edits
 from tests.enforcement.guards import done, yes
 from tests.frameworks.scenarios import APPROVED, guard_of
 
@@ -39,7 +39,7 @@ def test_an_approved_call_runs_once(host: ToolGuard) -> None:
     assert host.before(call()).decision is Decision.ESCALATE
 
 
-def test_a_rejected_call_does_not_run_and_the_reason_is_told(host: ToolGuard) -> None:
+def test_a_rejected_call_does_not_run_and_the_agent_gets_the_reason(host: ToolGuard) -> None:
     """Nor is it approved afterwards."""
     one = call()
     host.before(one)
@@ -57,9 +57,9 @@ def test_an_edited_call_is_judged_again(host: ToolGuard) -> None:
         edit = Approval("edit", {"order_id": "W1", "amount": amount}, of=one.digest)
         assert host.resolve(one, edit).decision is decision
         if decision is Decision.ALLOW:
-            assert host.use(applied(one, edit))["amount"] == 50
+            assert host.use(with_edits(one, edit))["amount"] == 50
         if decision is Decision.ESCALATE:
-            assert host.resolve(applied(one, edit), yes(applied(one, edit))).label == 0
+            assert host.resolve(with_edits(one, edit), yes(with_edits(one, edit))).label == 0
 
 
 def test_an_approval_is_for_these_arguments(host: ToolGuard) -> None:
@@ -101,49 +101,49 @@ def test_an_approval_lifts_what_was_shown_and_nothing_else(tmp_path: Path) -> No
     assert host.resolve(closed, yes(closed)).label == 1
 
 
-def test_nobody_is_asked_where_it_would_not_help(tmp_path: Path) -> None:
+def test_no_approval_is_requested_where_it_would_not_help(tmp_path: Path) -> None:
     """Another rule denies the call whatever a person says."""
-    asked: list[ApprovalRequest] = []
-    one = guard_of(tmp_path, APPROVED, approver=asked.append)
+    requests: list[ApprovalRequest] = []
+    one = guard_of(tmp_path, APPROVED, approver=requests.append)
     assert one.before(call(5000)).decision is Decision.DENY
-    assert asked == []
+    assert requests == []
 
 
-@pytest.mark.parametrize("said", [None, "yes", 1, RuntimeError(), {"choice": "approve", "args": {}}])
-def test_what_is_no_approval_rejects(host: ToolGuard, said: Any) -> None:
+@pytest.mark.parametrize("reply", [None, "yes", 1, RuntimeError(), {"choice": "approve", "args": {}}])
+def test_what_is_no_approval_rejects(host: ToolGuard, reply: Any) -> None:
     """Whatever a host hands over."""
     one = call()
     host.before(one)
-    assert host.resolve(one, said).decision is Decision.DENY
+    assert host.resolve(one, reply).decision is Decision.DENY
 
 
 def test_an_approver_decides_within_the_check(tmp_path: Path) -> None:
     """Approve, reject, and edit, which is judged again; with await as without."""
-    for said, amount in ((True, 500), (False, None), ({"choice": "edit", "args": {"amount": 60}}, 60)):
-        one = guard_of(tmp_path, APPROVED, approver=lambda request, said=said: said)
+    for reply, amount in ((True, 500), (False, None), ({"choice": "edit", "args": {"amount": 60}}, 60)):
+        one = guard_of(tmp_path, APPROVED, approver=lambda request, reply=reply: reply)
         for proposed, verdict in ((a := call(), one.before(a)), (b := call(), asyncio.run(one.abefore(b)))):
             assert (verdict.label == 0) is (amount is not None)
             if amount is not None:
                 assert one.use(proposed)["amount"] == amount
 
 
-def test_a_person_who_edits_without_end_is_asked_three_times(tmp_path: Path) -> None:
+def test_a_reviewer_who_keeps_editing_gets_three_requests(tmp_path: Path) -> None:
     """Then the call is not approved."""
-    asked: list[Any] = []
+    requests: list[Any] = []
 
     def more(request: ApprovalRequest) -> Approval:
-        asked.append(request.args["amount"])
+        requests.append(request.args["amount"])
         return Approval("edit", {"amount": request.args["amount"] + 1})
 
     verdict = guard_of(tmp_path, APPROVED, approver=more).before(call())
-    assert (verdict.label, asked) == (1, [500, 501, 502])
+    assert (verdict.label, requests) == (1, [500, 501, 502])
 
 
 def test_edited_arguments_are_completed_by_the_host(tmp_path: Path) -> None:
     """An argument that the person left out gets the tool's default before the call is judged again."""
     edit = Approval("edit", {"order_id": "W2"})
     one = guard_of(tmp_path, APPROVED, approver=lambda request: edit)
-    verdict = one.before(call(ready=lambda args: {"amount": 5000, **args}))
+    verdict = one.before(call(validate_edit=lambda args: {"amount": 5000, **args}))
     assert (verdict.decision, verdict.rules) == (Decision.DENY, ("large", "never"))
 
 

@@ -23,11 +23,11 @@ class Slow:
 
     def __init__(self) -> None:
         self.waits = True
-        self.asked, self.release = threading.Event(), threading.Event()
+        self.requests, self.release = threading.Event(), threading.Event()
 
     def __call__(self, conversation: str) -> dict[str, Any]:
         if self.waits and conversation == "c":
-            self.asked.set()
+            self.requests.set()
             self.release.wait(10)
         return {"open": True}
 
@@ -46,7 +46,7 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def open_checks(one: ToolGuard) -> int:
-    return one._conversations.known("c").hung
+    return one._conversations.known("c").hung_checks
 
 
 def test_a_late_check_denies_and_is_withdrawn(slow: Slow) -> None:
@@ -124,7 +124,7 @@ def test_a_task_that_is_cancelled_during_its_check_leaves_nothing(slow: Slow) ->
 
     async def main() -> None:
         task = asyncio.create_task(one.abefore(refund()))
-        await asyncio.to_thread(slow.asked.wait, 10)
+        await asyncio.to_thread(slow.requests.wait, 10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -70,11 +70,11 @@ def test_an_output_that_means_failure_is_written_as_one(tmp_path: Path) -> None:
     assert log.of("outcome")[0]["status"] == "failed"
 
 
-def test_what_a_person_said_is_written(tmp_path: Path) -> None:
+def test_the_log_holds_the_reviewers_answer(tmp_path: Path) -> None:
     """Who, what, and about which arguments."""
     log = MemoryLog()
-    said = {"choice": "reject", "reason": "too much", "by": "ann"}
-    one = guard_of(tmp_path, APPROVED, log=log, approver=lambda request: said)
+    reply = {"choice": "reject", "reason": "too much", "by": "ann"}
+    one = guard_of(tmp_path, APPROVED, log=log, approver=lambda request: reply)
     one.before(HostCall("refund", {"amount": 500}, "c"))
     (approval,) = log.of("approval")
     assert (approval["answer"], approval["approver"], approval["reasons"]) == ("reject", "ann", ["too much"])
@@ -91,7 +91,7 @@ def test_a_log_that_cannot_be_written_denies(error: Exception) -> None:
     verdict = one.before(call)
     assert (verdict.label, "the audit log cannot be written" in verdict.errors[0]) == (1, True)
     assert one.session("c").history == ()
-    assert one._conversations.known("c").open == {}
+    assert one._conversations.known("c").open_permits == {}
     log.error = None
     ran(one, refund())
 
@@ -160,8 +160,8 @@ def test_a_call_that_never_ran_may_be_made_again_and_the_log_says_so(why: str) -
     now[0] = 301.0
     again = refund()
     assert one.before(again).label == 0
-    said = [(record["status"], record["reasons"]) for record in log.of("outcome")]
-    assert why == "log" or (said[0][0], log.of("outcome")[0]["call_id"]) == ("withdrawn", call.id)
+    reply = [(record["status"], record["reasons"]) for record in log.of("outcome")]
+    assert why == "log" or (reply[0][0], log.of("outcome")[0]["call_id"]) == ("withdrawn", call.id)
     with pytest.raises(InputError):
         one.use(call)
     one.use(again)

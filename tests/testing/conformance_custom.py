@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.enforcement import Approval, HostCall, Outcome
-from guardagent.enforcement.approval import applied
+from guardagent.enforcement.approval import with_edits
 from guardagent.errors import InputError
 from guardagent.testing.conformance import Call, HandOff, Operator, Process, Reply, Script, SubAgent, Turn
 from guardagent.types import Decision
@@ -38,7 +38,9 @@ class CustomProcess(Process):
         self.operator, self.guard = operator, operator.guard()
         self.known = set(operator.tools)  # those that were there at the start, and are accepted
         self.tools = set(operator.tools)
-        self.asked: dict[str, tuple[Talk, HostCall, str]] = operator.kept  # id of a call -> what waits for its answer
+        self.requests: dict[str, tuple[Talk, HostCall, str]] = (
+            operator.kept
+        )  # id of a call -> what waits for its answer
 
     async def run(
         self,
@@ -51,19 +53,19 @@ class CustomProcess(Process):
         seen = tuple(self.believed(conversation, call, output) for call, output in history)
         return await self.go_on(Talk(conversation, iter(script), seen, stream))
 
-    async def answer(self, question: Any, said: Approval) -> Reply:
-        talk, call, shown = self.asked[question]
+    async def answer(self, question: Any, approval: Approval) -> Reply:
+        talk, call, shown = self.requests[question]
         if (verdict := await self.guard.abefore(call)).decision is Decision.ESCALATE:
-            said = replace(said, of=shown)
-            verdict = await self.guard.aresolve(call, said)
+            approval = replace(approval, of=shown)
+            verdict = await self.guard.aresolve(call, approval)
             if not verdict.label:
-                await self.execute(applied(call, said))
+                await self.execute(with_edits(call, approval))
         talk.waiting = [one for one in talk.waiting if one != question]
         return await self.go_on(talk)
 
     async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
-        talk, call, shown = self.asked[question]
-        self.asked[question] = (talk, replace(call, args=args), shown)
+        talk, call, shown = self.requests[question]
+        self.requests[question] = (talk, replace(call, args=args), shown)
 
     async def add(self, tool: str) -> None:
         self.tools.add(tool)
@@ -104,7 +106,7 @@ class CustomProcess(Process):
         """Runs a call that may run; its id where a person has to answer first."""
         verdict = await self.guard.abefore(call)
         if verdict.decision is Decision.ESCALATE:
-            self.asked[call.id] = (talk, call, call.digest)
+            self.requests[call.id] = (talk, call, call.digest)
             return call.id
         if not verdict.label:
             await self.execute(call)

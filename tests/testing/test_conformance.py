@@ -120,43 +120,43 @@ class RunsTheMessageAgain(CustomProcess):
         self.first: Any = script[0]
         return await super().run(script, **options)
 
-    async def answer(self, question: Any, said: Approval) -> Reply:
-        talk = self.asked[question][0]
+    async def answer(self, question: Any, approval: Approval) -> Reply:
+        talk = self.requests[question][0]
         again = [self.proposed(talk, *call) for call in self.first]
         await asyncio.gather(*(self.call(talk, call) for call in again if call and call.args["amount"] <= 100))
-        return await super().answer(question, said)
+        return await super().answer(question, approval)
 
 
 @broken("approve twice")
 class ForgetsApprovals(CustomProcess):
     """Keeps approvals with the agent that is built for each request."""
 
-    async def answer(self, question: Any, said: Approval) -> Reply:
+    async def answer(self, question: Any, approval: Approval) -> Reply:
         self.guard = self.operator.guard(ledger=MemoryLedger())
-        return await super().answer(question, said)
+        return await super().answer(question, approval)
 
 
 @broken("edit")
 class RunsTheEditUnjudged(CustomProcess):
     """Runs what a person made of a call as it is."""
 
-    async def answer(self, question: Any, said: Approval) -> Reply:
-        if said.choice == "edit":
-            _, call, _ = self.asked[question]
-            await self.operator.shop.tool(call.tool)(**said.args)
+    async def answer(self, question: Any, approval: Approval) -> Reply:
+        if approval.choice == "edit":
+            _, call, _ = self.requests[question]
+            await self.operator.shop.tool(call.tool)(**approval.args)
             return Reply()
-        return await super().answer(question, said)
+        return await super().answer(question, approval)
 
 
 @broken("another call than was shown")
 class BelievesTheAnswer(CustomProcess):
     """Takes a yes for a yes to whatever waits by now."""
 
-    async def answer(self, question: Any, said: Approval) -> Reply:
-        talk, call, _ = self.asked[question]
-        self.asked[question] = (talk, call, call.digest)
+    async def answer(self, question: Any, approval: Approval) -> Reply:
+        talk, call, _ = self.requests[question]
+        self.requests[question] = (talk, call, call.digest)
         await self.guard.abefore(call)
-        return await super().answer(question, said)
+        return await super().answer(question, approval)
 
 
 @broken("forged history")

@@ -5,7 +5,7 @@ share it.
 """
 
 from guardagent.enforcement.ledger.memory import MemoryLedger
-from guardagent.enforcement.ledger.protocol import Ledger, Question
+from guardagent.enforcement.ledger.protocol import Ledger, RecordedRequest
 from guardagent.enforcement.ledger.sqlite import SqliteLedger
 
-__all__ = ["Ledger", "MemoryLedger", "Question", "SqliteLedger"]
+__all__ = ["Ledger", "MemoryLedger", "RecordedRequest", "SqliteLedger"]

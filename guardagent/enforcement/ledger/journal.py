@@ -17,7 +17,7 @@ _OTHER_POLICY = (
 )
 
 
-class Entries(Protocol):
+class EntryStore(Protocol):
     """Where the histories of conversations lie, each an entry after the other."""
 
     def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
@@ -26,10 +26,10 @@ class Entries(Protocol):
     def append(self, conversation: str, place: int, policy: str, entry: str, call_id: str | None) -> None:
         """Adds an entry, or raises MovedError where it is not the next place any more."""
 
-    def proposed(self, conversation: str, call_id: str) -> None:
+    def add_call_id(self, conversation: str, call_id: str) -> None:
         """Keeps the id of a call."""
 
-    def is_proposed(self, conversation: str, call_id: str) -> bool:
+    def has_call_id(self, conversation: str, call_id: str) -> bool:
         """Whether it was kept."""
 
 
@@ -42,7 +42,7 @@ class SqliteJournal:
         policy: the digest of the policy that is followed here.
     """
 
-    def __init__(self, ledger: Entries, conversation: str, policy: str) -> None:
+    def __init__(self, ledger: EntryStore, conversation: str, policy: str) -> None:
         self._ledger, self._conversation, self._policy = ledger, conversation, policy
         self._known = 0  # the place of the last entry that was read or added here
 
@@ -57,7 +57,7 @@ class SqliteJournal:
             elif policy != self._policy:
                 raise InputError(_OTHER_POLICY.format(self._conversation))
             else:
-                found.append(json.loads(entry, object_hook=_read))
+                found.append(json.loads(entry, object_hook=_decode))
             known = place
         self._known = known
         return found
@@ -65,32 +65,32 @@ class SqliteJournal:
     def append(self, entry: HistoryEntry) -> None:
         placed = entry.get("placed")
         call_id = placed["id"] if placed is not None else None
-        self._ledger.append(self._conversation, self._known + 1, self._policy, _written(entry), call_id)
+        self._ledger.append(self._conversation, self._known + 1, self._policy, _encode(entry), call_id)
         self._known += 1
 
-    def proposed(self, call_id: str) -> None:
-        self._ledger.proposed(self._conversation, call_id)
+    def add_call_id(self, call_id: str) -> None:
+        self._ledger.add_call_id(self._conversation, call_id)
 
-    def unknown(self, call_ids: Collection[str]) -> set[str]:
-        return {one for one in call_ids if not self._ledger.is_proposed(self._conversation, one)}
+    def unknown_call_ids(self, call_ids: Collection[str]) -> set[str]:
+        return {one for one in call_ids if not self._ledger.has_call_id(self._conversation, one)}
 
 
-def _written(entry: HistoryEntry) -> str:
+def _encode(entry: HistoryEntry) -> str:
     try:
-        return json.dumps(entry, default=_written_value, separators=(",", ":"))
+        return json.dumps(entry, default=_encode_value, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         if entry.get("output") is not None:  # the call has run all the same: for others its output is unknown
-            return _written({**entry, "output": None})
+            return _encode({**entry, "output": None})
         raise InputError(f"the call cannot be kept in the ledger: {error}; expected JSON in calls and facts") from None
 
 
-def _written_value(value: Any) -> Any:
+def _encode_value(value: Any) -> Any:
     if isinstance(value, decimal.Decimal):
         return {_DECIMAL: str(value)}
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
-def _read(value: Mapping[str, Any]) -> Any:
+def _decode(value: Mapping[str, Any]) -> Any:
     try:
         return decimal.Decimal(value[_DECIMAL]) if value.keys() == {_DECIMAL} else value
     except (decimal.InvalidOperation, TypeError):

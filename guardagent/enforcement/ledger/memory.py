@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 
 from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.ledger.protocol import REJECTED, USED, Question
+from guardagent.enforcement.ledger.protocol import REJECTED, USED, RecordedRequest
 from guardagent.errors import InputError
 
 
@@ -17,23 +17,23 @@ class MemoryLedger:
     def __init__(self) -> None:
         self.name = secrets.token_hex(8)
         self._lock = threading.Lock()
-        self._asked: dict[str, dict[str, Question]] = {}  # conversation -> digest -> what was asked
+        self._requests: dict[str, dict[str, RecordedRequest]] = {}  # conversation -> digest -> what was asked
         self._used: set[str] = set()
 
-    def asked(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
+    def record_request(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
         with self._lock:
             root = self._root(edited or call)
             self._require_unused(call.digest, root)
-            self._of(call)[call.digest] = Question(tuple(rules), root)
+            self._of(call)[call.digest] = RecordedRequest(tuple(rules), root)
 
-    def question(self, call: HostCall) -> Question | None:
+    def recorded_request(self, call: HostCall) -> RecordedRequest | None:
         with self._lock:
             self._require_unused(call.digest, self._root(call))
             return self._of(call).get(call.digest)
 
-    def rejected(self, call: HostCall) -> None:
+    def reject(self, call: HostCall) -> None:
         with self._lock:
-            self._of(call)[call.digest] = Question((), self._root(call), rejected=True)
+            self._of(call)[call.digest] = RecordedRequest((), self._root(call), rejected=True)
 
     def use(self, call: HostCall) -> None:
         with self._lock:
@@ -44,15 +44,15 @@ class MemoryLedger:
             self._of(call).pop(call.digest, None)
             self._used |= {call.digest, root}
 
-    def ended(self, conversation: str) -> None:
+    def end(self, conversation: str) -> None:
         with self._lock:
-            self._asked.pop(conversation, None)
+            self._requests.pop(conversation, None)
 
     def journal(self, conversation: str, policy: str) -> None:
         """None: nobody else goes on with its conversations."""
 
-    def _of(self, call: HostCall) -> dict[str, Question]:
-        return self._asked.setdefault(str(call.conversation), {})
+    def _of(self, call: HostCall) -> dict[str, RecordedRequest]:
+        return self._requests.setdefault(str(call.conversation), {})
 
     def _root(self, call: HostCall) -> str:
         question = self._of(call).get(call.digest)

@@ -14,7 +14,7 @@ REJECTED = "a person has rejected this call; propose it anew"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RecordedRequest:
     """A call that a person was asked about.
 
     Attributes:
@@ -31,10 +31,10 @@ class Question:
 class ConversationJournal(Journal, Protocol):
     """The history of a conversation, and the ids of the calls that were proposed in it."""
 
-    def proposed(self, call_id: str) -> None:
+    def add_call_id(self, call_id: str) -> None:
         """Keeps the id of a call that has not taken a place."""
 
-    def unknown(self, call_ids: Collection[str]) -> set[str]:
+    def unknown_call_ids(self, call_ids: Collection[str]) -> set[str]:
         """Those of some ids that were never proposed in this conversation."""
 
 
@@ -47,7 +47,7 @@ class Ledger(Protocol):
 
     name: str
 
-    def asked(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
+    def record_request(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
         """A person is asked about a call. Asked again, nothing changes but the rules.
 
         Args:
@@ -59,14 +59,14 @@ class Ledger(Protocol):
             InputError: an approval of it was used.
         """
 
-    def question(self, call: HostCall) -> Question | None:
+    def recorded_request(self, call: HostCall) -> RecordedRequest | None:
         """What a person was asked about a call; None where nobody was.
 
         Raises:
             InputError: an approval of it was used.
         """
 
-    def rejected(self, call: HostCall) -> None:
+    def reject(self, call: HostCall) -> None:
         """A person has rejected a call: until it is asked about again, nobody can approve it."""
 
     def use(self, call: HostCall) -> None:
@@ -76,7 +76,7 @@ class Ledger(Protocol):
             InputError: it was used, or rejected.
         """
 
-    def ended(self, conversation: str) -> None:
+    def end(self, conversation: str) -> None:
         """A conversation has ended: what was asked there and not answered is void, and its history is forgotten."""
 
     def journal(self, conversation: str, policy: str) -> ConversationJournal | None:

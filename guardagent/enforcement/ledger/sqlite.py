@@ -14,7 +14,7 @@ from pathlib import Path
 from guardagent._support.locks import folder_lock, sync_folder
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.journal import SqliteJournal
-from guardagent.enforcement.ledger.protocol import REJECTED, USED, Question
+from guardagent.enforcement.ledger.protocol import REJECTED, USED, RecordedRequest
 from guardagent.errors import InputError, LedgerError
 from guardagent.session.shared_history import HistoryChangedError
 
@@ -30,8 +30,8 @@ _SCHEMA = (
                              entry TEXT, PRIMARY KEY (conversation, place)) WITHOUT ROWID""",
     "CREATE TABLE proposed (conversation TEXT, id TEXT, PRIMARY KEY (conversation, id)) WITHOUT ROWID",
 )
-_PATIENCE = 5.0  # seconds that one waits for another process
-_of_the_parent: list[sqlite3.Connection] = []
+_LOCK_SECONDS = 5.0  # seconds that one waits for another process
+_inherited: list[sqlite3.Connection] = []
 """Connections that a fork has inherited: SQLite does not allow it to use or close them."""
 
 
@@ -50,44 +50,44 @@ class SqliteLedger:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self._begin()
+        self._reset()
         try:
-            self._made()
-            self.name: str = self._opened().execute("SELECT name FROM ledger").fetchone()[0]
+            self._create()
+            self.name: str = self._connection().execute("SELECT name FROM ledger").fetchone()[0]
         except (sqlite3.Error, OSError) as error:
-            said = error.strerror if isinstance(error, OSError) else error
-            raise InputError(f"{self.path}: cannot be opened as a ledger: {said}; expected an SQLite file") from None
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"{self.path}: cannot be opened as a ledger: {reason}; expected an SQLite file") from None
         self._file = _identity(self.path)
 
     # --- approvals
 
-    def asked(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
-        with self._writing() as db:
+    def record_request(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
+        with self._transaction() as db:
             root = _root(db, edited or call)
             _require_unused(db, call.digest, root)
-            _put(db, call, Question(tuple(rules), root))
+            _put(db, call, RecordedRequest(tuple(rules), root))
 
-    def question(self, call: HostCall) -> Question | None:
-        with self._reading() as db:
-            found = _question(db, call)
+    def recorded_request(self, call: HostCall) -> RecordedRequest | None:
+        with self._connected() as db:
+            found = _recorded_request(db, call)
             _require_unused(db, call.digest, found.root if found else call.digest)
             return found
 
-    def rejected(self, call: HostCall) -> None:
-        with self._writing() as db:
-            _put(db, call, Question((), _root(db, call), rejected=True))
+    def reject(self, call: HostCall) -> None:
+        with self._transaction() as db:
+            _put(db, call, RecordedRequest((), _root(db, call), rejected=True))
 
     def use(self, call: HostCall) -> None:
-        with self._writing() as db:
-            question = _question(db, call)
+        with self._transaction() as db:
+            question = _recorded_request(db, call)
             used = {call.digest, question.root if question else call.digest}
             _require_unused(db, *used)
             if question is not None and question.rejected:
                 raise InputError(REJECTED)
             db.executemany("INSERT INTO used VALUES (?)", [(one,) for one in used])
 
-    def ended(self, conversation: str) -> None:
-        with self._writing() as db:
+    def end(self, conversation: str) -> None:
+        with self._transaction() as db:
             db.execute("DELETE FROM questions WHERE conversation = ?", (conversation,))
             db.execute("DELETE FROM proposed WHERE conversation = ?", (conversation,))
             last = _last(db, conversation)
@@ -103,7 +103,7 @@ class SqliteLedger:
     def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
         """(place, policy, entry) of what was added to a conversation after a place; its end has no entry."""
         query = "SELECT place, policy, entry FROM entries WHERE conversation = ? AND place > ? ORDER BY place"
-        with self._reading() as db:
+        with self._connected() as db:
             return db.execute(query, (conversation, after)).fetchall()
 
     def append(self, conversation: str, place: int, policy: str, entry: str, call_id: str | None) -> None:
@@ -112,22 +112,22 @@ class SqliteLedger:
         Raises:
             MovedError: it is not the next place any more.
         """
-        with self._writing() as db:
+        with self._transaction() as db:
             if _last(db, conversation) != place - 1:
                 raise HistoryChangedError(f"others have gone on with conversation {conversation!r}")
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (conversation, place, policy, entry))
             if call_id is not None:
                 db.execute("INSERT OR IGNORE INTO proposed VALUES (?, ?)", (conversation, call_id))
 
-    def proposed(self, conversation: str, call_id: str) -> None:
+    def add_call_id(self, conversation: str, call_id: str) -> None:
         """Keeps the id of a call."""
-        with self._writing() as db:
+        with self._transaction() as db:
             db.execute("INSERT OR IGNORE INTO proposed VALUES (?, ?)", (conversation, call_id))
 
-    def is_proposed(self, conversation: str, call_id: str) -> bool:
+    def has_call_id(self, conversation: str, call_id: str) -> bool:
         """Whether it was kept."""
         query = "SELECT 1 FROM proposed WHERE conversation = ? AND id = ?"
-        with self._reading() as db:
+        with self._connected() as db:
             return db.execute(query, (conversation, call_id)).fetchone() is not None
 
     # --- the file
@@ -137,15 +137,15 @@ class SqliteLedger:
         with self._lock:
             self._close()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         """One transaction: nobody writes between what is read in it and what is written."""
-        with self._reading() as db:
+        with self._connected() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -156,20 +156,20 @@ class SqliteLedger:
                 raise
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _connected(self) -> Iterator[sqlite3.Connection]:
         """The connection, for one thread at a time. After an error there is a new one."""
         if self._process != os.getpid():
-            _of_the_parent.extend([self._db] if self._db is not None else [])
-            self._begin()
+            _inherited.extend([self._db] if self._db is not None else [])
+            self._reset()
         with self._lock:
             try:
                 if _identity(self.path) != self._file:  # SQLite would go on with the file that was there
                     raise LedgerError(f"{self.path}: is not the file that was opened: the ledger was moved or replaced")
-                yield self._opened()
+                yield self._connection()
             except (sqlite3.Error, OSError) as error:
                 self._close()
-                said = error.strerror if isinstance(error, OSError) else error
-                raise LedgerError(f"{self.path}: the ledger cannot be used: {said}") from None
+                reason = error.strerror if isinstance(error, OSError) else error
+                raise LedgerError(f"{self.path}: the ledger cannot be used: {reason}") from None
 
     def _close(self) -> None:
         with contextlib.suppress(sqlite3.Error):
@@ -177,11 +177,13 @@ class SqliteLedger:
                 self._db.close()
         self._db = None
 
-    def _opened(self) -> sqlite3.Connection:
+    def _connection(self) -> sqlite3.Connection:
         if self._db is None:
             with contextlib.ExitStack() as undo:
                 uri = f"{self.path.resolve().as_uri()}?mode=rw"
-                db = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+                db = sqlite3.connect(
+                    uri, uri=True, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False
+                )
                 undo.callback(db.close)
                 _require_ledger(db, self.path)
                 db.execute("PRAGMA synchronous = FULL")
@@ -189,7 +191,7 @@ class SqliteLedger:
             self._db = db
         return self._db
 
-    def _made(self) -> None:
+    def _create(self) -> None:
         """Makes the file aside and renames it, so that nobody sees half of it."""
         path = self.path
         if path.exists() and path.stat().st_size:
@@ -202,12 +204,12 @@ class SqliteLedger:
                 Path(f"{new}{left}").unlink(missing_ok=True)
             os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
-                _lay_out(db)
+                _create_schema(db)
             new.replace(path)
             sync_folder(path.parent)
 
 
-def _lay_out(db: sqlite3.Connection) -> None:
+def _create_schema(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute(f"PRAGMA application_id = {_APPLICATION}")
     db.execute(f"PRAGMA user_version = {_VERSION}")
@@ -238,17 +240,17 @@ def _last(db: sqlite3.Connection, conversation: str) -> int:
     return db.execute(query, (conversation,)).fetchone()[0]  # type: ignore[no-any-return]
 
 
-def _question(db: sqlite3.Connection, call: HostCall) -> Question | None:
+def _recorded_request(db: sqlite3.Connection, call: HostCall) -> RecordedRequest | None:
     row = db.execute("SELECT rules, root, rejected FROM questions WHERE digest = ?", (call.digest,)).fetchone()
-    return Question(tuple(json.loads(row[0])), row[1], bool(row[2])) if row else None
+    return RecordedRequest(tuple(json.loads(row[0])), row[1], bool(row[2])) if row else None
 
 
 def _root(db: sqlite3.Connection, call: HostCall) -> str:
-    question = _question(db, call)
+    question = _recorded_request(db, call)
     return question.root if question else call.digest
 
 
-def _put(db: sqlite3.Connection, call: HostCall, one: Question) -> None:
+def _put(db: sqlite3.Connection, call: HostCall, one: RecordedRequest) -> None:
     row = (call.digest, call.conversation, one.root, json.dumps(one.rules), one.rejected)
     db.execute("INSERT OR REPLACE INTO questions VALUES (?, ?, ?, ?, ?)", row)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from guardagent.errors import InputError, name_hint
 from guardagent.testing.conformance.host import HostUnderTest
-from guardagent.testing.conformance.scenarios import SCENARIOS, NotConformingError, Stage
+from guardagent.testing.conformance.scenarios import SCENARIOS, NotConformingError, ScenarioStage
 
 HELD = "held"
 REASONS = ("cannot occur because ", "cannot be closed because ")
@@ -36,7 +36,7 @@ def check(host: HostUnderTest, scenario: str, folder: Path) -> str:
     if scenario in host.cannot:
         return _reason(host.cannot[scenario])
     try:
-        asyncio.run(asyncio.wait_for(SCENARIOS[scenario](Stage(host, folder, scenario)), SECONDS))
+        asyncio.run(asyncio.wait_for(SCENARIOS[scenario](ScenarioStage(host, folder, scenario)), SECONDS))
     except NotImplementedError as error:
         problem = f"{host.name} has no {error}; write it, or say in `cannot` why {scenario!r} is not played there"
         raise NotConformingError(problem) from error
@@ -58,12 +58,12 @@ def matrix(cells: Mapping[str, Mapping[str, str]], rows: Iterable[str] = SCENARI
     return "\n".join([table, *(f"{number}. {reason}" for number, reason in enumerate(reasons, 1))]).rstrip() + "\n"
 
 
-def _cell(said: str, reasons: list[str]) -> str:
-    if said == HELD:
+def _cell(cell: str, reasons: list[str]) -> str:
+    if cell == HELD:
         return HELD
-    if said not in reasons:
-        reasons.append(_reason(said))
-    return f"{said[: said.index(' because ')]} ({reasons.index(said) + 1})"
+    if cell not in reasons:
+        reasons.append(_reason(cell))
+    return f"{cell[: cell.index(' because ')]} ({reasons.index(cell) + 1})"
 
 
 def _reason(reason: str) -> str:

@@ -15,7 +15,7 @@ _desk: ContextVar[Desk] = ContextVar("guardagent_conformance_desk")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingQuestion:
     """A question that was put to a person, and the run that waits for the answer."""
 
     desk: Desk
@@ -27,7 +27,7 @@ class Desk:
     """Where the questions of one run arrive: `Process.run` is `await Desk().run(work)`, `answer` is `Desk.answer`."""
 
     def __init__(self) -> None:
-        self._asked: list[Asked] = []
+        self._questions: list[PendingQuestion] = []
         self._news = asyncio.Event()
         self._work: asyncio.Task[Reply] | None = None
 
@@ -43,19 +43,19 @@ class Desk:
         """Called within the run, such as by `ToolGuard(approver=Desk.ask)`: waits for the answer."""
         return await _desk.get().put(shown).answer
 
-    def put(self, shown: Any) -> Asked:
+    def put(self, shown: Any) -> PendingQuestion:
         """As `ask`, from outside the run; whoever asks awaits the `answer` of what this gives."""
-        asked = Asked(self, shown, asyncio.get_running_loop().create_future())
-        self._asked.append(asked)
+        question = PendingQuestion(self, shown, asyncio.get_running_loop().create_future())
+        self._questions.append(question)
         self._news.set()
-        return asked
+        return question
 
     @staticmethod
-    async def answer(asked: Asked, said: Approval) -> Reply:
+    async def answer(question: PendingQuestion, approval: Approval) -> Reply:
         """Answers; what came of the run, or its next question. A second answer finds nobody who waits for it."""
-        if not asked.answer.done():
-            asked.answer.set_result(said)
-        return await asked.desk.next()
+        if not question.answer.done():
+            question.answer.set_result(approval)
+        return await question.desk.next()
 
     async def next(self) -> Reply:
         """What came of the run, or its first question that nobody has answered."""
@@ -63,7 +63,7 @@ class Desk:
         self._work.add_done_callback(lambda _: self._news.set())
         try:
             while not self._work.done():
-                waiting = next((asked for asked in self._asked if not asked.answer.done()), None)
+                waiting = next((question for question in self._questions if not question.answer.done()), None)
                 if waiting is not None:
                     return Reply(question=waiting)
                 self._news.clear()

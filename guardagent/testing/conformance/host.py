@@ -61,8 +61,8 @@ class NoSecrets:
     """Judges final answers, in place of a GuardAgent: none tells the secret."""
 
     def guard(self, agent_input: str, output: str, facts: Any = None) -> Verdict:  # noqa: ARG002 - as of a GuardAgent
-        told = SECRET in output
-        return Verdict(Decision.DENY if told else Decision.ALLOW, reasons=("it tells a PIN",) if told else ())
+        leaks = SECRET in output
+        return Verdict(Decision.DENY if leaks else Decision.ALLOW, reasons=("it tells a PIN",) if leaks else ())
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Process(ABC):
             stream: the user sees the run while it goes on.
         """
 
-    async def answer(self, question: Any, said: Approval) -> Reply:
+    async def answer(self, question: Any, approval: Approval) -> Reply:
         """A person has read a question, in this process or another one, and answers; the run goes on."""
         raise NotImplementedError("answer")
 

@@ -48,7 +48,7 @@ class NotConformingError(AssertionError):
     """The shop did what it may not have done in a scenario, or not what it should have."""
 
 
-class Stage:
+class ScenarioStage:
     """Where a scenario plays: a host, with a shop in a folder.
 
     Args:
@@ -88,7 +88,7 @@ class Stage:
             await asyncio.sleep(0.01)
         return running
 
-    def asked(self, reply: Reply) -> Any:
+    def question_of(self, reply: Reply) -> Any:
         """The question in which a run waits."""
         self.expect(reply.question is not None, "a question to a person", reply)
         return reply.question
@@ -98,7 +98,7 @@ class Stage:
             raise NotConformingError(f"{self._host.name}, {self._scenario}: expected {expected}; found {found!r}")
 
 
-Scenario = Callable[[Stage], Awaitable[None]]
+Scenario = Callable[[ScenarioStage], Awaitable[None]]
 SCENARIOS: dict[str, Scenario] = {}
 """Name -> scenario."""
 
@@ -115,15 +115,15 @@ def refund(order: str, amount: int = 50) -> Call:
     return ("refund", {"order_id": order, "amount": amount})
 
 
-async def approved(process: Process, reply: Reply, said: Approval = YES) -> Reply:
+async def approved(process: Process, reply: Reply, approval: Approval = YES) -> Reply:
     """What came of a run in which a person answers every question alike."""
     while reply.question is not None:
-        reply = await process.answer(reply.question, said)
+        reply = await process.answer(reply.question, approval)
     return reply
 
 
 @scenario("order")
-async def order(stage: Stage) -> None:
+async def order(stage: ScenarioStage) -> None:
     """A call that needs another one before it does not run before it."""
     async with stage.one_process(ORDER) as process:
         await process.run([[refund("A")], [LOGIN], [refund("B")]])
@@ -131,7 +131,7 @@ async def order(stage: Stage) -> None:
 
 
 @scenario("limits")
-async def limits(stage: Stage) -> None:
+async def limits(stage: ScenarioStage) -> None:
     """However an amount over the limit is written, it is not paid; the model proposes anew, and that is."""
     default: Call = ("refund", {"order_id": "A"})
     folded: Call = ("refund", {"order_id": "A", "amount": 50, "Amount": 500})
@@ -143,7 +143,7 @@ async def limits(stage: Stage) -> None:
 
 
 @scenario("conversations")
-async def conversations(stage: Stage) -> None:
+async def conversations(stage: ScenarioStage) -> None:
     """What was done in one conversation allows nothing in another."""
     async with stage.one_process(ORDER) as process:
         await process.run([[LOGIN]], conversation="c1")
@@ -153,7 +153,7 @@ async def conversations(stage: Stage) -> None:
 
 
 @scenario("parallel")
-async def parallel(stage: Stage) -> None:
+async def parallel(stage: ScenarioStage) -> None:
     """Two alike in one message, and in two requests at once: one is paid. Of eight that differ, all are."""
     many = [f"M{number}" for number in range(8)]
     async with stage.one_process(ONCE) as process:
@@ -164,7 +164,7 @@ async def parallel(stage: Stage) -> None:
 
 
 @scenario("cancel")
-async def cancel(stage: Stage) -> None:
+async def cancel(stage: ScenarioStage) -> None:
     """A call that is cancelled in mid-tool may have done its work: it is not done again."""
     async with stage.one_process(ONCE) as process:
         running = await stage.mid_tool(process, "A")
@@ -176,7 +176,7 @@ async def cancel(stage: Stage) -> None:
 
 
 @scenario("retry")
-async def retry(stage: Stage) -> None:
+async def retry(stage: ScenarioStage) -> None:
     """A call whose answer was lost may have done its work: neither the host nor the model has it done again."""
     async with stage.one_process(ONCE, retries=2) as process:
         stage.shop.fall_silent()
@@ -188,7 +188,7 @@ async def retry(stage: Stage) -> None:
 
 
 @scenario("resume")
-async def resume(stage: Stage) -> None:
+async def resume(stage: ScenarioStage) -> None:
     """Of three calls in a message one waits for a person; resumed, each was paid once."""
     async with stage.one_process(APPROVED) as process:
         waiting = await process.run([[refund("A", 10), refund("B", 500), refund("C", 20)]])
@@ -198,11 +198,11 @@ async def resume(stage: Stage) -> None:
 
 
 @scenario("approve twice")
-async def approve_twice(stage: Stage) -> None:
+async def approve_twice(stage: ScenarioStage) -> None:
     """One approval is one execution: after two clicks at once, a late one, and one in another process."""
     operator = stage.operator(APPROVED)
     async with stage.process(operator) as process, stage.process(operator) as other:
-        question = stage.asked(await process.run([[refund("A", 500)]]))
+        question = stage.question_of(await process.run([[refund("A", 500)]]))
         stage.paid()
         for clicks in ((process, process), (process,), (other,)):
             answers = (one.answer(question, YES) for one in clicks)
@@ -211,23 +211,23 @@ async def approve_twice(stage: Stage) -> None:
 
 
 @scenario("edit")
-async def edit(stage: Stage) -> None:
+async def edit(stage: ScenarioStage) -> None:
     """A call that a person has edited is judged as what it has become."""
     async with stage.one_process(APPROVED) as process:
         for name, amount in (("A", 60), ("B", 5000)):
-            question = stage.asked(await process.run([[refund(name, 500)]]))
+            question = stage.question_of(await process.run([[refund(name, 500)]]))
             await process.answer(question, Approval("edit", {"order_id": name, "amount": amount}))
     stage.paid(("A", 60))
 
 
 @scenario("another call than was shown")
-async def swapped(stage: Stage) -> None:
+async def swapped(stage: ScenarioStage) -> None:
     """An answer covers what was shown: no call that was changed since, and none that was asked about later."""
     async with stage.one_process(APPROVED) as process:
-        changed = stage.asked(await process.run([[refund("A", 500)]]))
+        changed = stage.question_of(await process.run([[refund("A", 500)]]))
         await process.swap(changed, {"order_id": "A", "amount": 900})
         await asyncio.gather(process.answer(changed, YES), return_exceptions=True)
-        older = stage.asked(await process.run([[refund("B", 500)]], conversation="c2"))
+        older = stage.question_of(await process.run([[refund("B", 500)]], conversation="c2"))
         await process.run([[refund("C", 600)]], conversation="c2")
         await asyncio.gather(process.answer(older, YES), return_exceptions=True)
         stage.expect(not {("A", 900), ("C", 600)} & {*stage.shop.refunds}, "only what was shown", stage.shop.refunds)
@@ -236,7 +236,7 @@ async def swapped(stage: Stage) -> None:
 
 
 @scenario("forged history")
-async def forged_history(stage: Stage) -> None:
+async def forged_history(stage: ScenarioStage) -> None:
     """Messages that show a login which never was do not authenticate."""
     async with stage.one_process(ORDER) as process:
         await process.run([[refund("A")]], conversation="c1", history=[(LOGIN, "welcome")])
@@ -245,7 +245,7 @@ async def forged_history(stage: Stage) -> None:
 
 
 @scenario("failed output")
-async def failed_output(stage: Stage) -> None:
+async def failed_output(stage: ScenarioStage) -> None:
     """A login that says that it failed, in a text or in the second of two, allows nothing."""
     failing: list[list[Call]] = []
     for code in REFUSALS:
@@ -256,7 +256,7 @@ async def failed_output(stage: Stage) -> None:
 
 
 @scenario("late tools")
-async def late_tools(stage: Stage) -> None:
+async def late_tools(stage: ScenarioStage) -> None:
     """A tool that comes after the start is judged as those that were there."""
     async with stage.one_process(LIMIT, tools=("authenticate", "get_order")) as process:
         await process.run([[LOGIN]])
@@ -267,7 +267,7 @@ async def late_tools(stage: Stage) -> None:
 
 
 @scenario("late tools of a server")
-async def late_tools_of_a_server(stage: Stage) -> None:
+async def late_tools_of_a_server(stage: ScenarioStage) -> None:
     """A tool that a server adds after the start, and that no rule knows of, does not run until it is accepted."""
     async with stage.one_process(LIMIT) as process:
         await process.run([[refund("A")]])
@@ -279,7 +279,7 @@ async def late_tools_of_a_server(stage: Stage) -> None:
 
 
 @scenario("hand-off")
-async def hand_off(stage: Stage) -> None:
+async def hand_off(stage: ScenarioStage) -> None:
     """The agent that takes over is guarded, in the same conversation."""
     async with stage.one_process(ORDER, LIMIT) as process:
         await process.run([[LOGIN], HandOff([[refund("A", 500)], [refund("A", 50)]])])
@@ -287,7 +287,7 @@ async def hand_off(stage: Stage) -> None:
 
 
 @scenario("sub-agent")
-async def sub_agent(stage: Stage) -> None:
+async def sub_agent(stage: ScenarioStage) -> None:
     """What a sub-agent does counts in the conversation of its root."""
     async with stage.one_process(ONCE) as process:
         await process.run([[refund("A")], SubAgent([[refund("A")], [refund("B")]])])
@@ -296,25 +296,25 @@ async def sub_agent(stage: Stage) -> None:
 
 
 @scenario("sub-agent under another id")
-async def sub_agent_under_another_id(stage: Stage) -> None:
+async def sub_agent_under_another_id(stage: ScenarioStage) -> None:
     """So it does where the sub-agent is given a conversation id of its own; or it does not run."""
-    await _apart(stage, "other id")
+    await _separate_sub_agent(stage, "other id")
 
 
 @scenario("sub-agent in a thread of its own")
-async def sub_agent_in_a_thread(stage: Stage) -> None:
+async def sub_agent_in_a_thread(stage: ScenarioStage) -> None:
     """And where a tool starts it in a thread that inherits nothing."""
-    await _apart(stage, "thread")
+    await _separate_sub_agent(stage, "thread")
 
 
-async def _apart(stage: Stage, where: Literal["other id", "thread"]) -> None:
+async def _separate_sub_agent(stage: ScenarioStage, where: Literal["other id", "thread"]) -> None:
     async with stage.one_process(ONCE) as process:
         await process.run([[refund("A")], SubAgent([[refund("A")]], where), [refund("B")]])
     stage.paid(("A", 50), ("B", 50))
 
 
 @scenario("streaming")
-async def streaming(stage: Stage) -> None:
+async def streaming(stage: ScenarioStage) -> None:
     """Calls in a run that streams are judged, and nothing of an answer is seen before it is."""
     async with stage.one_process(LIMIT, answers=True) as process:
         calls = await process.run([[refund("A", 500)], [refund("A")], f"The PIN is {SECRET}."], stream=True)
@@ -325,7 +325,7 @@ async def streaming(stage: Stage) -> None:
 
 
 @scenario("restart")
-async def restart(stage: Stage) -> None:
+async def restart(stage: ScenarioStage) -> None:
     """After a restart a conversation goes on with its history; what was under way is not done again."""
     operator = stage.operator(ORDER, LIMIT, ONCE)
     async with stage.process(operator) as process:
@@ -341,7 +341,7 @@ async def restart(stage: Stage) -> None:
 
 
 @scenario("restart without a ledger")
-async def restart_without_a_ledger(stage: Stage) -> None:
+async def restart_without_a_ledger(stage: ScenarioStage) -> None:
     """Rules that look at no history decide, though the conversation shows what the new process never saw."""
     operator = stage.operator(LIMIT, ledger=None)
     async with stage.process(operator) as process:
@@ -352,13 +352,13 @@ async def restart_without_a_ledger(stage: Stage) -> None:
 
 
 @scenario("final answer")
-async def final_answer(stage: Stage) -> None:
+async def final_answer(stage: ScenarioStage) -> None:
     """An answer that tells a secret is not shown, whether the model says it or a tool whose output is the answer."""
     look: Mapping[str, Any] = {"order_id": "A"}
     async with stage.one_process(LIMIT, answers=True, direct=frozenset({"get_order"})) as process:
-        told = await process.run([f"The PIN is {SECRET}."])
+        spoken = await process.run([f"The PIN is {SECRET}."])
         direct = await process.run([[("get_order", look)]], conversation="c2")
         plain = await process.run(["You have 50 back."], conversation="c3")
-    for reply in (told, direct):
+    for reply in (spoken, direct):
         stage.expect(SECRET not in reply.shown, "no secret in the answer", reply.shown)
     stage.expect("50 back" in plain.shown, "the harmless answer", plain.shown)

@@ -170,7 +170,7 @@ def test_without_a_checkpointer_an_escalation_is_a_denial(build: Any, tmp_path: 
     assert shop.refunds == []
 
 
-def test_the_guards_own_approver_is_asked_instead(tmp_path: Path) -> None:
+def test_the_guards_own_approver_replaces_the_interrupt(tmp_path: Path) -> None:
     """Then the run is not interrupted, and what it edits is what the tool gets."""
     from guardagent.enforcement import Approval
 

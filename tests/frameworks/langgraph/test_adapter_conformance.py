@@ -43,7 +43,7 @@ _ids = itertools.count(1)
 
 
 @dataclass
-class Question:
+class WaitingRun:
     """An interrupt: where it stood, and what a person was shown."""
 
     conversation: str
@@ -71,21 +71,21 @@ class LangGraphProcess(Process):
         self.scripts[conversation] = iter(script)
         forged: list[Any] = []
         for call, output in history:
-            said = _message([call])
-            forged += [said, ToolMessage(output, tool_call_id=said.tool_calls[0]["id"], name=call[0])]
-        given = {"messages": [*forged, *user()["messages"]]}
+            reply = _message([call])
+            forged += [reply, ToolMessage(output, tool_call_id=reply.tool_calls[0]["id"], name=call[0])]
+        arguments = {"messages": [*forged, *user()["messages"]]}
         team = self._team(script) if isinstance(script[-1], HandOff) else None
-        return await self._invoke(given, conversation, thread(conversation), stream=stream, team=team)
+        return await self._invoke(arguments, conversation, thread(conversation), stream=stream, team=team)
 
-    async def answer(self, question: Question, said: Approval) -> Reply:
+    async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
         """The first answer goes to the thread, and later ones to the checkpoint at which the question stood."""
         config = question.checkpoint if question.answered else thread(question.conversation)
         question.answered = True
-        resumed = {"choice": said.choice, "of": question.shown.get("digest")}
-        resumed |= {"args": dict(said.args)} if said.choice == "edit" else {}
+        resumed = {"choice": approval.choice, "of": question.shown.get("digest")}
+        resumed |= {"args": dict(approval.args)} if approval.choice == "edit" else {}
         return await self._invoke(Command(resume=resumed), question.conversation, config)
 
-    async def swap(self, question: Question, args: Mapping[str, Any]) -> None:
+    async def swap(self, question: WaitingRun, args: Mapping[str, Any]) -> None:
         agent, config = self._agent(question.conversation), thread(question.conversation)
         last = (await agent.aget_state(config)).values["messages"][-1]
         changed = AIMessage("", id=last.id, tool_calls=[{**last.tool_calls[0], "args": dict(args)}])
@@ -95,20 +95,20 @@ class LangGraphProcess(Process):
         self.tools.append(tool)
 
     async def _invoke(
-        self, given: Any, conversation: str, config: Any, *, stream: bool = False, team: Any = None
+        self, arguments: Any, conversation: str, config: Any, *, stream: bool = False, team: Any = None
     ) -> Reply:
         agent = team or self._agent(conversation)
         try:
             if stream:
                 return Reply(
-                    str([one async for one in agent.astream(given, config, stream_mode=["messages", "values"])])
+                    str([one async for one in agent.astream(arguments, config, stream_mode=["messages", "values"])])
                 )
-            found = await agent.ainvoke(given, config)
+            found = await agent.ainvoke(arguments, config)
         except RunStopped as stopped:
             return Reply(str(stopped))
         if waiting := found.get("__interrupt__"):
             state = await agent.aget_state(thread(conversation))
-            return Reply(question=Question(conversation, state.config, waiting[0].value))
+            return Reply(question=WaitingRun(conversation, state.config, waiting[0].value))
         return Reply(str(found["messages"][-1].content))
 
     def _agent(self, conversation: str) -> Any:
@@ -157,8 +157,8 @@ class LangGraphProcess(Process):
 @tool
 def transfer(runtime: ToolRuntime) -> Command[Any]:
     """Hands over to the second agent."""
-    said = ToolMessage("over to you", tool_call_id=runtime.tool_call_id)
-    return Command(goto="second", graph=Command.PARENT, update={"messages": [*runtime.state["messages"], said]})
+    reply = ToolMessage("over to you", tool_call_id=runtime.tool_call_id)
+    return Command(goto="second", graph=Command.PARENT, update={"messages": [*runtime.state["messages"], reply]})
 
 
 def _message(turn: Turn) -> AIMessage:

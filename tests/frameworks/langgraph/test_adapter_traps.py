@@ -312,8 +312,8 @@ def test_artifacts_and_commands_pass(build: Any, tmp_path: Path) -> None:
     @tool
     def authenticate(email: str, runtime: ToolRuntime) -> Command[Any]:
         """Lets in."""
-        said = ToolMessage(f"welcome {email}", tool_call_id=runtime.tool_call_id)
-        return Command(update={"messages": [said]})
+        reply = ToolMessage(f"welcome {email}", tool_call_id=runtime.tool_call_id)
+        return Command(update={"messages": [reply]})
 
     guard = guard_of(tmp_path, AUTHENTICATED)
     model = says([_call(1)], [("authenticate", {"email": "a"})], [_call(2)], [_call(99)])
@@ -340,8 +340,8 @@ def test_what_a_tool_raises_is_a_failure(tmp_path: Path) -> None:
     assert [one.status for one in guard.session("t").history] == ["failed"]
 
 
-@pytest.mark.parametrize("said", [0, 1])
-def test_a_failure_in_one_of_several_blocks_is_one(said: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reply", [0, 1])
+def test_a_failure_in_one_of_several_blocks_is_one(reply: int, tmp_path: Path) -> None:
     """Beside a text or an image, first or second, in what the tool gives back or in its message."""
     shop = Shop()
     blocks: list[Any] = [{"type": "text", "text": "Your login."}, {"type": "image", "url": "data:,"}]
@@ -349,7 +349,7 @@ def test_a_failure_in_one_of_several_blocks_is_one(said: int, tmp_path: Path) ->
     @tool
     def authenticate(email: str) -> Any:
         """Fails."""
-        return [{"type": "text", "text": "Error: no such user"}, blocks[said]][:: 1 if said else -1]
+        return [{"type": "text", "text": "Error: no such user"}, blocks[reply]][:: 1 if reply else -1]
 
     model = says([("authenticate", {"email": "a"})], [refund()])
     agent(guard_of(tmp_path, AUTHENTICATED), model, [authenticate, tool(shop.refund)]).invoke(user(), thread())
@@ -385,9 +385,9 @@ def test_what_still_runs_beside_an_interrupt_is_not_begun_again(tmp_path: Path) 
     shop = Shop()
 
     async def slow(order_id: str, amount: int) -> str:
-        said = shop.refund(order_id, amount)
+        reply = shop.refund(order_id, amount)
         await asyncio.sleep(0.1)
-        return said
+        return reply
 
     async def run() -> None:
         remote = StructuredTool.from_function(coroutine=slow, name="refund", description="pays")
@@ -403,7 +403,7 @@ def test_what_still_runs_beside_an_interrupt_is_not_begun_again(tmp_path: Path) 
 def even_approved(waiting: Any) -> Command[Any]:
     """Approves even amounts, and rejects odd ones."""
     answers = [reject(one) if one.value["args"]["amount"] % 2 else approve(one) for one in waiting]
-    return Command(resume={key: said for answer in answers for key, said in answer.resume.items()})
+    return Command(resume={key: reply for answer in answers for key, reply in answer.resume.items()})
 
 
 @BOTH
@@ -424,7 +424,7 @@ def test_each_answer_reaches_its_call_with_await(build: Any, tmp_path: Path) -> 
 
 
 @BOTH
-def test_each_answer_reaches_the_call_it_was_given_for(build: Any, tmp_path: Path) -> None:
+def test_each_answer_reaches_its_own_call(build: Any, tmp_path: Path) -> None:
     """Several calls wait for a person; those approved run, once each, and those rejected do not."""
     shop = Shop()
     amounts = {f"W{one}": 500 + one for one in range(6)}
@@ -493,8 +493,8 @@ def test_a_tool_that_asks_a_person_itself_is_one_call(build: Any, tmp_path: Path
     @tool
     def refund(order_id: str, amount: int) -> str:
         """Pays what a person says."""
-        said = interrupt("really?")
-        paid.append((order_id, amount, said))
+        reply = interrupt("really?")
+        paid.append((order_id, amount, reply))
         return "ok"
 
     guard = guard_of(tmp_path, AT_MOST_ONE)
@@ -518,8 +518,8 @@ def test_an_approval_and_the_tools_own_question_do_not_mix(build: Any, tmp_path:
 
     made = build(guard_of(tmp_path, APPROVED), says([_call(500)]), [refund])
     shown = made.invoke(user(), thread())["__interrupt__"]
-    asked = made.invoke(approve(shown), thread())
-    assert asked["__interrupt__"][0].value == "which account?"
+    requests = made.invoke(approve(shown), thread())
+    assert requests["__interrupt__"][0].value == "which account?"
     made.invoke(Command(resume="mine"), thread())
     assert paid == [(500, "mine")]
 
@@ -527,12 +527,12 @@ def test_an_approval_and_the_tools_own_question_do_not_mix(build: Any, tmp_path:
 def test_a_tools_answer_approves_no_other_call(tmp_path: Path) -> None:
     """Two calls in one node, of which one asks by itself and the other needs approval: no answer reaches the other."""
     shop = Shop()
-    told: list[Any] = []
+    reply: list[Any] = []
 
     @tool
     def ask_account() -> str:
         """Asks."""
-        told.append(interrupt("which account?"))
+        reply.append(interrupt("which account?"))
         return "ok"
 
     for order in ([("ask_account", {}), refund(500)], [refund(500), ("ask_account", {})]):
@@ -542,7 +542,7 @@ def test_a_tools_answer_approves_no_other_call(tmp_path: Path) -> None:
             mine = waiting[0].value == "which account?"
             found = made.invoke(Command(resume=True) if mine else reject(waiting), thread())
         assert shop.refunds == []
-    assert told == [True, True]
+    assert reply == [True, True]
 
 
 # --- messages

@@ -89,8 +89,8 @@ def direct(text: str) -> str:
 @tool
 def ending(text: str, runtime: ToolRuntime) -> Command[Any]:
     """Ends the run with its result."""
-    said = ToolMessage(f"the {text} is swordfish", tool_call_id=runtime.tool_call_id)
-    return Command(update={"messages": [said]}, goto="__end__")
+    reply = ToolMessage(f"the {text} is swordfish", tool_call_id=runtime.tool_call_id)
+    return Command(update={"messages": [reply]}, goto="__end__")
 
 
 @pytest.mark.parametrize("build", [agent, graph])
@@ -169,8 +169,8 @@ def test_a_structured_answer_is_judged_with_what_stands_beside_it(
 ) -> None:
     """The words of the model's message, too. What passes is judged once."""
     judge = Counting()
-    said = AIMessage(beside, tool_calls=[{"name": "Report", "args": {"text": text}, "id": "c1"}])
-    model, guard = Scripted(messages=iter([said])), guard_of(tmp_path, LIMIT, answers=judge)
+    reply = AIMessage(beside, tool_calls=[{"name": "Report", "args": {"text": text}, "id": "c1"}])
+    model, guard = Scripted(messages=iter([reply])), guard_of(tmp_path, LIMIT, answers=judge)
     made = agent(guard, model, [tool(Shop().refund)], response_format=ToolStrategy(Report))
     found = made.invoke(user(), thread())
     assert (found.get("structured_response") == Report(text=text)) is passes

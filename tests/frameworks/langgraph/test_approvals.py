@@ -45,7 +45,7 @@ class Service:
     def agent(self, guard: ToolGuard | None = None) -> Any:
         return self.build(guard or self.guard, self.model, self.tools(self.shop), checkpointer=self.saver)
 
-    def asked(self) -> Any:
+    def requests(self) -> Any:
         """The questions with which the first run stops."""
         return self.agent().invoke(asks(), thread())["__interrupt__"]
 
@@ -77,7 +77,7 @@ def at_once(shown: Any, agents: list[Any]) -> None:
 def test_an_answer_that_comes_twice_pays_once(build: Any, guard: ToolGuard) -> None:
     """One request after the other, each with an agent of its own."""
     service = Service(build, guard, [refund()], "done")
-    shown = service.asked()
+    shown = service.requests()
     service.go_on(approve(shown))
     service.go_on(approve(shown))
     assert service.shop.refunds == PAID
@@ -87,7 +87,7 @@ def test_an_answer_that_comes_twice_pays_once(build: Any, guard: ToolGuard) -> N
 def test_two_clicks_at_once_pay_once(build: Any, guard: ToolGuard) -> None:
     """Both requests find the run interrupted."""
     service = Service(build, guard, [refund()], *["done"] * 4)
-    at_once(service.asked(), [service.agent() for _ in range(4)])
+    at_once(service.requests(), [service.agent() for _ in range(4)])
     assert service.shop.refunds == PAID
 
 
@@ -109,7 +109,7 @@ def test_two_clicks_at_once_pay_once_with_await(build: Any, guard: ToolGuard) ->
 def test_an_old_checkpoint_pays_nothing_again(build: Any, guard: ToolGuard, *, fork: bool) -> None:
     """Neither with the old answer nor without, on the old checkpoint or on a fork of it."""
     service = Service(build, guard, [refund()], *["done"] * 9)
-    shown = service.asked()
+    shown = service.requests()
     old = service.agent().get_state(thread()).config
     service.go_on(approve(shown))
     if fork:
@@ -129,16 +129,16 @@ def test_processes_with_one_ledger_pay_once(build: Any, tmp_path: Path) -> None:
     """All of them get the answer, at once."""
     guards = [guard_of(tmp_path, APPROVED, ledger=SqliteLedger(tmp_path / "ledger")) for _ in range(3)]
     service = Service(build, guards[0], [refund()], *["done"] * 9)
-    at_once(service.asked(), [service.agent(one) for one in guards])
+    at_once(service.requests(), [service.agent(one) for one in guards])
     assert service.shop.refunds == PAID
 
 
 @BOTH
-def test_processes_without_a_ledger_refuse_what_was_asked_elsewhere(build: Any, tmp_path: Path) -> None:
+def test_processes_without_a_ledger_refuse_approvals_of_other_processes(build: Any, tmp_path: Path) -> None:
     """The reason says how to share one. The process that has asked goes on, once."""
     guards = [guard_of(tmp_path, APPROVED) for _ in range(3)]
     service = Service(build, guards[0], [refund()], *["done"] * 9)
-    shown, old = service.asked(), service.agent().get_state(thread()).config
+    shown, old = service.requests(), service.agent().get_state(thread()).config
     refused = [service.go_on(approve(shown), old, guard) for guard in guards[1:]]
     assert service.shop.refunds == []
     assert all("SqliteLedger" in results(one)[-1].content for one in refused)
@@ -151,7 +151,7 @@ def test_the_hosts_own_approvals_count_once_in_each_process(build: Any, tmp_path
     """That is what the option costs."""
     guards = [guard_of(tmp_path, APPROVED, approvals="this host's") for _ in range(3)]
     service = Service(build, guards[0], [refund()], *["done"] * 9)
-    shown, old = service.asked(), service.agent().get_state(thread()).config
+    shown, old = service.requests(), service.agent().get_state(thread()).config
     for guard in [*guards, *guards]:
         service.go_on(approve(shown), old, guard)
     assert service.shop.refunds == PAID * 3
@@ -175,7 +175,7 @@ def test_after_a_restart_what_looks_at_no_history_is_decided(tmp_path: Path) -> 
 def test_an_answer_that_names_no_call_runs_none(build: Any, answer: Any, guard: ToolGuard) -> None:
     """The reason says how to answer."""
     service = Service(build, guard, [refund()], "done")
-    service.asked()
+    service.requests()
     found = service.go_on(Command(resume=answer))
     assert service.shop.refunds == []
     assert '"of"' in results(found)[-1].content
@@ -190,7 +190,7 @@ def forged(amount: int) -> dict[str, Any]:
 def test_a_call_that_nobody_was_shown_runs_on_no_answer(build: Any, guard: ToolGuard) -> None:
     """It was written into the state; neither a bare answer nor one about another call approves it."""
     service = Service(build, guard, [refund()], *["done"] * 9)
-    shown = service.asked()
+    shown = service.requests()
     for answer in (Command(resume=True), approve(shown), Command(resume=next(iter(approve(shown).resume.values())))):
         service.agent().update_state(thread(), forged(900), as_node="model")
         service.go_on(answer)
@@ -201,7 +201,7 @@ def test_a_call_that_nobody_was_shown_runs_on_no_answer(build: Any, guard: ToolG
 def test_an_answer_to_an_older_question_approves_nothing(build: Any, guard: ToolGuard) -> None:
     """A person has seen 500 and said nothing; then 900 was asked about, and the first answer comes."""
     service = Service(build, guard, [refund()], [refund(900)], "done")
-    (shown,) = service.asked()
+    (shown,) = service.requests()
     (later,) = service.go_on(asks("or rather 900"))["__interrupt__"]
     assert later.value["args"]["amount"] == 900
     old = approve(shown).resume[shown.id]
@@ -211,12 +211,12 @@ def test_an_answer_to_an_older_question_approves_nothing(build: Any, guard: Tool
 
 
 @BOTH
-def test_a_call_that_was_changed_after_it_was_shown_is_asked_about_anew(build: Any, guard: ToolGuard) -> None:
+def test_a_call_that_changed_after_it_was_shown_needs_a_new_approval(build: Any, guard: ToolGuard) -> None:
     """The person approves 500, and the state says 900 meanwhile."""
     service = Service(build, guard, [refund()], "done")
-    shown = service.asked()
-    said = service.agent().get_state(thread()).values["messages"][-1]
-    changed = AIMessage("", id=said.id, tool_calls=[{**said.tool_calls[0], "args": refund(900)[1]}])
+    shown = service.requests()
+    reply = service.agent().get_state(thread()).values["messages"][-1]
+    changed = AIMessage("", id=reply.id, tool_calls=[{**reply.tool_calls[0], "args": refund(900)[1]}])
     service.agent().update_state(thread(), {"messages": [changed]}, as_node="model")
     answer = approve(shown).resume[shown[0].id]
     again = service.go_on(Command(resume=answer))["__interrupt__"]
@@ -229,9 +229,9 @@ def test_a_call_that_was_changed_after_it_was_shown_is_asked_about_anew(build: A
 def test_an_answer_that_changes_the_state_at_once_approves_nothing(guard: ToolGuard) -> None:
     """A Command may do both."""
     service = Service(agent, guard, [refund()], "done")
-    shown = service.asked()
-    said = service.agent().get_state(thread()).values["messages"][-1]
-    changed = AIMessage("", id=said.id, tool_calls=[{**said.tool_calls[0], "args": refund(900)[1]}])
+    shown = service.requests()
+    reply = service.agent().get_state(thread()).values["messages"][-1]
+    changed = AIMessage("", id=reply.id, tool_calls=[{**reply.tool_calls[0], "args": refund(900)[1]}])
     service.go_on(Command(resume=approve(shown).resume, update={"messages": [changed]}))
     assert ("W1", 900) not in service.shop.refunds
 
@@ -258,7 +258,7 @@ def test_two_calls_of_one_step_are_approved_by_one_line(build: Any, guard: ToolG
 def test_each_question_is_answered_by_itself(guard: ToolGuard) -> None:
     """One is approved, and the other is asked about again; then it is edited."""
     service = Service(agent, guard, [refund(500, "A"), refund(600, "B")], "done")
-    first, second = sorted(service.asked(), key=lambda one: one.value["args"]["amount"])
+    first, second = sorted(service.requests(), key=lambda one: one.value["args"]["amount"])
     (left,) = service.go_on(approve(first))["__interrupt__"]
     assert left.value["digest"] == second.value["digest"]
     service.go_on(edit(left, {"order_id": "B", "amount": 60}, by="Ann"))
@@ -318,4 +318,4 @@ def test_a_question_of_a_tool_itself_is_no_question_of_the_guard(guard: ToolGuar
         reject([])
     service = Service(agent, guard, [refund(500, "A"), refund(600, "B")])
     with pytest.raises(InputError, match="2 calls were shown"):
-        edit(service.asked(), {})
+        edit(service.requests(), {})

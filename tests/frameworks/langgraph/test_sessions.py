@@ -34,7 +34,7 @@ GRAPHS, RULES = 60, 8
 Node = Callable[[dict[str, Any]], object]
 
 
-class Made:
+class NestedAgents:
     """A graph made up at random, and the calls of its tools so far."""
 
     def __init__(self, seed: int) -> None:
@@ -88,9 +88,9 @@ class Made:
                 self._go(config, None)
         return tuple(self.calls)
 
-    def _go(self, config: Any, given: object) -> None:
+    def _go(self, config: Any, arguments: object) -> None:
         with suppress(Exception):  # a run that fails has called what it called
-            self.compiled.invoke(given, config)
+            self.compiled.invoke(arguments, config)
 
 
 def calling(tool: BaseTool) -> Node:
@@ -135,7 +135,7 @@ def test_no_session_breaks_what_is_proved_for_every_run() -> None:
     """What only the drawn graph keeps, many a session does break."""
     proved = broken = 0
     for seed in range(GRAPHS):
-        made = Made(seed)
+        made = NestedAgents(seed)
         graph, calls = extract(made.compiled, "made"), made.session()
         assert {tool for tool, _ in calls} <= {tool for node in graph.nodes for tool in node.tools}
         for rule in rules(Maker(seed)):

@@ -80,7 +80,7 @@ class Level(enum.Enum):
     high = 500
 
 
-def refunds(kind: Any, given: Any, rule: str, folder: Path) -> list[Any]:
+def refunds(kind: Any, arguments: Any, rule: str, folder: Path) -> list[Any]:
     """What a tool pays whose amount `a` is of this type, under a rule."""
     paid: list[Any] = []
 
@@ -92,7 +92,7 @@ def refunds(kind: Any, given: Any, rule: str, folder: Path) -> list[Any]:
     refund.__annotations__["amount"] = kind
     policy = LIMIT.replace("a <= 100", rule)
     made = StructuredTool.from_function(refund, parse_docstring=False)
-    found = agent(guard_of(folder, policy), says([("refund", {"order_id": "W1", "amount": given})]), [made])
+    found = agent(guard_of(folder, policy), says([("refund", {"order_id": "W1", "amount": arguments})]), [made])
     assert len(results(found.invoke(user(), thread()))) == 1
     return paid
 
@@ -113,21 +113,21 @@ CASES: list[tuple[Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "given", "value"), CASES, ids=lambda one: getattr(one, "__name__", ""))
-def test_no_serializer_hides_a_value(kind: Any, given: Any, value: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "arguments", "value"), CASES, ids=lambda one: getattr(one, "__name__", ""))
+def test_no_serializer_hides_a_value(kind: Any, arguments: Any, value: str, tmp_path: Path) -> None:
     """The rule sees 500 where the tool would get 500, and 50 is paid."""
-    large, small = (_with(given, amount) for amount in (500, 50))
+    large, small = (_with(arguments, amount) for amount in (500, 50))
     assert refunds(kind, large, f"{value} <= 100", tmp_path) == []
     assert len(refunds(kind, small, f"{value} <= 100", tmp_path)) == 1
 
 
-def _with(given: Any, amount: int) -> Any:
+def _with(arguments: Any, amount: int) -> Any:
     """The arguments with an amount in place of 0."""
-    if isinstance(given, dict):
-        return {name: _with(item, amount) for name, item in given.items()}
-    if isinstance(given, list):
-        return [_with(item, amount) for item in given]
-    return type(given)(amount) if given in (0, "0") else given
+    if isinstance(arguments, dict):
+        return {name: _with(item, amount) for name, item in arguments.items()}
+    if isinstance(arguments, list):
+        return [_with(item, amount) for item in arguments]
+    return type(arguments)(amount) if arguments in (0, "0") else arguments
 
 
 def test_an_enum_is_its_value(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_an_enum_is_its_value(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "given"),
+    ("kind", "arguments"),
     [
         (dt.datetime, "2024-01-01T00:00:00"),
         (uuid.UUID, "7a3f9f4e-0000-4000-8000-000000000000"),
@@ -145,10 +145,10 @@ def test_an_enum_is_its_value(tmp_path: Path) -> None:
         (bytes, "text"),
     ],
 )
-def test_what_has_a_text_is_judged_by_it(kind: Any, given: str, tmp_path: Path) -> None:
+def test_what_has_a_text_is_judged_by_it(kind: Any, arguments: str, tmp_path: Path) -> None:
     """Equal texts are equal values."""
-    assert len(refunds(kind, given, f'a == "{given}"', tmp_path)) == 1
-    assert refunds(kind, given, f'a != "{given}"', tmp_path) == []
+    assert len(refunds(kind, arguments, f'a == "{arguments}"', tmp_path)) == 1
+    assert refunds(kind, arguments, f'a != "{arguments}"', tmp_path) == []
 
 
 def test_the_default_of_a_field_that_is_left_out_is_what_the_function_gets(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_bytes_that_are_no_text_are_judged_in_base64(tmp_path: Path) -> None:
     assert refunds(pydantic.Base64Bytes, "/w==", 'a.base64 == "/w=="', tmp_path) == [b"\xff"]
 
 
-@pytest.mark.parametrize("given", [{"amount": 50, "Amount": 500}, {"in": [{"id": 1, "ID": 2}]}])
-def test_names_that_differ_in_case_only_are_refused_at_every_depth(given: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [{"amount": 50, "Amount": 500}, {"in": [{"id": 1, "ID": 2}]}])
+def test_names_that_differ_in_case_only_are_refused_at_every_depth(arguments: Any, tmp_path: Path) -> None:
     """Nobody knows which one the shop reads."""
-    assert refunds(dict[str, Any], given, "1 == 1", tmp_path) == []
+    assert refunds(dict[str, Any], arguments, "1 == 1", tmp_path) == []

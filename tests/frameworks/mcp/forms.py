@@ -8,9 +8,9 @@ from typing import Any
 from guardagent.enforcement import Approval
 
 
-def filled(said: Approval) -> dict[str, Any]:
+def filled(reply: Approval) -> dict[str, Any]:
     """The form as a person has filled it in."""
-    content: dict[str, Any] = {"decision": said.choice}
-    if said.choice == "edit":
-        content["arguments"] = json.dumps(dict(said.args))
+    content: dict[str, Any] = {"decision": reply.choice}
+    if reply.choice == "edit":
+        content["arguments"] = json.dumps(dict(reply.args))
     return {"action": "accept", "content": content}

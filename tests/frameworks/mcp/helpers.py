@@ -83,22 +83,22 @@ class RawClient:
         self.capabilities = capabilities
         if self.modern:
             return await self.request("server/discover")
-        said = await self.request("initialize", {**INITIALIZE, "capabilities": capabilities})
+        reply = await self.request("initialize", {**INITIALIZE, "capabilities": capabilities})
         await self.notify("notifications/initialized")
-        return said
+        return reply
 
     async def call(self, tool: str, **args: Any) -> dict[str, Any]:
         """The answer to a call of a tool; where its result asks for input, the client gives it and calls again."""
         params: dict[str, Any] = {"name": tool, "arguments": args}
         while True:
-            said = await self.request("tools/call", params)
-            wanted = said.get("result", {}).get("inputRequests")
+            reply = await self.request("tools/call", params)
+            wanted = reply.get("result", {}).get("inputRequests")
             if not wanted:
-                return said
+                return reply
             answers = {name: self.answer(one["method"], one["params"]) for name, one in wanted.items()}
             params = {**params, "inputResponses": answers}
-            if "requestState" in said["result"]:
-                params["requestState"] = said["result"]["requestState"]
+            if "requestState" in reply["result"]:
+                params["requestState"] = reply["result"]["requestState"]
 
     async def request(self, method: str, params: Any = None) -> dict[str, Any]:
         return await self.answered(await self.ask(method, params))
@@ -114,8 +114,8 @@ class RawClient:
         return self._count
 
     async def answered(self, name: Any) -> dict[str, Any]:
-        said = self._answers.setdefault(name, asyncio.get_running_loop().create_future())
-        return await asyncio.wait_for(said, SECONDS)
+        reply = self._answers.setdefault(name, asyncio.get_running_loop().create_future())
+        return await asyncio.wait_for(reply, SECONDS)
 
     async def notify(self, method: str, params: Any = None) -> None:
         await self.send({"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})})
@@ -147,9 +147,9 @@ class RawClient:
                 self.broken.append(line)
                 continue
             if "method" not in message:
-                said = self._answers.setdefault(message.get("id"), asyncio.get_running_loop().create_future())
-                if not said.done():
-                    said.set_result(message)
+                reply = self._answers.setdefault(message.get("id"), asyncio.get_running_loop().create_future())
+                if not reply.done():
+                    reply.set_result(message)
                 continue
             self.others.append(message)
             if "id" in message and (result := self.answer(message["method"], message.get("params"))) is not None:
@@ -191,15 +191,15 @@ async def client_of(command: list[str], folder: Path, *, modern: bool = False) -
         process._transport.close()  # type: ignore[attr-defined]
 
 
-def text_of(said: dict[str, Any]) -> str:
+def text_of(reply: dict[str, Any]) -> str:
     """The text of a tool's result, or of an error."""
-    if "error" in said:
-        return str(said["error"]["message"])
-    return "\n".join(one.get("text", "") for one in said["result"]["content"])
+    if "error" in reply:
+        return str(reply["error"]["message"])
+    return "\n".join(one.get("text", "") for one in reply["result"]["content"])
 
 
-def failed(said: dict[str, Any]) -> bool:
-    return "error" in said or said["result"].get("isError") is True
+def failed(reply: dict[str, Any]) -> bool:
+    return "error" in reply or reply["result"].get("isError") is True
 
 
 def free_port() -> int:

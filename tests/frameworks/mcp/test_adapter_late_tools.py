@@ -49,9 +49,9 @@ def test_a_tool_that_comes_or_changes_later_is_denied_and_hidden(tmp_path: Path,
                 await client.request("tools/list")
             else:
                 await client.call("turn")
-            said = text_of(await client.call(LATE[change], order_id="W1", amount=500))
-            assert "until the operator has looked at it" in said
-            assert "IMPORTANT" not in said
+            reply = text_of(await client.call(LATE[change], order_id="W1", amount=500))
+            assert "until the operator has looked at it" in reply
+            assert "IMPORTANT" not in reply
             listed = (await client.request("tools/list"))["result"]["tools"]
             assert LATE[change] not in [one["name"] for one in listed]
 
@@ -127,10 +127,10 @@ def test_the_operator_is_shown_the_difference(tmp_path: Path) -> None:
     lock = tmp_path / "tools.json"
     proxied(tmp_path, "--accept-tools", str(lock), change="description")
     (tmp_path / "turned").touch()
-    said = proxied(tmp_path, "--tools-lock", str(lock), change="description")
-    assert said.returncode == 0
-    assert '-description "Pays an order back."' in said.stderr
-    assert "</IMPORTANT>\\u200b" in said.stderr
+    reply = proxied(tmp_path, "--tools-lock", str(lock), change="description")
+    assert reply.returncode == 0
+    assert '-description "Pays an order back."' in reply.stderr
+    assert "</IMPORTANT>\\u200b" in reply.stderr
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,10 @@ def test_a_lock_file_that_is_none(tmp_path: Path, text: str | None) -> None:
     lock = tmp_path / "tools.json"
     if text is not None:
         lock.write_text(text)
-    said = proxied(tmp_path, "--tools-lock", str(lock), change="adds")
-    assert said.returncode == 2
-    assert "tools.json" in said.stderr
-    assert "Traceback" not in said.stderr
+    reply = proxied(tmp_path, "--tools-lock", str(lock), change="adds")
+    assert reply.returncode == 2
+    assert "tools.json" in reply.stderr
+    assert "Traceback" not in reply.stderr
 
 
 def test_any_host_can_have_the_tools_of_a_server_held(tmp_path: Path) -> None:
@@ -152,14 +152,14 @@ def test_any_host_can_have_the_tools_of_a_server_held(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(FREE)
     guard = ToolGuard(tmp_path / "p.yaml")
     refund, pay = ToolSpec("refund", {"type": "object"}), ToolSpec("pay", {"type": "object"})
-    assert guard.listed("shop", [refund]) == [refund]
-    assert guard.listed("bank", [pay]) == [pay]
-    assert guard.listed("bank", [pay, refund]) == [pay, refund]
+    assert guard.update_server_tools("shop", [refund]) == [refund]
+    assert guard.update_server_tools("bank", [pay]) == [pay]
+    assert guard.update_server_tools("bank", [pay, refund]) == [pay, refund]
     late = ToolSpec("refund", {"type": "object"}, "Pays all.")
-    assert guard.listed("bank", [pay, late]) == [pay]
+    assert guard.update_server_tools("bank", [pay, late]) == [pay]
     denied = guard.before(HostCall("refund", {}, "c"))
     assert denied.label == 1
     assert "Pays all." in denied.details["difference"]
-    assert guard.listed("shop", [refund]) == []
+    assert guard.update_server_tools("shop", [refund]) == []
     guard.accept([refund])
     assert guard.before(HostCall("refund", {}, "c")).label == 0

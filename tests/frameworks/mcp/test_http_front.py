@@ -60,8 +60,8 @@ def test_a_server_behind_a_url(tmp_path: Path, *, modern: bool) -> None:
             assert failed(await client.call("refund", order_id="W1", amount=500))
             assert failed(await client.call("refund", order_id="W1"))
             assert not failed(await client.call("refund", order_id="W1", amount=50))
-            said = await client.call("get_order", order_id="W1")
-            assert said["result"]["structuredContent"]["items"] == [{"sku": "ä☃"}]
+            reply = await client.call("get_order", order_id="W1")
+            assert reply["result"]["structuredContent"]["items"] == [{"sku": "ä☃"}]
             counted = {"name": "count_up", "arguments": {}, "_meta": {"progressToken": "t"}}
             await client.request("tools/call", counted)
             steps = [one["params"]["progress"] for one in client.others if one["method"] == "notifications/progress"]
@@ -179,12 +179,12 @@ def test_two_clients_are_two_conversations(tmp_path: Path) -> None:
 
 def test_all_of_a_session_over_http(tmp_path: Path) -> None:
     """Progress, resources, prompts, questions and an approval reach a client over HTTP."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     async def elicited(context: Any, params: Any) -> Any:
         from mcp_types import ElicitResult
 
-        asked.append(params.message)
+        requests.append(params.message)
         content = {"decision": "approve"} if "Approve" in params.message else {"value": "red"}
         return ElicitResult(action="accept", content=content)
 
@@ -210,7 +210,7 @@ def test_all_of_a_session_over_http(tmp_path: Path) -> None:
 
     run(session())
     assert paid(tmp_path) == [["W1", 500]]
-    assert len(asked) == 2
+    assert len(requests) == 2
 
 
 def posted(port: int, body: bytes, **headers: str) -> tuple[int, bytes]:
@@ -219,8 +219,8 @@ def posted(port: int, body: bytes, **headers: str) -> tuple[int, bytes]:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url(port), body, {**accept, **named})  # noqa: S310 - our own server
     try:
-        with urllib.request.urlopen(request, timeout=20) as said:  # noqa: S310
-            return said.status, said.read()
+        with urllib.request.urlopen(request, timeout=20) as reply:  # noqa: S310
+            return reply.status, reply.read()
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read()
@@ -274,7 +274,7 @@ def test_a_server_that_crashes_behind_clients_over_http(tmp_path: Path) -> None:
     run(session())
 
 
-def test_an_address_in_use_is_said(tmp_path: Path) -> None:
+def test_an_address_in_use_is_an_error(tmp_path: Path) -> None:
     """Status 2."""
 
     async def session() -> tuple[int | None, bytes]:
@@ -284,9 +284,9 @@ def test_an_address_in_use_is_said(tmp_path: Path) -> None:
         command = proxy_command(tmp_path, LIMIT, "--listen", f"127.0.0.1:{port}")
         pipe = asyncio.subprocess.PIPE
         ran = await asyncio.create_subprocess_exec(*command, stderr=pipe, cwd=Path(__file__).parents[3])
-        _, said = await ran.communicate()
+        _, reply = await ran.communicate()
         taken.close()
-        return ran.returncode, said
+        return ran.returncode, reply
 
     status, said = run(session())
     assert status == 2

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from guardagent.frameworks.mcp.adapter.lines import Lines, TooLong
+from guardagent.frameworks.mcp.adapter.lines import LineBuffer, OverlongLine
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
 def test_lines_are_put_together(size: int) -> None:
     """However the stream is cut; empty ones are left out, and of a long one the two ends are kept."""
     stream = b"one\n\ntwo\n" + b"a" * 30 + b"z" * 30 + b"\nthree\nrest"
-    lines = Lines(10)
-    found = [line for at in range(0, len(stream), size) for line in lines.fed(stream[at : at + size])]
+    lines = LineBuffer(10)
+    found = [line for at in range(0, len(stream), size) for line in lines.feed(stream[at : at + size])]
     assert [one for one in found if isinstance(one, bytes)] == [b"one", b"two", b"three"]
-    assert isinstance(found[2], TooLong)
+    assert isinstance(found[2], OverlongLine)
     assert (found[2].head[:1], found[2].tail[-1:]) == (b"a", b"z")
     assert lines.end() is None
 
 
 def test_a_long_line_without_end() -> None:
     """Is told at the end of the stream, and little is kept of it."""
-    lines = Lines(10)
-    assert [one for _ in range(100) for one in lines.fed(b"x" * 9000)] == []
+    lines = LineBuffer(10)
+    assert [one for _ in range(100) for one in lines.feed(b"x" * 9000)] == []
     end = lines.end()
     assert end is not None
     assert len(end.head + end.tail) < 5000
@@ -43,7 +43,7 @@ def test_a_long_line_without_end() -> None:
 )
 def test_the_id_of_a_long_line(line: bytes, expected: object) -> None:
     """As far as it stands first or last in the message."""
-    lines = Lines(10)
-    (found,) = lines.fed(line.replace(b"%s", b"x" * 5000) + b"\n")
-    assert isinstance(found, TooLong)
+    lines = LineBuffer(10)
+    (found,) = lines.feed(line.replace(b"%s", b"x" * 5000) + b"\n")
+    assert isinstance(found, OverlongLine)
     assert found.id == expected

@@ -102,8 +102,8 @@ def mode(request: pytest.FixtureRequest) -> Any:
 
 
 async def call(of: Any, tool: str, args: dict[str, Any]) -> tuple[bool, str]:
-    said = await of.call_tool(tool, args)
-    return bool(said.is_error), "\n".join(one.text for one in said.content)
+    reply = await of.call_tool(tool, args)
+    return bool(reply.is_error), "\n".join(one.text for one in reply.content)
 
 
 def test_a_denied_refund_is_replanned(tmp_path: Path, serve: Serve, mode: str) -> None:
@@ -112,9 +112,9 @@ def test_a_denied_refund_is_replanned(tmp_path: Path, serve: Serve, mode: str) -
 
     async def session() -> None:
         async with client(serve(guard_of(tmp_path, LIMIT), tools_of(shop, *NAMES)), mode) as agent:
-            error, said = await call(agent, "refund", REPLAN[0])
+            error, reply = await call(agent, "refund", REPLAN[0])
             assert error
-            assert "refund 100 or less" in said
+            assert "refund 100 or less" in reply
             assert await call(agent, "refund", REPLAN[1]) == (False, "refunded 50 of W1")
 
     run(session())
@@ -148,12 +148,14 @@ def test_an_order_of_steps(tmp_path: Path, serve: Serve, mode: str) -> None:
         ({"decision": "edit", "arguments": '{"order_id": "W1", "sum": 5}'}, []),
     ],
 )
-def test_a_person_is_asked(tmp_path: Path, serve: Serve, mode: str, content: dict[str, Any], paid: list[Any]) -> None:
+def test_the_client_shows_the_approval_form(
+    tmp_path: Path, serve: Serve, mode: str, content: dict[str, Any], paid: list[Any]
+) -> None:
     """An escalated call runs as the person has it, once."""
-    shop, asked = Shop(), []
+    shop, requests = Shop(), []
 
     async def elicited(context: Any, params: Any) -> ElicitResult:
-        asked.append(params.message)
+        requests.append(params.message)
         return ElicitResult(action="accept", content=content)
 
     async def session() -> None:
@@ -164,11 +166,11 @@ def test_a_person_is_asked(tmp_path: Path, serve: Serve, mode: str, content: dic
 
     run(session())
     assert shop.refunds == paid
-    assert len(asked) == 2
-    assert all("amount = 500" in text for text in asked)
+    assert len(requests) == 2
+    assert all("amount = 500" in text for text in requests)
 
 
-def test_an_approver_is_asked_instead(tmp_path: Path, serve: Serve, mode: str) -> None:
+def test_an_approver_replaces_the_form(tmp_path: Path, serve: Serve, mode: str) -> None:
     """Where the guard has an approver, the client need not show forms."""
     shop = Shop()
     guard = guard_of(tmp_path, APPROVED, approver=lambda request: Approval("approve"))
@@ -197,7 +199,7 @@ def test_nobody_to_ask(tmp_path: Path, serve: Serve, mode: str) -> None:
     ("texts", "structured", "paid"),
     [(["No such user"], {"id": 5}, 0), (["hello", "No such user"], None, 0), (["hello"], {"id": 5}, 1)],
 )
-def test_a_failure_may_be_said_beside(
+def test_a_failure_may_stand_in_a_second_block(
     tmp_path: Path, serve: Serve, texts: list[str], structured: Any, paid: int
 ) -> None:
     """In a text beside the structured content, or in the second of several texts, where the pattern is anchored."""
@@ -237,8 +239,8 @@ def test_of_two_refunds_at_once_one_is_paid(tmp_path: Path, serve: Serve, mode: 
     async def session() -> None:
         async with client(serve(guard_of(tmp_path, AT_MOST_ONE), tools_of(shop, *NAMES)), mode) as agent:
             same = {"order_id": "W1", "amount": 5}
-            said = await asyncio.gather(*(call(agent, "refund", same) for _ in range(2)))
-            assert sorted(error for error, _ in said) == [False, True]
+            reply = await asyncio.gather(*(call(agent, "refund", same) for _ in range(2)))
+            assert sorted(error for error, _ in reply) == [False, True]
 
     run(session())
     assert shop.refunds == [("W1", 5)]
@@ -316,9 +318,9 @@ def test_without_a_session_nothing_runs(tmp_path: Path) -> None:
             return await call(agent, "refund", {"order_id": "W1", "amount": 5})
 
     guard = guard_of(tmp_path, LIMIT)
-    error, said = run(session(GuardMiddleware(guard, conversation=lambda context: None)))
+    error, reply = run(session(GuardMiddleware(guard, conversation=lambda context: None)))
     assert error
-    assert "conversation=" in said
+    assert "conversation=" in reply
     assert not run(session(GuardMiddleware(guard, conversation=lambda context: "c")))[0]
     assert shop.refunds == [("W1", 5)]
 
@@ -774,9 +776,9 @@ def test_resources_and_prompts_are_events(tmp_path: Path) -> None:
         server.resource("shop://terms")(lambda: noted("terms"))
         server.prompt(lambda: noted("prompt"), name="complaint")
         async with Client(server) as agent:
-            for asked in (agent.read_resource("shop://terms"), agent.get_prompt("complaint")):
+            for requests in (agent.read_resource("shop://terms"), agent.get_prompt("complaint")):
                 with pytest.raises(Exception, match="no rule"):
-                    await asked
+                    await requests
 
     run(session())
     assert read == []

@@ -46,8 +46,8 @@ class Form:
     args: Mapping[str, Any]
     result: Any
 
-    def call_again(self, said: Approval, client: Any) -> Any:
-        answers = {name: ElicitResult(**filled(said)) for name in self.result.input_requests}
+    def call_again(self, reply: Approval, client: Any) -> Any:
+        answers = {name: ElicitResult(**filled(reply)) for name in self.result.input_requests}
         more = {"input_responses": answers, "request_state": self.result.request_state}
         return client.session.call_tool(self.tool, dict(self.args), allow_input_required=True, **more)
 
@@ -72,12 +72,12 @@ class MiddlewareProcess(Process):
         self._desk = Desk()
         return await self._desk.run(self._talk(await self.client(conversation), script))
 
-    async def answer(self, question: Any, said: Approval) -> Reply:
+    async def answer(self, question: Any, approval: Approval) -> Reply:
         form = question.shown
         mine = form.client in self._clients.values()
         if question.answer.done() or not mine:
-            await form.call_again(said, form.client if mine else await self.client("c1"))
-        return await Desk.answer(question, said) if mine else Reply()
+            await form.call_again(approval, form.client if mine else await self.client("c1"))
+        return await Desk.answer(question, approval) if mine else Reply()
 
     async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
         question.shown.args = args

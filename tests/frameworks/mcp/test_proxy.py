@@ -152,8 +152,8 @@ policies:
         async with client_of(proxy_command(tmp_path, policy, server=shop_command()), tmp_path) as client:
             await client.begin()
             assert not failed(await client.request("resources/read", {"uri": "shop://terms"}))
-            said = await client.request("resources/read", {"uri": "shop://orders/W1"})
-            assert said["error"]["data"] == {"decision": "deny", "rules": ["terms_only"]}
+            reply = await client.request("resources/read", {"uri": "shop://orders/W1"})
+            assert reply["error"]["data"] == {"decision": "deny", "rules": ["terms_only"]}
 
     run(session())
 
@@ -208,7 +208,7 @@ def test_an_order_of_steps(tmp_path: Path) -> None:
 
 @ERAS
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("reply", "expected"),
     [
         ({"action": "accept", "content": {"decision": "approve"}}, [["W1", 500], ["W1", 500]]),
         ({"action": "accept", "content": {"decision": "reject", "reason": "no"}}, []),
@@ -232,15 +232,15 @@ def test_an_order_of_steps(tmp_path: Path) -> None:
     ],
     ids=["approve", "reject", "edit", "edit, never", "edit, text", "edit, twice", "decline", "cancel", "empty", "none"],
 )
-def test_a_person_is_asked_through_the_client(
-    tmp_path: Path, said: dict[str, Any], expected: list[Any], *, modern: bool
+def test_the_client_shows_the_approval_form(
+    tmp_path: Path, reply: dict[str, Any], expected: list[Any], *, modern: bool
 ) -> None:
     """An escalated call runs as the person has it; the same call a second time is asked about again."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     def answer(method: str, params: Any) -> Any:
-        asked.append(params["message"])
-        return said
+        requests.append(params["message"])
+        return reply
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, APPROVED), tmp_path, modern=modern) as client:
@@ -251,12 +251,12 @@ def test_a_person_is_asked_through_the_client(
 
     run(session())
     assert paid(tmp_path) == expected
-    assert len(asked) == 2
-    assert all("amount = 500" in text and "W1" in text for text in asked)
+    assert len(requests) == 2
+    assert all("amount = 500" in text and "W1" in text for text in requests)
 
 
 @ERAS
-def test_where_nobody_can_be_asked_the_denial_says_why(tmp_path: Path, *, modern: bool) -> None:
+def test_a_denial_explains_why_no_approval_is_possible(tmp_path: Path, *, modern: bool) -> None:
     """A client without elicitation, and no approver: the call does not run."""
 
     async def session() -> None:
@@ -312,8 +312,8 @@ def test_of_two_refunds_at_once_one_is_paid(tmp_path: Path) -> None:
             await client.begin()
             same = {"name": "refund", "arguments": {"order_id": "W1", "amount": 50}}
             names = [await client.ask("tools/call", same) for _ in range(2)]
-            said = [await client.answered(name) for name in names]
-            assert sorted(map(failed, said)) == [False, True]
+            reply = [await client.answered(name) for name in names]
+            assert sorted(map(failed, reply)) == [False, True]
 
     run(session())
     assert paid(tmp_path) == [["W1", 50]]
@@ -349,8 +349,8 @@ def test_a_call_that_waits_for_a_person_can_be_cancelled(tmp_path: Path) -> None
             form = await client.other("elicitation/create")
             await client.notify("notifications/cancelled", {"requestId": name})
             assert (await client.other("notifications/cancelled"))["params"]["requestId"] == form["id"]
-            said = {"action": "accept", "content": {"decision": "approve"}}
-            await client.send({"jsonrpc": "2.0", "id": form["id"], "result": said})
+            reply = {"action": "accept", "content": {"decision": "approve"}}
+            await client.send({"jsonrpc": "2.0", "id": form["id"], "result": reply})
             assert not failed(await client.call("refund", order_id="W1", amount=5))
 
     run(session())
@@ -474,8 +474,8 @@ def test_nothing_is_smuggled_to_the_client(tmp_path: Path, kind: str) -> None:
         async with client_of(proxy_command(tmp_path, SILENT, server=server), tmp_path) as client:
             await client.begin(sampling={})
             name = await client.ask("tools/call", {"name": "refund", "arguments": {"order_id": "W1", "amount": 5}})
-            said = await client.answered(name)
-            assert failed(said) == ("%s" in TO_THE_CLIENT[kind] and kind != "id")
+            reply = await client.answered(name)
+            assert failed(reply) == ("%s" in TO_THE_CLIENT[kind] and kind != "id")
             assert client.others == []
             assert client.broken == []
             assert not failed(await client.request("ping"))
@@ -678,10 +678,10 @@ LONG = b"x" * (70 * 2**20)
 def test_a_message_without_end_ends_it(tmp_path: Path, end: bytes) -> None:
     """With status 2, and in seconds of computing: 70 MiB are not gone through again and again."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    status, said = started(tmp_path, said=LONG + end)
+    status, reply = started(tmp_path, said=LONG + end)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert status == 2
-    assert "more than 16,777,216 bytes" in said
+    assert "more than 16,777,216 bytes" in reply
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 12
 
 
@@ -720,18 +720,18 @@ def test_a_message_that_is_too_long_is_answered(tmp_path: Path, line: bytes) -> 
         (("--deadline", "-1"), "deadline"),
     ],
 )
-def test_wrong_options_are_said(tmp_path: Path, options: tuple[str, ...], what: str) -> None:
+def test_wrong_options_are_errors(tmp_path: Path, options: tuple[str, ...], what: str) -> None:
     """Status 2, and what was expected."""
-    status, said = started(tmp_path, *options)
+    status, reply = started(tmp_path, *options)
     assert status == 2
-    assert what in said
+    assert what in reply
 
 
 def test_a_misspelt_tool_is_seen_at_the_start(tmp_path: Path) -> None:
     """Status 2, with the name that was probably meant."""
-    status, said = started(tmp_path, policy=MISSPELT)
+    status, reply = started(tmp_path, policy=MISSPELT)
     assert status == 2
-    assert "did you mean 'refund'" in said
+    assert "did you mean 'refund'" in reply
 
 
 def test_a_server_that_cannot_be_started(tmp_path: Path) -> None:
@@ -752,8 +752,8 @@ def test_a_crash_of_the_server_is_survived(tmp_path: Path) -> None:
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, CRASHES), tmp_path) as client:
             await client.begin()
-            said = await client.call("crash", order_id="W1")
-            assert "started again" in said["error"]["message"]
+            reply = await client.call("crash", order_id="W1")
+            assert "started again" in reply["error"]["message"]
             assert failed(await client.call("crash", order_id="W1"))
             assert not failed(await client.call("refund", order_id="W1", amount=5))
             assert (await client.request("tools/list"))["result"]["tools"]

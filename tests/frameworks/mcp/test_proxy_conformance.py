@@ -67,16 +67,16 @@ class ProxyProcess(Process):
         self._desk = Desk()
         return await self._desk.run(self._talk(await self._client(conversation), script))
 
-    async def answer(self, question: Any, said: Approval) -> Reply:
+    async def answer(self, question: Any, approval: Approval) -> Reply:
         """Sends the form back. Of a second answer nobody in the client knows any more: it is sent all the same."""
         form = question.shown
         mine = form.client in self._clients.values()
         client = form.client if mine else await self._client("c1")
         if form.id is not None:
-            await client.send({"jsonrpc": "2.0", "id": form.id, "result": filled(said)})
+            await client.send({"jsonrpc": "2.0", "id": form.id, "result": filled(approval)})
         elif question.answer.done() or not mine:
-            await client.request("tools/call", answered(form.params, said))
-        return await Desk.answer(question, said) if mine else Reply()
+            await client.request("tools/call", answered(form.params, approval))
+        return await Desk.answer(question, approval) if mine else Reply()
 
     async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
         question.shown.params["arguments"] = dict(args)
@@ -131,11 +131,11 @@ class ProxyProcess(Process):
         return self._clients[conversation]
 
 
-def answered(params: Mapping[str, Any], said: Approval) -> dict[str, Any]:
+def answered(params: Mapping[str, Any], reply: Approval) -> dict[str, Any]:
     """The call again, with the form that its result asked for."""
-    answers = {name: filled(said) for name in params["inputRequests"]}
-    given = {name: params[name] for name in ("name", "arguments", "requestState")}
-    return {**given, "inputResponses": answers}
+    answers = {name: filled(reply) for name in params["inputRequests"]}
+    arguments = {name: params[name] for name in ("name", "arguments", "requestState")}
+    return {**arguments, "inputResponses": answers}
 
 
 class ProxyHost:

@@ -207,9 +207,9 @@ def test_an_escalated_call_waits_and_runs_once_when_approved(tmp_path: Path) -> 
     """The interruption shows every argument; the same call a second time is asked about again."""
     shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls(refund(500)), calls("done"))
     assert shop.refunds == []
-    asked = request(result.interruptions[0])
-    assert asked.args == {"order_id": "W1", "amount": 500}
-    assert "needs a person's approval" in asked.text()
+    requests = request(result.interruptions[0])
+    assert requests.args == {"order_id": "W1", "amount": 500}
+    assert "needs a person's approval" in requests.text()
     state = result.to_state()
     state.approve(result.interruptions[0])
     again = ran(agent, state)
@@ -246,7 +246,7 @@ def test_an_edited_call_is_judged_again(tmp_path: Path) -> None:
         assert shop.refunds == paid, amount
 
 
-def test_what_would_not_help_is_not_asked(tmp_path: Path) -> None:
+def test_no_approval_is_requested_where_it_would_not_help(tmp_path: Path) -> None:
     """2000 breaks a rule that no approval lifts: denied without an interruption."""
     shop, _, result = _interrupted(tmp_path, calls(refund(2000)), calls("done"))
     assert (result.interruptions, shop.refunds, result.final_output) == ([], [], "done")
@@ -285,11 +285,13 @@ def test_resuming_without_an_answer_runs_nothing(tmp_path: Path) -> None:
     assert (len(again.interruptions), shop.refunds) == (1, [])
 
 
-def test_an_approver_is_asked_instead(tmp_path: Path) -> None:
+def test_an_approver_replaces_the_interruption(tmp_path: Path) -> None:
     """With an approver nothing is left to the SDK; its edit is what the tool gets."""
 
-    def approve(asked: ApprovalRequest) -> Approval:
-        return Approval("edit", {**asked.args, "amount": 70}) if asked.args["amount"] == 500 else Approval("reject")
+    def approve(requests: ApprovalRequest) -> Approval:
+        return (
+            Approval("edit", {**requests.args, "amount": 70}) if requests.args["amount"] == 500 else Approval("reject")
+        )
 
     shop, _, result = _interrupted(tmp_path, calls(refund(500)), calls(refund(600)), calls("done"), approver=approve)
     assert (result.interruptions, shop.refunds) == ([], [("W1", 70)])

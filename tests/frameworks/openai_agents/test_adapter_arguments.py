@@ -31,9 +31,9 @@ def _by_hand(shop: Shop) -> FunctionTool:
     """A tool that reads its JSON text itself, and coerces."""
 
     async def invoke(context: Any, text: str) -> str:
-        given = json.loads(text)
-        amount = given.get("Amount", given.get("amount", 500))
-        return shop.refund(given["order_id"], int(amount) if isinstance(amount, str) else amount)
+        arguments = json.loads(text)
+        amount = arguments.get("Amount", arguments.get("amount", 500))
+        return shop.refund(arguments["order_id"], int(amount) if isinstance(amount, str) else amount)
 
     properties = {"order_id": {"type": "string"}, "amount": {"type": "number", "default": 500}}
     schema = {"type": "object", "properties": properties, "required": ["order_id"]}
@@ -72,8 +72,8 @@ def test_what_validation_makes_of_a_text_is_judged(tmp_path: Path) -> None:
 
 def test_a_name_that_is_not_declared_is_refused(tmp_path: Path) -> None:
     """The SDK would drop it: the model is told instead."""
-    shop, given = Shop(), {"order_id": "W1", "amount": 50, "Amount": 60}
-    ran(agent_of(guard_of(tmp_path, LIMIT), [tool(shop.refund)], calls(("refund", given)), calls("x")))
+    shop, arguments = Shop(), {"order_id": "W1", "amount": 50, "Amount": 60}
+    ran(agent_of(guard_of(tmp_path, LIMIT), [tool(shop.refund)], calls(("refund", arguments)), calls("x")))
     assert shop.refunds == []
 
 
@@ -158,8 +158,8 @@ def test_models_dataclasses_and_enums_are_judged_by_their_fields(tmp_path: Path)
         assert isinstance(kind, Kind)
         return shop.refund(order.id, money.value)
 
-    given = [{"value": "50"}, {}, {"value": 500}]
-    turns = [calls(("refund", {"order": {"id": "W1"}, "money": money})) for money in given]
+    arguments = [{"value": "50"}, {}, {"value": 500}]
+    turns = [calls(("refund", {"order": {"id": "W1"}, "money": money})) for money in arguments]
     ran(agent_of(guard_of(tmp_path, limit), [tool(refund)], *turns, calls("x")))
     assert shop.refunds == [("W1", 50)]
 
@@ -171,8 +171,8 @@ def test_variadic_arguments_are_judged(tmp_path: Path) -> None:
     def refund(amount: int, /, **others: Any) -> str:
         return shop.refund("W1", max(amount, others.get("amount", 0)))
 
-    given = [{"amount": 500, "others": {"amount": 50}}, {"amount": 50, "others": {"note": "x"}}]
-    turns = [calls(("refund", one)) for one in given]
+    arguments = [{"amount": 500, "others": {"amount": 50}}, {"amount": 50, "others": {"note": "x"}}]
+    turns = [calls(("refund", one)) for one in arguments]
     ran(agent_of(guard_of(tmp_path, LIMIT), [tool(refund)], *turns, calls("x")))
     assert shop.refunds == [("W1", 50)]
 
@@ -280,8 +280,8 @@ def test_dates_ids_and_paths_are_judged_as_their_text(tmp_path: Path) -> None:
         return shop.refund((day, where), amount)
 
     rule = 'forall(refund(day=d, where=w, amount=a), d == "2026-01-31" && w == "/srv/a" && a <= 100)'
-    given = {"day": "2026-01-31", "where": "/srv/a", "amount": "9.50"}
-    turns = [calls(("refund", {**given, **more})) for more in ({"amount": "500"}, {"day": "2026-02-01"}, {})]
+    arguments = {"day": "2026-01-31", "where": "/srv/a", "amount": "9.50"}
+    turns = [calls(("refund", {**arguments, **more})) for more in ({"amount": "500"}, {"day": "2026-02-01"}, {})]
     agent = agent_of(guard_of(tmp_path, LIMIT.replace("forall(refund(amount=a), a <= 100)", rule)), [tool(refund)])
     agent.model = ScriptedModel([*turns, calls("x")])
     ran(agent)

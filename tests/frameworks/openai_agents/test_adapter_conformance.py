@@ -48,7 +48,7 @@ CONFIG = RunConfig(tracing_disabled=True)
 
 
 @dataclass(frozen=True)
-class Question:
+class WaitingRun:
     """An interruption of a run whose state was stored, and the digest of the call that was shown."""
 
     conversation: str
@@ -73,20 +73,20 @@ class OpenAIProcess(Process):
         history: Sequence[tuple[Call, str]] = (),
         stream: bool = False,
     ) -> Reply:
-        said: list[Any] = [{"role": "user", "content": "please"}]
+        reply: list[Any] = [{"role": "user", "content": "please"}]
         for call, output in history:
             made = function_call(call[0], json.dumps(call[1]), call_id=f"shown_{next(_ids)}")
-            said += [made, {"type": "function_call_output", "call_id": made.call_id, "output": output}]
-        return await self._go_on(said, conversation, self._team(script), stream=stream)
+            reply += [made, {"type": "function_call_output", "call_id": made.call_id, "output": output}]
+        return await self._go_on(reply, conversation, self._team(script), stream=stream)
 
-    async def answer(self, question: Question, said: Approval) -> Reply:
+    async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
         agent = self._agent(question.team)
         context = RunContextWrapper({"conversation_id": question.conversation})
         state = await RunState.from_string(agent, self.states[question.key], context_override=context)
-        answer(state, state.get_interruptions()[0], replace(said, of=question.shown))
+        answer(state, state.get_interruptions()[0], replace(approval, of=question.shown))
         return await self._go_on(state, question.conversation, question.team)
 
-    async def swap(self, question: Question, args: Mapping[str, Any]) -> None:
+    async def swap(self, question: WaitingRun, args: Mapping[str, Any]) -> None:
         state, new = json.loads(self.states[question.key]), json.dumps(args)
         self.states[question.key] = json.dumps(state, default=str).replace(
             _escaped('"amount": 500'), _escaped(new[1:-1])
@@ -96,23 +96,23 @@ class OpenAIProcess(Process):
     async def add(self, tool: str) -> None:
         self.server.tools.append(tool)
 
-    async def _go_on(self, said: Any, conversation: str, team: Any, *, stream: bool = False) -> Reply:
+    async def _go_on(self, reply: Any, conversation: str, team: Any, *, stream: bool = False) -> Reply:
         agent, shown = self._agent(team), ""
         options = {"context": {"conversation_id": conversation}, "run_config": CONFIG}
         try:
             if stream:
-                streamed = GuardedRunner.run_streamed(agent, said, **options)
+                streamed = GuardedRunner.run_streamed(agent, reply, **options)
                 async for event in streamed.stream_events():
                     shown += str(event)
                 return Reply(shown)
-            result = await GuardedRunner.run(agent, said, **options)
+            result = await GuardedRunner.run(agent, reply, **options)
         except (OutputGuardrailTripwireTriggered, RunHalted):
             return Reply(shown)
         if not result.interruptions:
             return Reply(str(result.final_output))
         key = f"state {next(_ids)}"
         self.states[key] = result.to_state().to_string()
-        return Reply(question=Question(conversation, team, key, request(result.interruptions[0]).digest))
+        return Reply(question=WaitingRun(conversation, team, key, request(result.interruptions[0]).digest))
 
     # --- agents, as users build them
 
@@ -129,7 +129,7 @@ class OpenAIProcess(Process):
                 inner.append((turn, self._team(turn.script)))
                 turns.append([function_call(f"delegate_{len(inner)}", '{"input": "x"}', call_id=f"call_{next(_ids)}")])
             else:
-                turns.append(_said(turn))
+                turns.append(_spoken(turn))
         return ScriptedModel([*turns, *[[assistant_message("done")]] * 9]), second, inner
 
     def _agent(self, team: Any) -> Any:
@@ -177,8 +177,8 @@ class Served(MCPServer):
         return [Tool(name=one, inputSchema={"type": "object", "properties": properties}) for one in self.tools]
 
     async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> Any:
-        said = await self.shop.tool(tool_name)(**(arguments or {}))
-        return CallToolResult(content=[TextContent(type="text", text=said)])
+        reply = await self.shop.tool(tool_name)(**(arguments or {}))
+        return CallToolResult(content=[TextContent(type="text", text=reply)])
 
     async def list_prompts(self) -> Any:
         raise NotImplementedError
@@ -187,7 +187,7 @@ class Served(MCPServer):
         raise NotImplementedError
 
 
-def _said(turn: Any) -> list[Any]:
+def _spoken(turn: Any) -> list[Any]:
     if isinstance(turn, str):
         return [assistant_message(turn)]
     return [function_call(name, json.dumps(args), call_id=f"call_{next(_ids)}") for name, args in turn]

@@ -103,8 +103,8 @@ def _served(tmp_path: Path, rules: str, *turns: list[Any]) -> list[int]:
 
 def test_tools_of_mcp_servers(tmp_path: Path) -> None:
     """500, "500", a default of 500 and an undeclared name do not reach the server; 50 does."""
-    given: list[dict[str, Any]] = [{"amount": 500}, {"amount": "500"}, {}, {"Amount": 500}]
-    turns = [calls(*[("refund", {"order_id": "W1", **one}) for one in given]), calls(refund(50))]
+    arguments: list[dict[str, Any]] = [{"amount": 500}, {"amount": "500"}, {}, {"Amount": 500}]
+    turns = [calls(*[("refund", {"order_id": "W1", **one}) for one in arguments]), calls(refund(50))]
     assert _served(tmp_path, LIMIT, *turns) == [50]
 
 
@@ -290,9 +290,9 @@ def test_a_denied_handoff_stays_with_its_agent(tmp_path: Path) -> None:
         on_handoff=lambda context: seen.append(len(shop.logins)),
     )
     result = ran(front)
-    told = [item.raw_item["output"] for item in result.new_items if item.type == "handoff_output_item"]
-    assert "Authenticate before the hand-off" in told[0]
-    assert told[1] == '{"assistant": "clerk"}'
+    reply = [item.raw_item["output"] for item in result.new_items if item.type == "handoff_output_item"]
+    assert "Authenticate before the hand-off" in reply[0]
+    assert reply[1] == '{"assistant": "clerk"}'
     assert seen == [1]
     assert (result.last_agent.name, shop.refunds) == ("clerk", [("W1", 5)])
 
@@ -335,7 +335,7 @@ def _leads_to(agent: Any) -> Any:
     return leads
 
 
-def test_what_a_model_tells_a_sub_agent_is_not_what_the_user_said(tmp_path: Path) -> None:
+def test_the_input_of_a_sub_agent_is_not_a_user_message(tmp_path: Path) -> None:
     """The conversation's messages are those of the root's run."""
     seen: dict[str, Any] = {}
     shop = Shop()

@@ -66,54 +66,54 @@ class Service:
         context = RunContextWrapper({"conversation_id": "c1"})
         return await RunState.from_string(agent, text, context_override=context)
 
-    async def aresumes(self, text: str, said: Answer | None = approve, *turns: list[Any]) -> Any:
+    async def aresumes(self, text: str, reply: Answer | None = approve, *turns: list[Any]) -> Any:
         """A second request: a person has answered."""
         agent = self.agent(*turns, calls("done"))
         state = await self.state(agent, text)
-        if said is not None:
-            said(state, state.get_interruptions()[0])
+        if reply is not None:
+            reply(state, state.get_interruptions()[0])
         return await arun(agent, state, context=None)
 
-    def resumes(self, text: str, said: Answer | None = approve, *turns: list[Any]) -> Any:
+    def resumes(self, text: str, reply: Answer | None = approve, *turns: list[Any]) -> Any:
         """As `aresumes`."""
-        return asyncio.run(self.aresumes(text, said, *turns))
+        return asyncio.run(self.aresumes(text, reply, *turns))
 
 
 ASKED = {"by a rule": {}, "by the operator": {"rules": LIMIT.replace("100", "900"), "tools": {"needs_approval": True}}}
 
 
-@pytest.mark.parametrize("asked", ASKED)
-@pytest.mark.parametrize("said", [approve, always, lambda state, item: answer(state, item, "approve")])
+@pytest.mark.parametrize("requests", ASKED)
+@pytest.mark.parametrize("reply", [approve, always, lambda state, item: answer(state, item, "approve")])
 @pytest.mark.parametrize("at_once", ["no", "tasks", "threads"])
-def test_an_approval_is_used_once(tmp_path: Path, asked: str, said: Answer, at_once: str) -> None:
+def test_an_approval_is_used_once(tmp_path: Path, requests: str, reply: Answer, at_once: str) -> None:
     """One state that is resumed three times, one after the other or at once, pays once."""
-    service = Service(tmp_path, Shop(), **ASKED[asked])  # type: ignore[arg-type]
+    service = Service(tmp_path, Shop(), **ASKED[requests])  # type: ignore[arg-type]
     text = service.asks()
     assert service.shop.refunds == []
 
     async def together() -> None:
-        await asyncio.gather(*(service.aresumes(text, said) for _ in range(3)))
+        await asyncio.gather(*(service.aresumes(text, reply) for _ in range(3)))
 
     if at_once == "tasks":
         asyncio.run(together())
     else:
         with ThreadPoolExecutor(3 if at_once == "threads" else 1) as pool:
-            list(pool.map(lambda _: service.resumes(text, said), range(3)))
+            list(pool.map(lambda _: service.resumes(text, reply), range(3)))
     assert service.shop.refunds == PAID
 
 
-@pytest.mark.parametrize("asked", ASKED)
-@pytest.mark.parametrize("said", [approve, always])
-def test_processes_that_share_a_ledger_pay_once(tmp_path: Path, asked: str, said: Answer) -> None:
+@pytest.mark.parametrize("requests", ASKED)
+@pytest.mark.parametrize("reply", [approve, always])
+def test_processes_that_share_a_ledger_pay_once(tmp_path: Path, requests: str, reply: Answer) -> None:
     """One has asked, and all three of them resume the state that is stored."""
     shop = Shop()
     services = [
-        Service(tmp_path, shop, ledger=SqliteLedger(tmp_path / "ledger"), **ASKED[asked])  # type: ignore[arg-type]
+        Service(tmp_path, shop, ledger=SqliteLedger(tmp_path / "ledger"), **ASKED[requests])  # type: ignore[arg-type]
         for _ in range(3)
     ]
     text = services[0].asks()
     with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda service: service.resumes(text, said), services[::-1]))
+        list(pool.map(lambda service: service.resumes(text, reply), services[::-1]))
     assert shop.refunds == PAID
 
 
@@ -122,10 +122,10 @@ def test_an_approval_of_elsewhere_counts_where_the_operator_says_so(tmp_path: Pa
     text = Service(tmp_path, Shop()).asks()
     for options, paid in (({}, []), ({"approvals": "this host's"}, PAID)):
         service = Service(tmp_path, Shop(), **options)
-        told = [outputs(service.resumes(text))[0] for _ in range(2)]
+        reply = [outputs(service.resumes(text))[0] for _ in range(2)]
         assert service.shop.refunds == paid
-        assert "this host's" in told[0] or paid
-    assert "used already" in told[1]
+        assert "this host's" in reply[0] or paid
+    assert "used already" in reply[1]
 
 
 def _edited(text: str, old: str, new: str) -> str:
@@ -165,23 +165,23 @@ def test_an_approval_that_somebody_wrote_into_a_state(tmp_path: Path) -> None:
 
 def test_an_operators_approval_lifts_no_rule(tmp_path: Path) -> None:
     """What a person says of `needs_approval` is no answer to a rule that was asked by nobody."""
-    asked: list[ApprovalRequest] = []
+    requests: list[ApprovalRequest] = []
 
     def rejects(one: ApprovalRequest) -> bool:
-        asked.append(one)
+        requests.append(one)
         return False
 
     service = Service(tmp_path, Shop(), tools={"needs_approval": True}, approver=rejects)
     service.resumes(service.asks())
-    assert (service.shop.refunds, len(asked)) == ([], 1)
+    assert (service.shop.refunds, len(requests)) == ([], 1)
 
 
 def test_a_standing_approval_lifts_no_rule_for_later_calls(tmp_path: Path) -> None:
     """The call that was shown runs; those after it are denied, in this run and in the next."""
     service = Service(tmp_path, Shop())
-    told = outputs(service.resumes(service.asks(), always, calls(refund(600)), calls(refund(500))))
+    reply = outputs(service.resumes(service.asks(), always, calls(refund(600)), calls(refund(500))))
     assert service.shop.refunds == PAID
-    assert "standing approval" in told[-1]
+    assert "standing approval" in reply[-1]
 
 
 def test_of_two_interruptions_one_is_approved(tmp_path: Path) -> None:
@@ -237,9 +237,9 @@ def test_what_is_shown_elsewhere(tmp_path: Path) -> None:
     shown = request(asking.get_interruptions()[0])
 
     def said(state: RunState[Any], item: Any) -> None:
-        asked = request(item, state)
-        assert (asked.digest, asked.args) == (shown.digest, shown.args)
-        answer(state, item, {"choice": "approve", "of": asked.digest})
+        requests = request(item, state)
+        assert (requests.digest, requests.args) == (shown.digest, shown.args)
+        answer(state, item, {"choice": "approve", "of": requests.digest})
 
     there.resumes(asking.to_string(), said)
     assert shop.refunds == PAID
@@ -290,8 +290,8 @@ def test_two_conversations_with_calls_of_one_id(tmp_path: Path) -> None:
     same = calls(refund(500))
     agent = service.agent(same, same, calls("done"), calls("done"))
     first, second = (ran(agent, conversation=name).to_state() for name in ("a", "b"))
-    for state, said in ((first, Approval("reject")), (second, Approval("approve"))):
-        answer(state, state.get_interruptions()[0], said)
+    for state, reply in ((first, Approval("reject")), (second, Approval("approve"))):
+        answer(state, state.get_interruptions()[0], reply)
         ran(agent, state, context=None)
     assert service.shop.refunds == PAID
     assert not service.guard.session("a").history

@@ -70,7 +70,7 @@ def test_only_a_login_that_went_well_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "paid"),
+    ("reply", "paid"),
     [
         (True, [("W1", 500)]),
         (False, []),
@@ -82,9 +82,9 @@ def test_only_a_login_that_went_well_counts(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_person_approves_rejects_or_edits(said: Any, paid: list[Any], tmp_path: Path) -> None:
+def test_a_person_approves_rejects_or_edits(reply: Any, paid: list[Any], tmp_path: Path) -> None:
     """What is left out of an edit gets the tool's default, 500, and is asked about again."""
-    answers = iter([said])
+    answers = iter([reply])
     shop, (refund,) = in_the_shop(tmp_path, APPROVED, "refund", approver=lambda request: next(answers, False))
     if paid:
         refund("W1", 500)
@@ -95,16 +95,16 @@ def test_a_person_approves_rejects_or_edits(said: Any, paid: list[Any], tmp_path
 
 def test_an_approval_covers_one_call(tmp_path: Path) -> None:
     """The same call a second time is asked about again."""
-    asked: list[Any] = []
+    requests: list[Any] = []
 
     def once(request: Any) -> bool:
-        asked.append(request.args)
-        return len(asked) == 1
+        requests.append(request.args)
+        return len(requests) == 1
 
     shop, (refund,) = in_the_shop(tmp_path, APPROVED, "refund", approver=once)
     refund("W1")
     denied(refund, "W1")
-    assert (shop.refunds, len(asked)) == ([("W1", 500)], 2)
+    assert (shop.refunds, len(requests)) == ([("W1", 500)], 2)
 
 
 def test_without_an_approver_nothing_is_approved(tmp_path: Path) -> None:
@@ -476,8 +476,8 @@ def test_each_try_of_a_retry_is_judged(tmp_path: Path) -> None:
 
 def test_one_approval_is_for_one_run(tmp_path: Path) -> None:
     """The same call at once in three threads: the person is asked about each."""
-    shop, said = Shop(), [True, False, False]
-    (refund,) = guard_tools([shop.refund], guard_of(tmp_path, APPROVED, approver=lambda asked: said.pop()))
+    shop, reply = Shop(), [True, False, False]
+    (refund,) = guard_tools([shop.refund], guard_of(tmp_path, APPROVED, approver=lambda requests: reply.pop()))
 
     def clicks(_: int) -> None:
         with suppress(ToolDenied), conversation("c"):
@@ -485,7 +485,7 @@ def test_one_approval_is_for_one_run(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(clicks, range(3)))
-    assert (shop.refunds, said) == ([("W1", 500)], [])
+    assert (shop.refunds, reply) == ([("W1", 500)], [])
 
 
 def test_a_tool_that_raises_has_failed(tmp_path: Path) -> None:
@@ -493,7 +493,7 @@ def test_a_tool_that_raises_has_failed(tmp_path: Path) -> None:
     shop = Shop()
     guard = guard_of(tmp_path, LIMIT)
     break_down = guarded(guard, conversation="c")(shop.break_down)
-    refund = guarded(guard, conversation="c", outcome=lambda said: Outcome(said, failed="5" in said))(shop.refund)
+    refund = guarded(guard, conversation="c", outcome=lambda reply: Outcome(reply, failed="5" in reply))(shop.refund)
     with pytest.raises(ConnectionError):
         break_down()
     refund("W1", 5)

@@ -46,8 +46,8 @@ class PythonProcess(Process):
     ) -> Reply:
         return await Desk().run(self._talk(iter(script), _messages(history), conversation))
 
-    async def answer(self, question: Any, said: Approval) -> Reply:
-        return await Desk.answer(question, said)
+    async def answer(self, question: Any, approval: Approval) -> Reply:
+        return await Desk.answer(question, approval)
 
     async def add(self, tool: str) -> None:
         self.tools.append(tool)
@@ -82,8 +82,8 @@ class PythonProcess(Process):
 def _messages(history: Sequence[tuple[Call, str]]) -> list[Any]:
     messages: list[Any] = [{"role": "user", "content": "please"}]
     for call, output in history:
-        said = _message([call])
-        messages += [said, {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": output}]
+        reply = _message([call])
+        messages += [reply, {"role": "tool", "tool_call_id": reply["tool_calls"][0]["id"], "content": output}]
     return messages
 
 

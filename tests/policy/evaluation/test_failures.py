@@ -100,5 +100,5 @@ def test_parts_that_say_nothing_leave_the_outcome(guard: ToolGuard) -> None:
     call = HostCall("find", {}, "c")
     guard.before(call)
     guard.use(call)
-    guard.after(call, Outcome("fine", failed=None, beside=("fine",)))
+    guard.after(call, Outcome("fine", failed=None, other_outputs=("fine",)))
     assert [event.status for event in guard.session("c").history] == ["unknown"]

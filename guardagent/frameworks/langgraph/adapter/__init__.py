@@ -12,10 +12,10 @@ from guardagent.frameworks.langgraph.package import DISTRIBUTIONS, EXTRA
 
 require(DISTRIBUTIONS, EXTRA)
 
-from guardagent.frameworks.langgraph.adapter.answering import approve, edit, reject  # noqa: E402 - the host is there now
+from guardagent.frameworks.langgraph.adapter.errors import RunStopped  # noqa: E402
 from guardagent.frameworks.langgraph.adapter.middleware import GuardMiddleware  # noqa: E402
 from guardagent.frameworks.langgraph.adapter.node import guarded_answer_node, guarded_tool_node, unless_given_up  # noqa: E402
-from guardagent.frameworks.langgraph.adapter.stopped import RunStopped  # noqa: E402
+from guardagent.frameworks.langgraph.adapter.resume_commands import approve, edit, reject  # noqa: E402 - the host is there now
 
 __all__ = [
     "GuardMiddleware",

@@ -14,27 +14,27 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.enforcement import ToolGuard
-from guardagent.enforcement.plain import plain
+from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph.adapter.messages import ends_run, given_by, last_of, messages_of, text_of
+from guardagent.frameworks.langgraph.adapter.guard_state import state_of
+from guardagent.frameworks.langgraph.adapter.messages import ends_run, last_of, messages_of, returned_messages, text_of
 from guardagent.frameworks.langgraph.adapter.proposal import conversation_of
-from guardagent.frameworks.langgraph.adapter.shared import shared_by
 from guardagent.types import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FinalAnswer:
     """What a user is about to read.
 
     Attributes:
         conversation: the one that it belongs to.
-        asked: what the user said last.
+        user_message: what the user said last.
         parts: its texts.
         copies: texts that the host makes of the parts.
     """
 
     conversation: str
-    asked: str
+    user_message: str
     parts: Sequence[str]
     copies: Sequence[str] = ()
 
@@ -44,9 +44,9 @@ class Answers:
 
     def __init__(self, guard: ToolGuard) -> None:
         self._guard = guard
-        self._passed = shared_by(guard).passed
+        self._passed = state_of(guard).passed
 
-    def held(self, request: Any) -> Any:
+    def without_streaming(self, request: Any) -> Any:
         """The request with a model whose words are not passed on while they come.
 
         Raises:
@@ -61,26 +61,26 @@ class Answers:
         tags = [*(getattr(request.model, "tags", None) or ()), "nostream", "langsmith:nostream"]
         return request.override(model=request.model.model_copy(update={"tags": tags, "disable_streaming": True}))
 
-    def against(self, answer: Answer | None) -> Verdict | None:
+    def denial(self, answer: FinalAnswer | None) -> Verdict | None:
         """The verdict against an answer; None where it may pass."""
-        if (text := self._new(answer)) is None or answer is None:
+        if (text := self._unjudged_text(answer)) is None or answer is None:
             return None
-        return self._noted(answer, self._guard.answer(answer.conversation, answer.asked, text))
+        return self._record(answer, self._guard.answer(answer.conversation, answer.user_message, text))
 
-    async def aagainst(self, answer: Answer | None) -> Verdict | None:
+    async def adenial(self, answer: FinalAnswer | None) -> Verdict | None:
         """As `against`."""
-        if (text := self._new(answer)) is None or answer is None:
+        if (text := self._unjudged_text(answer)) is None or answer is None:
             return None
-        return self._noted(answer, await self._guard.aanswer(answer.conversation, answer.asked, text))
+        return self._record(answer, await self._guard.aanswer(answer.conversation, answer.user_message, text))
 
-    def _new(self, answer: Answer | None) -> str | None:
+    def _unjudged_text(self, answer: FinalAnswer | None) -> str | None:
         """What of it was not judged yet."""
         if answer is None or self._guard.answers is None:
             return None
         parts = [one for one in answer.parts if (answer.conversation, _digest(one)) not in self._passed]
         return "\n".join(parts) if parts else None
 
-    def _noted(self, answer: Answer, verdict: Verdict) -> Verdict | None:
+    def _record(self, answer: FinalAnswer, verdict: Verdict) -> Verdict | None:
         if verdict.label:
             return verdict
         for one in (*answer.parts, *answer.copies):
@@ -89,7 +89,7 @@ class Answers:
 
     # --- where answers arise
 
-    def of_model(self, request: Any, response: Any) -> Answer | None:
+    def of_model(self, request: Any, response: Any) -> FinalAnswer | None:
         """What a model's node gives back; None where that is no answer."""
         own = [one for one in response.result if one.type == "ai"]
         structured = getattr(response, "structured_response", None)
@@ -101,27 +101,27 @@ class Answers:
             texts = [*filter(None, texts), _structured(structured)]
         return self._answer(request.messages, texts, others)
 
-    def of_tool(self, request: Any, messages: Sequence[Any], answer: Any) -> Answer | None:
+    def of_tool(self, request: Any, messages: Sequence[Any], answer: Any) -> FinalAnswer | None:
         """What a tool gave back, where the run ends with it."""
         if not (getattr(request.tool, "return_direct", False) or ends_run(answer)):
             return None
-        return self._answer(messages, [text_of(one) for one in given_by(answer)])
+        return self._answer(messages, [text_of(one) for one in returned_messages(answer)])
 
-    def of_state(self, state: Any, key: str = "messages") -> Answer | None:
+    def of_state(self, state: Any, key: str = "messages") -> FinalAnswer | None:
         """What a run ends with: its last messages, and what is structured."""
         messages = messages_of(state, key)
         texts = [text for one in last_of(messages) if (text := text_of(one))]
         structured = state.get("structured_response") if isinstance(state, Mapping) else None
         return self._answer(messages, [*texts, *([] if structured is None else [_structured(structured)])])
 
-    def _answer(self, messages: Sequence[Any], parts: Sequence[str], copies: Sequence[str] = ()) -> Answer | None:
+    def _answer(self, messages: Sequence[Any], parts: Sequence[str], copies: Sequence[str] = ()) -> FinalAnswer | None:
         from langgraph.config import get_config
 
         if self._guard.answers is None:
             return None
-        asked = next((one for one in reversed(messages) if one.type == "human"), None)
+        user_message = next((one for one in reversed(messages) if one.type == "human"), None)
         conversation = conversation_of(self._guard, get_config())
-        return Answer(conversation, str(asked.text) if asked is not None else "", parts, copies)
+        return FinalAnswer(conversation, str(user_message.text) if user_message is not None else "", parts, copies)
 
 
 def without_answer(response: Any, verdict: Verdict) -> Any:
@@ -129,8 +129,8 @@ def without_answer(response: Any, verdict: Verdict) -> Any:
     from langchain_core.messages import AIMessage
 
     first = next((one for one in response.result if one.type == "ai"), None)
-    said = AIMessage(content=_withheld(verdict), id=first.id if first else None)
-    return replace(response, result=[said], structured_response=None)
+    message = AIMessage(content=_withheld(verdict), id=first.id if first else None)
+    return replace(response, result=[message], structured_response=None)
 
 
 def without_ending(state: Any, verdict: Verdict, key: str = "messages") -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _withheld(verdict: Verdict) -> str:
 
 
 def _structured(value: Any) -> str:
-    return json.dumps(plain(value, "the structured response"), default=str)
+    return json.dumps(plain_value(value, "the structured response"), default=str)
 
 
 def _digest(text: str) -> str:

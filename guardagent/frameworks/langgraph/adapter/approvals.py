@@ -8,14 +8,14 @@ from typing import Any
 
 from guardagent._support.procedures import Procedure
 from guardagent.enforcement import Approval, HostCall
-from guardagent.enforcement.approval import applied
-from guardagent.enforcement.life import Judged
-from guardagent.enforcement.plain import plain_arguments
-from guardagent.frameworks.langgraph.adapter.proposal import Proposal
+from guardagent.enforcement.approval import with_edits
+from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.frameworks.langgraph.adapter.proposal import ToolCallProposal
 from guardagent.frameworks.langgraph.adapter.tasks import CannotAskError
 from guardagent.types import Decision, Verdict
 
-Edited = Callable[[Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
+ValidateEdit = Callable[[Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
 """Arguments that a person has written -> all arguments as the tool gets them, and those of them that are judged."""
 
 _NO_CHECKPOINTER = (
@@ -25,21 +25,21 @@ _NO_CHECKPOINTER = (
 
 
 @dataclass(slots=True)
-class Live:
+class LiveArguments:
     """All arguments of a call as the tool gets them, by name.
 
     Attributes:
         args: these.
         call: the call that they were judged as.
-        edited: gives them for arguments that a person has written.
+        validate_edit: gives them for arguments that a person has written.
     """
 
     args: dict[str, Any]
     call: HostCall
-    edited: Edited
+    validate_edit: ValidateEdit
 
 
-def decided(proposal: Proposal, live: Live) -> Procedure[Judged]:
+def decide(proposal: ToolCallProposal, live: LiveArguments) -> Procedure[JudgedCall]:
     """Judges a call and has people asked where it is escalated.
 
     The host runs the whole task again when a person has answered. Then the call is resolved by the answer that names
@@ -50,28 +50,30 @@ def decided(proposal: Proposal, live: Live) -> Procedure[Judged]:
         live: its arguments, as the tool gets them, and the call itself; what a person edits is edited there.
     """
     verdict: Verdict | None = None
-    call, life = live.call, proposal.guard.life
+    call, life = live.call, proposal.guard.lifecycle
     while verdict is None or (verdict.decision is Decision.ESCALATE and proposal.guard.approver is None):
-        said = _said(proposal, call)
-        if said is None and verdict is None:
-            verdict, call = yield from life.judged(call)
+        answer = _host_answer(proposal, call)
+        if answer is None and verdict is None:
+            verdict, call = yield from life.judge(call)
             continue
-        approval = Approval.read(said) if verdict is None or said is not None else _asked(proposal, call, verdict)
+        approval = (
+            Approval.read(answer) if verdict is None or answer is not None else _ask_host(proposal, call, verdict)
+        )
         if approval.choice == "edit":
-            approval = _as_edited(approval, live)
+            approval = _validate_edit(approval, live)
         verdict = yield from life.resolve(call, approval)
-        call = live.call = applied(call, approval)
+        call = live.call = with_edits(call, approval)
     return verdict, call
 
 
-def _said(proposal: Proposal, call: HostCall) -> Any:
+def _host_answer(proposal: ToolCallProposal, call: HostCall) -> Any:
     """What a person has said of a call through the host, once; None where nobody has, or the guard itself asks."""
     if proposal.run is None or not proposal.run.answers or proposal.guard.approver is not None:
         return None
     return proposal.run.answers.pop(call.digest, None)
 
 
-def _asked(proposal: Proposal, call: HostCall, verdict: Verdict) -> Approval:
+def _ask_host(proposal: ToolCallProposal, call: HostCall, verdict: Verdict) -> Approval:
     if not _can_wait(proposal.config):
         return Approval("reject", reason=_NO_CHECKPOINTER)
     assert proposal.run is not None
@@ -82,15 +84,15 @@ def _asked(proposal: Proposal, call: HostCall, verdict: Verdict) -> Approval:
         return Approval("reject", reason=f"a person could not be asked: {error}")
 
 
-def _as_edited(said: Approval, live: Live) -> Approval:
+def _validate_edit(approval: Approval, live: LiveArguments) -> Approval:
     """What a person wrote goes through the tool's validation, too."""
     try:
-        new, judged = live.edited(said.args)
+        new, judged = live.validate_edit(approval.args)
         args = plain_arguments(judged)
     except Exception as error:  # noqa: BLE001 - whatever a validation raises
-        return Approval("reject", reason=f"the edited arguments do not fit: {error}", by=said.by)
+        return Approval("reject", reason=f"the edited arguments do not fit: {error}", by=approval.by)
     live.args = new
-    return replace(said, args=args)
+    return replace(approval, args=args)
 
 
 def _can_wait(config: Mapping[str, Any]) -> bool:

@@ -10,20 +10,20 @@ from typing import Any
 from guardagent.enforcement import ToolGuard, ToolSpec
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.langgraph.adapter.answers import Answers, without_result
-from guardagent.frameworks.langgraph.adapter.guarded import guarded
+from guardagent.frameworks.langgraph.adapter.errors import RunStopped
+from guardagent.frameworks.langgraph.adapter.guard_state import state_of
+from guardagent.frameworks.langgraph.adapter.guarded_tool import guarded_tool
 from guardagent.frameworks.langgraph.adapter.messages import messages_of
 from guardagent.frameworks.langgraph.adapter.proposal import (
-    Proposal,
+    ToolCallProposal,
     conversation_of,
-    inside_of,
-    mark_inside,
+    enclosing_tool,
+    mark_running,
     require_nested,
 )
-from guardagent.frameworks.langgraph.adapter.shape import Shape, shape_of, spec_of
-from guardagent.frameworks.langgraph.adapter.shared import shared_by
-from guardagent.frameworks.langgraph.adapter.stopped import RunStopped
 from guardagent.frameworks.langgraph.adapter.substitutes import refuse_substitutes
 from guardagent.frameworks.langgraph.adapter.tasks import Task
+from guardagent.frameworks.langgraph.adapter.tool_signature import ToolSignature, signature_of, spec_of
 
 _WAIT_SECONDS = 0.01
 
@@ -45,8 +45,8 @@ class GuardedCalls:
     ) -> None:
         self.guard, self._nested = guard, nested
         self._messages_key, self._unguarded = messages_key, frozenset(unguarded)
-        self._shared, self._answers = shared_by(guard), Answers(guard)
-        self._shapes: dict[str, Shape] = {}
+        self._shared, self._answers = state_of(guard), Answers(guard)
+        self._signatures: dict[str, ToolSignature] = {}
         self._specs: dict[str, ToolSpec] = {}
 
     # --- attaching
@@ -63,7 +63,7 @@ class GuardedCalls:
                 self._accept_provided(tool)
         tools = [tool for tool in tools if not isinstance(tool, Mapping)]
         for tool in tools:
-            self._shape(tool)
+            self._signature(tool)
         specs = {tool.name: spec_of(tool) for tool in tools}
         if all(self._specs.get(name) == spec for name, spec in specs.items()):
             return
@@ -86,54 +86,54 @@ class GuardedCalls:
 
     def wrap(self, request: Any, handler: Handler) -> Any:
         """A wrapper of tool calls, as the host takes them: the answer to one call."""
-        proposal, task, key, pad = self._proposed(request)
+        proposal, task, key, pad = self._propose(request)
         while not task.begin(key):
             time.sleep(_WAIT_SECONDS)
         if key in task.ended:
             return task.ended[key]
         try:
-            proposal.run = task.entered(pad)
-            given = proposal.accepted(handler(self._guarded(request, proposal)))
+            proposal.run = task.enter(pad)
+            response = proposal.accept(handler(self._guarded(request, proposal)))
             if self.guard.answers is None:
-                return proposal.ended(given)
-            verdict = self._answers.against(self._answers.of_tool(request, proposal.messages, given))
-            return proposal.ended(given if verdict is None else without_result(request.tool_call, verdict))
+                return proposal.end(response)
+            verdict = self._answers.denial(self._answers.of_tool(request, proposal.messages, response))
+            return proposal.end(response if verdict is None else without_result(request.tool_call, verdict))
         except Exception as error:  # noqa: BLE001 - sorted there
-            return _made_of(error, proposal)
+            return _message_for(error, proposal)
         finally:
-            task.under_way.discard(key)
+            task.running.discard(key)
 
     async def awrap(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """As `wrap`, of a coroutine function."""
-        proposal, task, key, pad = self._proposed(request)
+        proposal, task, key, pad = self._propose(request)
         while not task.begin(key):  # noqa: ASYNC110 - it may run in another event loop
             await asyncio.sleep(_WAIT_SECONDS)
         if key in task.ended:
             return task.ended[key]
         try:
-            proposal.run = task.entered(pad)
-            given = proposal.accepted(await handler(self._guarded(request, proposal)))
+            proposal.run = task.enter(pad)
+            response = proposal.accept(await handler(self._guarded(request, proposal)))
             if self.guard.answers is None:
-                return proposal.ended(given)
-            verdict = await self._answers.aagainst(self._answers.of_tool(request, proposal.messages, given))
-            return proposal.ended(given if verdict is None else without_result(request.tool_call, verdict))
+                return proposal.end(response)
+            verdict = await self._answers.adenial(self._answers.of_tool(request, proposal.messages, response))
+            return proposal.end(response if verdict is None else without_result(request.tool_call, verdict))
         except Exception as error:  # noqa: BLE001 - as above
-            return _made_of(error, proposal)
+            return _message_for(error, proposal)
         finally:
-            task.under_way.discard(key)
+            task.running.discard(key)
 
-    def _proposed(self, request: Any) -> tuple[Proposal, Task, Any, Any]:
+    def _propose(self, request: Any) -> tuple[ToolCallProposal, Task, Any, Any]:
         config = getattr(request.runtime, "config", None) or {}
         if self._nested:
             require_nested(self.guard, config)
-        conversation, inside = conversation_of(self.guard, config), inside_of(self.guard, config)
+        conversation, inside = conversation_of(self.guard, config), enclosing_tool(self.guard, config)
         messages = messages_of(request.state, self._messages_key)
         namespace = (config.get("configurable") or {}).get("checkpoint_ns")
         task = self._shared.tasks.of((conversation, namespace)) if namespace else Task()
-        source = _source(messages, request.tool_call.get("id"))
+        source = _proposing_message(messages, request.tool_call.get("id"))
         if inside is None:
             self._turn(conversation, messages)
-        proposal = Proposal(
+        proposal = ToolCallProposal(
             self.guard,
             conversation,
             request.tool_call,
@@ -145,26 +145,26 @@ class GuardedCalls:
             _is_alone(config, messages),
             strikes=self._shared.strikes,
         )
-        return proposal, task, proposal.key, _run_of(config)
+        return proposal, task, proposal.key, _scratchpad(config)
 
-    def _guarded(self, request: Any, proposal: Proposal) -> Any:
+    def _guarded(self, request: Any, proposal: ToolCallProposal) -> Any:
         """The request with a tool that asks the guard itself."""
         refuse_substitutes(proposal, proposal.config)  # type: ignore[arg-type]
-        mark_inside(proposal.config, proposal.inside)  # type: ignore[arg-type]
+        mark_running(proposal.config, proposal.running_tool)  # type: ignore[arg-type]
         if request.tool is None:
             return request  # the host says so to the model
-        known = self._shapes.get(request.tool.name)
+        known = self._signatures.get(request.tool.name)
         if known is None or known.tool is not request.tool:
             self.attach([request.tool])  # a middleware has brought it
-        shape = self._shape(request.tool)
-        if mine := sorted(shape.filled & proposal.given["args"].keys()):
+        shape = self._signature(request.tool)
+        if mine := sorted(shape.injected & proposal.tool_call["args"].keys()):
             raise InputError(f"the arguments of {shape.tool.name}: {mine[0]!r} is filled in by the host")
-        return request.override(tool=guarded(shape, proposal))
+        return request.override(tool=guarded_tool(shape, proposal))
 
-    def _shape(self, tool: Any) -> Shape:
-        known = self._shapes.get(tool.name)
+    def _signature(self, tool: Any) -> ToolSignature:
+        known = self._signatures.get(tool.name)
         if known is None or known.tool is not tool:
-            known = self._shapes[tool.name] = shape_of(tool)
+            known = self._signatures[tool.name] = signature_of(tool)
         return known
 
     def _seen(self, messages: Sequence[Any]) -> list[str]:
@@ -188,7 +188,7 @@ class GuardedCalls:
             self.guard.turn(conversation)
 
 
-def _source(messages: Sequence[Any], call_id: Any) -> str | None:
+def _proposing_message(messages: Sequence[Any], call_id: Any) -> str | None:
     """Which message of the model proposes a call."""
     for at in range(len(messages) - 1, -1, -1):
         if any(call["id"] == call_id for call in getattr(messages[at], "tool_calls", None) or ()):
@@ -204,12 +204,12 @@ def _is_alone(config: Mapping[str, Any], messages: Sequence[Any]) -> bool:
     return len(getattr(last, "tool_calls", ())) <= 1 if last is not None else False
 
 
-def _run_of(config: Mapping[str, Any]) -> Any:
+def _scratchpad(config: Mapping[str, Any]) -> Any:
     """The host's notes of one run of a task, which it makes anew each time."""
     return (config.get("configurable") or {}).get("__pregel_scratchpad")
 
 
-def _made_of(error: Exception, proposal: Proposal) -> Any:
+def _message_for(error: Exception, proposal: ToolCallProposal) -> Any:
     """The message for the model that a refusal becomes; everything else is raised again."""
     from langgraph.errors import GraphInterrupt
 
@@ -218,7 +218,7 @@ def _made_of(error: Exception, proposal: Proposal) -> Any:
     if isinstance(error, GraphInterrupt):
         raise error if proposal.run is None else proposal.task.interrupted(proposal.run, error)
     if isinstance(error, ToolDenied) and not isinstance(error, RunStopped):
-        return proposal.denied(error.verdict)
+        return proposal.deny(error.verdict)
     if isinstance(error, InputError) and not proposal.used:  # else it is the tool's own
-        return proposal.refused(str(error))
+        return proposal.refuse(str(error))
     raise error

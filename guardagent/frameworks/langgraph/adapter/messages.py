@@ -21,7 +21,7 @@ def last_of(messages: Sequence[Any]) -> Sequence[Any]:
     return [one for one in messages[start:] if one.type in ("ai", "tool")]
 
 
-def given_by(response: Any) -> list[Any]:
+def returned_messages(response: Any) -> list[Any]:
     """The messages that a tool gives back, alone, in a list or in a Command."""
     from langchain_core.messages import BaseMessage
     from langgraph.types import Command
@@ -31,8 +31,8 @@ def given_by(response: Any) -> list[Any]:
     if isinstance(response, Command):
         update = response.update
         parts: Iterable[Any] = update.values() if isinstance(update, Mapping) else [update]
-        return [one for part in parts for one in given_by(part)]
-    return [one for part in response for one in given_by(part)] if isinstance(response, list) else []
+        return [one for part in parts for one in returned_messages(part)]
+    return [one for part in response for one in returned_messages(part)] if isinstance(response, list) else []
 
 
 def ends_run(response: Any) -> bool:

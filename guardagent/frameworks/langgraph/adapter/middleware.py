@@ -57,28 +57,28 @@ class GuardMiddleware(AgentMiddleware):  # type: ignore[misc]
             if getattr(message, "type", "") != "tool":
                 return None
             artifact = message.artifact
-            said = artifact.get(MARK) if isinstance(artifact, Mapping) else None
-            if isinstance(said, Mapping) and said.get("gave_up"):
-                return {"jump_to": "end", "messages": [AIMessage(content="\n".join(map(str, said["reasons"])))]}
+            denial = artifact.get(MARK) if isinstance(artifact, Mapping) else None
+            if isinstance(denial, Mapping) and denial.get("gave_up"):
+                return {"jump_to": "end", "messages": [AIMessage(content="\n".join(map(str, denial["reasons"])))]}
         return None
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Attaches tools that are new, and judges the answer before anybody sees it."""
         self._calls.attach(request.tools)
-        response = handler(self._answers.held(request))
-        verdict = self._answers.against(self._answers.of_model(request, response))
+        response = handler(self._answers.without_streaming(request))
+        verdict = self._answers.denial(self._answers.of_model(request, response))
         return response if verdict is None else without_answer(response, verdict)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """As `wrap_model_call`."""
         self._calls.attach(request.tools)
-        response = await handler(self._answers.held(request))
-        verdict = await self._answers.aagainst(self._answers.of_model(request, response))
+        response = await handler(self._answers.without_streaming(request))
+        verdict = await self._answers.adenial(self._answers.of_model(request, response))
         return response if verdict is None else without_answer(response, verdict)
 
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - as above
         """Judges what a run ends with, where that is no answer that was judged before."""
-        verdict = self._answers.against(self._answers.of_state(state))
+        verdict = self._answers.denial(self._answers.of_state(state))
         return None if verdict is None else without_ending(state, verdict)
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:

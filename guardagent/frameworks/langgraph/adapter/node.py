@@ -51,7 +51,7 @@ def guarded_answer_node(guard: ToolGuard, messages_key: str = "messages") -> Cal
     answers = Answers(guard)
 
     def judge(state: Any) -> dict[str, Any]:
-        verdict = answers.against(answers.of_state(state, messages_key))
+        verdict = answers.denial(answers.of_state(state, messages_key))
         return {} if verdict is None else without_ending(state, verdict, messages_key)
 
     return judge
@@ -69,8 +69,8 @@ def unless_given_up(model: str, messages_key: str = "messages") -> Callable[[Any
         for message in reversed(messages_of(state, messages_key)):
             if getattr(message, "type", "") != "tool":
                 break
-            said = message.artifact.get(MARK) if isinstance(message.artifact, Mapping) else None
-            if isinstance(said, Mapping) and said.get("gave_up"):
+            denial = message.artifact.get(MARK) if isinstance(message.artifact, Mapping) else None
+            if isinstance(denial, Mapping) and denial.get("gave_up"):
                 return str(END)
         return model
 

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 
 from guardagent.errors import ToolDenied
-from guardagent.frameworks.langgraph.adapter.proposal import INSIDE, Proposal
+from guardagent.frameworks.langgraph.adapter.proposal import RUNNING_TOOL, ToolCallProposal
 from guardagent.types import unchecked_verdict
 
 
@@ -17,17 +17,18 @@ class _NoSubstitute(BaseCallbackHandler):  # type: ignore[misc]
     raise_error = True
     run_inline = True
 
-    def __init__(self, proposal: Proposal) -> None:
+    def __init__(self, proposal: ToolCallProposal) -> None:
         self._proposal = proposal
 
     def on_tool_start(self, serialized: dict[str, Any] | None, input_str: str, **_: Any) -> None:  # noqa: ARG002
-        if INSIDE.get() != self._proposal.inside:
+        if RUNNING_TOOL.get() != self._proposal.running_tool:
             name = (serialized or {}).get("name")
-            why = f"the tool {name} was put in place of {self._proposal.given['name']} by a middleware after the guard"
+            tool = self._proposal.tool_call["name"]
+            why = f"a middleware after the guard replaced the tool {tool!r} with {name!r}"
             raise ToolDenied(str(name), unchecked_verdict(f"{why}; put the guard last", checked_by="policy"))
 
 
-def refuse_substitutes(proposal: Proposal, config: dict[str, Any]) -> None:
+def refuse_substitutes(proposal: ToolCallProposal, config: dict[str, Any]) -> None:
     """Has every tool that runs with this configuration reported. It is the one that the host hands to the tool."""
     known = config.get("callbacks")
     if known is None or isinstance(known, list):

@@ -22,16 +22,16 @@ class CannotAskError(Exception):
 
 
 @dataclass(slots=True)
-class Run:
+class TaskRun:
     """One run of a task.
 
     Attributes:
-        pad: the host's own notes of it, which stand for it.
+        scratchpad: the host's own notes of it, which stand for it.
         answers: digest of a call -> what a person has said of it.
         pending: the interrupt with which it stops.
     """
 
-    pad: Any
+    scratchpad: Any
     answers: dict[str, Any] = field(default_factory=dict)
     pending: BaseException | None = None
 
@@ -42,39 +42,39 @@ class Task:
 
     Attributes:
         ended: call -> what the host was given for it: it does not run again.
-        under_way: the calls that are running.
+        running: the calls that are running.
         paused: call -> what is in flight of a tool that has interrupted the run by itself.
-        foreign: a tool has interrupted this task by itself.
+        tool_interrupted: a tool has interrupted this task by itself.
         runs: the newest; two may go on at once.
     """
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     ended: dict[Any, Any] = field(default_factory=dict)
-    under_way: set[Any] = field(default_factory=set)
+    running: set[Any] = field(default_factory=set)
     paused: dict[Any, Any] = field(default_factory=dict)
-    foreign: bool = False
-    runs: list[Run] = field(default_factory=list)
+    tool_interrupted: bool = False
+    runs: list[TaskRun] = field(default_factory=list)
 
     def begin(self, key: Any) -> bool:
         """Whether a call may begin: not while the same one is under way from another run of the task."""
         with self.lock:
-            free = key not in self.under_way
+            free = key not in self.running
             if free and key not in self.ended:
-                self.under_way.add(key)
+                self.running.add(key)
             return free
 
-    def entered(self, pad: Any) -> Run:
+    def enter(self, scratchpad: Any) -> TaskRun:
         """The run in which a call begins. Raises the host's interrupt where that stops with one."""
         with self.lock:
-            run = next((one for one in self.runs if one.pad is pad), None)
+            run = next((one for one in self.runs if one.scratchpad is scratchpad), None)
             if run is None:
-                run = Run(pad, _taken(pad))
+                run = TaskRun(scratchpad, _take_answers(scratchpad))
                 self.runs = [*self.runs[1 - _MAX_RUNS :], run]
             if run.pending is not None:
                 raise run.pending
             return run
 
-    def ask(self, run: Run, payload: Mapping[str, Any], *, alone: bool) -> Any:
+    def ask(self, run: TaskRun, payload: Mapping[str, Any], *, alone: bool) -> Any:
         """What a person says of a call. Raises the host's interrupt where nobody has said anything.
 
         Args:
@@ -88,28 +88,28 @@ class Task:
         from langgraph.errors import GraphInterrupt
 
         with self.lock:
-            if self.foreign and not alone:
+            if self.tool_interrupted and not alone:
                 raise CannotAskError("another tool that runs beside it has interrupted the run; propose it by itself")
             if run.pending is not None:  # asked about when that is answered
                 raise run.pending
             try:
-                return _asked_of_host(payload)
+                return _interrupt(payload)
             except GraphInterrupt as error:
                 run.pending = error
                 raise
 
-    def interrupted(self, run: Run, error: BaseException) -> BaseException:
+    def interrupted(self, run: TaskRun, error: BaseException) -> BaseException:
         """A call ends with the host's interrupt: which one the run stops with."""
         with self.lock:
             if run.pending is None:
-                self.foreign = True
+                self.tool_interrupted = True
                 return error
             return run.pending
 
     @property
-    def waits(self) -> bool:
+    def is_active(self) -> bool:
         """Whether something of it is under way."""
-        return bool(self.under_way or self.paused)
+        return bool(self.running or self.paused)
 
 
 class Tasks:
@@ -124,34 +124,34 @@ class Tasks:
             task = self._known.setdefault(key, Task())
             self._known.move_to_end(key)
             if len(self._known) > MAX_TASKS:
-                oldest = next((one for one, old in self._known.items() if not old.waits and old is not task), None)
+                oldest = next((one for one, old in self._known.items() if not old.is_active and old is not task), None)
                 self._known.pop(oldest, None)
             return task
 
 
-def _taken(pad: Any) -> dict[str, Any]:
+def _take_answers(scratchpad: Any) -> dict[str, Any]:
     """The answers to the guard's questions that a run begins with. They come before those to a tool's own."""
     from langgraph.errors import GraphInterrupt
 
     answers: dict[str, Any] = {}
-    waiting = [*pad.resume, pad.get_null_resume(consume=False)] if pad is not None else []
+    waiting = [*scratchpad.resume, scratchpad.get_null_resume(consume=False)] if scratchpad is not None else []
     for one in waiting:
-        if (named := _named(one)) is None:
+        if (named := _digest_of(one)) is None:
             break
         try:
-            answers[named] = _asked_of_host({})
+            answers[named] = _interrupt({})
         except GraphInterrupt:  # the node has taken it
             break
     return answers
 
 
-def _named(answer: Any) -> str | None:
+def _digest_of(answer: Any) -> str | None:
     """The digest of the call that an answer is about; None where it names none."""
     of = answer.get("of") if isinstance(answer, Mapping) and "choice" in answer else None
     return of.partition(".")[0] if isinstance(of, str) else None
 
 
-def _asked_of_host(payload: Mapping[str, Any]) -> Any:
+def _interrupt(payload: Mapping[str, Any]) -> Any:
     from langgraph.types import interrupt
 
     return interrupt(dict(payload))

@@ -35,8 +35,8 @@ def question(request: ApprovalRequest) -> dict[str, Any]:
 
 def asking_result(request: ApprovalRequest, state: str) -> dict[str, Any]:
     """The result of a call that asks the person: the client calls again with the answer and the state."""
-    asked = {"method": "elicitation/create", "params": question(request)}
-    return {"resultType": "input_required", "inputRequests": {KEY: asked}, "requestState": state}
+    elicitation = {"method": "elicitation/create", "params": question(request)}
+    return {"resultType": "input_required", "inputRequests": {KEY: elicitation}, "requestState": state}
 
 
 def answer_in(params: Mapping[str, Any]) -> Approval:
@@ -57,18 +57,18 @@ def can_ask(capabilities: Any) -> bool:
     return isinstance(found, Mapping) and (not found or isinstance(found.get("form"), Mapping))
 
 
-def answer(said: Any) -> Approval:
+def answer(response: Any) -> Approval:
     """What a person filled in. Whatever is no approval rejects."""
-    if not isinstance(said, Mapping) or said.get("action") != "accept":
-        action = said.get("action") if isinstance(said, Mapping) else None
+    if not isinstance(response, Mapping) or response.get("action") != "accept":
+        action = response.get("action") if isinstance(response, Mapping) else None
         return Approval("reject", reason="the form was not filled in" if action in ("cancel", None) else "")
-    content = said.get("content")
+    content = response.get("content")
     if isinstance(content, Mapping) and content.get("decision") == "edit":
         return _edited(content.get("arguments"))
-    given = (
+    decision = (
         {"choice": content.get("decision"), "reason": content.get("reason")} if isinstance(content, Mapping) else None
     )
-    return Approval.read(given)
+    return Approval.read(decision)
 
 
 def _edited(text: Any) -> Approval:

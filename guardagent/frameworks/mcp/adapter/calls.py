@@ -22,22 +22,22 @@ _MEMBERS = {
     "resources/read": ("uri",),
     "prompts/get": ("name", "arguments"),
 }
-_OF_THE_PROTOCOL = ("_meta", "inputResponses", "requestState", "task")
+_PROTOCOL_MEMBERS = ("_meta", "inputResponses", "requestState", "task")
 _SUBSCRIPTIONS = ("resources/subscribe", "resources/unsubscribe")
-_OTHERS = ("initialize", "tools/list", "completion/complete", "roots/list")
-_METHODS = {folded(one): one for one in (*OF_CLIENT, *OF_SERVER, *_SUBSCRIPTIONS, *_OTHERS)}
-_PARAMS = ("name", "arguments", "uri", "ref", "argument", "cursor", "requestId", "progressToken", *_OF_THE_PROTOCOL)
-_OF_A_QUESTION = ("message", "requestedSchema", "mode", "url", "elicitationId", "messages", "systemPrompt", "tools")
-_OF_AN_ANSWER = ("content", "structuredContent", "isError", "resultType", "inputRequests", "requestState", "action")
+_OTHER_METHODS = ("initialize", "tools/list", "completion/complete", "roots/list")
+_METHODS = {folded(one): one for one in (*OF_CLIENT, *OF_SERVER, *_SUBSCRIPTIONS, *_OTHER_METHODS)}
+_PARAMS = ("name", "arguments", "uri", "ref", "argument", "cursor", "requestId", "progressToken", *_PROTOCOL_MEMBERS)
+_SERVER_PARAMS = ("message", "requestedSchema", "mode", "url", "elicitationId", "messages", "systemPrompt", "tools")
+_RESULT_MEMBERS = ("content", "structuredContent", "isError", "resultType", "inputRequests", "requestState", "action")
 
 
-def proposed(method: str, params: Mapping[str, Any], conversation: str | None) -> HostCall:
+def client_call(method: str, params: Mapping[str, Any], conversation: str | None) -> HostCall:
     """The call that a request of a client is; the arguments of a tool are not held to its schema yet.
 
     Raises:
         InputError: it has not the form of one.
     """
-    if extra := params.keys() - {*_MEMBERS[method], *_OF_THE_PROTOCOL}:
+    if extra := params.keys() - {*_MEMBERS[method], *_PROTOCOL_MEMBERS}:
         expected = ", ".join(_MEMBERS[method])
         raise InputError(f"{method} has {min(extra)!r}; expected nothing but {expected}, spelt so")
     if method == "resources/read":
@@ -51,7 +51,7 @@ def proposed(method: str, params: Mapping[str, Any], conversation: str | None) -
     return HostCall(OF_CLIENT[method], {"name": name, "arguments": args}, conversation)
 
 
-def asked(method: str, params: Mapping[str, Any], conversation: str | None) -> HostCall:
+def server_event(method: str, params: Mapping[str, Any], conversation: str | None) -> HostCall:
     """The event that a request of a server is."""
     return HostCall(OF_SERVER[method], {name: one for name, one in params.items() if name != "_meta"}, conversation)
 
@@ -73,20 +73,20 @@ def with_args(message: Mapping[str, Any], args: Mapping[str, Any]) -> Message:
 def outcome_of(message: Mapping[str, Any]) -> Outcome:
     """What came of a call, from the answer to it."""
     if "error" in message:
-        said = message["error"]
-        return Outcome(said.get("message") if isinstance(said, Mapping) else said, failed=True)
+        error = message["error"]
+        return Outcome(error.get("message") if isinstance(error, Mapping) else error, failed=True)
     answer = message.get("result")
     if not isinstance(answer, Mapping):
         return Outcome(answer, failed=None)
     if unfinished(answer):
         return Outcome(answer, failed=None, ended=False)
-    return answered(answer)
+    return outcome_of_result(answer)
 
 
-def answered(answer: Mapping[str, Any]) -> Outcome:
+def outcome_of_result(answer: Mapping[str, Any]) -> Outcome:
     """What came of a call that ran to its end, from its result."""
     beside = answer.get("content"), answer.get("structuredContent")
-    return Outcome(output_of(answer), failed=answer.get("isError") is True, beside=beside)
+    return Outcome(output_of(answer), failed=answer.get("isError") is True, other_outputs=beside)
 
 
 def unfinished(answer: Mapping[str, Any]) -> bool:
@@ -129,7 +129,7 @@ def read(line: bytes | str) -> Message:
     if "method" in message:
         require_known_kind(message)
     elif isinstance(message.get("result"), Mapping):
-        require_plain(message["result"], (*_OF_AN_ANSWER, "tools", "nextCursor", "task", "_meta"), "the result")
+        require_plain(message["result"], (*_RESULT_MEMBERS, "tools", "nextCursor", "task", "_meta"), "the result")
     if message.get("method") in _SUBSCRIPTIONS:
         uri = normalised(_text(params_of(message), "uri", message["method"]))
         return {**message, "params": {**message["params"], "uri": uri}}
@@ -156,4 +156,4 @@ def require_known_kind(message: Mapping[str, Any]) -> None:
         return
     if not isinstance(params, Mapping):
         raise InputError(f"the params of {method} are a {type(params).__name__}; expected an object")
-    require_plain(params, _OF_A_QUESTION if method in OF_SERVER else _PARAMS, method)
+    require_plain(params, _SERVER_PARAMS if method in OF_SERVER else _PARAMS, method)

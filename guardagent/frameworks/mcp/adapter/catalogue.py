@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent.enforcement import HostCall, ToolGuard, ToolSpec
 from guardagent.enforcement.names import EVENTS
-from guardagent.enforcement.schema import completed
+from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tools_lock import declared
 from guardagent.errors import InputError, name_hint
 from guardagent.frameworks.mcp.adapter.wire import require_plain
@@ -45,7 +45,7 @@ class Catalogue:
         if self._problem is None and _digests(specs) == self._listed:
             return
         try:
-            may_be_called = self._guard.listed(self._server, specs) if self._server else specs
+            may_be_called = self._guard.update_server_tools(self._server, specs) if self._server else specs
             self._require_no_event(may_be_called)
             self._guard.attach(may_be_called)
         except InputError as error:
@@ -80,12 +80,12 @@ class Catalogue:
             specs, self._pages = self._pages, None
             self.attach(specs)
 
-    def shown(self, tools: list[Any]) -> list[Any]:
+    def visible(self, tools: list[Any]) -> list[Any]:
         """Of a list as the server gives it, what a model may read: nothing but what was accepted."""
         found = [_shown(one, spec, self._guard.accepted.known(spec.name)) for one in tools if (spec := declared(one))]
         return [one for one in found if one is not None]
 
-    def held(self, call: HostCall) -> HostCall:
+    def validated(self, call: HostCall) -> HostCall:
         """A call of a tool with the arguments that its schema allows, and with its defaults.
 
         Raises:
@@ -93,14 +93,14 @@ class Catalogue:
         """
         if self._problem is not None:
             raise InputError(f"no tool of this server may be called now: {self._problem}")
-        if (late := self._guard.accepted.late(call.tool)) is not None:
+        if (late := self._guard.accepted.unaccepted(call.tool)) is not None:
             raise InputError(late.problem)
         spec = self._specs.get(call.tool)
         if spec is None:
             raise InputError(f"the server lists no tool {call.tool!r}{name_hint(call.tool, self._specs)}")
         declared = spec.schema.get("properties")
         require_plain(call.args, tuple(declared) if isinstance(declared, Mapping) else (), call.tool)
-        return replace(call, args=completed(call.tool, call.args, spec.schema))
+        return replace(call, args=validate_arguments(call.tool, call.args, spec.schema))
 
     def schema_of(self, tool: Any) -> Mapping[str, Any]:
         spec = self._specs.get(tool) if isinstance(tool, str) else None

@@ -15,13 +15,13 @@ from pydantic_core import to_jsonable_python
 
 from guardagent._support.procedures import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, ApprovalRequest, HostCall, Outcome, ToolGuard
-from guardagent.enforcement.life import Judged, PermitVoidError
+from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.mcp.adapter import approvals
-from guardagent.frameworks.mcp.adapter.calls import answered
-from guardagent.frameworks.mcp.adapter.rounds import AskByResult, Key, Rounds, key_of
+from guardagent.frameworks.mcp.adapter.calls import outcome_of_result
+from guardagent.frameworks.mcp.adapter.denial_message import denial_message
+from guardagent.frameworks.mcp.adapter.rounds import InputRequiredSignal, Key, Rounds, key_of
 from guardagent.frameworks.mcp.adapter.sessions import MISSING, session_of
-from guardagent.frameworks.mcp.adapter.telling import told
 from guardagent.types import Verdict, thaw
 
 
@@ -61,24 +61,24 @@ class Gate:
         if not call.conversation:
             raise ToolDenied(call.tool, await self._guard.arefuse(call, MISSING))
         context, proposed = get_context(), key_of(call)
-        known = self._rounds.going_on(proposed, context.request_state) if context.request_state else None
+        known = self._rounds.resume(proposed, context.request_state) if context.request_state else None
         if known is not None:
-            return await self._ran(known, proposed, thaw(known.args), execute)
+            return await self._execute(known, proposed, thaw(known.args), execute)
         try:
-            call, args = await adrive(self._guard.life.permitted(call, self._decided(context, call, proposed)))
-        except AskByResult as asked:
+            call, args = await adrive(self._guard.lifecycle.authorize(call, self._decide(context, call, proposed)))
+        except InputRequiredSignal as asked:
             return asked.args[0]
         except PermitVoidError:
             raise
         except ToolDenied as denied:
-            raise Denied(call.tool, denied.verdict) from None
-        return await self._ran(call, proposed, args, execute)
+            raise GateDenial(call.tool, denied.verdict) from None
+        return await self._execute(call, proposed, args, execute)
 
-    async def refused(self, call: HostCall, error: Exception) -> str:
+    async def refuse(self, call: HostCall, error: Exception) -> str:
         """What the model reads of a call that cannot be judged."""
-        return told(await self._guard.arefuse(call, str(error)))
+        return denial_message(await self._guard.arefuse(call, str(error)))
 
-    async def _ran(
+    async def _execute(
         self,
         call: HostCall,
         proposed: Key,
@@ -92,28 +92,28 @@ class Gate:
             return outcome_of(output)
 
         work = partial(execute, args)
-        return await adrive(self._guard.life.ran(call, Operation(work, work), outcome))
+        return await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome))
 
     # --- a person
 
-    def _decided(self, context: Context, call: HostCall, proposed: Key) -> Procedure[Judged]:
+    def _decide(self, context: Context, call: HostCall, proposed: Key) -> Procedure[JudgedCall]:
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
             if not approvals.can_ask(_capabilities(context)):
                 return None
             request = self._guard.request(call, verdict)
             if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 asking = approvals.asking_result(request, self._rounds.ask(proposed, call))
-                raise AskByResult(types.InputRequiredResult.model_validate(asking))
-            return await _by_form(context, request)
+                raise InputRequiredSignal(types.InputRequiredResult.model_validate(asking))
+            return await _ask_by_form(context, request)
 
-        return self._rounds.decide(call, proposed, context.request_state, _said(context), ask)
+        return self._rounds.decide(call, proposed, context.request_state, _form_answer(context), ask)
 
 
-class Denied(ToolDenied):
+class GateDenial(ToolDenied):
     """Says also what is to be done where the agent is not to try again."""
 
     def __str__(self) -> str:
-        return told(self.verdict)
+        return denial_message(self.verdict)
 
 
 def outcome_of(output: Any) -> Outcome:
@@ -123,19 +123,19 @@ def outcome_of(output: Any) -> Outcome:
     if isinstance(output, ToolResult | types.CallToolResult):
         structured, content = output.structured_content, [one.model_dump(mode="json") for one in output.content]
         answer = {"content": content, **({} if structured is None else {"structuredContent": structured})}
-        return answered({**answer, "isError": output.is_error is True})
+        return outcome_of_result({**answer, "isError": output.is_error is True})
     return Outcome(to_jsonable_python(output, fallback=repr))  # as the client will read it
 
 
-async def _by_form(context: Context, request: ApprovalRequest) -> Approval:
+async def _ask_by_form(context: Context, request: ApprovalRequest) -> Approval:
     question = approvals.question(request)
-    said = await context.session.elicit_form(
+    response = await context.session.elicit_form(
         question["message"], question["requestedSchema"], related_request_id=context.request_id
     )
-    return approvals.answer({"action": said.action, "content": said.content})
+    return approvals.answer({"action": response.action, "content": response.content})
 
 
-def _said(context: Context) -> Approval:
+def _form_answer(context: Context) -> Approval:
     found = (context.input_responses or {}).get(approvals.KEY)
     if found is None:
         return approvals.answer(None)

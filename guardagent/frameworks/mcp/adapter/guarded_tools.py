@@ -22,8 +22,8 @@ from pydantic import PrivateAttr, TypeAdapter
 from pydantic import ValidationError as PydanticValidationError
 
 from guardagent.enforcement import HostCall
-from guardagent.enforcement.plain import plain, plain_arguments, unshown_in
-from guardagent.enforcement.schema import completed
+from guardagent.enforcement.plain_values import opaque_type, plain_arguments, plain_value
+from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter.gate import Gate
 
@@ -32,7 +32,7 @@ MAX_COPIES = 5000
 _copies: dict[int, tuple[Tool, Gate, Tool]] = {}
 
 
-def guarded(tool: Tool, gate: Gate) -> Tool:
+def guarded_tool(tool: Tool, gate: Gate) -> Tool:
     """A copy of a tool that asks the gate before it runs; the same one for the same tool, since copies take time."""
     known = _copies.get(id(tool))
     if known is None or known[0] is not tool or known[1] is not gate:
@@ -50,7 +50,7 @@ def require_plain(tool: Tool) -> None:
     """
     within = getattr(getattr(tool, "fn", None), _MARK, None)
     for name, annotation in within.annotations() if within is not None else ():
-        if (found := unshown_in(annotation)) is not None:
+        if (found := opaque_type(annotation)) is not None:
             raise InputError(
                 f"{name} of the tool {tool.name!r} is a {found}, of which no rule can be shown what the tool gets; "
                 "expected a plain type, or a value that the server itself injects (Depends)"
@@ -73,10 +73,10 @@ def _gates_of(fn: Any) -> tuple[Gate, ...]:
 
 @functools.lru_cache(maxsize=5000)
 def _function(fn: Callable[..., Any], name: str, threaded: bool, gate: Gate) -> Callable[..., Any]:  # noqa: FBT001 - a key of the cache
-    return _Function(fn, name, gate, threaded=threaded).wrapper()
+    return _JudgedFunction(fn, name, gate, threaded=threaded).wrapper()
 
 
-class _Function:
+class _JudgedFunction:
     """A tool's function, and which of its parameters a client gives."""
 
     def __init__(self, fn: Callable[..., Any], name: str, gate: Gate, *, threaded: bool) -> None:
@@ -97,33 +97,33 @@ class _Function:
         async def judged(*args: Any, **kwargs: Any) -> Any:
             bound = self._signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            return await self._judged(dict(bound.arguments))
+            return await self._judge(dict(bound.arguments))
 
         for name, value in (("__signature__", self._signature), ("__annotations__", self._hints), (_MARK, self)):
             setattr(judged, name, value)
         return judged
 
-    async def _judged(self, values: dict[str, Any]) -> Any:
-        given = {name: values[name] for name in self._own}
+    async def _judge(self, values: dict[str, Any]) -> Any:
+        arguments = {name: values[name] for name in self._own}
         conversation = self._gate.conversation()
         try:
-            call = HostCall(self._name, plain_arguments(given), conversation, ready=self._ready)
+            call = HostCall(self._name, plain_arguments(arguments), conversation, validate_edit=self._ready)
         except InputError as error:
-            raise ToolError(await self._gate.refused(HostCall(self._name, {}, conversation), error)) from None
+            raise ToolError(await self._gate.refuse(HostCall(self._name, {}, conversation), error)) from None
 
         async def execute(args: Mapping[str, Any]) -> Any:
-            as_judged = args == self._plain(given)
-            as_python = given if as_judged else self._fitted(args)
+            as_judged = args == self._plain(arguments)
+            as_python = arguments if as_judged else self._fit(args)
             if not as_judged and self._plain(as_python) != args:
                 raise InputError(f"{self._name} would get other arguments than those that were judged")
-            return await self._called({**values, **as_python})
+            return await self._call({**values, **as_python})
 
         try:
             return await self._gate.run(call, execute)
         except ToolDenied as denied:
             raise ToolError(str(denied)) from None
 
-    async def _called(self, values: Mapping[str, Any]) -> Any:
+    async def _call(self, values: Mapping[str, Any]) -> Any:
         arguments: Any = dict(values)
         bound = inspect.BoundArguments(self._signature, arguments)
         if inspect.iscoroutinefunction(_unwrapped(self._fn)) or not self._threaded:
@@ -136,12 +136,12 @@ class _Function:
         return list(output) if inspect.isgenerator(output) else output
 
     def _ready(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        return self._plain(self._fitted(args))
+        return self._plain(self._fit(args))
 
     def _plain(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: plain(value, name) for name, value in values.items()}
+        return {name: plain_value(value, name) for name, value in values.items()}
 
-    def _fitted(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    def _fit(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Edited arguments, as the function would get them.
 
         Raises:
@@ -192,19 +192,19 @@ class GuardedTool(Tool):
         """Judges a call, and has the tool run it."""
 
         def ready(args: Mapping[str, Any]) -> dict[str, Any]:
-            return completed(self.name, args, self.parameters)
+            return validate_arguments(self.name, args, self.parameters)
 
         async def execute(args: Mapping[str, Any]) -> Any:
             return await self._inner._run(dict(args))  # noqa: SLF001 - what the server would call
 
         conversation = self._gate.conversation()
         try:
-            call = HostCall(self.name, ready(arguments), conversation, ready=ready)
+            call = HostCall(self.name, ready(arguments), conversation, validate_edit=ready)
             output = await self._gate.run(call, execute)
         except ToolDenied as denied:
             raise ToolError(str(denied)) from None
         except InputError as error:
-            raise ToolError(await self._gate.refused(HostCall(self.name, arguments, conversation), error)) from None
+            raise ToolError(await self._gate.refuse(HostCall(self.name, arguments, conversation), error)) from None
         return InputRequiredToolResult(output) if isinstance(output, InputRequiredResult) else output
 
     def to_mcp_tool(self, **overrides: Any) -> Any:
@@ -218,9 +218,9 @@ def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
     except Exception:  # noqa: BLE001 - names that are not there at run time; FastMCP falls back in the same way
         found = {}
     signature = inspect.signature(fn)
-    given = {name: one.annotation for name, one in signature.parameters.items()}
-    given["return"] = signature.return_annotation
-    return {name: found.get(name, one) for name, one in given.items() if one is not inspect.Parameter.empty}
+    annotations = {name: one.annotation for name, one in signature.parameters.items()}
+    annotations["return"] = signature.return_annotation
+    return {name: found.get(name, one) for name, one in annotations.items() if one is not inspect.Parameter.empty}
 
 
 def _unwrapped(fn: Any) -> Any:

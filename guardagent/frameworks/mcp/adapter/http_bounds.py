@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 
 
-class Bounded(httpx2.AsyncByteStream):
+class BoundedBody(httpx2.AsyncByteStream):
     """The body of an answer. A longer one is an answer that cannot be read."""
 
     def __init__(self, body: Any, limit: int) -> None:
@@ -33,4 +33,4 @@ async def bound(response: Any, limit: int) -> None:
     """
     compressed = response.headers.get("content-encoding", "identity").lower() != "identity"
     if compressed or not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-        response.stream = Bounded(response.stream, 0 if compressed else limit)
+        response.stream = BoundedBody(response.stream, 0 if compressed else limit)

@@ -17,7 +17,7 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter import calls, wire
-from guardagent.frameworks.mcp.adapter.pending import ToClient
+from guardagent.frameworks.mcp.adapter.pending_requests import ToClient
 from guardagent.frameworks.mcp.adapter.relay import Relay
 
 MAX_BODY = 4 * 1024 * 1024

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from guardagent.frameworks.mcp.adapter.links import MAX_LINE, Link, LinkLostError
+from guardagent.frameworks.mcp.adapter.links import MAX_LINE, LinkLostError, ServerLink
 from guardagent.frameworks.mcp.adapter.wire import (
     CLOSED,
     INVALID,
@@ -30,7 +30,7 @@ _OF_THE_LIBRARY = (PARSE_ERROR, INVALID)  # as it calls an answer that it cannot
 _log = logging.getLogger("guardagent")
 
 
-class Url:
+class UrlTarget:
     """A server at a URL.
 
     Args:
@@ -42,7 +42,7 @@ class Url:
         self.url, self.headers = url, dict(headers)
 
     @contextlib.asynccontextmanager
-    async def open(self) -> AsyncIterator[Link]:
+    async def open(self) -> AsyncIterator[ServerLink]:
         """Connects to it; that it is not there shows with the first request."""
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
@@ -65,10 +65,10 @@ class Url:
             httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [look]}) as client,
             streamable_http_client(self.url, http_client=client, max_sse_event_size=MAX_LINE) as (read, write),
         ):
-            yield _Streams(read, write, not_found)
+            yield _StreamLink(read, write, not_found)
 
 
-class _Streams:
+class _StreamLink:
     def __init__(self, read: Any, write: Any, not_found: set[Any]) -> None:
         self._read, self._write = read, write
         self._not_found = not_found  # the ids of the requests that the server answered with 404

@@ -15,7 +15,7 @@ _LAST = re.compile(rb"(?:,\s*" + _VERSION + rb")?,\s*" + _ID + rb"(?:,\s*" + _VE
 
 
 @dataclass(frozen=True, slots=True)
-class TooLong:
+class OverlongLine:
     """A line that is longer than it may be."""
 
     head: bytes
@@ -30,7 +30,7 @@ class TooLong:
         return int(found["number"]) if found["number"] else found["text"].decode()
 
 
-class Lines:
+class LineBuffer:
     """Puts lines together in linear time.
 
     Args:
@@ -41,19 +41,19 @@ class Lines:
         self._limit = limit
         self._begin()
 
-    def fed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
+    def feed(self, chunk: bytes) -> Iterator[bytes | OverlongLine]:
         """The lines that end in the next bytes of the stream; without those that are empty."""
         *pieces, rest = chunk.split(b"\n")
         for piece in pieces:
             if piece or self._size:
                 self._add(piece)
-                yield self._ended()
+                yield self._finish()
         self._add(rest)
 
-    def end(self) -> TooLong | None:
+    def end(self) -> OverlongLine | None:
         """The last line, where the stream ends in one that is too long."""
-        found = self._ended()
-        return found if isinstance(found, TooLong) else None
+        found = self._finish()
+        return found if isinstance(found, OverlongLine) else None
 
     def _begin(self) -> None:
         self._parts: list[bytes] = []
@@ -69,7 +69,7 @@ class Lines:
             self._parts = [(self._tail + piece)[:_END]]
         self._tail = (self._tail + piece)[-_END:]
 
-    def _ended(self) -> bytes | TooLong:
-        found = TooLong(self._parts[0], self._tail) if self._long else b"".join(self._parts)
+    def _finish(self) -> bytes | OverlongLine:
+        found = OverlongLine(self._parts[0], self._tail) if self._long else b"".join(self._parts)
         self._begin()
         return found

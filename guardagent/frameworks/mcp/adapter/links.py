@@ -30,7 +30,7 @@ class LinkLostError(Exception):
         self.unsent = unsent
 
 
-class Link(Protocol):
+class ServerLink(Protocol):
     """One connection."""
 
     async def send(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
@@ -42,10 +42,10 @@ class Link(Protocol):
 class Target(Protocol):
     """A server that can be connected to, again and again."""
 
-    def open(self) -> AbstractAsyncContextManager[Link]: ...
+    def open(self) -> AbstractAsyncContextManager[ServerLink]: ...
 
 
-class Command:
+class CommandTarget:
     """A server that is started by a command. It gets our environment, and its standard error is ours.
 
     Args:
@@ -56,19 +56,19 @@ class Command:
         self.command = list(command)
 
     @contextlib.asynccontextmanager
-    async def open(self) -> AsyncIterator[Link]:
+    async def open(self) -> AsyncIterator[ServerLink]:
         """Starts it. Raises OSError where it cannot be started."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *self.command, stdin=pipe, stdout=pipe, limit=MAX_LINE, start_new_session=True
         )
         try:
-            yield _Pipes(process)
+            yield _PipeLink(process)
         finally:
             await asyncio.shield(_stop(process))
 
 
-class _Pipes:
+class _PipeLink:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._sending = asyncio.Lock()

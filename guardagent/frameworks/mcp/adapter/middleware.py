@@ -22,7 +22,7 @@ from guardagent.enforcement import HostCall, Outcome, ToolGuard, ToolSpec
 from guardagent.enforcement.uri import normalised
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter.gate import Gate
-from guardagent.frameworks.mcp.adapter.guarded_tools import guarded, require_plain
+from guardagent.frameworks.mcp.adapter.guarded_tools import guarded_tool, require_plain
 from guardagent.frameworks.mcp.adapter.origins import from_elsewhere
 
 _log = logging.getLogger("guardagent")
@@ -51,7 +51,7 @@ class GuardMiddleware(Middleware):
         what the host itself runs there before that, past the middleware, would not be judged.
         """
         server.add_middleware(self)
-        self._stand_in(server)
+        self._install(server)
 
     async def attach(self, server: Any) -> None:
         """Holds the rules against the tools of a server: at its start, to see mistakes before a client does.
@@ -59,8 +59,8 @@ class GuardMiddleware(Middleware):
         Raises:
             InputError: as `ToolGuard.attach`; or a tool cannot be guarded.
         """
-        self._stand_in(server)
-        await self._hold(list(await server.list_tools(run_middleware=False)), server)
+        self._install(server)
+        await self._check_tools(list(await server.list_tools(run_middleware=False)), server)
 
     async def accept(self, server: Any) -> None:
         """The operator has looked at the tools that servers behind this one list now, and accepts them.
@@ -71,20 +71,20 @@ class GuardMiddleware(Middleware):
         tools = list(await server.list_tools(run_middleware=False))
         self._guard.accept((await _specs(tools))[1])
         self._seen = False
-        await self._hold(tools, server)
+        await self._check_tools(tools, server)
 
     # --- hooks; FastMCP passes call_next by this name
 
     async def on_request(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
         """The first request of all finds the guard in its place."""
         if context.fastmcp_context is not None:
-            self._stand_in(context.fastmcp_context.fastmcp)
+            self._install(context.fastmcp_context.fastmcp)
         return await call_next(context)
 
     async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
         """A call goes on to the tool, where it is judged, if the tools of the server fit the rules."""
         try:
-            await self._ready(context)
+            await self._prepare(context)
         except InputError as error:
             call = HostCall(context.message.name, context.message.arguments or {}, self._gate.conversation())
             raise ToolError((await self._guard.arefuse(call, str(error))).feedback()) from None
@@ -94,10 +94,10 @@ class GuardMiddleware(Middleware):
         """A list that changes is held against the rules again; what was not accepted of it is not shown."""
         tools = await call_next(context)
         try:
-            await self._ready(context)
+            await self._prepare(context)
         except InputError as error:
             _log.error("every call of a tool is denied: %s", error)
-        return [tool for tool in tools if self._guard.accepted.late(tool.name) is None]
+        return [tool for tool in tools if self._guard.accepted.unaccepted(tool.name) is None]
 
     async def on_read_resource(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
         """A resource is an event: `resource.read(uri=…)`, of the one spelling of its URI, under which it is read."""
@@ -125,16 +125,16 @@ class GuardMiddleware(Middleware):
         except ToolDenied as denied:
             raise error(str(denied)) from None
 
-    def _stand_in(self, server: Any) -> None:
+    def _install(self, server: Any) -> None:
         """Stands in the tools of a server as they are listed: a transform that came later may rename them."""
         for transform in reversed(server.transforms):
-            if isinstance(transform, _InTheTools) and transform.gate is self._gate:
+            if isinstance(transform, _GuardTransform) and transform.gate is self._gate:
                 return
-            if not isinstance(transform, _InTheTools):
+            if not isinstance(transform, _GuardTransform):
                 break
-        server.add_transform(_InTheTools(self._gate, server))
+        server.add_transform(_GuardTransform(self._gate, server))
 
-    async def _ready(self, context: MiddlewareContext[Any]) -> None:
+    async def _prepare(self, context: MiddlewareContext[Any]) -> None:
         """Holds the rules against the tools where they are not the ones of before.
 
         Raises:
@@ -143,10 +143,10 @@ class GuardMiddleware(Middleware):
         if context.fastmcp_context is None:
             raise InputError("this request has no context; expected one of a FastMCP server")
         server = context.fastmcp_context.fastmcp
-        self._stand_in(server)
-        await self._hold(list(await server.list_tools(run_middleware=False)), server)
+        self._install(server)
+        await self._check_tools(list(await server.list_tools(run_middleware=False)), server)
 
-    async def _hold(self, tools: list[Tool], server: Any) -> None:
+    async def _check_tools(self, tools: list[Tool], server: Any) -> None:
         if any(isinstance(one, ToolInjectionMiddleware) and one.injected_tools for one in server.middleware):
             raise InputError("a middleware injects tools, which no guard can stand in; add them to the server itself")
         for tool in tools:
@@ -163,7 +163,7 @@ class GuardMiddleware(Middleware):
         self._known, self._problem, self._seen = known, None, True
         own, elsewhere = await _specs(tools)
         try:
-            self._guard.attach([*own, *self._guard.listed("a server behind this one", elsewhere)])
+            self._guard.attach([*own, *self._guard.update_server_tools("a server behind this one", elsewhere)])
         except InputError as error:
             self._problem = str(error)
             raise
@@ -178,19 +178,19 @@ async def _specs(tools: Sequence[Tool]) -> tuple[list[ToolSpec], list[ToolSpec]]
     return list(found[0].values()), list(found[1].values())
 
 
-class _InTheTools(Transform):
+class _GuardTransform(Transform):
     """Hands out the tools of a server with the guard in them; of several with one gate the outermost."""
 
     def __init__(self, gate: Gate, server: Any) -> None:
         self.gate, self._server = gate, server
 
     async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
-        return [guarded(tool, self.gate) for tool in tools] if self._outermost() else tools
+        return [guarded_tool(tool, self.gate) for tool in tools] if self._outermost() else tools
 
     async def get_tool(self, name: str, call_next: Any, *, version: Any = None) -> Tool | None:
         tool = await call_next(name, version=version)
-        return guarded(tool, self.gate) if tool is not None and self._outermost() else tool
+        return guarded_tool(tool, self.gate) if tool is not None and self._outermost() else tool
 
     def _outermost(self) -> bool:
-        ours = [one for one in self._server.transforms if isinstance(one, _InTheTools) and one.gate is self.gate]
+        ours = [one for one in self._server.transforms if isinstance(one, _GuardTransform) and one.gate is self.gate]
         return ours[-1] is self

@@ -11,7 +11,7 @@ from guardagent.enforcement import ToolSpec
 from guardagent.errors import GuardError, InputError
 from guardagent.frameworks.mcp.adapter import wire
 from guardagent.frameworks.mcp.adapter.catalogue import specs_of
-from guardagent.frameworks.mcp.adapter.links import Link, Target
+from guardagent.frameworks.mcp.adapter.links import ServerLink, Target
 from guardagent.frameworks.mcp.adapter.server_side import cause
 
 SECONDS = 60.0
@@ -34,7 +34,7 @@ async def tools_of(target: Target) -> list[ToolSpec]:
     """
     try:
         async with asyncio.timeout(SECONDS), target.open() as link:
-            return await _Questions(link).tools()
+            return await _Probe(link).tools()
     except TimeoutError:
         raise GuardError(f"the MCP server did not list its tools within {SECONDS:g} s; nothing is guarded") from None
     except OSError as error:
@@ -45,8 +45,8 @@ async def tools_of(target: Target) -> list[ToolSpec]:
         raise GuardError(f"the MCP server does not list its tools: {cause(error)[0]}; nothing is guarded") from None
 
 
-class _Questions:
-    def __init__(self, link: Link) -> None:
+class _Probe:
+    def __init__(self, link: ServerLink) -> None:
         self._link, self._lines, self._count = link, link.lines(), 0
 
     async def tools(self) -> list[ToolSpec]:
@@ -58,10 +58,10 @@ class _Questions:
         found: list[ToolSpec] = []
         cursor = None
         while True:
-            said = await self._ask("tools/list", {**meta, **({} if cursor is None else {"cursor": cursor})})
-            answer = said.get("result")
+            response = await self._ask("tools/list", {**meta, **({} if cursor is None else {"cursor": cursor})})
+            answer = response.get("result")
             if not isinstance(answer, Mapping):
-                return found + self._none(said.get("error"))
+                return found + self._none(response.get("error"))
             found += specs_of(answer.get("tools"))
             cursor = answer.get("nextCursor")
             if cursor is None:

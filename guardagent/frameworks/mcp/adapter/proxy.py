@@ -21,7 +21,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
 from guardagent.frameworks.mcp.adapter.http_front import HttpFront
 from guardagent.frameworks.mcp.adapter.links import Target
-from guardagent.frameworks.mcp.adapter.pending import Escalation, ToClient
+from guardagent.frameworks.mcp.adapter.pending_requests import Escalation, ToClient
 from guardagent.frameworks.mcp.adapter.probe import tools_of
 from guardagent.frameworks.mcp.adapter.relay import Relay
 from guardagent.frameworks.mcp.adapter.stdio_front import StdioFront
@@ -41,14 +41,14 @@ class Proxy:
         target: the server.
         escalation: whom else to ask.
         conversation: the id of the one session at standard input; a new one where none is given.
-        goes_on: whether that conversation goes on when the client has left and the proxy is started again.
+        resumable: whether that conversation goes on when the client has left and the proxy is started again.
     """
 
     guard: ToolGuard
     target: Target
     escalation: Escalation = field(default_factory=Escalation)
     conversation: str | None = None
-    goes_on: bool = False
+    resumable: bool = False
 
     async def serve_stdio(self) -> None:
         """Serves the client at standard input until it leaves.
@@ -69,7 +69,7 @@ class Proxy:
             finally:
                 server.cancel()
                 await asyncio.gather(server, return_exceptions=True)
-                if not self.goes_on:
+                if not self.resumable:
                     self._over(name)
                 front.close()
 

@@ -15,20 +15,20 @@ from typing import Any
 
 from guardagent._support.procedures import adrive
 from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard, ToolSpec
-from guardagent.enforcement.asking import aask
+from guardagent.enforcement.approvers import aask
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.mcp.adapter import approvals, calls, wire
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, specs_of
+from guardagent.frameworks.mcp.adapter.denial_message import denial_message
 from guardagent.frameworks.mcp.adapter.links import LinkLostError, Target
-from guardagent.frameworks.mcp.adapter.pending import Asked, Escalation, Pending, ToClient
-from guardagent.frameworks.mcp.adapter.rounds import AskByResult, Key, Rounds, key_of
+from guardagent.frameworks.mcp.adapter.pending_requests import Escalation, Pending, ServerRequest, ToClient
+from guardagent.frameworks.mcp.adapter.rounds import InputRequiredSignal, Key, Rounds, key_of
 from guardagent.frameworks.mcp.adapter.server_side import ServerSide
-from guardagent.frameworks.mcp.adapter.telling import told
 from guardagent.frameworks.mcp.adapter.wire import CLOSED, DENIED, INVALID, METHOD_NOT_FOUND, Message, params_of
 from guardagent.types import Verdict, thaw
 
 MAX_PAGES = 1000  # of a list of tools
-_NOTHING_SAID = Approval("reject")
+_NO_ANSWER = Approval("reject")
 
 _log = logging.getLogger("guardagent")
 
@@ -58,7 +58,7 @@ class Relay:
         self._to_client, self._escalation = to_client, escalation
         self._server = ServerSide(target, self._from_server, self._lost, self._list_tools)
         self._pending: dict[str, Pending] = {}
-        self._asked: dict[Any, Asked] = {}
+        self._server_requests: dict[Any, ServerRequest] = {}
         self._forms: dict[str, asyncio.Future[Any]] = {}
         self._rounds = Rounds(guard)
         self._capabilities: Any = None
@@ -83,44 +83,44 @@ class Relay:
             message = calls.read(line)
         except InputError as error:
             name = wire.id_of(line)
-            self._say(wire.error(name, INVALID, str(error)), name)
+            self._send(wire.error(name, INVALID, str(error)), name)
             return
         try:
-            await self._took(message)
+            await self._dispatch(message)
         except Exception as error:  # noqa: BLE001 - a client must not be able to end the proxy
             _log.exception("a message of the client was not passed on")
-            self._say(wire.error(wire.id_of(line), INVALID, f"this was not passed on: {error_text(error)}"))
+            self._send(wire.error(wire.id_of(line), INVALID, f"this was not passed on: {error_text(error)}"))
 
-    async def _took(self, message: Message) -> None:
+    async def _dispatch(self, message: Message) -> None:
         self._server.remember(message)
         if wire.is_request(message):
-            await self._requested(message)
+            await self._handle_request(message)
         elif wire.is_notification(message):
-            await self._notified(message)
+            await self._handle_notification(message)
         else:
-            await self._answered(message)
+            await self._handle_response(message)
 
-    async def _requested(self, message: Message) -> None:
+    async def _handle_request(self, message: Message) -> None:
         name, method = message["id"], message["method"]
         key = str(name)
         if key in self._pending or self._server.ours(name):
-            self._say(wire.error(name, INVALID, "this id is in use"))
+            self._send(wire.error(name, INVALID, "this id is in use"))
             return
         if method == "initialize":
             self._capabilities = params_of(message).get("capabilities")
         pending = self._pending[key] = Pending(message)
         if method in calls.OF_CLIENT:
-            pending.work = self._start(self._judged(pending))
+            pending.work = self._start(self._judge_safely(pending))
         else:
             await self._soon(self._forward(pending))
 
-    async def _notified(self, message: Message) -> None:
+    async def _handle_notification(self, message: Message) -> None:
         if message["method"] == "notifications/cancelled":
-            await self._cancelled(message)
+            await self._cancel(message)
         else:
-            await self._soon(self._told_server(message))
+            await self._soon(self._notify_server(message))
 
-    async def _told_server(self, message: Message) -> None:
+    async def _notify_server(self, message: Message) -> None:
         """Sends what is no request; where the server is gone, it is gone with it."""
         try:
             await self._server.send(message)
@@ -134,7 +134,7 @@ class Relay:
         else:
             self._start(work)
 
-    async def _cancelled(self, message: Message) -> None:
+    async def _cancel(self, message: Message) -> None:
         key = str(params_of(message).get("requestId"))
         pending = self._pending.get(key)
         if pending is None:
@@ -149,26 +149,26 @@ class Relay:
         self._to_client(b"", pending.message["id"], last=True)
         if pending.call is not None:
             await self._guard.aafter(pending.call, Outcome("cancelled", failed=None, ended=False))
-        await self._soon(self._told_server(message))
+        await self._soon(self._notify_server(message))
 
-    async def _answered(self, message: Message) -> None:
+    async def _handle_response(self, message: Message) -> None:
         name = message.get("id")
         form = self._forms.get(name) if isinstance(name, str) else None
         if form is not None:
             if not form.done():
                 form.set_result(message.get("result"))
             return
-        asked = self._asked.pop(name, None) if wire.is_id(name) else None
-        if asked is None or asked.generation != self._server.generation:
+        server_request = self._server_requests.pop(name, None) if wire.is_id(name) else None
+        if server_request is None or server_request.generation != self._server.generation:
             _log.warning("the client answers what nobody asked")
             return
-        if asked.call is not None:
-            await self._guard.aafter(asked.call, calls.outcome_of(message))
-        await self._soon(self._told_server({**message, "id": asked.id}))
+        if server_request.call is not None:
+            await self._guard.aafter(server_request.call, calls.outcome_of(message))
+        await self._soon(self._notify_server({**message, "id": server_request.id}))
 
     # --- a call
 
-    async def _judged(self, pending: Pending) -> None:
+    async def _judge_safely(self, pending: Pending) -> None:
         """Has a call judged, and sends it on if it may run. Whatever goes wrong denies it."""
         try:
             await self._server.wait()
@@ -186,25 +186,25 @@ class Relay:
             call = self._call(message)
         except InputError as error:
             verdict = await self._guard.arefuse(self._unfit(message), str(error))
-            self._deny(pending, self._told(verdict), verdict)
+            self._deny(pending, self._denial_message(verdict), verdict)
             return
         state, pending.proposed = params_of(message).get("requestState"), key_of(call)
-        if (known := self._rounds.going_on(pending.proposed, state)) is not None:
+        if (known := self._rounds.resume(pending.proposed, state)) is not None:
             pending.call, pending.message = known, calls.with_args(message, thaw(known.args))
             await self._forward(pending)
             return
         try:
-            verdict, call = await self._decided(pending, call, pending.proposed, state)
-        except AskByResult:
+            verdict, call = await self._decide(pending, call, pending.proposed, state)
+        except InputRequiredSignal:
             return
         await self._run(pending, call, verdict)
 
     def _call(self, message: Message) -> HostCall:
-        call = calls.proposed(message["method"], params_of(message), self._conversation)
+        call = calls.client_call(message["method"], params_of(message), self._conversation)
         if message["method"] != calls.TOOL:
             return call
-        call = self._catalogue.held(call)
-        return replace(call, ready=lambda args: self._catalogue.held(replace(call, args=args)).args)
+        call = self._catalogue.validated(call)
+        return replace(call, validate_edit=lambda args: self._catalogue.validated(replace(call, args=args)).args)
 
     def _unfit(self, message: Message) -> HostCall:
         """A call that has not the form of one, for the log."""
@@ -213,9 +213,9 @@ class Relay:
         tool = name if message["method"] == calls.TOOL and isinstance(name, str) and name else message["method"]
         return HostCall(tool, args if isinstance(args, Mapping) else {}, self._conversation)
 
-    async def _decided(self, pending: Pending, call: HostCall, proposed: Key, state: Any) -> tuple[Verdict, HostCall]:
+    async def _decide(self, pending: Pending, call: HostCall, proposed: Key, state: Any) -> tuple[Verdict, HostCall]:
         params = params_of(pending.message)
-        if self._rounds.asked(state):  # this round was ours, and the server does not hear of it
+        if self._rounds.is_ours(state):  # this round was ours, and the server does not hear of it
             pending.message = {**pending.message, "params": _without(params, "inputResponses", "requestState")}
 
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
@@ -223,14 +223,14 @@ class Relay:
                 request = self._guard.request(call, verdict)
                 answer = approvals.asking_result(request, self._rounds.ask(proposed, call))
                 self._settle(pending, wire.result(pending.message["id"], answer))
-                raise AskByResult
-            return await self._asked_person(call, verdict)
+                raise InputRequiredSignal
+            return await self._ask_reviewer(call, verdict)
 
         return await adrive(self._rounds.decide(call, proposed, state, approvals.answer_in(params), ask))
 
     async def _run(self, pending: Pending, call: HostCall, verdict: Verdict) -> None:
         if verdict.label:
-            self._deny(pending, self._told(verdict), verdict)
+            self._deny(pending, self._denial_message(verdict), verdict)
             return
         try:
             args = await self._guard.ause(call)
@@ -258,23 +258,23 @@ class Relay:
 
     # --- asking a person
 
-    async def _asked_person(self, call: HostCall, verdict: Verdict) -> Approval | None:
+    async def _ask_reviewer(self, call: HostCall, verdict: Verdict) -> Approval | None:
         """What a person says; None where there is nobody to ask."""
         request = self._guard.request(call, verdict)
         if self._escalation.client and approvals.can_ask(self._capabilities):
-            return await self._asked_by_form(approvals.question(request))
+            return await self._ask_by_form(approvals.question(request))
         if self._escalation.approver is not None:
             return await aask(self._escalation.approver, request)
         return None
 
-    async def _asked_by_form(self, question: Mapping[str, Any]) -> Approval:
+    async def _ask_by_form(self, question: Mapping[str, Any]) -> Approval:
         name = f"guardagent-{secrets.token_hex(8)}"
         form = self._forms[name] = asyncio.get_running_loop().create_future()
         try:
-            self._say(wire.request(name, "elicitation/create", _form_of(question)), self._newest())
+            self._send(wire.request(name, "elicitation/create", _form_of(question)), self._newest())
             return approvals.answer(await form)
         except asyncio.CancelledError:
-            self._say(wire.notification("notifications/cancelled", {"requestId": name}))
+            self._send(wire.notification("notifications/cancelled", {"requestId": name}))
             raise
         finally:
             del self._forms[name]
@@ -283,13 +283,13 @@ class Relay:
 
     async def _from_server(self, line: bytes, message: Message) -> None:
         if wire.is_request(message):
-            await self._asks(message)
+            await self._handle_server_request(message)
         elif wire.is_notification(message):
-            self._tells(line, message)
+            self._handle_server_notification(line, message)
         else:
-            await self._answers(line, message)
+            await self._handle_server_response(line, message)
 
-    async def _asks(self, message: Message) -> None:
+    async def _handle_server_request(self, message: Message) -> None:
         """A request of the server: an event that is judged, or one that passes."""
         if message["method"] in calls.OF_SERVER:
             self._start(self._event(message))
@@ -297,10 +297,10 @@ class Relay:
             self._pass_on(message, None)
 
     async def _event(self, message: Message) -> None:
-        call = calls.asked(message["method"], params_of(message), self._conversation)
-        verdict, call = await adrive(self._rounds.decide(call, key_of(call), None, _NOTHING_SAID, self._asked_person))
+        call = calls.server_event(message["method"], params_of(message), self._conversation)
+        verdict, call = await adrive(self._rounds.decide(call, key_of(call), None, _NO_ANSWER, self._ask_reviewer))
         if verdict.label:
-            await self._refuse(message, self._told(verdict))
+            await self._refuse(message, self._denial_message(verdict))
             return
         try:
             args = await self._guard.ause(call)
@@ -312,25 +312,25 @@ class Relay:
     def _pass_on(self, message: Message, call: HostCall | None) -> None:
         generation = self._server.generation
         name = message["id"] if not generation else f"{message['id']}~{generation}"
-        self._asked[name] = Asked(message["id"], generation, call)
-        self._say({**message, "id": name}, self._newest())
+        self._server_requests[name] = ServerRequest(message["id"], generation, call)
+        self._send({**message, "id": name}, self._newest())
 
     async def _refuse(self, message: Message, why: str) -> None:
         _log.warning("%s of the server is not passed on: %s", message.get("method"), why)
-        await self._told_server(wire.error(message.get("id"), DENIED, why))
+        await self._notify_server(wire.error(message.get("id"), DENIED, why))
 
-    def _tells(self, line: bytes, message: Message) -> None:
+    def _handle_server_notification(self, line: bytes, message: Message) -> None:
         method, params = message["method"], params_of(message)
         if method == "notifications/tools/list_changed":
             self._ready.clear()
             self._start(self._list_again())
         if method == "notifications/cancelled" and self._server.generation:
             name = f"{params.get('requestId')}~{self._server.generation}"
-            self._say({**message, "params": {**params, "requestId": name}}, self._newest())
+            self._send({**message, "params": {**params, "requestId": name}}, self._newest())
             return
         self._to_client(line, self._related(params), last=False)
 
-    async def _answers(self, line: bytes, message: Message) -> None:
+    async def _handle_server_response(self, line: bytes, message: Message) -> None:
         pending = self._pending.pop(str(message.get("id")), None)
         if pending is None:
             if message.get("id") is None:
@@ -339,18 +339,18 @@ class Relay:
         if pending.message["method"] == "tools/list":
             line = self._listed(pending, line, message)
         if pending.call is not None:
-            line = await self._came_of(pending, pending.call, line, message)
-        elif (refused := await self._refused_inputs(message.get("result"))) is not None:
+            line = await self._record_outcome(pending, pending.call, line, message)
+        elif (refused := await self._refuse_inputs(message.get("result"))) is not None:
             line = wire.write_message(wire.error(message["id"], DENIED, refused))
         self._to_client(line, message["id"], last=True)
 
-    async def _came_of(self, pending: Pending, call: HostCall, line: bytes, message: Message) -> bytes:
+    async def _record_outcome(self, pending: Pending, call: HostCall, line: bytes, message: Message) -> bytes:
         """Records what came of a call. Gives what the client gets."""
         lost = isinstance(message.get("error"), Mapping) and message["error"].get("code") == CLOSED
         outcome = Outcome("the connection is lost", failed=None, ended=False) if lost else calls.outcome_of(message)
         self._server.in_doubt |= lost
         answer = message.get("result")
-        refused = await self._refused_inputs(answer)
+        refused = await self._refuse_inputs(answer)
         if refused is not None:
             await self._guard.aafter(call, Outcome(refused, failed=None))
             return wire.write_message(wire.error(message["id"], DENIED, refused))
@@ -360,7 +360,7 @@ class Relay:
         await self._guard.aafter(call, outcome)
         return line
 
-    async def _refused_inputs(self, answer: Any) -> str | None:
+    async def _refuse_inputs(self, answer: Any) -> str | None:
         """Why the client is not given what a result asks of it; None where it may be."""
         wanted = answer.get("inputRequests") if isinstance(answer, Mapping) else None
         if wanted is None:
@@ -375,10 +375,10 @@ class Relay:
                 return f"the server asks for input in no known form: {error}"
             if method not in calls.OF_SERVER:
                 continue
-            call = calls.asked(method, params_of(one), self._conversation)
+            call = calls.server_event(method, params_of(one), self._conversation)
             verdict = await self._guard.abefore(call)
             if verdict.label:
-                return f"the server asks for {method}: {self._told(verdict)}"
+                return f"the server asks for {method}: {self._denial_message(verdict)}"
             await self._guard.ause(call)
             await self._guard.aafter(call, Outcome(None, failed=None))  # the answer goes with the next call
         return None
@@ -400,10 +400,10 @@ class Relay:
         """Fetches the whole list of tools, and has the rules held against it."""
         cursor, found = None, list[ToolSpec]()
         for _ in range(MAX_PAGES):
-            said = await self._server.ask("tools/list", {"cursor": cursor} if cursor is not None else None)
-            answer = said.get("result")
+            response = await self._server.ask("tools/list", {"cursor": cursor} if cursor is not None else None)
+            answer = response.get("result")
             if not isinstance(answer, Mapping):
-                self._no_list(said.get("error"))
+                self._no_list(response.get("error"))
                 return
             found += specs_of(answer.get("tools"))
             cursor = answer.get("nextCursor")
@@ -432,7 +432,7 @@ class Relay:
             _log.error("every call of a tool is denied from now on: %s", error)
         if not isinstance(answer, Mapping) or not isinstance(answer.get("tools"), list):
             return line
-        shown = self._catalogue.shown(answer["tools"])
+        shown = self._catalogue.visible(answer["tools"])
         return (
             line if shown == answer["tools"] else wire.write_message({**message, "result": {**answer, "tools": shown}})
         )
@@ -452,11 +452,11 @@ class Relay:
                 continue
             self._settle(pending, wire.error(name, CLOSED, f"the MCP server is gone: {why}; it is started again"))
             self._interrupt(pending)
-        for name, asked in list(self._asked.items()):
-            self._say(wire.notification("notifications/cancelled", {"requestId": name, "reason": why}))
-            if asked.call is not None:
-                self._guard.after(asked.call, Outcome(why, failed=None, ended=False))
-        self._asked.clear()
+        for name, server_request in list(self._server_requests.items()):
+            self._send(wire.notification("notifications/cancelled", {"requestId": name, "reason": why}))
+            if server_request.call is not None:
+                self._guard.after(server_request.call, Outcome(why, failed=None, ended=False))
+        self._server_requests.clear()
 
     def _interrupt(self, pending: Pending) -> None:
         if pending.call is not None:
@@ -475,14 +475,14 @@ class Relay:
     def _settle(self, pending: Pending, answer: Message) -> None:
         self._pending.pop(str(pending.message["id"]), None)
         if not pending.cancelled:
-            self._say(answer, pending.message["id"])
+            self._send(answer, pending.message["id"])
 
-    def _told(self, verdict: Verdict) -> str:
-        return told(verdict, client=self._escalation.client)
+    def _denial_message(self, verdict: Verdict) -> str:
+        return denial_message(verdict, client=self._escalation.client)
 
     # --- helpers
 
-    def _say(self, message: Message, related: Any = None) -> None:
+    def _send(self, message: Message, related: Any = None) -> None:
         self._to_client(wire.write_message(message), related, last="method" not in message)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from guardagent._support.procedures import Operation, Procedure
 from guardagent.enforcement import Approval, HostCall, ToolGuard
-from guardagent.enforcement.life import MAX_ASKED, Judged
+from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.types import Decision, Verdict, thaw
 
 MAX_KEPT = 1000  # calls that wait for a client to come back
@@ -23,7 +23,7 @@ Ask = Callable[[HostCall, Verdict], Awaitable[Approval | None]]
 """Asks a person: what was said, None where there is nobody to ask; or raises AskByResult."""
 
 
-class AskByResult(Exception):  # noqa: N818 - no error
+class InputRequiredSignal(Exception):  # noqa: N818 - no error
     """The result of the call is to ask the person."""
 
 
@@ -46,7 +46,7 @@ class Rounds:
         _keep(self._waiting, state, (proposed, call))
         return state
 
-    def asked(self, state: Any) -> bool:
+    def is_ours(self, state: Any) -> bool:
         """Whether a state is one of ours."""
         return isinstance(state, str) and state in self._waiting
 
@@ -54,37 +54,37 @@ class Rounds:
         """The tool has asked for input; the call goes on when it comes with this state."""
         _keep(self._open, (proposed, state), call)
 
-    def going_on(self, proposed: Key, state: Any) -> HostCall | None:
+    def resume(self, proposed: Key, state: Any) -> HostCall | None:
         """The call that goes on, once."""
         return self._open.pop((proposed, state if isinstance(state, str) else None), None)
 
-    def decide(self, call: HostCall, proposed: Key, state: Any, said: Approval, ask: Ask) -> Procedure[Judged]:
+    def decide(self, call: HostCall, proposed: Key, state: Any, approval: Approval, ask: Ask) -> Procedure[JudgedCall]:
         """The verdict, and the call as it was judged: a person may have edited it.
 
         Args:
             call: what is proposed.
             proposed: its key.
             state: what the client brings back.
-            said: what a person said, where the state is one of ours.
+            approval: the reviewer's answer, if the state is one of ours.
             ask: asks a person.
 
         Raises:
             AskByResult: as `ask` does.
         """
-        life = self._guard.life
-        key, shown = self._waiting.pop(state, (None, None)) if self.asked(state) else (None, None)
+        life = self._guard.lifecycle
+        key, shown = self._waiting.pop(state, (None, None)) if self.is_ours(state) else (None, None)
         if shown is not None and key == proposed:
-            verdict, call = yield from life.answered(shown, said)  # this very call was shown
+            verdict, call = yield from life.apply_answer(shown, approval)  # this very call was shown
         else:
-            verdict, call = yield from life.judged(call)
-        for _ in range(MAX_ASKED):
+            verdict, call = yield from life.judge(call)
+        for _ in range(MAX_REQUESTS):
             if verdict.decision is not Decision.ESCALATE or self._guard.approver is not None:
                 break
             asking = partial(ask, call, verdict)
             answer = yield Operation(asking, asking)
             if answer is None:
                 break
-            verdict, call = yield from life.answered(call, answer)
+            verdict, call = yield from life.apply_answer(call, answer)
         return verdict, call
 
 

@@ -17,13 +17,13 @@ from pydantic import BaseModel
 
 from guardagent._support.procedures import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard
-from guardagent.enforcement.life import Judged
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter import approvals, calls
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
-from guardagent.frameworks.mcp.adapter.rounds import AskByResult, Key, Rounds, key_of
+from guardagent.frameworks.mcp.adapter.denial_message import denial_message
+from guardagent.frameworks.mcp.adapter.rounds import InputRequiredSignal, Key, Rounds, key_of
 from guardagent.frameworks.mcp.adapter.sessions import MISSING, session_of
-from guardagent.frameworks.mcp.adapter.telling import told
 from guardagent.frameworks.mcp.adapter.wire import DENIED
 from guardagent.types import Verdict, thaw
 
@@ -52,21 +52,21 @@ class GuardServerMiddleware:
             call = HostCall(_name(context), {}, self._session(context))
             return _denied(context, await self._guard.arefuse(call, str(error)))
         proposed, state = key_of(call), context.params.get("requestState")
-        known = self._rounds.going_on(proposed, state) if state is not None else None
+        known = self._rounds.resume(proposed, state) if state is not None else None
         if known is not None:
-            return await self._ran(context, call_next, known, proposed, thaw(known.args))
-        asked = self._rounds.asked(state)
+            return await self._execute(context, call_next, known, proposed, thaw(known.args))
+        is_ours = self._rounds.is_ours(state)
         try:
-            call, args = await adrive(self._guard.life.permitted(call, self._decided(context, call, proposed)))
-        except AskByResult as asking:
+            call, args = await adrive(self._guard.lifecycle.authorize(call, self._decide(context, call, proposed)))
+        except InputRequiredSignal as asking:
             return asking.args[0]
         except ToolDenied as denied:
             return _denied(context, denied.verdict)
-        if asked:
+        if is_ours:
             ours = ("inputResponses", "requestState")
             params = {name: one for name, one in context.params.items() if name not in ours}
             context = replace(context, params=params)
-        return await self._ran(context, call_next, call, proposed, args)
+        return await self._execute(context, call_next, call, proposed, args)
 
     async def _call(self, context: Any, call_next: Any) -> HostCall:
         """The call, as the handler would get it.
@@ -74,14 +74,14 @@ class GuardServerMiddleware:
         Raises:
             InputError: it has not the form of one, belongs to no session, or does not fit its tool.
         """
-        call = calls.proposed(context.method, context.params or {}, self._session(context))
+        call = calls.client_call(context.method, context.params or {}, self._session(context))
         if not call.conversation:
             raise InputError(MISSING)
         if context.method != calls.TOOL:
             return call
         await self._list(context, call_next)
-        call = self._catalogue.held(call)
-        return replace(call, ready=lambda args: self._catalogue.held(replace(call, args=args)).args)
+        call = self._catalogue.validated(call)
+        return replace(call, validate_edit=lambda args: self._catalogue.validated(replace(call, args=args)).args)
 
     async def _list(self, context: Any, call_next: Any) -> None:
         """Has the tools listed as the client would see them: they may be others by now."""
@@ -100,25 +100,27 @@ class GuardServerMiddleware:
             return self._conversation(context)
         return session_of(context.session, context.request)
 
-    def _decided(self, context: Any, call: HostCall, proposed: Key) -> Procedure[Judged]:
+    def _decide(self, context: Any, call: HostCall, proposed: Key) -> Procedure[JudgedCall]:
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
             request = self._guard.request(call, verdict)
             if approvals.asks_by_result(context.params):
-                raise AskByResult(approvals.asking_result(request, self._rounds.ask(proposed, call)))
+                raise InputRequiredSignal(approvals.asking_result(request, self._rounds.ask(proposed, call)))
             found = context.session.client_capabilities
             modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
             if modern or found is None or not approvals.can_ask(_plain(found)):
                 return None
             question = approvals.question(request)
-            said = await context.session.elicit_form(
+            response = await context.session.elicit_form(
                 question["message"], question["requestedSchema"], related_request_id=context.request_id
             )
-            return approvals.answer({"action": said.action, "content": said.content})
+            return approvals.answer({"action": response.action, "content": response.content})
 
-        state, said = context.params.get("requestState"), approvals.answer_in(context.params)
-        return self._rounds.decide(call, proposed, state, said, ask)
+        state, approval = context.params.get("requestState"), approvals.answer_in(context.params)
+        return self._rounds.decide(call, proposed, state, approval, ask)
 
-    async def _ran(self, context: Any, call_next: Any, call: HostCall, proposed: Key, args: Mapping[str, Any]) -> Any:
+    async def _execute(
+        self, context: Any, call_next: Any, call: HostCall, proposed: Key, args: Mapping[str, Any]
+    ) -> Any:
         params = calls.with_args({"method": context.method, "params": context.params}, args)["params"]
 
         def outcome(answer: Any) -> Outcome:
@@ -128,15 +130,17 @@ class GuardServerMiddleware:
             return calls.outcome_of({"result": plain})
 
         work = partial(call_next, replace(context, params=params))
-        return await adrive(self._guard.life.ran(call, Operation(work, work), outcome))
+        return await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome))
 
 
 def _denied(context: Any, verdict: Verdict) -> Any:
     """A tool's normal error; of what is no tool, an error of the protocol."""
     if context.method != calls.TOOL:
-        raise MCPError(DENIED, told(verdict), {"decision": str(verdict.decision), "rules": list(verdict.rules)})
+        raise MCPError(
+            DENIED, denial_message(verdict), {"decision": str(verdict.decision), "rules": list(verdict.rules)}
+        )
     modern = {"resultType": "complete"} if context.protocol_version in MODERN_PROTOCOL_VERSIONS else {}
-    return {"content": [{"type": "text", "text": told(verdict)}], "isError": True, **modern}
+    return {"content": [{"type": "text", "text": denial_message(verdict)}], "isError": True, **modern}
 
 
 def _name(context: Any) -> str:

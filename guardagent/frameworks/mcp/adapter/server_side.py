@@ -15,7 +15,7 @@ from typing import Any
 
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.mcp.adapter import calls, wire
-from guardagent.frameworks.mcp.adapter.links import Link, LinkLostError, Target
+from guardagent.frameworks.mcp.adapter.links import LinkLostError, ServerLink, Target
 from guardagent.frameworks.mcp.adapter.wire import (
     CLOSED,
     INVALID,
@@ -53,11 +53,11 @@ class ServerSide:
         resumed: Callable[[], Awaitable[None]],
     ) -> None:
         self._target, self._take, self._lost, self._resumed = target, take, lost, resumed
-        self._link: Link | None = None
+        self._link: ServerLink | None = None
         self._up = asyncio.Event()
         self._prefix = f"guardagent-{secrets.token_hex(4)}-"
         self._confirming = asyncio.Lock()
-        self._asked: dict[str, asyncio.Future[Message]] = {}
+        self._responses: dict[str, asyncio.Future[Message]] = {}
         self._count = 0
         self._handshake: Any = None
         self._initialized = False
@@ -95,7 +95,7 @@ class ServerSide:
             LinkLostError: there is none, or it has just gone.
         """
         await self.wait()
-        await self._on(message, schema)
+        await self._send_now(message, schema)
 
     async def wait(self) -> None:
         """Waits for a server.
@@ -119,15 +119,15 @@ class ServerSide:
         self._count += 1
         name = f"{self._prefix}{self._count}"
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._asked[name] = future
+        self._responses[name] = future
         try:
             meta = {"_meta": dict(self._meta)} if self._meta and method != "initialize" else {}
-            await self._on(request(name, method, {**meta, **(params or {})}))
+            await self._send_now(request(name, method, {**meta, **(params or {})}))
             return await asyncio.wait_for(future, ANSWER)
         except TimeoutError:
             raise LinkLostError(f"the server does not answer {method}") from None
         finally:
-            self._asked.pop(name, None)
+            self._responses.pop(name, None)
 
     async def confirm(self) -> None:
         """Makes sure of a session in doubt before a call goes there, since no call is sent a second time.
@@ -166,7 +166,7 @@ class ServerSide:
 
     # --- one connection
 
-    async def _serve(self, link: Link) -> None:
+    async def _serve(self, link: ServerLink) -> None:
         self._link = link
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._greet())
@@ -181,11 +181,11 @@ class ServerSide:
     async def _greet(self) -> None:
         """Tells a new server what the one before knew."""
         if self._handshake is not None:
-            said = await self.ask("initialize", self._handshake)
-            if "error" in said:
-                raise LinkLostError(f"the server refuses the handshake: {said['error']}")
+            response = await self.ask("initialize", self._handshake)
+            if "error" in response:
+                raise LinkLostError(f"the server refuses the handshake: {response['error']}")
             if self._initialized:
-                await self._on(notification("notifications/initialized"))
+                await self._send_now(notification("notifications/initialized"))
             for (method, _), params in list(self._standing.items()):
                 await self.ask(method, params)
         if self.generation:
@@ -196,17 +196,17 @@ class ServerSide:
         try:
             message = calls.read(line)
         except InputError as error:
-            line, message = await self._garbled(line, error)
+            line, message = await self._replace_garbled(line, error)
             if not message:
                 return
-        asked = self._asked.get(message.get("id", "")) if isinstance(message.get("id"), str) else None
-        if asked is not None and "method" not in message:
-            if not asked.done():
-                asked.set_result(message)
+        future = self._responses.get(message.get("id", "")) if isinstance(message.get("id"), str) else None
+        if future is not None and "method" not in message:
+            if not future.done():
+                future.set_result(message)
             return
         await self._take(line, message)
 
-    async def _garbled(self, line: bytes, error: InputError) -> tuple[bytes, Message]:
+    async def _replace_garbled(self, line: bytes, error: InputError) -> tuple[bytes, Message]:
         """What the client gets instead of an answer that cannot be read in one way only: its call may have run."""
         found, name = wire.lenient(line), wire.id_of(line)
         if found is None or name is None:
@@ -215,12 +215,12 @@ class ServerSide:
         _log.warning("a message of the MCP server is not passed on: %s", error)
         if "method" in found:
             with contextlib.suppress(LinkLostError):
-                await self._on(wire.error(name, INVALID, str(error)))
+                await self._send_now(wire.error(name, INVALID, str(error)))
             return line, {}
-        said = wire.error(name, CLOSED, f"the server's answer cannot be read in one way only: {error}")
-        return wire.write_message(said), said
+        answer = wire.error(name, CLOSED, f"the server's answer cannot be read in one way only: {error}")
+        return wire.write_message(answer), answer
 
-    async def _on(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
+    async def _send_now(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
         if self._link is None:
             raise LinkLostError("the server is not running")
         await self._link.send(message, schema)
@@ -230,7 +230,7 @@ class ServerSide:
         self._lost(why, unsent)
 
     def _forget(self, why: str) -> None:
-        for future in self._asked.values():
+        for future in self._responses.values():
             if not future.done():
                 future.set_exception(LinkLostError(why))
 

@@ -9,7 +9,7 @@ from guardagent._support.files import parse_json, read_text
 from guardagent.errors import InputError
 
 
-class StateOfFile:
+class FileState:
     """Gives the JSON object in a file as it is now; the file is read again when it has changed.
 
     Raises:

@@ -15,7 +15,7 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter import wire
-from guardagent.frameworks.mcp.adapter.lines import Lines, TooLong
+from guardagent.frameworks.mcp.adapter.lines import LineBuffer, OverlongLine
 
 MAX_BYTES = 16 * 1024 * 1024  # of a message
 _WAITING = 64  # messages that wait until the ones before them are taken
@@ -33,7 +33,7 @@ class StdioFront:
         os.close(nothing)
         os.dup2(2, 1)
         self._loop = asyncio.get_running_loop()
-        self._lines: asyncio.Queue[bytes | TooLong | None] = asyncio.Queue()
+        self._lines: asyncio.Queue[bytes | OverlongLine | None] = asyncio.Queue()
         self._room = threading.Semaphore(_WAITING)
         self._to_write: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, daemon=True, name="guardagent-mcp-out")
@@ -48,12 +48,12 @@ class StdioFront:
         """
         while (line := await self._lines.get()) is not None:
             self._room.release()
-            if isinstance(line, TooLong):
+            if isinstance(line, OverlongLine):
                 self._refuse(line)
             elif line.strip():
                 yield line
 
-    def _refuse(self, line: TooLong) -> None:
+    def _refuse(self, line: OverlongLine) -> None:
         why = f"this message has more than {MAX_BYTES:,} bytes; expected at most that"
         if line.id is None:
             raise InputError(f"{why}. It has no id that could be answered, so that the connection ends")
@@ -70,18 +70,18 @@ class StdioFront:
         self._writer.join(_FLUSH_SECONDS)
 
     def _read(self) -> None:
-        lines = Lines(MAX_BYTES)
+        lines = LineBuffer(MAX_BYTES)
         try:
             while chunk := os.read(self._in, _CHUNK):
-                for line in lines.fed(chunk):
+                for line in lines.feed(chunk):
                     self._room.acquire()
-                    self._took(line)
+                    self._deliver(line)
         except OSError:
             pass
-        self._took(lines.end())
-        self._took(None)
+        self._deliver(lines.end())
+        self._deliver(None)
 
-    def _took(self, line: bytes | TooLong | None) -> None:
+    def _deliver(self, line: bytes | OverlongLine | None) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 

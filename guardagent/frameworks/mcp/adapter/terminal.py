@@ -12,7 +12,7 @@ def ask_at_terminal(request: ApprovalRequest) -> Approval:
     try:
         with Path("/dev/tty").open("r+b", buffering=0) as terminal:
             terminal.write(f"{request.text()}\n[y/N] ".encode("utf-8", "backslashreplace"))
-            said = terminal.readline().strip().lower()
+            reply = terminal.readline().strip().lower()
     except OSError as error:
         return Approval("reject", reason=f"there is no terminal to ask a person at: {error.strerror}")
-    return Approval("approve") if said in (b"y", b"yes") else Approval("reject")
+    return Approval("approve") if reply in (b"y", b"yes") else Approval("reject")

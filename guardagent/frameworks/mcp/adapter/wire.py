@@ -121,5 +121,5 @@ def result(request_id: Any, value: Mapping[str, Any]) -> Message:
 
 
 def error(request_id: Any, code: int, message: str, data: Any = None) -> Message:
-    said = {"code": code, "message": message, **({} if data is None else {"data": data})}
-    return {"jsonrpc": "2.0", "id": request_id, "error": said}
+    fields = {"code": code, "message": message, **({} if data is None else {"data": data})}
+    return {"jsonrpc": "2.0", "id": request_id, "error": fields}

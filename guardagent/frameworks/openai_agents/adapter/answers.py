@@ -8,7 +8,7 @@ from typing import Any
 from agents import GuardrailFunctionOutput, OutputGuardrail
 from pydantic_core import to_jsonable_python
 
-from guardagent.frameworks.openai_agents.adapter.attached import Attached
+from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
 from guardagent.frameworks.openai_agents.adapter.messages import chat
 from guardagent.frameworks.openai_agents.adapter.runs import scope
 
@@ -17,19 +17,19 @@ class AnswerGuardrail(OutputGuardrail[Any]):  # type: ignore[misc]
     """Trips where the answer may not be given; `output_info` is the verdict."""
 
     @classmethod
-    def of(cls, attachment: Attached) -> AnswerGuardrail:
+    def of(cls, attachment: BaseAttachment) -> AnswerGuardrail:
         async def judge(context: Any, agent: Any, output: Any) -> Any:  # noqa: ARG001 - the SDK's signature
-            return await _judged(attachment, context, output)
+            return await _judge(attachment, context, output)
 
         return cls(guardrail_function=judge, name="guardagent")
 
 
-async def _judged(attachment: Attached, context: Any, output: Any) -> Any:
+async def _judge(attachment: BaseAttachment, context: Any, output: Any) -> Any:
     around, run = scope(), attachment.run_of(context)
     if (around is not None and around.inside) or (run.final is not None and output == run.final):
         return GuardrailFunctionOutput(output_info=None, tripwire_triggered=False)
     text = output if isinstance(output, str) else json.dumps(to_jsonable_python(output, fallback=repr))
-    said = [one["content"] for one in chat(run.input) if one["role"] == "user"]
+    user_messages = [one["content"] for one in chat(run.input) if one["role"] == "user"]
     conversation = attachment.conversation_of(context) or ""
-    verdict = await attachment.guard.aanswer(conversation, said[-1] if said else "", text)
+    verdict = await attachment.guard.aanswer(conversation, user_messages[-1] if user_messages else "", text)
     return GuardrailFunctionOutput(output_info=verdict.to_dict(), tripwire_triggered=bool(verdict.label))

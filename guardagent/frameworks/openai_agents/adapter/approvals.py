@@ -15,11 +15,13 @@ from guardagent.enforcement.approval import Approval, ApprovalRequest
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError
-from guardagent.frameworks.openai_agents.adapter.attached import Attached
-from guardagent.frameworks.openai_agents.adapter.bodies import Body
+from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
+from guardagent.frameworks.openai_agents.adapter.bodies import ToolBody
 from guardagent.types import Decision, Verdict, freeze
 
-_ELSEWHERE = Verdict(Decision.ESCALATE, reasons=("it was asked in another process, where its reasons are known",))
+_ASKED_IN_OTHER_PROCESS = Verdict(
+    Decision.ESCALATE, reasons=("it was asked in another process, where its reasons are known",)
+)
 _BY_THE_HOST = Verdict(Decision.ESCALATE, reasons=("its tool has needs_approval",))
 _EDITED = "a person has edited it: it is judged as they left it"
 
@@ -33,23 +35,23 @@ class NeedsApproval:
         body: what stands behind it.
     """
 
-    def __init__(self, attachment: Attached, tool: FunctionTool, body: Body) -> None:
+    def __init__(self, attachment: BaseAttachment, tool: FunctionTool, body: ToolBody) -> None:
         self._attachment, self._tool, self._body = attachment, tool, body
 
     async def __call__(self, context: Any, params: dict[str, Any], call_id: str) -> bool:
         try:
-            call = self.question(context, params, call_id)
+            call = self.shown_call(context, params, call_id)
         except (InputError, ModelBehaviorError):
             return False  # refused at the tool, so that there is nothing to ask a person
         if await self._escalates(call, params):
             return True
         if not await self._operator_asks(context, params, call_id, call.args):
             return False
-        await self._attachment.guard.ahost_asks(call)
+        await self._attachment.guard.arecord_host_request(call)
         self._attachment.ask(call, _BY_THE_HOST, params)
         return True
 
-    def question(self, context: Any, params: Mapping[str, Any], call_id: str) -> HostCall:
+    def shown_call(self, context: Any, params: Mapping[str, Any], call_id: str) -> HostCall:
         """The call that a person is asked about. It has no step: resumed, a run does not know which one it was.
 
         Raises:
@@ -77,7 +79,7 @@ class NeedsApproval:
         return bool(await needed if inspect.isawaitable(needed) else needed)
 
 
-def host_said(context: Any, tool: FunctionTool) -> Literal["once", "always"] | None:
+def host_approval(context: Any, tool: FunctionTool) -> Literal["once", "always"] | None:
     """Whether the SDK holds an approval of the call that this context is for: of this one, or of all of the tool's."""
     if context.tool_call is None or context.agent is None or _status(context, tool, context.tool_call) is not True:
         return None
@@ -105,35 +107,35 @@ def request(item: ToolApprovalItem, state: Any = None) -> ApprovalRequest:
         InputError: it is no interruption of a guarded agent.
     """
     attachment = _attachment(item)
-    if (asked := attachment.asked_about(item)) is not None:
-        return attachment.guard.request(asked.call, asked.verdict)
-    if (call := _question(item, state)) is not None:
-        return attachment.guard.request(call, _ELSEWHERE)
+    if (pending := attachment.pending_approval(item)) is not None:
+        return attachment.guard.request(pending.call, pending.verdict)
+    if (call := _call_of(item, state)) is not None:
+        return attachment.guard.request(call, _ASKED_IN_OTHER_PROCESS)
     tool = item.qualified_name or item.tool_name or ""
     args, agent = read_object(item.arguments or "", tool), getattr(item.agent, "name", None)
-    return ApprovalRequest(tool, args, _ELSEWHERE, id=item.call_id or "", agent=agent)
+    return ApprovalRequest(tool, args, _ASKED_IN_OTHER_PROCESS, id=item.call_id or "", agent=agent)
 
 
-def answer(state: Any, item: ToolApprovalItem, said: Any) -> None:
+def answer(state: Any, item: ToolApprovalItem, decision: Any) -> None:
     """Tells a run's state what a person said of an interruption; the SDK itself knows no edit.
 
     Args:
         state: of `result.to_state()`.
         item: one of its interruptions.
-        said: an `Approval`, or what `Approval.read` takes: `True`, `{"choice": "edit", "args": {...}}`, ... Where it
-            says `of` which request, that must be the one of this item.
+        decision: an `Approval`, or a value that `Approval.read` accepts: `True`, `{"choice": "edit", "args": {...}}`,
+            ... If it names a request as `of`, that must be the request of this item.
 
     Raises:
         InputError: it is no interruption of a guarded agent, the answer is to another request, or what it says cannot
             be told of this item here.
     """
-    approval, attachment = Approval.read(said), _attachment(item)
-    asked = attachment.asked_about(item)
-    call = asked.call if asked is not None else _question(item, state)
+    approval, attachment = Approval.read(decision), _attachment(item)
+    pending = attachment.pending_approval(item)
+    call = pending.call if pending is not None else _call_of(item, state)
     if call is None and (approval.choice == "edit" or approval.of is not None):
         raise InputError(f"{item.tool_name} was not asked about here; approve it as it is, or reject it")
     if call is not None:
-        approval = _keep(attachment, call, approval)
+        approval = _record_answer(attachment, call, approval)
     if approval.choice == "reject":
         reason = f": {approval.reason}" if approval.reason else ""
         state.reject(item, rejection_message=f"A person rejected this call{reason}")
@@ -141,7 +143,7 @@ def answer(state: Any, item: ToolApprovalItem, said: Any) -> None:
         state.approve(item)
 
 
-def _keep(attachment: Attached, call: HostCall, said: Approval) -> Approval:
+def _record_answer(attachment: BaseAttachment, call: HostCall, approval: Approval) -> Approval:
     """Has the guard know what a person said of a call, until it comes to its tool.
 
     An edit takes the call's place: whoever resumes the run without knowing of it must not run the call as it was.
@@ -149,20 +151,20 @@ def _keep(attachment: Attached, call: HostCall, said: Approval) -> Approval:
     Raises:
         InputError: it was said of another request.
     """
-    said = replace(said, of=call.digest if said.of is None else said.of)
-    if (said.of or "").partition(".")[0] != call.digest:
+    approval = replace(approval, of=call.digest if approval.of is None else approval.of)
+    if (approval.of or "").partition(".")[0] != call.digest:
         raise InputError(f"the answer is to another request than the one about {call.tool} {call.id!r}; ask again")
-    if said.choice == "edit":
-        attachment.guard.resolve(call, Approval("reject", reason=_EDITED, by=said.by))
-    if said.choice == "reject":
-        attachment.guard.resolve(call, said)
-        attachment.answered(call)
+    if approval.choice == "edit":
+        attachment.guard.resolve(call, Approval("reject", reason=_EDITED, by=approval.by))
+    if approval.choice == "reject":
+        attachment.guard.resolve(call, approval)
+        attachment.drop_pending(call)
     else:
-        attachment.guard.notes(str(call.conversation))["said", call.digest] = said
-    return said
+        attachment.guard.notes(str(call.conversation))["said", call.digest] = approval
+    return approval
 
 
-def _question(item: ToolApprovalItem, state: Any) -> HostCall | None:
+def _call_of(item: ToolApprovalItem, state: Any) -> HostCall | None:
     """The call of an interruption of elsewhere; None where it cannot be told from the state and the agent's tools."""
     tools = {getattr(one, "qualified_name", None): one for one in getattr(item.agent, "tools", ())}
     needs = getattr(tools.get(item.qualified_name), "needs_approval", None)
@@ -170,13 +172,13 @@ def _question(item: ToolApprovalItem, state: Any) -> HostCall | None:
         return None
     try:
         params = read_object(item.arguments or "", item.tool_name or "")
-        call = needs.question(state._context, params, item.call_id or "")  # noqa: SLF001 - no public way to it
+        call = needs.shown_call(state._context, params, item.call_id or "")  # noqa: SLF001 - no public way to it
     except (InputError, ModelBehaviorError):
         return None
     return replace(call, agent=getattr(item.agent, "name", None)) if call.conversation else None
 
 
-def _attachment(item: ToolApprovalItem) -> Attached:
+def _attachment(item: ToolApprovalItem) -> BaseAttachment:
     found = getattr(item.agent, "guardagent_attachment", None)
     if found is None:
         raise InputError("this is no interruption of a guarded agent; expected one of result.interruptions")

@@ -10,17 +10,17 @@ from agents import Agent, FunctionTool
 
 from guardagent.enforcement import ToolGuard, ToolSpec
 from guardagent.errors import InputError
+from guardagent.frameworks.openai_agents.adapter.agent_hooks import GuardedToolUseBehavior, ProposalHooks
 from guardagent.frameworks.openai_agents.adapter.answers import AnswerGuardrail
 from guardagent.frameworks.openai_agents.adapter.approvals import NeedsApproval
-from guardagent.frameworks.openai_agents.adapter.attached import Attached
+from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
 from guardagent.frameworks.openai_agents.adapter.bodies import body_of
-from guardagent.frameworks.openai_agents.adapter.denials import PAST_THE_SCHEMA
-from guardagent.frameworks.openai_agents.adapter.ending import Ending, Noting
-from guardagent.frameworks.openai_agents.adapter.handing import guarded_handoff, is_guarded_handoff, target_of
-from guardagent.frameworks.openai_agents.adapter.invoking import Invoker
+from guardagent.frameworks.openai_agents.adapter.denials import SKIP_OUTPUT_SCHEMA
+from guardagent.frameworks.openai_agents.adapter.handoffs import guarded_handoff, is_guarded_handoff, target_of
+from guardagent.frameworks.openai_agents.adapter.invocation import Invoker
 from guardagent.frameworks.openai_agents.adapter.runs import scope
-from guardagent.frameworks.openai_agents.adapter.served import late_tools, unread
-from guardagent.frameworks.openai_agents.adapter.watching import watch
+from guardagent.frameworks.openai_agents.adapter.server_answers import observe
+from guardagent.frameworks.openai_agents.adapter.server_tools import unaccepted_tools, without_description
 
 AnyAgent = TypeVar("AnyAgent", bound="Agent[Any]")
 
@@ -48,13 +48,13 @@ def guarded(
             or an agent has another guard.
     """
     attachment = Attachment(guard, conversation, frozenset(unguarded))
-    attachment.take(agent)
+    attachment.guard_agent(agent)
     if not any(one.mcp_servers for one in attachment.agents):
-        attachment.compare()  # else once the servers have listed their tools
+        attachment.check_tools()  # else once the servers have listed their tools
     return agent
 
 
-class Attachment(Attached):
+class Attachment(BaseAttachment):
     """One guard and the agents that it guards.
 
     A web service may build its agents anew for each request, and an attachment with them: what counts for more than one
@@ -70,11 +70,11 @@ class Attachment(Attached):
         self.agents: list[Any] = []
         self._unguarded = unguarded
         self.listed: dict[str, ToolSpec] = {}
-        self._compared: dict[str, str] | None = None
+        self._digests: dict[str, str] | None = None
 
     # --- agents
 
-    def take(self, agent: Any) -> None:
+    def guard_agent(self, agent: Any) -> None:
         """Guards an agent and what it reaches. Does nothing to what is guarded already."""
         if not isinstance(agent, Agent):
             raise InputError(f"this is a {type(agent).__name__}; expected an agents.Agent")
@@ -98,11 +98,11 @@ class Attachment(Attached):
         if any(new is not old for new, old in zip(handoffs, agent.handoffs, strict=True)):
             agent.handoffs = handoffs
         for server in agent.mcp_servers:
-            watch(server)
-        if not isinstance(agent.tool_use_behavior, Ending):
-            agent.tool_use_behavior = Ending(self, agent.tool_use_behavior)
-        if not isinstance(agent.hooks, Noting):
-            agent.hooks = Noting(self, agent.hooks)
+            observe(server)
+        if not isinstance(agent.tool_use_behavior, GuardedToolUseBehavior):
+            agent.tool_use_behavior = GuardedToolUseBehavior(self, agent.tool_use_behavior)
+        if not isinstance(agent.hooks, ProposalHooks):
+            agent.hooks = ProposalHooks(self, agent.hooks)
         judged = any(isinstance(one, AnswerGuardrail) for one in agent.output_guardrails)
         if self.guard.answers is not None and not judged:
             agent.output_guardrails = [*agent.output_guardrails, AnswerGuardrail.of(self)]
@@ -126,7 +126,7 @@ class Attachment(Attached):
                 raise InputError(f"tool {name!r} has another guard already; expected a tool of this agent's own")
             return tool
         if tool._agent_instance is not None:  # noqa: SLF001 - there is no public way to the agent behind a tool
-            self.take(tool._agent_instance)  # noqa: SLF001
+            self.guard_agent(tool._agent_instance)  # noqa: SLF001
         return self._guarded_tool(tool, name)
 
     def _guarded_tool(self, tool: FunctionTool, name: str) -> FunctionTool:
@@ -135,7 +135,7 @@ class Attachment(Attached):
         if self.escalates or tool.needs_approval:
             made.needs_approval = NeedsApproval(self, tool, body)
         if tool.output_json_schema is not None:
-            made.tool_output_guardrails = [PAST_THE_SCHEMA, *(tool.tool_output_guardrails or ())]
+            made.tool_output_guardrails = [SKIP_OUTPUT_SCHEMA, *(tool.tool_output_guardrails or ())]
         self.listed[name] = ToolSpec(name, tool.params_json_schema, tool.description)
         return made
 
@@ -143,16 +143,16 @@ class Attachment(Attached):
         if is_guarded_handoff(handoff):
             return handoff
         if (target := target_of(handoff)) is not None and not any(one is target for one in self.agents):
-            self.take(target)
+            self.guard_agent(target)
         return guarded_handoff(self, handoff)
 
-    def compare(self, late: Collection[str] = ()) -> None:
+    def check_tools(self, late: Collection[str] = ()) -> None:
         """Holds the tools against the rules, where they have changed; those that came too late are none."""
         self.listed = {name: spec for name, spec in self.listed.items() if name not in late}
         digests = {name: spec.digest for name, spec in self.listed.items()}
-        if digests != self._compared:
+        if digests != self._digests:
             self.guard.attach(self.listed.values())
-            self._compared = digests
+            self._digests = digests
 
     # --- a run
 
@@ -176,9 +176,9 @@ def _guarded_class(base: type, attachment: Attachment) -> type:
     async def get_all_tools(self: Any, run_context: Any) -> list[Any]:
         attachment.turn(self, run_context)
         tools = await base.get_all_tools(self, run_context)  # type: ignore[attr-defined]
-        late = late_tools(attachment.guard, self.mcp_servers, tools)
+        late = unaccepted_tools(attachment.guard, self.mcp_servers, tools)
         made = [attachment.tool(one) for one in tools]
-        attachment.compare(late)
-        return [unread(one) if one.name in late else one for one in made]
+        attachment.check_tools(late)
+        return [without_description(one) if one.name in late else one for one in made]
 
     return type(base.__name__, (base,), {"get_all_tools": get_all_tools, "guardagent_attachment": attachment})

@@ -15,8 +15,8 @@ from agents.function_schema import FuncSchema, function_schema
 from agents.tool import invoke_function_tool, set_function_tool_failure_error_function
 from pydantic import ValidationError
 
-from guardagent.enforcement.plain import plain, unshown_in
-from guardagent.enforcement.schema import completed
+from guardagent.enforcement.plain_values import opaque_type, plain_value
+from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 from guardagent.types import thaw
 
@@ -34,10 +34,10 @@ class Bound:
     execute: Callable[[Any], Awaitable[Any]]
 
 
-class Body(Protocol):
+class ToolBody(Protocol):
     """A tool without the SDK around it."""
 
-    def bind(self, given: Mapping[str, Any]) -> Bound:
+    def bind(self, arguments: Mapping[str, Any]) -> Bound:
         """Validates arguments, with defaults.
 
         Raises:
@@ -45,17 +45,17 @@ class Body(Protocol):
             ModelBehaviorError: they do not fit, in the SDK's own words.
         """
 
-    def again(self, shown: Mapping[str, Any]) -> Bound:
+    def rebind(self, shown: Mapping[str, Any]) -> Bound:
         """As `bind`, of arguments as `Bound.shown` names them."""
 
 
-def body_of(tool: FunctionTool) -> Body:
+def body_of(tool: FunctionTool) -> ToolBody:
     """What stands behind a tool: its function where the SDK made it from one, else whatever takes the JSON text."""
     function = getattr(tool, "__wrapped__", None)
-    return _Far(tool) if function is None else _Function(tool, function)
+    return _RemoteBody(tool) if function is None else _FunctionBody(tool, function)
 
 
-class _Function:
+class _FunctionBody:
     """A function of this process: the SDK's own validation decides what it gets."""
 
     def __init__(self, tool: FunctionTool, function: Any) -> None:
@@ -68,24 +68,24 @@ class _Function:
             self._function, name_override=tool.name, strict_json_schema=tool.strict_json_schema
         )
         for name, one in self._schema.params_pydantic_model.model_fields.items():
-            if (found := unshown_in(one.annotation)) is not None:
+            if (found := opaque_type(one.annotation)) is not None:
                 raise InputError(
                     f"{name} of tool {tool.name!r} is a {found}, of which no rule can be shown what the tool gets; "
                     "expected a plain type"
                 )
         self._declared = frozenset(self._schema.params_json_schema.get("properties", ()))
 
-    def again(self, shown: Mapping[str, Any]) -> Bound:
+    def rebind(self, shown: Mapping[str, Any]) -> Bound:
         fields = self._schema.params_pydantic_model.model_fields
         return self.bind({_alias(fields.get(name), name): value for name, value in shown.items()})
 
-    def bind(self, given: Mapping[str, Any]) -> Bound:
-        undeclared = [name for name in given if name not in self._declared]
+    def bind(self, arguments: Mapping[str, Any]) -> Bound:
+        undeclared = [name for name in arguments if name not in self._declared]
         if undeclared:
             expected = ", ".join(sorted(self._declared)) or "none"
             raise InputError(f"{self._tool.name} has no argument {undeclared[0]!r}; expected {expected}")
         try:
-            parsed = self._schema.params_pydantic_model(**thaw(given))
+            parsed = self._schema.params_pydantic_model(**thaw(arguments))
         except ValidationError as error:
             raise ModelBehaviorError(f"Invalid JSON input for tool {self._tool.name}: {error}") from error
         args, kwargs = self._schema.to_call_args(parsed)
@@ -97,8 +97,8 @@ class _Function:
         parameters = list(self._schema.signature.parameters.values())[len(before) :]
         shown: dict[str, Any] = {}
         for one in parameters:
-            given = bound.arguments.get(one.name, () if one.kind is one.VAR_POSITIONAL else {})
-            value = plain(given, f"{one.name} of {self._tool.name}")
+            argument = bound.arguments.get(one.name, () if one.kind is one.VAR_POSITIONAL else {})
+            value = plain_value(argument, f"{one.name} of {self._tool.name}")
             more = value if one.kind is one.VAR_KEYWORD else {one.name: value}
             if again := shown.keys() & more.keys():
                 raise InputError(f"{self._tool.name} would get {min(again)!r} twice; expected names of their own")
@@ -116,7 +116,7 @@ class _Function:
         return output if adapter is None else adapter.validate_python(output)
 
 
-class _Far:
+class _RemoteBody:
     """A tool that takes JSON text: one of an MCP server, an agent, or whatever a FunctionTool was given.
 
     What it makes of `"500"` cannot be known here, so that its schema is kept to the letter.
@@ -127,12 +127,12 @@ class _Far:
         self._tool = set_function_tool_failure_error_function(copy.copy(tool), None)  # its errors come out as they are
         self._tool.timeout_seconds = None  # the outer one has it
 
-    def bind(self, given: Mapping[str, Any]) -> Bound:
-        args = completed(self._name, given, self._schema)
+    def bind(self, arguments: Mapping[str, Any]) -> Bound:
+        args = validate_arguments(self._name, arguments, self._schema)
         text = json.dumps(args, ensure_ascii=False)
         return Bound(lambda: args, lambda context: self._execute(context, text))
 
-    def again(self, shown: Mapping[str, Any]) -> Bound:
+    def rebind(self, shown: Mapping[str, Any]) -> Bound:
         return self.bind(shown)
 
     async def _execute(self, context: Any, text: str) -> Any:

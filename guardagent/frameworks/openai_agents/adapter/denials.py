@@ -15,19 +15,19 @@ class RunHalted(ToolDenied, AgentsException):  # type: ignore[misc]
     """A rule halts the run: `Runner` raises this. `verdict` says why."""
 
 
-class Denial(str):
+class DenialText(str):
     """The text of a denial, as the model reads it; told from what a tool says by its type."""
 
     __slots__ = ("verdict",)
     verdict: Verdict
 
     @classmethod
-    def of(cls, verdict: Verdict) -> Denial:
-        said = cls(verdict.feedback())
-        said.verdict = verdict
-        return said
+    def of(cls, verdict: Verdict) -> DenialText:
+        text = cls(verdict.feedback())
+        text.verdict = verdict
+        return text
 
-    def __deepcopy__(self, memo: Any) -> Denial:
+    def __deepcopy__(self, memo: Any) -> DenialText:
         return self
 
     def __reduce__(self) -> Any:
@@ -39,7 +39,7 @@ class Denial(str):
         return f"{self}\n{self.verdict.reasons[-1]}" if gave_up(self.verdict) else None
 
 
-def denied(tool: str, verdict: Verdict) -> Denial:
+def denial_text(tool: str, verdict: Verdict) -> DenialText:
     """The denial of a call.
 
     Raises:
@@ -47,14 +47,14 @@ def denied(tool: str, verdict: Verdict) -> Denial:
     """
     if verdict.decision is Decision.HALT:
         raise RunHalted(tool, verdict)
-    return Denial.of(verdict)
+    return DenialText.of(verdict)
 
 
 def _reject(data: Any) -> Any:
-    if isinstance(data.output, Denial):
+    if isinstance(data.output, DenialText):
         return ToolGuardrailFunctionOutput.reject_content(data.output)
     return ToolGuardrailFunctionOutput.allow()
 
 
 # A tool with an output schema: what is rejected is not held to it.
-PAST_THE_SCHEMA = ToolOutputGuardrail(guardrail_function=_reject, name="guardagent")
+SKIP_OUTPUT_SCHEMA = ToolOutputGuardrail(guardrail_function=_reject, name="guardagent")

@@ -8,8 +8,8 @@ from typing import Any
 
 def chat(items: Iterable[Any]) -> list[dict[str, Any]]:
     """The messages among the items, each with its role and its text."""
-    said = [one for one in items if isinstance(one, Mapping) and isinstance(one.get("role"), str)]
-    return [{"role": one["role"], "content": text_of(one.get("content"))} for one in said]
+    messages = [one for one in items if isinstance(one, Mapping) and isinstance(one.get("role"), str)]
+    return [{"role": one["role"], "content": text_of(one.get("content"))} for one in messages]
 
 
 def text_of(content: Any) -> str:

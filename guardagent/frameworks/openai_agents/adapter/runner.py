@@ -8,7 +8,7 @@ from typing import Any
 
 from agents import Runner
 
-from guardagent.frameworks.openai_agents.adapter.runs import Scope, entered, scope
+from guardagent.frameworks.openai_agents.adapter.runs import RunScope, enter, scope
 
 
 class GuardedRunner(Runner):  # type: ignore[misc]
@@ -48,5 +48,5 @@ def _around(options: dict[str, Any]) -> Iterator[None]:
     if around is not None and around.inside:
         yield  # a part of another run, whose conversation it shares
         return
-    with entered(Scope(named or (around.conversation if around else None), held=True)):
+    with enter(RunScope(named or (around.conversation if around else None), held=True)):
         yield

@@ -25,14 +25,14 @@ UNNAMED = (
 
 
 @dataclass(slots=True)
-class Run:
+class AgentRun:
     """One run: of Runner, or of an agent as a tool inside one.
 
     Attributes:
         step: how often a model was asked.
         agent: whose turn it is.
         input: what the run began with.
-        told: whether the guard knows that the user has spoken.
+        turn_reported: whether the guard knows that the user has spoken.
         final: the answer with which the guard ended the run.
         proposed: the ids of the calls that its models proposed.
     """
@@ -40,13 +40,13 @@ class Run:
     step: int = 0
     agent: Any = None
     input: list[Any] = field(default_factory=list)
-    told: bool = False
+    turn_reported: bool = False
     final: str | None = None
     proposed: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class RunScope:
     """What surrounds a run.
 
     Attributes:
@@ -57,7 +57,7 @@ class Scope:
     """
 
     conversation: str | None
-    run: Run | None = None
+    run: AgentRun | None = None
     call: HostCall | None = None
     held: bool = False
 
@@ -66,16 +66,16 @@ class Scope:
         return self.call is not None
 
 
-_scope: ContextVar[Scope | None] = ContextVar("guardagent_openai_agents", default=None)
+_scope: ContextVar[RunScope | None] = ContextVar("guardagent_openai_agents", default=None)
 
 
-def scope() -> Scope | None:
+def scope() -> RunScope | None:
     """What surrounds this run; None where nothing was said."""
     return _scope.get()
 
 
 @contextmanager
-def entered(around: Scope) -> Iterator[None]:
+def enter(around: RunScope) -> Iterator[None]:
     """Runs inside have this scope."""
     token = _scope.set(around)
     try:
@@ -88,7 +88,7 @@ def entered(around: Scope) -> Iterator[None]:
 def conversation(name: str) -> Iterator[None]:
     """Runs that begin inside belong to this conversation; within a tool, to the one that the tool was called in."""
     around = scope()
-    with entered(around if around is not None and around.inside else Scope(name)):
+    with enter(around if around is not None and around.inside else RunScope(name)):
         yield
 
 
@@ -96,31 +96,31 @@ class Runs:
     """The runs that are under way, by the usage object that all contexts of a run share."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Run] = {}
+        self._known: dict[int, AgentRun] = {}
 
-    def of(self, context: Any) -> Run:
+    def of(self, context: Any) -> AgentRun:
         around = scope()
         if around is not None and around.run is not None:
             return around.run
         usage = context.usage
         if id(usage) not in self._known:
-            self._known[id(usage)] = Run()
+            self._known[id(usage)] = AgentRun()
             weakref.finalize(usage, self._known.pop, id(usage), None).atexit = False
         return self._known[id(usage)]
 
 
-def conversation_of(context: Any, named: Callable[[Any], str | None] | None = None) -> str | None:
+def conversation_of(context: Any, find: Callable[[Any], str | None] | None = None) -> str | None:
     """The id of the conversation that a context belongs to; None where nobody says.
 
     Args:
         context: of the tool, or of the run.
-        named: what the operator gave to find it.
+        find: the operator's function that finds it.
     """
     around = scope()
     if around is not None and around.conversation:
         return around.conversation
-    if named is not None:
-        return named(context)
+    if find is not None:
+        return find(context)
     group = getattr(getattr(context, "run_config", None), "group_id", None)
     trace = getattr(get_current_trace(), "group_id", None)
     found = [_field(context.context, "conversation_id"), _field(context.context, "session_id"), group, trace]

@@ -9,8 +9,8 @@ from typing import Any
 
 from guardagent._support.procedures import Operation, Procedure, adrive, drive
 from guardagent.enforcement import ToolGuard
-from guardagent.frameworks.python.adapter.current import Named, named
-from guardagent.frameworks.python.adapter.messages import as_dict, part
+from guardagent.frameworks.python.adapter.caller_context import ConversationSource, conversation_id
+from guardagent.frameworks.python.adapter.messages import as_dict, get_field
 from guardagent.frameworks.python.adapter.tool_calls import Tools, arun_tool_calls, run_tool_calls
 
 Ask = Callable[[list[dict[str, Any]]], Any]
@@ -38,7 +38,7 @@ def run_agent(
     tools: Tools,
     guard: ToolGuard,
     *,
-    conversation: Named = None,
+    conversation: ConversationSource = None,
     max_turns: int = MAX_TURNS,
 ) -> Answer:
     """Asks a model and runs its tool calls until it answers, or the guard ends the run.
@@ -54,7 +54,7 @@ def run_agent(
     Raises:
         InputError: as `run_tool_calls`.
     """
-    return drive(_steps(ask, messages, tools, guard, named(conversation), max_turns))
+    return drive(_steps(ask, messages, tools, guard, conversation_id(conversation), max_turns))
 
 
 async def arun_agent(
@@ -63,39 +63,45 @@ async def arun_agent(
     tools: Tools,
     guard: ToolGuard,
     *,
-    conversation: Named = None,
+    conversation: ConversationSource = None,
     max_turns: int = MAX_TURNS,
 ) -> Answer:
     """As `run_agent`, with coroutine functions."""
-    return await adrive(_steps(ask, messages, tools, guard, named(conversation), max_turns))
+    return await adrive(_steps(ask, messages, tools, guard, conversation_id(conversation), max_turns))
 
 
 def _steps(
     ask: Ask, messages: Iterable[Any], tools: Tools, guard: ToolGuard, name: str, turns: int
 ) -> Procedure[Answer]:
-    said = [as_dict(message) for message in messages]
-    question = next((message.get("content") for message in reversed(said) if message.get("role") == "user"), "")
+    transcript = [as_dict(message) for message in messages]
+    question = next((message.get("content") for message in reversed(transcript) if message.get("role") == "user"), "")
     guard.turn(name)
     for _ in range(turns):
-        message = yield Operation(partial(ask, said), partial(ask, said))
-        said.append(as_dict(message))
-        if not (calls := part(message, "tool_calls")):
-            return (yield from _judged(guard, name, str(question), str(part(message, "content") or ""), said))
-        run: dict[str, Any] = {"conversation": name, "messages": said}
+        message = yield Operation(partial(ask, transcript), partial(ask, transcript))
+        transcript.append(as_dict(message))
+        if not (calls := get_field(message, "tool_calls")):
+            return (
+                yield from _final_answer(
+                    guard, name, str(question), str(get_field(message, "content") or ""), transcript
+                )
+            )
+        run: dict[str, Any] = {"conversation": name, "messages": transcript}
         turn = yield Operation(
             partial(run_tool_calls, calls, tools, guard, **run), partial(arun_tool_calls, calls, tools, guard, **run)
         )
-        said += turn.messages
+        transcript += turn.messages
         if turn.ended:
-            return Answer(turn.why, said, turn.ended)
-    return Answer(f"no answer after {turns} turns", said, "too many turns")
+            return Answer(turn.why, transcript, turn.ended)
+    return Answer(f"no answer after {turns} turns", transcript, "too many turns")
 
 
-def _judged(guard: ToolGuard, name: str, question: str, text: str, said: list[dict[str, Any]]) -> Procedure[Answer]:
+def _final_answer(
+    guard: ToolGuard, name: str, question: str, text: str, transcript: list[dict[str, Any]]
+) -> Procedure[Answer]:
     """The answer, unless the guard of final answers denies it."""
     about = (name, question, text)
     verdict = yield Operation(partial(guard.answer, *about), partial(guard.aanswer, *about))
     if verdict.label == 0:
-        return Answer(text, said)
-    told = verdict.feedback()
-    return Answer(told, [*said[:-1], {"role": "assistant", "content": told}], "denied")
+        return Answer(text, transcript)
+    feedback = verdict.feedback()
+    return Answer(feedback, [*transcript[:-1], {"role": "assistant", "content": feedback}], "denied")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from guardagent.enforcement import ToolGuard
 
 
-def part(of: Any, name: str) -> Any:
+def get_field(of: Any, name: str) -> Any:
     """A field of a message or of a part of one; None where there is none."""
     return of.get(name) if isinstance(of, Mapping) else getattr(of, name, None)
 
@@ -44,7 +44,7 @@ class Transcript:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._given: list[Any] = []
+        self._source: list[Any] = []
         self.messages: list[Mapping[str, Any]] = []
         self.seen: list[str] = []
 
@@ -66,20 +66,20 @@ class Transcript:
             self._read(messages)
 
     def _read(self, messages: Sequence[Any]) -> None:
-        if list(islice(messages, len(self._given))) != self._given:
-            self._given, self.messages, self.seen = [], [], []
-        for message in islice(messages, len(self._given), None):
+        if list(islice(messages, len(self._source))) != self._source:
+            self._source, self.messages, self.seen = [], [], []
+        for message in islice(messages, len(self._source), None):
             plain = message if type(message) is dict else as_dict(message)
             call_id = plain.get("tool_call_id")
             if plain.get("role") == "tool" and isinstance(call_id, str) and call_id:
                 self.seen.append(call_id)
             self.messages.append(plain)
-            self._given.append(message)
+            self._source.append(message)
 
 
 def call_name(call: Any) -> str:
     """The tool that a call names; "" where it names none."""
-    name = part(part(call, "function"), "name")
+    name = get_field(get_field(call, "function"), "name")
     return name if isinstance(name, str) else ""
 
 
@@ -89,10 +89,10 @@ def call_arguments(call: Any) -> dict[str, Any]:
     Raises:
         InputError: it is no call of a function, or its arguments are no JSON object.
     """
-    function = part(call, "function")
-    if part(call, "type") not in (None, "function") or function is None:
-        raise InputError(f"a call is of type {part(call, 'type')!r}; expected a call of a function")
-    text, name = part(function, "arguments"), call_name(call)
+    function = get_field(call, "function")
+    if get_field(call, "type") not in (None, "function") or function is None:
+        raise InputError(f"a call is of type {get_field(call, 'type')!r}; expected a call of a function")
+    text, name = get_field(function, "arguments"), call_name(call)
     if isinstance(text, Mapping):  # some servers read it themselves
         return dict(text)
     if text is not None and not isinstance(text, str):
@@ -100,12 +100,12 @@ def call_arguments(call: Any) -> dict[str, Any]:
     return read_object(text or "", name)
 
 
-def result(call_id: Any, content: str) -> dict[str, Any]:
+def tool_message(call_id: Any, content: str) -> dict[str, Any]:
     """The message that answers a tool call."""
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def in_text(output: Any) -> str:
+def output_text(output: Any) -> str:
     """What a tool gave back, for the model."""
     if isinstance(output, str):
         return output

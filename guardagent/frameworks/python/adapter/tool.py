@@ -11,7 +11,7 @@ from typing import Any
 
 from guardagent.enforcement import ToolSpec
 from guardagent.errors import InputError
-from guardagent.frameworks.python.adapter.values import plain
+from guardagent.frameworks.python.adapter.values import plain_value
 from guardagent.types import EMPTY, FrozenMapping
 
 Fn = Callable[..., Any]
@@ -19,7 +19,7 @@ _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class PythonTool:
     """A function that an agent may call.
 
     Attributes:
@@ -37,7 +37,7 @@ class Tool:
     is_async: bool
 
     @classmethod
-    def of(cls, fn: Fn, name: str | None = None, unjudged: Collection[str] = ()) -> Tool:
+    def of(cls, fn: Fn, name: str | None = None, unjudged: Collection[str] = ()) -> PythonTool:
         """A function, method or other callable as a tool.
 
         Raises:
@@ -51,10 +51,10 @@ class Tool:
         hidden = frozenset([unjudged] if isinstance(unjudged, str) else unjudged)
         if odd := hidden - {one.name for one in signature.parameters.values() if one.kind in _NAMED}:
             raise InputError(f"{name} has no argument {min(odd)!r} to leave unjudged")
-        hidden |= _itself(fn, signature)
+        hidden |= _bound_parameter(fn, signature)
         for one in signature.parameters.values():
             if one.default is not Parameter.empty and one.name not in hidden:
-                plain(one.default, f"the default of {one.name} of {name}")
+                plain_value(one.default, f"the default of {one.name} of {name}")
         return cls(name, fn, signature, hidden, inspect.iscoroutinefunction(kind))
 
     @property
@@ -65,7 +65,7 @@ class Tool:
         }
         return ToolSpec(self.name, {"type": "object", "properties": arguments}, inspect.getdoc(self.fn) or "")
 
-    def bound_to(self, instance: Any) -> Tool:
+    def bound_to(self, instance: Any) -> PythonTool:
         """The tool of a method, for one instance."""
         first, *others = self.signature.parameters.values()
         return replace(
@@ -75,14 +75,14 @@ class Tool:
             unjudged=self.unjudged - {first.name},
         )
 
-    def split(self, given: Iterable[Any], named: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    def split(self, by_position: Iterable[Any], named: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
         """(the arguments of a call that are judged, with defaults; those that are not).
 
         Raises:
             InputError: they do not fit the function, or are no JSON values.
         """
         try:
-            found = self.signature.bind(*given, **named)
+            found = self.signature.bind(*by_position, **named)
         except TypeError as error:
             raise InputError(f"the arguments of {self.name}: {error}") from None
         found.apply_defaults()
@@ -90,7 +90,7 @@ class Tool:
         for name, value in found.arguments.items():
             every |= {name: value} if self.signature.parameters[name].kind in _NAMED else value
         apart = {name: every.pop(name) for name in self.unjudged}
-        judged = {name: plain(value, f"{name} of {self.name}") for name, value in every.items()}
+        judged = {name: plain_value(value, f"{name} of {self.name}") for name, value in every.items()}
         return FrozenMapping(MappingProxyType(judged)), apart
 
     def read(self, named: Mapping[str, Any], apart: Mapping[str, Any] = EMPTY) -> Mapping[str, Any]:
@@ -143,7 +143,7 @@ def _signature(fn: Any, name: str) -> inspect.Signature:
     return signature
 
 
-def _itself(fn: Any, signature: inspect.Signature) -> frozenset[str]:
+def _bound_parameter(fn: Any, signature: inspect.Signature) -> frozenset[str]:
     """The instance or class that a function in the body of a class gets first."""
     first = next(iter(signature.parameters), "")
     owner = getattr(fn, "__qualname__", "").rpartition(".")[0]

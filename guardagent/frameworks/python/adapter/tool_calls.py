@@ -13,10 +13,22 @@ from guardagent._support.procedures import Operation, Procedure, adrive, drive
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError, ToolDenied, error_text, name_hint
-from guardagent.frameworks.python.adapter.attach import add, ensure_attached
-from guardagent.frameworks.python.adapter.current import Named, call_within, current_agent, named
-from guardagent.frameworks.python.adapter.functions import Guarded, guarded_of, tool_of
-from guardagent.frameworks.python.adapter.messages import Transcript, call_arguments, call_name, in_text, part, result
+from guardagent.frameworks.python.adapter.attachment import add, ensure_attached
+from guardagent.frameworks.python.adapter.caller_context import (
+    ConversationSource,
+    conversation_id,
+    current_agent,
+    guarded_call,
+)
+from guardagent.frameworks.python.adapter.functions import GuardedFunction, guarded_function, tool_of
+from guardagent.frameworks.python.adapter.messages import (
+    Transcript,
+    call_arguments,
+    call_name,
+    get_field,
+    output_text,
+    tool_message,
+)
 from guardagent.frameworks.python.adapter.tool import Fn
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
@@ -47,7 +59,7 @@ def run_tool_calls(
     tools: Tools,
     guard: ToolGuard,
     *,
-    conversation: Named = None,
+    conversation: ConversationSource = None,
     messages: Sequence[Any] | None = None,
     agent: str | None = None,
 ) -> ToolTurn:
@@ -67,9 +79,9 @@ def run_tool_calls(
     Raises:
         InputError: there is no conversation, or something is no tool.
     """
-    turn = _Turn(tools, guard, messages, named(conversation), agent)
+    turn = _ToolCallBatch(tools, guard, messages, conversation_id(conversation), agent)
     turn.refuse_coroutines()
-    with call_within(turn.conversation, agent):
+    with guarded_call(turn.conversation, agent):
         return drive(turn.steps(tool_calls))
 
 
@@ -78,18 +90,18 @@ async def arun_tool_calls(
     tools: Tools,
     guard: ToolGuard,
     *,
-    conversation: Named = None,
+    conversation: ConversationSource = None,
     messages: Sequence[Any] | None = None,
     agent: str | None = None,
 ) -> ToolTurn:
     """As `run_tool_calls`, of coroutine functions; plain functions run in the event loop."""
-    turn = _Turn(tools, guard, messages, named(conversation), agent)
-    with call_within(turn.conversation, agent):
+    turn = _ToolCallBatch(tools, guard, messages, conversation_id(conversation), agent)
+    with guarded_call(turn.conversation, agent):
         return await adrive(turn.steps(tool_calls))
 
 
 @dataclass(slots=True)
-class _Proposed:
+class _ProposedCall:
     """A call of the message: as the guard is asked about it, and what came of it.
 
     `raised` is what its tool raised, and `inner` the verdict on a call that its tool made and that was denied, as of a
@@ -98,7 +110,7 @@ class _Proposed:
 
     id: Any
     call: HostCall
-    made: Guarded | None = None
+    function: GuardedFunction | None = None
     problem: str | None = None
     verdict: Verdict = field(default_factory=lambda: unchecked_verdict("not judged"))
     inner: Verdict | None = None
@@ -109,24 +121,24 @@ class _Proposed:
         """The tool has raised: an Exception, which the model is told of, or what passes through."""
         self.raised = error
         if isinstance(error, Exception):
-            self.content, self.inner = _told(error), error.verdict if isinstance(error, ToolDenied) else None
+            self.content, self.inner = _error_message(error), error.verdict if isinstance(error, ToolDenied) else None
         return Outcome.of_error(error)
 
 
-class _Turn:
+class _ToolCallBatch:
     """The calls of one message, and what they are judged with."""
 
     def __init__(self, tools: Tools, guard: ToolGuard, messages: Any, conversation: str, agent: str | None) -> None:
         self.guard, self.conversation = guard, conversation
-        self._made = _made_of(tools, guard)
-        self._more: dict[str, Any] = {"agent": agent or current_agent(), "step": secrets.token_hex(8)}
+        self._functions = _guarded_functions(tools, guard)
+        self._options: dict[str, Any] = {"agent": agent or current_agent(), "step": secrets.token_hex(8)}
         if messages is not None:
             transcript = Transcript.of(guard, conversation)
             transcript.read(messages)
-            self._more |= {"messages": transcript.messages, "seen": transcript.seen}
+            self._options |= {"messages": transcript.messages, "seen": transcript.seen}
 
     def refuse_coroutines(self) -> None:
-        odd = next((made.tool.name for made in self._made.values() if made.tool.is_async), None)
+        odd = next((made.tool.name for made in self._functions.values() if made.tool.is_async), None)
         if odd is not None:
             raise InputError(f"{odd} is a coroutine function; expected `await arun_tool_calls(...)`")
 
@@ -138,21 +150,21 @@ class _Turn:
         yield from self._withdraw(proposed) if halted else self._run_all(proposed)
         return _result(proposed)
 
-    def _proposed(self, call: Any) -> _Proposed:
+    def _proposed(self, call: Any) -> _ProposedCall:
         """A call of the message; with what is wrong with it, where it cannot be judged."""
-        name, call_id = call_name(call), part(call, "id")
-        about = {**self._more, **({"id": call_id} if isinstance(call_id, str) and call_id else {})}
-        made = self._made.get(name)
+        name, call_id = call_name(call), get_field(call, "id")
+        about = {**self._options, **({"id": call_id} if isinstance(call_id, str) and call_id else {})}
+        made = self._functions.get(name)
         try:
             if made is None:
-                raise InputError(f"unknown tool {name!r}{name_hint(name, self._made)}")  # noqa: TRY301 - one way out
+                raise InputError(f"unknown tool {name!r}{name_hint(name, self._functions)}")  # noqa: TRY301 - one way out
             args = made.tool.read(call_arguments(call))
         except InputError as error:
-            return _Proposed(call_id, HostCall(name, {}, self.conversation, **about), None, str(error))
-        return _Proposed(call_id, made.proposed(args, self.conversation, apart={}, **about), made)
+            return _ProposedCall(call_id, HostCall(name, {}, self.conversation, **about), None, str(error))
+        return _ProposedCall(call_id, made.proposed(args, self.conversation, apart={}, **about), made)
 
-    def _judge(self, one: _Proposed) -> Procedure[None]:
-        life = self.guard.life
+    def _judge(self, one: _ProposedCall) -> Procedure[None]:
+        life = self.guard.lifecycle
         if one.problem is None:
             one.verdict = yield from life.before(one.call)
         if one.problem is not None or one.verdict.decision is Decision.ESCALATE:
@@ -161,7 +173,7 @@ class _Turn:
             one.verdict = refused if one.problem is not None else combine(one.verdict, refused)
         one.content = one.verdict.feedback() if one.verdict.label else _NOT_RUN
 
-    def _run_all(self, proposed: Sequence[_Proposed]) -> Procedure[None]:
+    def _run_all(self, proposed: Sequence[_ProposedCall]) -> Procedure[None]:
         waiting = [one for one in proposed if one.verdict.label == 0]
         try:
             while waiting:
@@ -173,8 +185,8 @@ class _Turn:
             for one in waiting:
                 self.guard.withdraw(one.call, _WHY)
 
-    def _run(self, one: _Proposed) -> Procedure[None]:
-        life, made = self.guard.life, one.made
+    def _run(self, one: _ProposedCall) -> Procedure[None]:
+        life, made = self.guard.lifecycle, one.function
         assert made is not None
         try:
             args = yield from life.use(one.call)
@@ -183,28 +195,30 @@ class _Turn:
             return
         work = Operation(partial(made.run, args), partial(made.arun, args))
         try:
-            output = yield from life.ran(one.call, work, made.outcome, one.failure)
+            output = yield from life.execute(one.call, work, made.outcome, one.failure)
         except Exception as error:
             if error is not one.raised:
                 raise  # it is none of the tool's
         else:
-            one.content = in_text(output)
+            one.content = output_text(output)
 
-    def _withdraw(self, proposed: Sequence[_Proposed]) -> Procedure[None]:
+    def _withdraw(self, proposed: Sequence[_ProposedCall]) -> Procedure[None]:
         """Nothing of a message runs that would halt the run."""
         for one in proposed:
             if one.verdict.label == 0:
-                yield from self.guard.life.withdraw(one.call, _WHY)
+                yield from self.guard.lifecycle.withdraw(one.call, _WHY)
 
 
-def _made_of(tools: Tools, guard: ToolGuard) -> dict[str, Guarded]:
+def _guarded_functions(tools: Tools, guard: ToolGuard) -> dict[str, GuardedFunction]:
     """Name -> tool. What is no guarded function yet is attached."""
     if isinstance(tools, Mapping):
-        made = {name: guarded_of(fn, guard) or Guarded(guard, tool_of(fn, name)) for name, fn in tools.items()}
+        made = {
+            name: guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn, name)) for name, fn in tools.items()
+        }
     else:
         made = {}
         for fn in tools:
-            one = guarded_of(fn, guard) or Guarded(guard, tool_of(fn))
+            one = guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn))
             if one.tool.name in made:
                 raise InputError(f"two tools are named {one.tool.name!r}; expected names of their own")
             made[one.tool.name] = one
@@ -213,8 +227,8 @@ def _made_of(tools: Tools, guard: ToolGuard) -> dict[str, Guarded]:
     return made
 
 
-def _result(proposed: Sequence[_Proposed]) -> ToolTurn:
-    messages = [result(one.id, one.content) for one in proposed]
+def _result(proposed: Sequence[_ProposedCall]) -> ToolTurn:
+    messages = [tool_message(one.id, one.content) for one in proposed]
     verdicts = [one.verdict for one in proposed]
     every = [*verdicts, *(one.inner for one in proposed if one.inner is not None)]
     for verdict in every:
@@ -226,5 +240,5 @@ def _result(proposed: Sequence[_Proposed]) -> ToolTurn:
     return ToolTurn(messages, verdicts)
 
 
-def _told(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     return str(error) if isinstance(error, ToolDenied) else f"Error: {error_text(error)}"

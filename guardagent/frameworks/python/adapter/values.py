@@ -13,7 +13,7 @@ _SCALARS = frozenset({str, int, bool, type(None)})
 _DEEPEST = 100
 
 
-def plain(value: Any, place: str, depth: int = 0) -> Any:
+def plain_value(value: Any, place: str, depth: int = 0) -> Any:
     """A frozen copy of a JSON value, so that nobody can change it after it was judged.
 
     Args:
@@ -33,11 +33,13 @@ def plain(value: Any, place: str, depth: int = 0) -> Any:
         return _plain_mapping(dict(value), place, depth)
     if isinstance(value, list | tuple):
         items = enumerate(tuple(value))
-        return tuple(item if type(item) in _SCALARS else plain(item, f"{place}[{at}]", depth + 1) for at, item in items)
-    said = repr(value) if kind is float else f"a {kind.__name__}"
+        return tuple(
+            item if type(item) in _SCALARS else plain_value(item, f"{place}[{at}]", depth + 1) for at, item in items
+        )
+    description = repr(value) if kind is float else f"a {kind.__name__}"
     raise InputError(
-        f"{place} is {said}; expected a JSON value, which can be judged and copied: convert it, or name the argument "
-        "in `unjudged` if the program gives it and no rule is about it"
+        f"{place} is {description}; expected a JSON value, which can be judged and copied; convert it, or name the "
+        "argument in 'unjudged' if the program supplies it and no rule mentions it"
     )
 
 
@@ -47,7 +49,7 @@ def _plain_mapping(value: dict[Any, Any], place: str, depth: int) -> Mapping[str
             raise InputError(f"a key of {place} is {key!r}; expected a text")
     return MappingProxyType(
         {
-            key: item if type(item) in _SCALARS else plain(item, f"{place}.{key}", depth + 1)
+            key: item if type(item) in _SCALARS else plain_value(item, f"{place}.{key}", depth + 1)
             for key, item in value.items()
         }
     )

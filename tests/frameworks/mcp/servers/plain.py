@@ -54,14 +54,14 @@ def call(params: Any) -> dict[str, Any] | None:
     elif name == "wire":
         do("wire", args.get("amount"))
     elif name == "authenticate" and args.get("code", "1234") != "1234":
-        return said("Error: wrong code")
+        return reply("Error: wrong code")
     elif name == "crash":
         do("crash", args.get("order_id"))
         os._exit(7)
-    return None if name == "slow_refund" else said("done")
+    return None if name == "slow_refund" else reply("done")
 
 
-def said(text: str) -> dict[str, Any]:
+def reply(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": False}
 
 

@@ -93,18 +93,18 @@ async def count_up(ctx: Context) -> int:
 @server.tool
 async def ask_model(ctx: Context) -> str:
     """Has the client's model say something."""
-    asked = SamplingMessage(role="user", content=TextContent(type="text", text="What is the weather?"))
-    said = await ctx.session.create_message([asked], max_tokens=9, related_request_id=ctx.request_id)
-    do("sampled", said.content.text)
-    return str(said.content.text)
+    requests = SamplingMessage(role="user", content=TextContent(type="text", text="What is the weather?"))
+    reply = await ctx.session.create_message([requests], max_tokens=9, related_request_id=ctx.request_id)
+    do("sampled", reply.content.text)
+    return str(reply.content.text)
 
 
 @server.tool
 async def ask_person(ctx: Context) -> str:
     """Has the client's user say something."""
-    said = await ctx.elicit("Which colour?", str)
-    do("elicited", said.action)
-    return str(said.action)
+    reply = await ctx.elicit("Which colour?", str)
+    do("elicited", reply.action)
+    return str(reply.action)
 
 
 @server.tool

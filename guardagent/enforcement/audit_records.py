@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger("guardagent")
 
 
-class Log(Protocol):
+class AuditSink(Protocol):
     """Where verdicts are written: `guardagent.log.AuditLog`."""
 
     def append(self, record: Mapping[str, Any]) -> Any: ...
 
 
-def spooled(log: Log | None, on_error: str, path: Path | str | None) -> Log | None:
+def spooled_log(log: AuditSink | None, on_error: str, path: Path | str | None) -> AuditSink | None:
     """The log, with a file for what cannot be written to it, where that is wanted.
 
     Raises:
@@ -43,57 +43,61 @@ def spooled(log: Log | None, on_error: str, path: Path | str | None) -> Log | No
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class AuditRecords:
     """Has verdicts, outcomes and approvals written.
 
     Attributes:
         log: where.
         policy: the digest of the policy that is followed.
-        needed: whether a verdict counts only once it is in the log.
+        required: whether a verdict counts only once it is in the log.
     """
 
-    log: Log
+    log: AuditSink
     policy: str
-    needed: bool
+    required: bool
 
     def verdict(self, kind: str, call: HostCall, verdict: Verdict) -> Exception | None:
         """Returns once a verdict is in the log; why it is not there, where that counts."""
         from guardagent.log.records import verdict_record
 
-        about = {**_about(call), "args": call.args, "facts": call.facts}
+        about = {**_call_fields(call), "args": call.args, "facts": call.facts}
         try:
             self.log.append(
                 {**verdict_record(verdict, policy=self.policy, permit=verdict.permit, **about), "kind": kind}
             )
         except Exception as error:  # noqa: BLE001 - whatever goes wrong in a log
             _log.error("the audit log cannot be written: %s", error)
-            return error if self.needed else None
+            return error if self.required else None
         return None
 
     def outcome(self, call: HostCall, output: Any, status: CallStatus, permit: Permit | None) -> None:
         """What came of a call."""
         from guardagent.log.records import outcome_record
 
-        self._append(lambda: outcome_record(status=status, output=output, permit=permit, **_about(call)))
+        self._append(lambda: outcome_record(status=status, output=output, permit=permit, **_call_fields(call)))
 
     def withdrawal(self, call: HostCall, why: str, permit: Permit | None) -> None:
         """A call that was allowed and never ran."""
         from guardagent.log.records import outcome_record
 
-        self._append(lambda: outcome_record(status="withdrawn", why=why, permit=permit, **_about(call)))
+        self._append(lambda: outcome_record(status="withdrawn", why=why, permit=permit, **_call_fields(call)))
 
-    def approval(self, call: HostCall, said: Approval) -> None:
+    def approval(self, call: HostCall, approval: Approval) -> None:
         """What a person said of a call."""
-        answer = {"answer": said.choice, "approver": said.by, "reasons": [said.reason] if said.reason else []}
-        self._append(lambda: {"kind": "approval", **_about(call), "args": call.args, **answer})
+        answer = {
+            "answer": approval.choice,
+            "approver": approval.by,
+            "reasons": [approval.reason] if approval.reason else [],
+        }
+        self._append(lambda: {"kind": "approval", **_call_fields(call), "args": call.args, **answer})
 
-    def _append(self, made: Callable[[], Mapping[str, Any]]) -> None:
+    def _append(self, record: Callable[[], Mapping[str, Any]]) -> None:
         """Writes what no call waits for: where that fails, the next verdict meets the same fault."""
         try:
-            self.log.append(made())
+            self.log.append(record())
         except Exception as error:  # noqa: BLE001 - as above
             _log.error("the audit log cannot be written: %s", error)
 
 
-def _about(call: HostCall) -> dict[str, Any]:
+def _call_fields(call: HostCall) -> dict[str, Any]:
     return {"tool": call.tool, "conversation": call.conversation, "agent": call.agent, "call_id": call.id}

@@ -10,15 +10,15 @@ from typing import Any
 from guardagent._support.procedures import Procedure
 from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.life import Judged
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import read_object
 from guardagent.frameworks.openai_agents.adapter.messages import chat, result_ids
-from guardagent.frameworks.openai_agents.adapter.runs import UNNAMED, Run, Runs, conversation_of, scope
+from guardagent.frameworks.openai_agents.adapter.runs import UNNAMED, AgentRun, Runs, conversation_of, scope
 from guardagent.types import Decision, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingApproval:
     """A call that a person is asked about.
 
     Attributes:
@@ -32,7 +32,7 @@ class Asked:
     params: Mapping[str, Any]
 
 
-class Attached(ABC):
+class BaseAttachment(ABC):
     """A guard at its agents.
 
     Attributes:
@@ -41,22 +41,22 @@ class Attached(ABC):
     """
 
     def __init__(self, guard: ToolGuard, named: Callable[[Any], str | None] | None) -> None:
-        self.guard, self._named = guard, named
+        self.guard, self._find_conversation = guard, named
         self._runs = Runs()
-        self._asked: dict[str, Asked] = {}
+        self._pending: dict[str, PendingApproval] = {}
         self.escalates = _may_escalate(guard)
 
     @abstractmethod
-    def take(self, agent: Any) -> None:
+    def guard_agent(self, agent: Any) -> None:
         """Guards an agent that shows only now, and what it reaches."""
 
     # --- a run
 
-    def run_of(self, context: Any) -> Run:
+    def run_of(self, context: Any) -> AgentRun:
         return self._runs.of(context)
 
     def conversation_of(self, context: Any) -> str | None:
-        return conversation_of(context, self._named)
+        return conversation_of(context, self._find_conversation)
 
     def notes(self, context: Any) -> dict[Any, Any]:
         """What is kept of the conversation; of none, nothing."""
@@ -74,7 +74,7 @@ class Attached(ABC):
     def call(self, tool: str, args: Mapping[str, Any], context: Any, **options: Any) -> HostCall:
         """A call that is about to run in this context."""
         run, conversation = self.run_of(context), self.conversation_of(context)
-        self._tell_of_turn(run, conversation)
+        self._report_turn(run, conversation)
         agent = getattr(context, "agent", None) or run.agent
         around, shown = scope(), list(context.turn_input) or run.input
         messages = None if around is not None and around.inside else chat(shown)  # inside, the user is a model
@@ -83,33 +83,33 @@ class Attached(ABC):
         options = {"step": f"{id(run)}.{run.step}", "agent": getattr(agent, "name", None), **options}
         return HostCall(tool, args, conversation, messages=messages, seen=seen, **options)
 
-    def judged(self, call: HostCall) -> Procedure[Judged]:
+    def judge(self, call: HostCall) -> Procedure[JudgedCall]:
         """What the guard says of a call; with what to configure where it belongs to no conversation."""
-        verdict, call = yield from self.guard.life.judged(call)
+        verdict, call = yield from self.guard.lifecycle.judge(call)
         return verdict if call.conversation else replace(verdict, errors=(*verdict.errors, UNNAMED)), call
 
-    def _tell_of_turn(self, run: Run, conversation: str | None) -> None:
+    def _report_turn(self, run: AgentRun, conversation: str | None) -> None:
         around = scope()
-        if not run.told and conversation and not (around is not None and around.inside):
+        if not run.turn_reported and conversation and not (around is not None and around.inside):
             self.guard.turn(conversation)
-        run.told = run.told or bool(conversation)
+        run.turn_reported = run.turn_reported or bool(conversation)
 
     # --- a person
 
     def ask(self, call: HostCall, verdict: Verdict, params: Mapping[str, Any]) -> None:
         """Keeps what a person is going to be shown of a call."""
-        self._asked[call.digest] = Asked(call, verdict, params)
+        self._pending[call.digest] = PendingApproval(call, verdict, params)
 
-    def asked_about(self, item: Any) -> Asked | None:
+    def pending_approval(self, item: Any) -> PendingApproval | None:
         """What an interruption is about; None where it was not asked here, or is one of several that look the same."""
         name, params = getattr(item.agent, "name", None), read_object(item.arguments or "", item.tool_name or "")
         about = (item.call_id, name, params)
-        found = [one for one in self._asked.values() if (one.call.id, one.call.agent, one.params) == about]
+        found = [one for one in self._pending.values() if (one.call.id, one.call.agent, one.params) == about]
         return found[0] if len(found) == 1 else None
 
-    def answered(self, call: HostCall) -> None:
+    def drop_pending(self, call: HostCall) -> None:
         """Nobody is asked about a call any more."""
-        self._asked.pop(call.digest, None)
+        self._pending.pop(call.digest, None)
 
 
 def _may_escalate(guard: ToolGuard) -> bool:

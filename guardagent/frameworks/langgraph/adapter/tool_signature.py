@@ -9,66 +9,69 @@ from typing import Any
 
 from guardagent._support.arguments import bind_arguments
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.plain import unshown_in
-from guardagent.enforcement.schema import completed
+from guardagent.enforcement.plain_values import opaque_type
+from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 
 _STEPS = ("invoke", "ainvoke", "run", "arun", "_to_args_and_kwargs", "_parse_input")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ToolSignature:
     """What is known of a tool.
 
     Attributes:
         tool: the tool itself.
-        filled: the arguments that the host fills in, whatever the model says: they are not judged.
-        handed: what the host hands to the tool's `_run` besides its arguments.
+        injected: the arguments that the host fills in, whatever the model says: they are not judged.
+        host_arguments: what the host hands to the tool's `_run` besides its arguments.
         declared: the names that a model may give; None where the tool takes any.
         schema: the JSON schema, where the tool has nothing but one: then nothing else has held the arguments to it.
-        stand_ins: signatures that were looked at before, which is slow.
+        stubs: signatures that were looked at before, which is slow.
     """
 
     tool: Any
-    filled: frozenset[str]
-    handed: frozenset[str]
+    injected: frozenset[str]
+    host_arguments: frozenset[str]
     declared: frozenset[str] | None
     schema: Mapping[str, Any] | None
-    stand_ins: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+    stubs: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
-    def checked(self, given: Any) -> Any:
+    def check(self, arguments: Any) -> Any:
         """What goes into the tool's own validation, from what was given.
 
         Raises:
             InputError: a name is not declared; or it does not fit the JSON schema.
         """
-        if not isinstance(given, dict):
-            return given
-        own = {name: value for name, value in given.items() if name not in self.filled}
+        if not isinstance(arguments, dict):
+            return arguments
+        own = {name: value for name, value in arguments.items() if name not in self.injected}
         if self.schema is not None:
-            return {**completed(self.tool.name, own, self.schema), **{k: given[k] for k in given.keys() & self.filled}}
+            return {
+                **validate_arguments(self.tool.name, own, self.schema),
+                **{k: arguments[k] for k in arguments.keys() & self.injected},
+            }
         unknown = sorted(own.keys() - self.declared) if self.declared is not None else []
         if unknown:
-            known = ", ".join(sorted((self.declared or frozenset()) - self.filled)) or "none"
+            known = ", ".join(sorted((self.declared or frozenset()) - self.injected)) or "none"
             raise InputError(f"the arguments of {self.tool.name}: {unknown[0]!r} is not declared; expected {known}")
-        return given
+        return arguments
 
-    def completed(self, args: tuple[Any, ...], given: Mapping[str, Any], *, awaited: bool) -> dict[str, Any]:
+    def bind(self, args: tuple[Any, ...], arguments: Mapping[str, Any], *, awaited: bool) -> dict[str, Any]:
         """The arguments as the tool's function gets them, by name, with the function's own defaults.
 
         Raises:
             InputError: they do not fit the function.
         """
-        named = dict(zip(self.tool.args, args, strict=False)) if args else dict(given)
+        named = dict(zip(self.tool.args, args, strict=False)) if args else dict(arguments)
         if args or (function := _function(self.tool, awaited=awaited)) is None:
             return named
-        absent = self.filled.difference(named)
-        if (awaited, absent) not in self.stand_ins:
-            self.stand_ins[awaited, absent] = _without(function, absent)
-        return dict(bind_arguments(self.stand_ins[awaited, absent], self.tool.name, named))
+        absent = self.injected.difference(named)
+        if (awaited, absent) not in self.stubs:
+            self.stubs[awaited, absent] = _without(function, absent)
+        return dict(bind_arguments(self.stubs[awaited, absent], self.tool.name, named))
 
 
-def shape_of(tool: Any) -> Shape:
+def signature_of(tool: Any) -> ToolSignature:
     """What is known of a tool.
 
     Raises:
@@ -85,15 +88,17 @@ def shape_of(tool: Any) -> Shape:
                 "expected the work in _run() and _arun()"
             )
     schema = tool.args_schema
-    filled = _filled(tool)
+    injected = _injected(tool)
     for name, annotation in _annotations(tool).items():
-        if name not in filled and (found := unshown_in(annotation)) is not None:
+        if name not in injected and (found := opaque_type(annotation)) is not None:
             raise InputError(
                 f"{name} of the tool {tool.name} is a {found}, which no rule and nobody can be shown as the tool gets "
                 "it; expected a plain type, or one that the host fills in (InjectedToolArg)"
             )
-    handed = frozenset({"config", "run_manager"} if _is_function_tool(tool) else ())
-    return Shape(tool, filled, handed, _declared(schema), schema if isinstance(schema, dict) else None)
+    host_arguments = frozenset({"config", "run_manager"} if _is_function_tool(tool) else ())
+    return ToolSignature(
+        tool, injected, host_arguments, _declared(schema), schema if isinstance(schema, dict) else None
+    )
 
 
 def spec_of(tool: Any) -> ToolSpec:
@@ -113,7 +118,7 @@ def _is_function_tool(tool: Any) -> bool:
     return hasattr(tool, "func") and hasattr(tool, "coroutine")
 
 
-def _filled(tool: Any) -> frozenset[str]:
+def _injected(tool: Any) -> frozenset[str]:
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools.base import _is_injected_arg_type
 

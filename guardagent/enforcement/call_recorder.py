@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from guardagent._support.fold import combine
+from guardagent.enforcement.audit_records import AuditRecords
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import Conversation, Conversations
 from guardagent.enforcement.names import Names
-from guardagent.enforcement.writing import Records
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ RECORDED = Verdict(Decision.ALLOW, checked_by="policy")
 
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class CallRecorder:
     """Keeps verdicts, permits and outcomes.
 
     Attributes:
@@ -34,35 +34,35 @@ class Settling:
 
     conversations: Conversations
     names: Names
-    records: Records | None
+    records: AuditRecords | None
     max_replans: int
 
     # --- a verdict
 
-    def verdict(self, call: HostCall, verdict: Verdict, kind: str = "verdict") -> Verdict:
+    def record_verdict(self, call: HostCall, verdict: Verdict, kind: str = "verdict") -> Verdict:
         """A verdict, once it is noted and in the log; a denial where it cannot be written."""
-        return self.written(call, self.counted(call, verdict), kind)
+        return self.log_verdict(call, self.note_verdict(call, verdict), kind)
 
-    def counted(self, call: HostCall, verdict: Verdict) -> Verdict:
+    def note_verdict(self, call: HostCall, verdict: Verdict) -> Verdict:
         """The verdict, once it is noted; it says where the agent has replanned often enough."""
         if not (isinstance(call.conversation, str) and call.conversation):
             return verdict
         conversation = self.conversations.of(call.conversation)
         if conversation.journal is not None and verdict.label and isinstance(call.id, str):
-            conversation.journal.proposed(call.id)
-        if conversation.keep(call, verdict, self.max_replans):
-            said = f"{conversation.replans} turns in a row were denied; control returns to the user"
+            conversation.journal.add_call_id(call.id)
+        if conversation.note_verdict(call, verdict, self.max_replans):
+            reason = f"{conversation.replans} turns in a row were denied; control returns to the user"
             details = {**verdict.details, "gave_up": True}
-            verdict = replace(verdict, reasons=(*verdict.reasons, said), details=details)
+            verdict = replace(verdict, reasons=(*verdict.reasons, reason), details=details)
         return verdict
 
-    def written(self, call: HostCall, verdict: Verdict, kind: str = "verdict") -> Verdict:
+    def log_verdict(self, call: HostCall, verdict: Verdict, kind: str = "verdict") -> Verdict:
         """The verdict, once it is in the log; a denial where it cannot be."""
         error = None if self.records is None else self.records.verdict(kind, call, verdict)
         if error is None:
             return verdict
         if verdict.label == 0 and verdict.grant is not None:
-            self.withdraw(call, verdict, "its verdict could not be written to the audit log")
+            self.revoke(call, verdict, "its verdict could not be written to the audit log")
         return combine(verdict, unchecked_verdict(f"the audit log cannot be written: {error}", checked_by="policy"))
 
     # --- a call that was allowed
@@ -70,57 +70,57 @@ class Settling:
     def use(self, call: HostCall, args: Mapping[str, Any] | None) -> Callable[..., Mapping[str, Any]]:
         """What uses the permit of a call, which counts as begun from now on."""
         tool, conversation = self.names.resolve(call.tool), self.conversations.current(call.conversation)
-        return partial(conversation.session.use, conversation.permit(call, self.names.resolve), tool, args)
+        return partial(conversation.session.use, conversation.use_permit(call, self.names.resolve), tool, args)
 
-    def record(self, call: HostCall, outcome: Outcome, _waiting: object = None) -> Verdict:
+    def record_outcome(self, call: HostCall, outcome: Outcome, _wait: object = None) -> Verdict:
         """Records what came of a call.
 
         Raises:
             InputError: it is not in flight.
         """
         conversation, tool = self.conversations.known(call.conversation), self.names.resolve
-        permit = conversation.taken(call, tool) if outcome.ended else conversation.in_flight(call, tool)
+        permit = conversation.take_permit(call, tool) if outcome.ended else conversation.permit_in_flight(call, tool)
         status: CallStatus = "unknown"
         if outcome.ended:
             session = conversation.session
             try:
-                failed = any(session.status_of(one, failed=False) == "failed" for one in outcome.beside)
+                failed = any(session.status_of(one, failed=False) == "failed" for one in outcome.other_outputs)
                 status = session.status_of(outcome.output, failed or outcome.failed)
                 session.record(outcome.output, failed or outcome.failed, permit)
             except Exception:
-                conversation.put_back(call, permit)
+                conversation.return_permit(call, permit)
                 raise
         if self.records is not None:
             self.records.outcome(call, outcome.output, status, permit)
         return RECORDED
 
-    def take_back(self, call: HostCall, why: str, used: bool, _waiting: object = None) -> Verdict:  # noqa: FBT001
+    def withdraw(self, call: HostCall, why: str, used: bool, _wait: object = None) -> Verdict:  # noqa: FBT001
         """A call that was allowed never runs.
 
         Raises:
             InputError: it is not in flight, or may be running.
         """
         conversation = self.conversations.known(call.conversation)
-        permit = conversation.in_flight(call, self.names.resolve, used=used)
+        permit = conversation.permit_in_flight(call, self.names.resolve, used=used)
         conversation.session.withdraw(permit, why, never_ran=used)
-        conversation.forget(call.id, permit)
-        self._withdrawn(call, why, permit)
+        conversation.drop_permit(call.id, permit)
+        self._log_withdrawal(call, why, permit)
         return RECORDED
 
-    def withdraw(self, call: HostCall, verdict: Verdict, why: str) -> None:
+    def revoke(self, call: HostCall, verdict: Verdict, why: str) -> None:
         """Withdraws a call that was allowed, which nobody was told."""
         conversation, permit = self.conversations.of(call.conversation), verdict.permit
-        conversation.forget(call.id, permit)
+        conversation.drop_permit(call.id, permit)
         conversation.session.withdraw(permit, why)
-        self._withdrawn(call, why, permit)
+        self._log_withdrawal(call, why, permit)
 
-    def lapsed(self, conversation: Conversation, permit: Permit) -> None:
+    def expire(self, conversation: Conversation, permit: Permit) -> None:
         """A permit has expired unused, and its call was withdrawn."""
         call = HostCall(permit.tool, permit.args, conversation.id, conversation.id_of(permit))
-        conversation.forget(call.id, permit)
-        self._withdrawn(call, "its permit expired before it was used", permit)
+        conversation.drop_permit(call.id, permit)
+        self._log_withdrawal(call, "its permit expired before it was used", permit)
 
-    def _withdrawn(self, call: HostCall, why: str, permit: Permit) -> None:
+    def _log_withdrawal(self, call: HostCall, why: str, permit: Permit) -> None:
         if self.records is not None:
             self.records.withdrawal(call, why, permit)
 

@@ -21,7 +21,7 @@ _log = logging.getLogger("guardagent")
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class UnacceptedTool:
     """A tool that was not accepted.
 
     Attributes:
@@ -33,7 +33,7 @@ class Late:
     difference: str
 
 
-class Accepted:
+class AcceptedTools:
     """Tool -> the declaration that was accepted.
 
     Args:
@@ -44,9 +44,9 @@ class Accepted:
         self._locked = locked is not None
         self._known = {spec.name: spec for spec in locked or ()}
         self._servers: set[str] = set()
-        self._late: dict[str, Late] = {}
+        self._unaccepted: dict[str, UnacceptedTool] = {}
 
-    def listed(self, server: str, tools: Iterable[ToolSpec]) -> list[ToolSpec]:
+    def update(self, server: str, tools: Iterable[ToolSpec]) -> list[ToolSpec]:
         """Takes note of the whole list of a server. Gives the tools that may be called; the others are late.
 
         A tool that was late stays so, even where its server lists it as before: which one a model saw is not known.
@@ -57,51 +57,51 @@ class Accepted:
                 self._known.setdefault(tool.name, tool)  # the name of another server's tool is not taken over
         self._servers.add(server)
         for tool in tools:
-            if not self.fits(tool):
-                self._note(server, tool)
-        return [tool for tool in tools if self.fits(tool) and tool.name not in self._late]
+            if not self.matches(tool):
+                self._mark_unaccepted(server, tool)
+        return [tool for tool in tools if self.matches(tool) and tool.name not in self._unaccepted]
 
     def accept(self, tools: Iterable[ToolSpec]) -> None:
         """The operator has looked at these tools."""
         for tool in tools:
             self._known[tool.name] = tool
-            self._late.pop(tool.name, None)
+            self._unaccepted.pop(tool.name, None)
 
-    def fits(self, tool: ToolSpec) -> bool:
+    def matches(self, tool: ToolSpec) -> bool:
         """Whether it is declared as it was accepted."""
         known = self._known.get(tool.name)
         return known is not None and known.digest == tool.digest
 
     def known(self, name: str) -> ToolSpec | None:
         """The declaration that may be shown to a model; None where there is none."""
-        return self._known.get(name) if name not in self._late else None
+        return self._known.get(name) if name not in self._unaccepted else None
 
-    def late(self, name: str) -> Late | None:
-        return self._late.get(name)
+    def unaccepted(self, name: str) -> UnacceptedTool | None:
+        return self._unaccepted.get(name)
 
-    def _note(self, server: str, tool: ToolSpec) -> None:
+    def _mark_unaccepted(self, server: str, tool: ToolSpec) -> None:
         known = self._known.get(tool.name)
-        how = "is new" if known is None else f"has another {_changed(known, tool)} than the one that was accepted"
-        said = difference(known, tool)
-        problem = f"the tool {tool.name!r} of {server} {how}; it is denied until the operator has looked at it"
-        late = Late(problem, said)
-        if self._late.get(tool.name) != late:
-            _log.warning("%s, and accepts it:\n%s", problem, said)
-        self._late[tool.name] = late
+        state = "is new" if known is None else f"has another {_changed(known, tool)} than the one that was accepted"
+        changes = difference(known, tool)
+        problem = f"the tool {tool.name!r} of {server} {state}; it is denied until the operator has looked at it"
+        late = UnacceptedTool(problem, changes)
+        if self._unaccepted.get(tool.name) != late:
+            _log.warning("%s, and accepts it:\n%s", problem, changes)
+        self._unaccepted[tool.name] = late
 
 
 def difference(before: ToolSpec | None, after: ToolSpec | None) -> str:
     """Two declarations of a tool, line by line, with all that does not show written as its code."""
     old, new = _lines(before), _lines(after)
-    start = _alike(old, new)
+    start = _common_prefix(old, new)
     old, new = old[start:], new[start:]
-    end = _alike(old[::-1], new[::-1])
+    end = _common_prefix(old[::-1], new[::-1])
     lines = [f"-{one}" for one in old[: len(old) - end]] + [f"+{one}" for one in new[: len(new) - end]]
     more = len(lines) - MAX_LINES
     return "\n".join(lines[:MAX_LINES] + ([f"... and {more} more lines"] if more > 0 else []))
 
 
-def _alike(old: list[str], new: list[str]) -> int:
+def _common_prefix(old: list[str], new: list[str]) -> int:
     """How many lines are the same, from the first."""
     return next(
         (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
@@ -113,10 +113,12 @@ def _lines(tool: ToolSpec | None) -> list[str]:
         return []
     described = [f"description {escaped(line)}" for line in tool.description.split("\n")]
     schema = json.dumps(thaw(tool.schema), indent=1, sort_keys=True, default=repr).split("\n")
-    return [_cut(line) for line in (f"tool {escaped(tool.name)}", *described, *(f"schema {line}" for line in schema))]
+    return [
+        _shorten(line) for line in (f"tool {escaped(tool.name)}", *described, *(f"schema {line}" for line in schema))
+    ]
 
 
-def _cut(line: str) -> str:
+def _shorten(line: str) -> str:
     more = len(line) - MAX_CHARACTERS
     return f"{line[:MAX_CHARACTERS]}... and {more} more characters" if more > 0 else line
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from guardagent.errors import InputError
 
-Named = str | Callable[[], str | None] | None
+ConversationSource = str | Callable[[], str | None] | None
 """A conversation's id, what gives it at each call, or None: then the `with conversation(...)` around the call tells."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Current:
+class _CallerContext:
     """What the calling code belongs to; `inside` a guarded call it cannot leave that call's conversation."""
 
     name: str
@@ -22,7 +22,7 @@ class _Current:
     inside: bool
 
 
-_current: ContextVar[_Current | None] = ContextVar("guardagent_conversation", default=None)
+_current: ContextVar[_CallerContext | None] = ContextVar("guardagent_conversation", default=None)
 
 
 @contextmanager
@@ -39,23 +39,23 @@ def conversation(name: str, agent: str | None = None) -> Iterator[str]:
     Raises:
         InputError: the id is no text, or empty.
     """
-    with _entered(_Current(named(_sound(name)), _agent(agent), _within_a_call())) as current:
+    with _entered(_CallerContext(conversation_id(_valid_id(name)), _agent(agent), _in_guarded_call())) as current:
         yield current.name
 
 
 @contextmanager
-def call_within(given: Named, agent: str | None = None) -> Iterator[str]:
+def guarded_call(source: ConversationSource, agent: str | None = None) -> Iterator[str]:
     """Runs a guarded call: what it runs belongs to its conversation, whose id this gives.
 
     Raises:
         InputError: there is none.
     """
-    with _entered(_Current(named(given), _agent(agent), inside=True)) as current:
+    with _entered(_CallerContext(conversation_id(source), _agent(agent), inside=True)) as current:
         yield current.name
 
 
 @contextmanager
-def _entered(current: _Current) -> Iterator[_Current]:
+def _entered(current: _CallerContext) -> Iterator[_CallerContext]:
     token = _current.set(current)
     try:
         yield current
@@ -79,25 +79,25 @@ def current_agent() -> str | None:
     return found.agent if found else None
 
 
-def _within_a_call() -> bool:
+def _in_guarded_call() -> bool:
     """Whether the calling code runs within a guarded call."""
     found = _current.get()
     return found is not None and found.inside
 
 
-def named(given: Named) -> str:
+def conversation_id(source: ConversationSource) -> str:
     """The conversation of a call: within another one, the same.
 
     Raises:
         InputError: there is none.
     """
-    if _within_a_call():
-        return _sound(current_conversation())
-    name = given() if callable(given) else given
-    return _sound(current_conversation() if name is None and given is None else name)
+    if _in_guarded_call():
+        return _valid_id(current_conversation())
+    name = source() if callable(source) else source
+    return _valid_id(current_conversation() if name is None and source is None else name)
 
 
-def _sound(name: object) -> str:
+def _valid_id(name: object) -> str:
     if isinstance(name, str) and name:
         return name
     raise InputError(

@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any
 
 from guardagent._support.fold import verdict_or_denial
-from guardagent.enforcement.accepted import Accepted
-from guardagent.enforcement.approval import Approval, applied
+from guardagent.enforcement.accepted_tools import AcceptedTools
+from guardagent.enforcement.approval import Approval, with_edits
+from guardagent.enforcement.call_recorder import CallRecorder
 from guardagent.enforcement.calls import RESOURCE, HostCall
-from guardagent.enforcement.conversations import Conversation, Conversations, Waiting
-from guardagent.enforcement.ledger import Ledger, Question
+from guardagent.enforcement.conversations import Conversation, Conversations, WaitState
+from guardagent.enforcement.ledger import Ledger, RecordedRequest
 from guardagent.enforcement.ledger.protocol import REJECTED
 from guardagent.enforcement.names import Names
-from guardagent.enforcement.settling import Settling
 from guardagent.errors import InputError, error_text
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.policies import Policies
@@ -33,7 +33,7 @@ _NAMES_NO_CALL = (
     "the answer names no call that was shown: it is about another call than this {}, or about none; "
     'answer with {{"choice": "{}", "of": ...}}, where `of` is the digest of the request that was shown'
 )
-_ASKED_ELSEWHERE = (
+_FOREIGN_REQUEST = (
     "the approval of {} was asked for by another guard, which may have used it; have all processes share one "
     'ToolGuard(ledger=SqliteLedger(...)), or say approvals="this host\'s"'
 )
@@ -41,7 +41,7 @@ _log = logging.getLogger("guardagent")
 
 
 @dataclass(frozen=True, slots=True)
-class Deciding:
+class Decider:
     """Gives verdicts, and has each of them kept.
 
     Attributes:
@@ -52,58 +52,58 @@ class Deciding:
         facts: what the host knows, or a function that gives it for a call.
         conversations: with their sessions.
         ledger: knows which approvals were asked for and used.
-        asked_here: whether only those count that were asked for here.
-        settling: keeps the verdicts.
+        own_requests_only: whether only those count that were asked for here.
+        recorder: keeps the verdicts.
     """
 
     policies: Policies
     own: bool
     names: Names
-    accepted: Accepted
+    accepted: AcceptedTools
     facts: Mapping[str, Any] | Callable[[HostCall], Mapping[str, Any]]
     conversations: Conversations
     ledger: Ledger
-    asked_here: bool
-    settling: Settling
+    own_requests_only: bool
+    recorder: CallRecorder
 
-    def decided(self, call: HostCall, waiting: Waiting | None) -> Verdict:
+    def decide(self, call: HostCall, wait: WaitState | None) -> Verdict:
         """The verdict on a call that is about to run."""
-        return self.kept(call, verdict_or_denial(partial(self._judged, call)), waiting)
+        return self.record(call, verdict_or_denial(partial(self._judge, call)), wait)
 
-    def previewed(self, call: HostCall, waiting: Waiting | None) -> Verdict:
+    def preview(self, call: HostCall, wait: WaitState | None) -> Verdict:
         """As `decided`, ahead of the call; only an escalation is kept."""
-        verdict = verdict_or_denial(partial(self._judged, call, reserve=False))
-        return self.kept(call, verdict, waiting) if verdict.decision is Decision.ESCALATE else verdict
+        verdict = verdict_or_denial(partial(self._judge, call, reserve=False))
+        return self.record(call, verdict, wait) if verdict.decision is Decision.ESCALATE else verdict
 
-    def resolved(self, call: HostCall, said: Approval, waiting: Waiting | None) -> Verdict:
+    def resolve(self, call: HostCall, approval: Approval, wait: WaitState | None) -> Verdict:
         """The verdict on a call that a person has answered."""
-        if self.settling.records is not None:
-            self.settling.records.approval(call, said)
-        verdict = verdict_or_denial(partial(self._answered, call, said))
-        return self.kept(applied(call, said), verdict, waiting, edited=call)
+        if self.recorder.records is not None:
+            self.recorder.records.approval(call, approval)
+        verdict = verdict_or_denial(partial(self._judge_answer, call, approval))
+        return self.record(with_edits(call, approval), verdict, wait, edited=call)
 
-    def kept(
-        self, call: HostCall, verdict: Verdict, waiting: Waiting | None, edited: HostCall | None = None
+    def record(
+        self, call: HostCall, verdict: Verdict, wait: WaitState | None, edited: HostCall | None = None
     ) -> Verdict:
         """The verdict, once it is noted and written; `edited`: the call that a person has made this one of."""
-        if waiting is not None and waiting.over:
+        if wait is not None and wait.expired:
             return verdict  # it has been denied meanwhile
         if verdict.decision is Decision.ESCALATE:
-            verdict = verdict_or_denial(partial(self.asked, call, verdict, edited))
-        return self.settling.verdict(call, verdict)
+            verdict = verdict_or_denial(partial(self.request_approval, call, verdict, edited))
+        return self.recorder.record_verdict(call, verdict)
 
-    def asked(self, call: HostCall, verdict: Verdict, edited: HostCall | None = None) -> Verdict:
+    def request_approval(self, call: HostCall, verdict: Verdict, edited: HostCall | None = None) -> Verdict:
         """A person is asked about a call; the verdict with which that is so."""
-        self.ledger.asked(call, verdict.rules, edited)
+        self.ledger.record_request(call, verdict.rules, edited)
         return verdict
 
     # --- the rules
 
-    def _judged(self, call: HostCall, *, reserve: bool = True) -> Verdict:
+    def _judge(self, call: HostCall, *, reserve: bool = True) -> Verdict:
         conversation = self.conversations.current(call.conversation)
-        return self._barred(conversation, call) or self._checked(conversation, call, reserve=reserve)
+        return self._precheck(conversation, call) or self._check(conversation, call, reserve=reserve)
 
-    def _barred(self, conversation: Conversation, call: HostCall) -> Verdict | None:
+    def _precheck(self, conversation: Conversation, call: HostCall) -> Verdict | None:
         """The denial of a call that no rule need be asked about; else the host's messages are taken in.
 
         Raises:
@@ -111,37 +111,37 @@ class Deciding:
         """
         if not isinstance(call.id, str):
             raise InputError(f"the id of the call is {call.id!r}; expected a text")
-        if (late := self.accepted.late(call.tool)) is not None:
+        if (late := self.accepted.unaccepted(call.tool)) is not None:
             return replace(
                 unchecked_verdict(late.problem, checked_by="policy"), details={"difference": late.difference}
             )
-        if conversation.hung:
+        if conversation.hung_checks:
             raise InputError(
                 f"a check of conversation {conversation.id!r} has not ended in time, and is still under way"
             )
-        if (unseen := conversation.unseen(call)) is not None and self._looks_back(call):
+        if (unseen := conversation.unseen_call(call)) is not None and self._looks_back(call):
             raise InputError(_NEVER_SAW.format(unseen, call.tool))
         if call.messages is not None:
             conversation.messages = call.messages
         return None
 
-    def _checked(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
+    def _check(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
         """The verdict on a call; a denial where what a server may take it for is denied."""
-        readings = call.otherwise_read() if call.tool == RESOURCE else ()
-        others = [self._checked_alone(conversation, one, reserve=False) for one in readings]
+        readings = call.alternate_readings() if call.tool == RESOURCE else ()
+        others = [self._check_reading(conversation, one, reserve=False) for one in readings]
         refused = [one for one in others if one.label]
         if refused:
-            itself = self._checked_alone(conversation, call, reserve=False)
+            itself = self._check_reading(conversation, call, reserve=False)
             worst = next((one for one in refused if one.decision is not Decision.ESCALATE), refused[0])
             if itself.decision <= Decision.DENY or worst.decision is not Decision.ESCALATE:
                 return replace(worst, decision=Decision.DENY, grant=None)
-        return self._checked_alone(conversation, call, reserve=reserve)
+        return self._check_reading(conversation, call, reserve=reserve)
 
-    def _checked_alone(self, conversation: Conversation, call: HostCall, *, reserve: bool) -> Verdict:
+    def _check_reading(self, conversation: Conversation, call: HostCall, *, reserve: bool) -> Verdict:
         facts = self._facts_of(call)
-        for given in (facts, call.facts):
-            if not isinstance(given, Mapping):
-                raise InputError(f"the facts are a {type(given).__name__}; expected a mapping of names to values")
+        for mapping in (facts, call.facts):
+            if not isinstance(mapping, Mapping):
+                raise InputError(f"the facts are a {type(mapping).__name__}; expected a mapping of names to values")
         options: dict[str, Any] = {"tags": call.tags} if call.tags else {}
         if conversation.journal is not None:
             options["id"] = call.id
@@ -164,7 +164,7 @@ class Deciding:
         else:
             raise InputError("other processes kept adding to the conversation; propose the call again")
         for permit in conversation.session.lapsed() if self.own else ():
-            self.settling.lapsed(conversation, permit)
+            self.recorder.expire(conversation, permit)
         ungranted = verdict.grant is None if self.own else isinstance(verdict, Verdict) and verdict.permit is None
         if reserve and ungranted and verdict.label == 0:
             raise InputError(f"{call.tool} was allowed without a permit; expected the verdict of a session")
@@ -187,46 +187,46 @@ class Deciding:
 
     # --- a person
 
-    def _answered(self, call: HostCall, said: Approval) -> Verdict:
+    def _judge_answer(self, call: HostCall, approval: Approval) -> Verdict:
         conversation = self.conversations.current(call.conversation)
-        if said.choice == "reject":
-            self.ledger.rejected(call)
-            reason = f"a person rejected this call{f': {said.reason}' if said.reason else ''}"
+        if approval.choice == "reject":
+            self.ledger.reject(call)
+            reason = f"a person rejected this call{f': {approval.reason}' if approval.reason else ''}"
             return Verdict(Decision.DENY, reasons=(reason,), checked_by="policy")
-        shown = self._shown(call, said)
-        if (barred := self._barred(conversation, call)) is not None:  # what was fine when a person was asked
+        shown = self._shown_request(call, approval)
+        if (barred := self._precheck(conversation, call)) is not None:  # what was fine when a person was asked
             return barred
-        if said.choice == "edit":
-            verdict = self._checked(conversation, applied(call, said))
+        if approval.choice == "edit":
+            verdict = self._check(conversation, with_edits(call, approval))
         else:
-            verdict = self._approved(conversation, call, shown)
+            verdict = self._approve(conversation, call, shown)
         if verdict.label == 0:
             try:
                 self.ledger.use(call)
             except Exception as error:
-                self.settling.withdraw(applied(call, said), verdict, error_text(error))
+                self.recorder.revoke(with_edits(call, approval), verdict, error_text(error))
                 raise
         return verdict
 
-    def _shown(self, call: HostCall, said: Approval) -> Question | None:
+    def _shown_request(self, call: HostCall, approval: Approval) -> RecordedRequest | None:
         """What was asked about a call that a person has answered; None of what the host asked elsewhere.
 
         Raises:
             InputError: the answer is none to a question about this call, or it was answered.
         """
-        digest, _, ledger = (said.of or "").partition(".")
+        digest, _, ledger = (approval.of or "").partition(".")
         if digest != call.digest:
-            raise InputError(_NAMES_NO_CALL.format(call.tool, said.choice))
-        question = self.ledger.question(call)
+            raise InputError(_NAMES_NO_CALL.format(call.tool, approval.choice))
+        question = self.ledger.recorded_request(call)
         if question is not None and question.rejected:
             raise InputError(REJECTED)
-        if (question is None or ledger not in ("", self.ledger.name)) and self.asked_here:
-            raise InputError(_ASKED_ELSEWHERE.format(call.tool))
+        if (question is None or ledger not in ("", self.ledger.name)) and self.own_requests_only:
+            raise InputError(_FOREIGN_REQUEST.format(call.tool))
         return question
 
-    def _approved(self, conversation: Conversation, call: HostCall, shown: Question | None) -> Verdict:
+    def _approve(self, conversation: Conversation, call: HostCall, shown: RecordedRequest | None) -> Verdict:
         for _ in range(MAX_RACES):  # another call may come between
-            verdict = self._checked(conversation, call)
+            verdict = self._check(conversation, call)
             if verdict.decision is not Decision.ESCALATE:
                 return verdict
             if shown is not None and not set(verdict.rules) <= set(shown.rules):

@@ -16,7 +16,7 @@ from guardagent.enforcement.tools_lock import declared
 _UNREAD = "Not accepted by the operator yet: each call is denied."
 
 
-def late_tools(guard: ToolGuard, servers: Iterable[Any], tools: Iterable[Any]) -> set[str]:
+def unaccepted_tools(guard: ToolGuard, servers: Iterable[Any], tools: Iterable[Any]) -> set[str]:
     """The names of those tools that came or changed after the first list of their server.
 
     Args:
@@ -27,11 +27,11 @@ def late_tools(guard: ToolGuard, servers: Iterable[Any], tools: Iterable[Any]) -
     listed = [one for one in tools if isinstance(one, FunctionTool) and one._mcp_tool_binding is not None]  # noqa: SLF001
     for at, server in enumerate(servers):
         own = {one._mcp_tool_binding[1]: one for one in listed if one._mcp_tool_binding[2] == at}  # noqa: SLF001
-        guard.listed(_known_as(server), _specs(server, own))
-    return {one.name for one in listed if guard.accepted.late(one.qualified_name) is not None}
+        guard.update_server_tools(_server_key(server), _specs(server, own))
+    return {one.name for one in listed if guard.accepted.unaccepted(one.qualified_name) is not None}
 
 
-def unread(tool: Any) -> Any:
+def without_description(tool: Any) -> Any:
     """A tool without the words of its server, which nobody has looked at."""
     made = copy.copy(tool)
     made.description, made.params_json_schema = _UNREAD, {"type": "object", "properties": {}}
@@ -48,12 +48,12 @@ def _specs(server: Any, own: Mapping[str, FunctionTool]) -> list[ToolSpec]:
     return [replace(one, name=names.get(one.name, one.name)) for one in found if one is not None]
 
 
-def _known_as(server: Any) -> str:
+def _server_key(server: Any) -> str:
     """A server's name, which two of them may share, and a digest of where it is."""
-    given = getattr(server, "params", None)
-    where = [_field(given, name) for name in ("command", "args", "url")]
+    params = getattr(server, "params", None)
+    where = [_field(params, name) for name in ("command", "args", "url")]
     return f"{server.name} ({hashlib.sha256(repr(where).encode()).hexdigest()[:8]})"
 
 
-def _field(given: Any, name: str) -> Any:
-    return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
+def _field(params: Any, name: str) -> Any:
+    return params.get(name) if isinstance(params, Mapping) else getattr(params, name, None)

@@ -7,27 +7,27 @@ from typing import Any
 
 from agents import AgentHooks, ToolsToFinalOutputResult
 
-from guardagent.frameworks.openai_agents.adapter.attached import Attached
-from guardagent.frameworks.openai_agents.adapter.denials import Denial
+from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
+from guardagent.frameworks.openai_agents.adapter.denials import DenialText
 
 _GOES_ON = ToolsToFinalOutputResult(is_final_output=False)
 
 
-class Ending:
+class GuardedToolUseBehavior:
     """`Agent.tool_use_behavior`: as the operator set it, but a denial goes back to the model until it has given up."""
 
-    def __init__(self, attachment: Attached, before: Any) -> None:
+    def __init__(self, attachment: BaseAttachment, before: Any) -> None:
         self._attachment, self._before = attachment, before
 
     async def __call__(self, context: Any, results: list[Any]) -> Any:
         for result in results:
-            if isinstance(result.output, Denial) and (final := result.output.final) is not None:
+            if isinstance(result.output, DenialText) and (final := result.output.final) is not None:
                 self._attachment.run_of(context).final = final
                 return ToolsToFinalOutputResult(is_final_output=True, final_output=final)
         if callable(self._before):
-            said = self._before(context, results)
-            return await said if inspect.isawaitable(said) else said
-        return self._of_outputs([one for one in results if not isinstance(one.output, Denial)], results)
+            behavior = self._before(context, results)
+            return await behavior if inspect.isawaitable(behavior) else behavior
+        return self._of_outputs([one for one in results if not isinstance(one.output, DenialText)], results)
 
     def _of_outputs(self, made: list[Any], results: list[Any]) -> Any:
         if self._before == "stop_on_first_tool" and made and made[0] is results[0]:
@@ -37,10 +37,10 @@ class Ending:
         return ToolsToFinalOutputResult(is_final_output=True, final_output=stops[0].output) if stops else _GOES_ON
 
 
-class Noting(AgentHooks[Any]):  # type: ignore[misc]
+class ProposalHooks(AgentHooks[Any]):  # type: ignore[misc]
     """`Agent.hooks`: as the operator set them; takes note of the ids of all calls that the model proposes."""
 
-    def __init__(self, attachment: Attached, before: Any) -> None:
+    def __init__(self, attachment: BaseAttachment, before: Any) -> None:
         self._attachment, self._before = attachment, before or AgentHooks()
 
     async def on_start(self, context: Any, agent: Any) -> None:

@@ -52,10 +52,10 @@ def plain_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         InputError: one cannot be shown without loss; with its name.
     """
-    return FrozenMapping(MappingProxyType({name: plain(value, name, frozen=True) for name, value in args.items()}))
+    return FrozenMapping(MappingProxyType({name: plain_value(value, name, frozen=True) for name, value in args.items()}))
 
 
-def plain(value: Any, place: str = "", depth: int = 0, *, frozen: bool = False) -> Any:
+def plain_value(value: Any, place: str = "", depth: int = 0, *, frozen: bool = False) -> Any:
     """A value as rules read it: always a copy.
 
     Args:
@@ -72,13 +72,13 @@ def plain(value: Any, place: str = "", depth: int = 0, *, frozen: bool = False) 
         return value
     if depth > _DEEPEST:
         raise InputError(f"{_named(place)} is nested too deep, or holds itself")
-    if kind in _TEXTS:
-        return freeze(_TEXTS[kind](value)) if frozen else _TEXTS[kind](value)
-    within = _within(value)
+    if kind in _CONVERTERS:
+        return freeze(_CONVERTERS[kind](value)) if frozen else _CONVERTERS[kind](value)
+    within = _wrapped_value(value)
     if within is not None:
-        return plain(within[0], place, depth + 1, frozen=frozen)
+        return plain_value(within[0], place, depth + 1, frozen=frozen)
     if isinstance(value, _BARE) and getattr(value, "__dict__", None):
-        raise _refused(value, place)  # it carries more than it holds
+        raise _refusal(value, place)  # it carries more than it holds
     if isinstance(value, int | float | Decimal | str):
         return _scalar(value, place)
     if isinstance(value, PurePath) or (kind.__module__.startswith("pydantic") and hasattr(value, "unicode_string")):
@@ -87,7 +87,7 @@ def plain(value: Any, place: str = "", depth: int = 0, *, frozen: bool = False) 
     return _FROZEN[type(found)](found) if frozen else found
 
 
-def unshown_in(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | None:
+def opaque_type(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | None:
     """The first type in an annotation of which no value can be shown: it hides what it holds, or is read once."""
     kind = get_origin(annotation) or annotation
     if kind in _READ_ONCE:
@@ -99,10 +99,10 @@ def unshown_in(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | Non
             return kind.__name__
         seen |= {kind}
     inner = (*get_args(annotation), *_field_types(kind))
-    return next((found for one in inner if (found := unshown_in(one, seen)) is not None), None)
+    return next((found for one in inner if (found := opaque_type(one, seen)) is not None), None)
 
 
-def _within(value: Any) -> tuple[Any] | None:
+def _wrapped_value(value: Any) -> tuple[Any] | None:
     """What a value is only a name or a hull for."""
     if isinstance(value, Enum):
         return (value.value,)
@@ -124,10 +124,10 @@ def _of_parts(value: Any, place: str, depth: int, *, frozen: bool) -> dict[str, 
     if members is not None:
         return _object(members, place, depth, frozen=frozen)
     if isinstance(value, list | tuple | deque):
-        return [plain(item, f"{place}[{at}]", depth + 1, frozen=frozen) for at, item in enumerate(value)]
+        return [plain_value(item, f"{place}[{at}]", depth + 1, frozen=frozen) for at, item in enumerate(value)]
     if isinstance(value, set | frozenset):
-        return sorted((plain(item, f"{place}[]", depth + 1, frozen=frozen) for item in value), key=_order)
-    raise _refused(value, place)
+        return sorted((plain_value(item, f"{place}[]", depth + 1, frozen=frozen) for item in value), key=_order)
+    raise _refusal(value, place)
 
 
 def _members(value: Any, place: str) -> Iterable[tuple[Any, Any]] | None:
@@ -160,11 +160,11 @@ def _private(model: Any) -> dict[str, Any]:
 def _object(items: Iterable[tuple[Any, Any]], place: str, depth: int, *, frozen: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, item in items:
-        name = key if type(key) is str else plain(key, f"a key of {_named(place)}", depth + 1)
+        name = key if type(key) is str else plain_value(key, f"a key of {_named(place)}", depth + 1)
         name = str(name) if type(name) is int else name
         if type(name) is not str or name in found:
             raise InputError(f"a key of {_named(place)} is {key!r:.80}; expected one text for each")
-        found[name] = plain(item, f"{place}.{name[:80]}".lstrip("."), depth + 1, frozen=frozen)
+        found[name] = plain_value(item, f"{place}.{name[:80]}".lstrip("."), depth + 1, frozen=frozen)
     return found
 
 
@@ -180,7 +180,7 @@ def _seconds(value: timedelta) -> Any:
     return Decimal(micro) / 1_000_000 if micro % 1_000_000 else micro // 1_000_000
 
 
-_TEXTS: Mapping[type, Callable[[Any], Any]] = {
+_CONVERTERS: Mapping[type, Callable[[Any], Any]] = {
     **dict.fromkeys((datetime, date, time), lambda value: value.isoformat()),
     **dict.fromkeys(
         (UUID, ZoneInfo, IPv4Address, IPv6Address, IPv4Interface, IPv6Interface, IPv4Network, IPv6Network),
@@ -214,7 +214,7 @@ def _named(place: str) -> str:
     return place[:80] or "a value"
 
 
-def _refused(value: Any, place: str) -> InputError:
+def _refusal(value: Any, place: str) -> InputError:
     return InputError(
         f"{_named(place)} is a {type(value).__name__}, which cannot be shown to the rules without loss; "
         "expected a plain value, a model or a dataclass"

@@ -40,7 +40,7 @@ _answer: ContextVar[ServerAnswer | None] = ContextVar("guardagent_mcp_answer", d
 
 
 @contextmanager
-def watched() -> Iterator[ServerAnswer]:
+def observed_answer() -> Iterator[ServerAnswer]:
     """What a server answers inside is noted."""
     answer = ServerAnswer()
     token = _answer.set(answer)
@@ -50,7 +50,7 @@ def watched() -> Iterator[ServerAnswer]:
         _answer.reset(token)
 
 
-class _Watching:
+class _AnswerExtractor:
     """The server's `custom_data_extractor`, the one hook that is shown the whole answer; the operator's own goes on."""
 
     def __init__(self, before: Any) -> None:
@@ -65,8 +65,8 @@ class _Watching:
         return await data if inspect.isawaitable(data) else data
 
 
-def watch(server: Any) -> None:
+def observe(server: Any) -> None:
     """Has a server's answers noted."""
     before = getattr(server, "custom_data_extractor", None)
-    if not isinstance(before, _Watching):
-        server.custom_data_extractor = _Watching(before)
+    if not isinstance(before, _AnswerExtractor):
+        server.custom_data_extractor = _AnswerExtractor(before)

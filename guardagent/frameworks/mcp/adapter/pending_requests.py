@@ -45,7 +45,7 @@ class Pending:
 
 
 @dataclass(slots=True)
-class Asked:
+class ServerRequest:
     """A request of the server that the client has not answered: its id at the server, and the event, if it is one."""
 
     id: Any

@@ -10,11 +10,11 @@ from weakref import WeakKeyDictionary
 
 from guardagent.enforcement import Coverage, ToolGuard, ToolSpec
 from guardagent.errors import InputError
-from guardagent.frameworks.python.adapter.tool import Tool
+from guardagent.frameworks.python.adapter.tool import PythonTool
 
 
 @dataclass(slots=True)
-class _Attached:
+class _AttachedTools:
     """The tools of a guard: name -> (what it is, where it is defined); `ready` once they are held against the rules."""
 
     tools: dict[str, tuple[ToolSpec, str]] = field(default_factory=dict)
@@ -22,22 +22,22 @@ class _Attached:
 
 
 _lock = threading.Lock()
-_known: WeakKeyDictionary[ToolGuard, _Attached] = WeakKeyDictionary()
+_attached: WeakKeyDictionary[ToolGuard, _AttachedTools] = WeakKeyDictionary()
 
 
-def add(guard: ToolGuard, tools: Iterable[Tool]) -> None:
+def add(guard: ToolGuard, tools: Iterable[PythonTool]) -> None:
     """Adds tools to those of a guard. One that is defined anew takes the place of the one before.
 
     Raises:
         InputError: another one has its name.
     """
     with _lock:
-        attached = _known.setdefault(guard, _Attached())
+        attached = _attached.setdefault(guard, _AttachedTools())
         for tool in tools:
             _add(attached, tool)
 
 
-def _add(attached: _Attached, tool: Tool) -> None:
+def _add(attached: _AttachedTools, tool: PythonTool) -> None:
     spec, place = tool.spec, _place(tool.fn)
     before = attached.tools.get(tool.name)
     if before == (spec, place):
@@ -55,7 +55,7 @@ def attach(guard: ToolGuard) -> Coverage:
         InputError: a rule names a tool that is probably a misspelling of one of these.
     """
     with _lock:
-        attached = _known.setdefault(guard, _Attached())
+        attached = _attached.setdefault(guard, _AttachedTools())
         coverage = guard.attach([spec for spec, _ in attached.tools.values()])
         attached.ready = True
         return coverage
@@ -63,7 +63,7 @@ def attach(guard: ToolGuard) -> Coverage:
 
 def ensure_attached(guard: ToolGuard) -> None:
     """As `attach`, where a tool has come since."""
-    if not _known[guard].ready:
+    if not _attached[guard].ready:
         attach(guard)
 
 

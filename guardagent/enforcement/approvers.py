@@ -12,14 +12,14 @@ from guardagent.errors import error_text
 def ask(approver: Approver, request: ApprovalRequest) -> Approval:
     """What a person says, asked in this thread."""
     try:
-        said = approver(request)
-        if inspect.isawaitable(said):
-            if inspect.iscoroutine(said):
-                said.close()
+        answer = approver(request)
+        if inspect.isawaitable(answer):
+            if inspect.iscoroutine(answer):
+                answer.close()
             return Approval(
                 "reject", reason="the approver is a coroutine function, and the tools here are called without await"
             )
-        return Approval.read(said)
+        return Approval.read(answer)
     except Exception as error:  # noqa: BLE001 - nobody has approved
         return _failed(error)
 
@@ -29,8 +29,8 @@ async def aask(approver: Approver, request: ApprovalRequest) -> Approval:
     try:
         if inspect.iscoroutinefunction(approver):
             return Approval.read(await approver(request))
-        said = await asyncio.to_thread(approver, request)
-        return Approval.read(await said if inspect.isawaitable(said) else said)
+        answer = await asyncio.to_thread(approver, request)
+        return Approval.read(await answer if inspect.isawaitable(answer) else answer)
     except Exception as error:  # noqa: BLE001 - as above
         return _failed(error)
 

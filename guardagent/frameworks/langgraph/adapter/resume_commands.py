@@ -24,7 +24,7 @@ def approve(shown: Shown, *, by: str | None = None) -> Command[Any]:
     Raises:
         InputError: one is no question of the guard.
     """
-    return _answer(shown, {"choice": "approve", "by": by})
+    return _command(shown, {"choice": "approve", "by": by})
 
 
 def reject(shown: Shown, reason: str = "", *, by: str | None = None) -> Command[Any]:
@@ -38,7 +38,7 @@ def reject(shown: Shown, reason: str = "", *, by: str | None = None) -> Command[
     Raises:
         InputError: as of `approve`.
     """
-    return _answer(shown, {"choice": "reject", "reason": reason, "by": by})
+    return _command(shown, {"choice": "reject", "reason": reason, "by": by})
 
 
 def edit(shown: Shown, args: Mapping[str, Any], *, by: str | None = None) -> Command[Any]:
@@ -52,17 +52,17 @@ def edit(shown: Shown, args: Mapping[str, Any], *, by: str | None = None) -> Com
     Raises:
         InputError: as of `approve`; or there are several.
     """
-    found = _answer(shown, {"choice": "edit", "args": dict(args), "by": by})
+    found = _command(shown, {"choice": "edit", "args": dict(args), "by": by})
     if len(found.resume) > 1:
         raise InputError(f"{len(found.resume)} calls were shown; expected the interrupt of the one to edit")
     return found
 
 
-def _answer(shown: Shown, said: Mapping[str, Any]) -> Command[Any]:
+def _command(shown: Shown, decision: Mapping[str, Any]) -> Command[Any]:
     every = [shown] if isinstance(shown, Interrupt) else list(shown)
     if not every:
         raise InputError("nothing was shown; expected an interrupt of the run, such as result['__interrupt__'] holds")
-    return Command(resume={one.id: {**said, "of": _digest(one)} for one in every})
+    return Command(resume={one.id: {**decision, "of": _digest(one)} for one in every})
 
 
 def _digest(shown: Any) -> str:

@@ -11,26 +11,26 @@ from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_
 from agents.tool import maybe_invoke_function_tool_failure_error_function
 
 from guardagent._support.procedures import Operation, Procedure, adrive
-from guardagent.enforcement.approval import Approval, applied
+from guardagent.enforcement.approval import Approval, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome
-from guardagent.enforcement.life import Judged, Life
+from guardagent.enforcement.lifecycle import CallLifecycle, JudgedCall
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError, ToolDenied, error_text
-from guardagent.frameworks.openai_agents.adapter.approvals import host_said
-from guardagent.frameworks.openai_agents.adapter.attached import Attached
-from guardagent.frameworks.openai_agents.adapter.bodies import Body, Bound
-from guardagent.frameworks.openai_agents.adapter.denials import Denial, RunHalted, denied
-from guardagent.frameworks.openai_agents.adapter.runs import Run, Scope, entered, scope
-from guardagent.frameworks.openai_agents.adapter.watching import McpError, ServerAnswer, watched
+from guardagent.frameworks.openai_agents.adapter.approvals import host_approval
+from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
+from guardagent.frameworks.openai_agents.adapter.bodies import Bound, ToolBody
+from guardagent.frameworks.openai_agents.adapter.denials import DenialText, RunHalted, denial_text
+from guardagent.frameworks.openai_agents.adapter.runs import AgentRun, RunScope, enter, scope
+from guardagent.frameworks.openai_agents.adapter.server_answers import McpError, ServerAnswer, observed_answer
 from guardagent.types import Decision, freeze, unchecked_verdict
 
-_STICKY = "a person has to approve this very call; a standing approval of the tool does not cover it"
+_STANDING_APPROVAL = "a person has to approve this very call; a standing approval of the tool does not cover it"
 
 
 _CHANGED = unchecked_verdict("the call was changed between its judgement and the tool", checked_by="policy")
 
 
-def _outer(call: HostCall) -> HostCall | None:
+def _enclosing_call(call: HostCall) -> HostCall | None:
     """The same call, judged already: somebody has wrapped a guarded tool, and the whole was guarded again."""
     around = scope()
     outer = around.call if around is not None else None
@@ -47,7 +47,7 @@ class Invoker:
         body: what stands behind it.
     """
 
-    def __init__(self, attachment: Attached, tool: FunctionTool, body: Body) -> None:
+    def __init__(self, attachment: BaseAttachment, tool: FunctionTool, body: ToolBody) -> None:
         self.attachment, self.body = attachment, body
         self._tool = tool
         self._handles = hasattr(tool.on_invoke_tool, "__agents_bind_function_tool__")
@@ -59,71 +59,73 @@ class Invoker:
     async def __call__(self, context: Any, arguments: str) -> Any:
         """Judges, runs and records one call. What the model is told of an error is left to the SDK."""
         try:
-            return await self._invoked(context, arguments)
+            return await self._invoke(context, arguments)
         except RunHalted:
             raise
         except Exception as error:
-            said = None
+            message = None
             if self._handles:
-                said = await maybe_invoke_function_tool_failure_error_function(
+                message = await maybe_invoke_function_tool_failure_error_function(
                     function_tool=self._tool, context=context, error=error
                 )
-            if said is None:
+            if message is None:
                 raise
-            return said
+            return message
 
-    async def _invoked(self, context: Any, arguments: str) -> Any:
+    async def _invoke(self, context: Any, arguments: str) -> Any:
         waiting = self.attachment.notes(context).pop(self._key(context), None)
         try:
             bound = self.body.bind(read_object(arguments, self._tool.name))
             shown = bound.shown()
         except InputError as error:
             unread = self.attachment.call(self._tool.qualified_name, {}, context, id=context.tool_call_id)
-            return denied(self._tool.name, await self.attachment.guard.arefuse(unread, str(error)))
+            return denial_text(self._tool.name, await self.attachment.guard.arefuse(unread, str(error)))
         name = self._tool.qualified_name
-        call = self.attachment.call(name, shown, context, id=context.tool_call_id, ready=self._ready)
+        call = self.attachment.call(name, shown, context, id=context.tool_call_id, validate_edit=self._validate_edit)
         if waiting is not None and waiting.args == call.args:
-            return await self._executed(context, waiting, bound)
-        if (outer := _outer(call)) is not None:
-            return await bound.execute(context) if outer.args == call.args else denied(name, _CHANGED)
+            return await self._execute(context, waiting, bound)
+        if (outer := _enclosing_call(call)) is not None:
+            return await bound.execute(context) if outer.args == call.args else denial_text(name, _CHANGED)
         try:
-            call, args = await adrive(self._life.permitted(call, self._judged(context, call)))
-            bound = await self._fitting(call, bound, args)
+            call, args = await adrive(self._life.authorize(call, self._judge(context, call)))
+            bound = await self._bind_judged(call, bound, args)
         except ToolDenied as denial:
-            return denied(name, denial.verdict)
+            return denial_text(name, denial.verdict)
         except InputError as error:
-            return denied(call.tool, unchecked_verdict(str(error), checked_by="policy"))
-        return await self._executed(context, call, bound)
+            return denial_text(call.tool, unchecked_verdict(str(error), checked_by="policy"))
+        return await self._execute(context, call, bound)
 
-    def _ready(self, edited: Mapping[str, Any]) -> dict[str, Any]:
-        return self.body.again(edited).shown()
+    def _validate_edit(self, edited: Mapping[str, Any]) -> dict[str, Any]:
+        return self.body.rebind(edited).shown()
 
     @property
-    def _life(self) -> Life:
-        return self.attachment.guard.life
+    def _life(self) -> CallLifecycle:
+        return self.attachment.guard.lifecycle
 
-    def _judged(self, context: Any, call: HostCall) -> Procedure[Judged]:
+    def _judge(self, context: Any, call: HostCall) -> Procedure[JudgedCall]:
         """The verdict on a call, as a person left it. What the SDK holds for approved is asked of the guard."""
-        guard, asked, host = self.attachment.guard, replace(call, step=None), host_said(context, self._tool)
-        self.attachment.answered(asked)
-        if host is None or (host == "always" and not guard.was_asked(asked)):
-            return (yield from self._decided(call))
-        said = self.attachment.notes(context).pop(("said", asked.digest), None)
-        said = (said or Approval("approve", by="the host's approval", of=asked.digest)).readied(self._ready)
-        if said.choice == "edit":
-            return (yield from self._decided(applied(call, said)))
-        verdict = yield from self._life.resolve(asked, said)
+        guard, shown_call, host = self.attachment.guard, replace(call, step=None), host_approval(context, self._tool)
+        self.attachment.drop_pending(shown_call)
+        if host is None or (host == "always" and not guard.has_request(shown_call)):
+            return (yield from self._decide(call))
+        approval = self.attachment.notes(context).pop(("said", shown_call.digest), None)
+        approval = (approval or Approval("approve", by="the host's approval", of=shown_call.digest)).validated(
+            self._validate_edit
+        )
+        if approval.choice == "edit":
+            return (yield from self._decide(with_edits(call, approval)))
+        verdict = yield from self._life.resolve(shown_call, approval)
         if verdict.decision is Decision.ESCALATE and guard.approver is not None:
-            return (yield from self._decided(call))  # the operator's approval lifts no rule
-        return verdict, asked
+            return (yield from self._decide(call))  # the operator's approval lifts no rule
+        return verdict, shown_call
 
-    def _decided(self, call: HostCall) -> Procedure[Judged]:
-        verdict, call = yield from self.attachment.judged(call)
+    def _decide(self, call: HostCall) -> Procedure[JudgedCall]:
+        verdict, call = yield from self.attachment.judge(call)
         if verdict.decision is Decision.ESCALATE and self.attachment.guard.approver is None:
-            verdict = replace(verdict, errors=(*verdict.errors, _STICKY))
+            verdict = replace(verdict, errors=(*verdict.errors, _STANDING_APPROVAL))
         return verdict, call
 
-    async def _fitting(self, call: HostCall, bound: Bound, judged: Mapping[str, Any]) -> Bound:
+    async def _bind_judged(self, call: HostCall, bound: Bound, judged: Mapping[str, Any]) -> Bound:
         """What may run: exactly what was judged.
 
         Raises:
@@ -138,27 +140,27 @@ class Invoker:
             raise InputError(error_text(error)) from None
 
     def _bound_to(self, call: HostCall, judged: Mapping[str, Any]) -> Bound:
-        bound = self.body.again(judged)
+        bound = self.body.rebind(judged)
         if freeze(bound.shown()) != freeze(judged):
             raise InputError(f"{call.tool} would get other arguments than those that were judged")
         return bound
 
-    async def _executed(self, context: Any, call: HostCall, bound: Bound) -> Any:
-        inside = Scope(call.conversation, Run() if self.is_agent else None, call)
+    async def _execute(self, context: Any, call: HostCall, bound: Bound) -> Any:
+        inside = RunScope(call.conversation, AgentRun() if self.is_agent else None, call)
 
         async def work() -> tuple[Any, ServerAnswer]:
-            with entered(inside), watched() as server:
+            with enter(inside), observed_answer() as server:
                 return await bound.execute(context), server
 
-        def outcome(given: tuple[Any, ServerAnswer]) -> Outcome | None:
-            output, server = given
+        def outcome(result: tuple[Any, ServerAnswer]) -> Outcome | None:
+            output, server = result
             if self._is_paused(context):
                 self.attachment.notes(context)[self._key(context)] = call
                 return None
-            failed = server.failed or isinstance(output, Denial)
-            return Outcome(server.shown(output), failed=failed, beside=server.parts)
+            failed = server.failed or isinstance(output, DenialText)
+            return Outcome(server.shown(output), failed=failed, other_outputs=server.parts)
 
-        output, _ = await adrive(self._life.ran(call, Operation(work, work), outcome, self._outcome_of))
+        output, _ = await adrive(self._life.execute(call, Operation(work, work), outcome, self._outcome_of))
         return output
 
     def _outcome_of(self, error: BaseException) -> Outcome:

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from typing_extensions import TypedDict
 
-from guardagent.enforcement.plain import plain, plain_arguments, unshown_in
+from guardagent.enforcement.plain_values import opaque_type, plain_arguments, plain_value
 from guardagent.errors import InputError
 from guardagent.types import thaw
 
@@ -127,7 +127,7 @@ class Text(str):  # noqa: SLOT000 - so that it can carry more
 )
 def test_a_value_is_shown_as_it_is(value: Any, shown: Any) -> None:
     """Serializers are never asked."""
-    assert plain(value) == shown
+    assert plain_value(value) == shown
 
 
 def _holds_itself() -> Any:
@@ -143,7 +143,7 @@ def _with_more() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "reply"),
     [
         ({"a": [object()]}, r"a\[0\] is a object"),
         ({"key": pydantic.SecretStr("x")}, "key is a SecretStr"),
@@ -161,16 +161,16 @@ def _with_more() -> Any:
         (memoryview(b"a"), "memoryview"),
     ],
 )
-def test_what_cannot_be_shown_without_loss_is_refused(value: Any, said: str) -> None:
+def test_what_cannot_be_shown_without_loss_is_refused(value: Any, reply: str) -> None:
     """With its place."""
-    with pytest.raises(InputError, match=said):
-        plain(value)
+    with pytest.raises(InputError, match=reply):
+        plain_value(value)
 
 
 def test_a_copy_is_shown() -> None:
     """Whoever holds the value cannot change what was judged."""
     value = {"a": [1]}
-    shown = plain(value)
+    shown = plain_value(value)
     value["a"].append(2)
     assert shown == {"a": [1]}
 
@@ -191,8 +191,8 @@ def test_a_copy_is_shown() -> None:
 )
 def test_types_that_hide_what_they_hold_are_found(annotation: Any, found: str | None) -> None:
     """In the annotation, before a call comes."""
-    assert (unshown_in(annotation) or "").startswith(found or "")
-    assert (unshown_in(annotation) is None) == (found is None)
+    assert (opaque_type(annotation) or "").startswith(found or "")
+    assert (opaque_type(annotation) is None) == (found is None)
 
 
 def test_arguments_are_frozen_and_say_the_same() -> None:
@@ -200,7 +200,7 @@ def test_arguments_are_frozen_and_say_the_same() -> None:
     lines = [Point(1, Decimal(2))]
     args = {"order": Order("W1", lines), "mixed": {"a", (1, 2), Point(3, Decimal(4))}, "raw": b"\xff"}
     shown = plain_arguments(args)
-    assert thaw(shown) == {name: plain(value) for name, value in args.items()}
+    assert thaw(shown) == {name: plain_value(value) for name, value in args.items()}
     lines.append(Point(5, Decimal(6)))
     assert len(shown["order"]["lines"]) == 1
     for part in (shown["order"], shown["order"]["lines"][0], shown["raw"]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.enforcement import Outcome
-from guardagent.enforcement.plain import plain
+from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 
 
@@ -18,7 +18,7 @@ def _output(value: Any) -> Any:
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     try:
-        return plain(value)
+        return plain_value(value)
     except InputError:
         try:
             return to_jsonable_python(value)
@@ -37,13 +37,13 @@ def outcome_of(response: Any, call_id: str, *, with_artifact: bool = False) -> O
     artifact = None
     if with_artifact and isinstance(response, tuple) and len(response) == 2:
         response, artifact = response
-    message = answering(response, call_id)
+    message = answer_message(response, call_id)
     if message is not None:
         parts = (message.content, _structured(message.artifact))
-        return Outcome(_text(message.content), failed=message.status == "error", beside=parts)
+        return Outcome(_text(message.content), failed=message.status == "error", other_outputs=parts)
     update = getattr(response, "update", None)
-    said = response if update is None or isinstance(response, Mapping) else update
-    return Outcome(_output(_text(said)), beside=(_output(said), _structured(artifact)))
+    output = response if update is None or isinstance(response, Mapping) else update
+    return Outcome(_output(_text(output)), other_outputs=(_output(output), _structured(artifact)))
 
 
 def _structured(artifact: Any) -> Any:
@@ -51,7 +51,7 @@ def _structured(artifact: Any) -> Any:
     return artifact.get("structured_content") if isinstance(artifact, Mapping) else None
 
 
-def answering(response: Any, call_id: str) -> Any:
+def answer_message(response: Any, call_id: str) -> Any:
     """The ToolMessage that answers a call, alone, in a list or in a Command; None where there is none."""
     from langchain_core.messages import ToolMessage
     from langgraph.types import Command
@@ -61,10 +61,10 @@ def answering(response: Any, call_id: str) -> Any:
     if isinstance(response, Command):
         update = response.update
         parts = update.values() if isinstance(update, Mapping) else [update]
-        found = [answering(part, call_id) for part in parts if isinstance(part, list)]
+        found = [answer_message(part, call_id) for part in parts if isinstance(part, list)]
         return next((one for one in found if one is not None and one.tool_call_id == call_id), None)
     if isinstance(response, list):
-        found = [answering(one, call_id) for one in response if isinstance(one, ToolMessage | Command)]
+        found = [answer_message(one, call_id) for one in response if isinstance(one, ToolMessage | Command)]
         return next((one for one in found if one is not None and one.tool_call_id == call_id), None)
     return None
 

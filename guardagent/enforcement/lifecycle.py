@@ -15,26 +15,26 @@ from functools import partial
 from typing import Any
 
 from guardagent._support.procedures import Operation, Procedure, drive
-from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, applied
-from guardagent.enforcement.asking import aask, ask
+from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, with_edits
+from guardagent.enforcement.approvers import aask, ask
+from guardagent.enforcement.call_recorder import CallRecorder
 from guardagent.enforcement.calls import HostCall, Outcome
-from guardagent.enforcement.conversations import Waiting
-from guardagent.enforcement.deadline import waited
-from guardagent.enforcement.deciding import Deciding
-from guardagent.enforcement.in_time import InTime, Work
-from guardagent.enforcement.settling import Settling
+from guardagent.enforcement.conversations import WaitState
+from guardagent.enforcement.deadline import await_future
+from guardagent.enforcement.decisions import Decider
 from guardagent.enforcement.telemetry import TRACE, span
+from guardagent.enforcement.time_limit import TimeLimit, Work
 from guardagent.errors import InputError, SessionBusyError, ToolDenied
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
-MAX_ASKED = 3  # a person who edits a call that needs approval again is asked again, so often
+MAX_REQUESTS = 3  # a person who edits a call that needs approval again is asked again, so often
 
 _BUSY = "another check of the conversation is under way; the call may not run"
 _log = logging.getLogger("guardagent")
 
 Arguments = Mapping[str, Any]
 ReadOutcome = Callable[[Any], Outcome]
-Judged = tuple[Verdict, HostCall]
+JudgedCall = tuple[Verdict, HostCall]
 """A verdict, and the call as a person left it."""
 
 
@@ -43,22 +43,22 @@ class PermitVoidError(ToolDenied):
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class CallLifecycle:
     """The steps of a guard's calls.
 
     Attributes:
-        deciding: gives verdicts.
-        settling: keeps what comes of them.
-        in_time: has both done in time.
+        decider: gives verdicts.
+        recorder: keeps what comes of them.
+        time_limit: has both done in time.
         approver: whom the guard itself asks; None where that is left to the host.
         own: whether a permit is used without asking others' code.
         shared: whether other processes go on with the same conversations: then using a permit may have to wait.
         ledger: the name of the ledger that knows what was asked.
     """
 
-    deciding: Deciding
-    settling: Settling
-    in_time: InTime
+    decider: Decider
+    recorder: CallRecorder
+    time_limit: TimeLimit
     approver: Approver | None
     own: bool
     shared: bool
@@ -69,7 +69,7 @@ class Life:
         call: HostCall,
         execute: Callable[[Arguments], Any],
         outcome: ReadOutcome = Outcome,
-        judged: Procedure[Judged] | None = None,
+        judged: Procedure[JudgedCall] | None = None,
     ) -> Procedure[Any]:
         """A call from its proposal to its outcome.
 
@@ -82,12 +82,12 @@ class Life:
         Raises:
             ToolDenied: the call may not run; with the verdict.
         """
-        call, args = yield from self.permitted(call, judged)
+        call, args = yield from self.authorize(call, judged)
         work = partial(execute, args)
-        return (yield from self.ran(call, Operation(work, work), outcome))
+        return (yield from self.execute(call, Operation(work, work), outcome))
 
-    def permitted(
-        self, call: HostCall, judged: Procedure[Judged] | None = None
+    def authorize(
+        self, call: HostCall, judged: Procedure[JudgedCall] | None = None
     ) -> Procedure[tuple[HostCall, dict[str, Any]]]:
         """(the call as it may run, the arguments that were judged); its permit is used.
 
@@ -98,7 +98,7 @@ class Life:
         Raises:
             ToolDenied: it may not run; PermitVoidError where it was allowed.
         """
-        verdict, call = yield from (self.judged(call) if judged is None else judged)
+        verdict, call = yield from (self.judge(call) if judged is None else judged)
         if verdict.label:
             raise ToolDenied(call.tool, verdict)
         try:
@@ -106,7 +106,7 @@ class Life:
         except InputError as error:
             raise PermitVoidError(call.tool, unchecked_verdict(str(error), checked_by="policy")) from None
 
-    def ran(
+    def execute(
         self,
         call: HostCall,
         work: Operation,
@@ -142,36 +142,36 @@ class Life:
 
     def before(self, call: HostCall) -> Procedure[Verdict]:
         """See `ToolGuard.before`."""
-        verdict, _ = yield from self.judged(call)
+        verdict, _ = yield from self.judge(call)
         return verdict
 
-    def judged(self, call: HostCall) -> Procedure[Judged]:
+    def judge(self, call: HostCall) -> Procedure[JudgedCall]:
         """As `before`, with the call as the guard's own approver left it."""
-        with (span(call) if TRACE in sys.modules else None) or nullcontext() as told:
-            verdict = yield from self.in_time.done(call, partial(self.deciding.decided, call), Waiting())
-            for _ in range(MAX_ASKED):
+        with (span(call) if TRACE in sys.modules else None) or nullcontext() as check_span:
+            verdict = yield from self.time_limit.run(call, partial(self.decider.decide, call), WaitState())
+            for _ in range(MAX_REQUESTS):
                 if verdict.decision is not Decision.ESCALATE or self.approver is None:
                     break
                 request = self.request(call, verdict)
-                said = yield Operation(partial(ask, self.approver, request), partial(aask, self.approver, request))
-                verdict, call = yield from self.answered(call, said)
-            if told is not None:
-                told.say(verdict)
+                approval = yield Operation(partial(ask, self.approver, request), partial(aask, self.approver, request))
+                verdict, call = yield from self.apply_answer(call, approval)
+            if check_span is not None:
+                check_span.set_verdict(verdict)
         return verdict, call
 
-    def answered(self, call: HostCall, said: Approval) -> Procedure[Judged]:
+    def apply_answer(self, call: HostCall, approval: Approval) -> Procedure[JudgedCall]:
         """The verdict on a call that a person was shown and has answered, and the call as they left it."""
-        said = replace(said, of=call.digest).readied(call.ready)
-        return (yield from self.resolved(call, said)), applied(call, said)
+        approval = replace(approval, of=call.digest).validated(call.validate_edit)
+        return (yield from self.resolve_approval(call, approval)), with_edits(call, approval)
 
     def preview(self, call: HostCall) -> Procedure[Verdict]:
         """See `ToolGuard.preview`."""
-        return self.in_time.done(call, partial(self.deciding.previewed, call))
+        return self.time_limit.run(call, partial(self.decider.preview, call))
 
     def refuse(self, call: HostCall, problem: str) -> Procedure[Verdict]:
         """See `ToolGuard.refuse`."""
         verdict = unchecked_verdict(problem, checked_by="policy")
-        return self.in_time.done(call, partial(self.deciding.kept, call, verdict), Waiting())
+        return self.time_limit.run(call, partial(self.decider.record, call, verdict), WaitState())
 
     # --- approve
 
@@ -180,28 +180,28 @@ class Life:
         digest = f"{call.digest}.{self.ledger}"
         return ApprovalRequest(call.tool, call.args, verdict, str(call.conversation), call.id, call.agent, digest)
 
-    def resolve(self, call: HostCall, said: Any) -> Procedure[Verdict]:
+    def resolve(self, call: HostCall, answer: Any) -> Procedure[Verdict]:
         """See `ToolGuard.resolve`."""
-        return self.resolved(call, Approval.read(said).readied(call.ready))
+        return self.resolve_approval(call, Approval.read(answer).validated(call.validate_edit))
 
-    def resolved(self, call: HostCall, said: Approval) -> Procedure[Verdict]:
+    def resolve_approval(self, call: HostCall, approval: Approval) -> Procedure[Verdict]:
         """As `resolve`, of an answer that the tool could take."""
-        return self.in_time.done(call, partial(self.deciding.resolved, call, said), Waiting())
+        return self.time_limit.run(call, partial(self.decider.resolve, call, approval), WaitState())
 
-    def host_asks(self, call: HostCall) -> Procedure[Verdict]:
+    def record_host_request(self, call: HostCall) -> Procedure[Verdict]:
         """See `ToolGuard.ahost_asks`."""
         allowed = Verdict(Decision.ALLOW, checked_by="policy")
-        return self.in_time.done(call, lambda _: self.deciding.asked(call, allowed))
+        return self.time_limit.run(call, lambda _: self.decider.request_approval(call, allowed))
 
     # --- use
 
     def use(self, call: HostCall, args: Arguments | None = None) -> Procedure[dict[str, Any]]:
         """See `ToolGuard.use`. Another check of the conversation may be under way."""
-        seconds, pool = self.in_time.seconds, self.in_time.pool
+        seconds, pool = self.time_limit.seconds, self.time_limit.pool
         if self.shared:
-            work: Callable[[], Arguments] = partial(self._used, call, args)
+            work: Callable[[], Arguments] = partial(self._use, call, args)
         else:
-            use = self.settling.use(call, args)
+            use = self.recorder.use(call, args)
             if self.own:
                 try:
                     return dict(use(timeout=0))
@@ -210,26 +210,26 @@ class Life:
             work = use
         try:
             if self.own:
-                return dict((yield Operation(work, lambda: waited(pool.submit(work), seconds))))
+                return dict((yield Operation(work, lambda: await_future(pool.submit(work), seconds))))
             future = pool.submit(work)
-            return dict((yield Operation(partial(future.result, seconds), partial(waited, future, seconds))))
+            return dict((yield Operation(partial(future.result, seconds), partial(await_future, future, seconds))))
         except (TimeoutError, RuntimeError):
             raise InputError(_BUSY) from None
 
-    def _used(self, call: HostCall, args: Arguments | None) -> Arguments:
-        return self.settling.use(call, args)(timeout=self.in_time.seconds)
+    def _use(self, call: HostCall, args: Arguments | None) -> Arguments:
+        return self.recorder.use(call, args)(timeout=self.time_limit.seconds)
 
     # --- after
 
     def after(self, call: HostCall, outcome: Outcome) -> Procedure[None]:
         """See `ToolGuard.after`."""
-        yield from self._recorded(call, partial(self.settling.record, call, outcome))
+        yield from self._record(call, partial(self.recorder.record_outcome, call, outcome))
 
     def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> Procedure[None]:
         """See `ToolGuard.withdraw`."""
-        yield from self._recorded(call, partial(self.settling.take_back, call, why, used))
+        yield from self._record(call, partial(self.recorder.withdraw, call, why, used))
 
-    def _recorded(self, call: HostCall, work: Work) -> Procedure[None]:
-        recorded = yield from self.in_time.done(call, work)
+    def _record(self, call: HostCall, work: Work) -> Procedure[None]:
+        recorded = yield from self.time_limit.run(call, work)
         for error in recorded.errors:
             _log.error("an outcome was not recorded, and its call stays in flight: %s", error)

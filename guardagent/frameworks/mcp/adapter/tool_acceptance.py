@@ -8,7 +8,7 @@ from pathlib import Path
 
 from guardagent._support.files import save_text
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.accepted import difference
+from guardagent.enforcement.accepted_tools import difference
 from guardagent.enforcement.tools_lock import read_tools_lock, tools_lock
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.links import Target
@@ -34,5 +34,5 @@ def accept_tools(target: Target, path: Path) -> str:
 def _changes(before: list[ToolSpec], after: list[ToolSpec]) -> Iterator[str]:
     old, new = ({tool.name: tool for tool in tools} for tools in (before, after))
     for name in sorted(old.keys() | new.keys()):
-        if said := difference(old.get(name), new.get(name)):
-            yield said
+        if change := difference(old.get(name), new.get(name)):
+            yield change

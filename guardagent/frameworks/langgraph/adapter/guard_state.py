@@ -16,7 +16,7 @@ MAX_KEPT = 100_000
 _lock = threading.Lock()
 
 
-class Newest:
+class BoundedMapping:
     """A mapping that keeps only its newest entries."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Newest:
 
 
 @dataclass(slots=True)
-class Shared:
+class GuardState:
     """What is kept of one guard.
 
     Attributes:
@@ -58,15 +58,15 @@ class Shared:
 
     tools: dict[str, ToolSpec] = field(default_factory=dict)
     tasks: Tasks = field(default_factory=Tasks)
-    turns: Newest = field(default_factory=Newest)
-    strikes: Newest = field(default_factory=Newest)
-    passed: Newest = field(default_factory=Newest)
+    turns: BoundedMapping = field(default_factory=BoundedMapping)
+    strikes: BoundedMapping = field(default_factory=BoundedMapping)
+    passed: BoundedMapping = field(default_factory=BoundedMapping)
 
 
-_of_guards: WeakKeyDictionary[ToolGuard, Shared] = WeakKeyDictionary()
+_of_guards: WeakKeyDictionary[ToolGuard, GuardState] = WeakKeyDictionary()
 
 
-def shared_by(guard: ToolGuard) -> Shared:
+def state_of(guard: ToolGuard) -> GuardState:
     """What is kept of a guard."""
     with _lock:
-        return _of_guards.setdefault(guard, Shared())
+        return _of_guards.setdefault(guard, GuardState())

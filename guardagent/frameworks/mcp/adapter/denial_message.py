@@ -6,19 +6,19 @@ from guardagent.enforcement.tool_guard import gave_up
 from guardagent.types import Decision, Verdict
 
 
-def told(verdict: Verdict, *, client: bool = True) -> str:
+def denial_message(verdict: Verdict, *, client: bool = True) -> str:
     """The verdict in words, with what is to be done where the agent is not to try again.
 
     Args:
         verdict: a denial.
         client: whether the client would have been asked about an escalation, if it could show forms.
     """
-    said = verdict.feedback()
+    feedback = verdict.feedback()
     if verdict.decision is Decision.ESCALATE:
         why = "the client cannot show a form (elicitation)" if client else "the client is not asked here"
-        return f"{said}\nNobody could be asked for the approval: {why}, and no approver is configured."
+        return f"{feedback}\nNobody could be asked for the approval: {why}, and no approver is configured."
     if verdict.decision is Decision.HALT:
-        return f"{said}\nEvery further call in this session is denied. Tell the user."
+        return f"{feedback}\nEvery further call in this session is denied. Tell the user."
     if gave_up(verdict):
-        return f"{said}\n{verdict.reasons[-1]}. Stop here, and tell the user why."
-    return said
+        return f"{feedback}\n{verdict.reasons[-1]}. Stop here, and tell the user why."
+    return feedback

@@ -10,19 +10,19 @@ from typing import Any
 
 from guardagent._support.procedures import Operation, Procedure, adrive, drive
 from guardagent.enforcement import HostCall, Outcome
-from guardagent.enforcement.life import PermitVoidError
-from guardagent.enforcement.plain import plain, plain_arguments
+from guardagent.enforcement.lifecycle import PermitVoidError
+from guardagent.enforcement.plain_values import plain_arguments, plain_value
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.langgraph.adapter.approvals import Edited, Live, decided
-from guardagent.frameworks.langgraph.adapter.plain import outcome_of
-from guardagent.frameworks.langgraph.adapter.proposal import INSIDE, Proposal
-from guardagent.frameworks.langgraph.adapter.shape import Shape
+from guardagent.frameworks.langgraph.adapter.approvals import LiveArguments, ValidateEdit, decide
+from guardagent.frameworks.langgraph.adapter.outcomes import outcome_of
+from guardagent.frameworks.langgraph.adapter.proposal import RUNNING_TOOL, ToolCallProposal
+from guardagent.frameworks.langgraph.adapter.tool_signature import ToolSignature
 from guardagent.types import thaw, unchecked_verdict
 
 _ATOMS = frozenset({str, int, float, bool, type(None), Decimal})
 
 
-def guarded(shape: Shape, proposal: Proposal) -> Any:
+def guarded_tool(shape: ToolSignature, proposal: ToolCallProposal) -> Any:
     """A copy of a tool, for one call.
 
     It is of the same class and differs from it in three places:
@@ -33,21 +33,21 @@ def guarded(shape: Shape, proposal: Proposal) -> Any:
     """
     tool = shape.tool
     copy = tool.model_copy()
-    work = _Work(shape, proposal)
+    work = GuardedWork(shape, proposal)
     for name, instead in (
-        ("run", _entered(copy.run, proposal)),
-        ("arun", _aentered(copy.arun, proposal)),
+        ("run", _marked_run(copy.run, proposal)),
+        ("arun", _marked_arun(copy.arun, proposal)),
         ("_to_args_and_kwargs", work.validation(tool._to_args_and_kwargs)),  # noqa: SLF001 - the host's seam
-        ("_run", work.done(tool._run)),  # noqa: SLF001 - as above
-        ("_arun", work.adone(tool._arun)),  # noqa: SLF001 - as above
+        ("_run", work.judged_run(tool._run)),  # noqa: SLF001 - as above
+        ("_arun", work.judged_arun(tool._arun)),  # noqa: SLF001 - as above
     ):
         object.__setattr__(copy, name, instead)  # pydantic knows no such field
     return copy
 
 
-class _Work:
-    def __init__(self, shape: Shape, proposal: Proposal) -> None:
-        self._shape, self._proposal, self._tool, self._life = shape, proposal, shape.tool, proposal.guard.life
+class GuardedWork:
+    def __init__(self, shape: ToolSignature, proposal: ToolCallProposal) -> None:
+        self._shape, self._proposal, self._tool, self._life = shape, proposal, shape.tool, proposal.guard.lifecycle
 
     def validation(self, own: Callable[..., Any]) -> Callable[..., Any]:
         """The host's validation, for names that the tool declares."""
@@ -55,13 +55,13 @@ class _Work:
         @functools.wraps(own)
         def validated(tool_input: Any, tool_call_id: str | None) -> Any:
             try:
-                return own(self._shape.checked(tool_input), tool_call_id)
+                return own(self._shape.check(tool_input), tool_call_id)
             except InputError as error:
                 raise ToolDenied(self._tool.name, unchecked_verdict(str(error), checked_by="policy")) from None
 
         return validated
 
-    def done(self, own: Callable[..., Any]) -> Callable[..., Any]:
+    def judged_run(self, own: Callable[..., Any]) -> Callable[..., Any]:
         """The work, where it is judged that it may be done."""
 
         @functools.wraps(own)
@@ -70,7 +70,7 @@ class _Work:
 
         return run
 
-    def adone(self, own: Callable[..., Any]) -> Callable[..., Any]:
+    def judged_arun(self, own: Callable[..., Any]) -> Callable[..., Any]:
         """As `done`, of the coroutine function."""
 
         @functools.wraps(own)
@@ -84,30 +84,30 @@ class _Work:
     ) -> Procedure[Any]:
         """What is done for a call, one step after the other."""
         proposal = self._proposal
-        hosts = {name: kwargs.pop(name) for name in self._shape.handed & kwargs.keys()}
+        hosts = {name: kwargs.pop(name) for name in self._shape.host_arguments & kwargs.keys()}
         try:
-            live = self._shape.completed(args, kwargs, awaited=awaited)
+            live = self._shape.bind(args, kwargs, awaited=awaited)
         except InputError as error:
-            return self._answer(proposal.refused(str(error)))
+            return self._answer(proposal.refuse(str(error)))
         started = proposal.task.paused.pop(proposal.key, None)
         if started is None:
             try:
-                started = yield from self._permitted(live, awaited=awaited)
+                started = yield from self._authorize(live, awaited=awaited)
             except InputError as error:
-                return self._answer(proposal.refused(str(error)))
+                return self._answer(proposal.refuse(str(error)))
             except ToolDenied as denied:
-                return self._answer(proposal.denied(denied.verdict))
-        proposal.allowed()
+                return self._answer(proposal.deny(denied.verdict))
+        proposal.allow()
         live = {**live, **started.live}
         positional, named = (tuple(live.values()), hosts) if args else ((), {**live, **hosts})
         work = functools.partial(own, *positional, **named)
-        return (yield from self._life.ran(started.call, Operation(work, work), self._outcome, self._failure(started)))
+        return (yield from self._life.execute(started.call, Operation(work, work), self._outcome, self._failure(started)))
 
     def _outcome(self, response: Any) -> Outcome:
         with_artifact = self._tool.response_format == "content_and_artifact"
         return outcome_of(response, self._proposal.id, with_artifact=with_artifact)
 
-    def _failure(self, started: _Started) -> Callable[[BaseException], Outcome | None]:
+    def _failure(self, started: _StartedCall) -> Callable[[BaseException], Outcome | None]:
         """What comes of a call whose tool raises."""
         from langgraph.errors import GraphInterrupt, ParentCommand
 
@@ -121,7 +121,7 @@ class _Work:
 
         return failure
 
-    def _permitted(self, live: dict[str, Any], *, awaited: bool) -> Procedure[_Started]:
+    def _authorize(self, live: dict[str, Any], *, awaited: bool) -> Procedure[_StartedCall]:
         """The call, with its arguments, that may run.
 
         Raises:
@@ -130,16 +130,16 @@ class _Work:
         """
 
         def edited(args: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-            new = self._validated(args, live, awaited=awaited)
+            new = self._validate(args, live, awaited=awaited)
             return new, self._judged(new)
 
         try:
             call = self._proposal.call(self._tool.name, plain_arguments(self._judged(live)))
         except InputError as error:
             raise InputError(f"the arguments of {self._tool.name}: {error}") from None
-        shown = Live(live, call, edited)
+        shown = LiveArguments(live, call, edited)
         try:
-            call, args = yield from self._life.permitted(call, decided(self._proposal, shown))
+            call, args = yield from self._life.authorize(call, decide(self._proposal, shown))
         except PermitVoidError as void:
             raise InputError(*void.verdict.errors) from None
         own = self._judged(shown.args)
@@ -149,19 +149,19 @@ class _Work:
         if isinstance(judged, str):
             yield from self._life.withdraw(call, judged, used=True)
             raise InputError(f"the arguments that were approved do not fit: {judged}")
-        return _Started(call, {name: args[name] if _is_plain(value) else value for name, value in judged.items()})
+        return _StartedCall(call, {name: args[name] if _is_plain(value) else value for name, value in judged.items()})
 
     def _judged(self, live: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in live.items() if name not in self._shape.filled}
+        return {name: value for name, value in live.items() if name not in self._shape.injected}
 
-    def _validated(self, given: Mapping[str, Any], live: Mapping[str, Any], *, awaited: bool) -> dict[str, Any]:
+    def _validate(self, edits: Mapping[str, Any], live: Mapping[str, Any], *, awaited: bool) -> dict[str, Any]:
         """Arguments that a person has written, as the tool gets them."""
-        if mine := sorted(self._shape.filled & given.keys()):
+        if mine := sorted(self._shape.injected & edits.keys()):
             raise InputError(f"{mine[0]!r} is filled in by the host")
-        filled = {name: value for name, value in live.items() if name in self._shape.filled}
+        filled = {name: value for name, value in live.items() if name in self._shape.injected}
         own = self._tool._to_args_and_kwargs  # noqa: SLF001 - the host's seam
-        args, kwargs = own(self._shape.checked({**given, **filled}), self._proposal.id or None)
-        return self._shape.completed(args, kwargs, awaited=awaited)
+        args, kwargs = own(self._shape.check({**edits, **filled}), self._proposal.id or None)
+        return self._shape.bind(args, kwargs, awaited=awaited)
 
     def _answer(self, message: Any) -> Any:
         return (message, None) if self._tool.response_format == "content_and_artifact" else message
@@ -169,13 +169,13 @@ class _Work:
 
 def _differs(args: Mapping[str, Any], judged: Mapping[str, Any]) -> bool:
     """Whether the tool would get anything but what was judged; of a plain value it gets the copy that was judged."""
-    return any(not _is_plain(value) and plain(value, name) != args[name] for name, value in judged.items())
+    return any(not _is_plain(value) and plain_value(value, name) != args[name] for name, value in judged.items())
 
 
-def _fitting(args: Mapping[str, Any], edited: Edited) -> dict[str, Any] | str:
+def _fitting(args: Mapping[str, Any], validate_edit: ValidateEdit) -> dict[str, Any] | str:
     """Arguments that a person has written, as the tool gets them; or why they do not fit."""
     try:
-        _, judged = edited(args)
+        _, judged = validate_edit(args)
     except Exception as error:  # noqa: BLE001 - whatever a validation raises
         return str(error)
     fits = args == thaw(plain_arguments(judged))
@@ -191,7 +191,7 @@ def _is_plain(value: Any) -> bool:
     return type(value) is list and all(map(_is_plain, value))
 
 
-class _Started:
+class _StartedCall:
     """A call that runs, with the arguments that were judged."""
 
     __slots__ = ("call", "live")
@@ -200,28 +200,28 @@ class _Started:
         self.call, self.live = call, live
 
 
-def _entered(own: Callable[..., Any], proposal: Proposal) -> Callable[..., Any]:
+def _marked_run(own: Callable[..., Any], proposal: ToolCallProposal) -> Callable[..., Any]:
     @functools.wraps(own)
     def run(*args: Any, **kwargs: Any) -> Any:
-        with _within(proposal):
+        with _running(proposal):
             return own(*args, **kwargs)
 
     return run
 
 
-def _aentered(own: Callable[..., Any], proposal: Proposal) -> Callable[..., Any]:
+def _marked_arun(own: Callable[..., Any], proposal: ToolCallProposal) -> Callable[..., Any]:
     @functools.wraps(own)
     async def arun(*args: Any, **kwargs: Any) -> Any:
-        with _within(proposal):
+        with _running(proposal):
             return await own(*args, **kwargs)
 
     return arun
 
 
 @contextmanager
-def _within(proposal: Proposal) -> Iterator[None]:
-    token = INSIDE.set(proposal.inside)
+def _running(proposal: ToolCallProposal) -> Iterator[None]:
+    token = RUNNING_TOOL.set(proposal.running_tool)
     try:
         yield
     finally:
-        INSIDE.reset(token)
+        RUNNING_TOOL.reset(token)
