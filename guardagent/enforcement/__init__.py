@@ -1,10 +1,10 @@
-"""What every adapter asks: one guard for an agent, whatever framework it runs in.
+"""One guard for an agent's tools, shared by the adapters of all frameworks.
 
     before(call) -> Verdict      decides; never raises
-    after(call, outcome)         records what came of it; never raises
+    after(call, outcome)         records the outcome; never raises
     run(guard, call, execute)    both, around one call
 
-The decision is made here, and the adapter translates it into what its host understands. The rest of this package serves
+The guard decides; the adapter translates the decision for its host. The rest of this package serves
 `ToolGuard`: the conversations with their sessions, names, approvals, schemas and the deadline of a check.
 """
 

@@ -1,7 +1,7 @@
-"""The tools that servers list, held to what was accepted: a server may list other ones tomorrow.
+"""The accepted declarations of tools that servers list.
 
-The first list of each server is accepted as it is; where there is a lock file, only what stands there is. A tool that
-comes or changes later is denied until the operator accepts it. Tools of the agent's own code are not concerned.
+A lock file determines the accepted tools; without one, the first list of each server does. A tool that is added or
+changed later is denied until the operator accepts it. Tools of the agent's own code are not affected.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class UnacceptedTool:
     """A tool that was not accepted.
 
     Attributes:
-        problem: for the model, which is not shown the words of the server.
-        difference: for the operator.
+        problem: the message for the model; without the server's text.
+        difference: the changes, for the operator.
     """
 
     problem: str
@@ -34,10 +34,10 @@ class UnacceptedTool:
 
 
 class AcceptedTools:
-    """Tool -> the declaration that was accepted.
+    """The accepted declaration of each tool.
 
     Args:
-        locked: what stands in a lock file; then no list of a server is accepted by itself.
+        locked: the tools of a lock file; then no list of a server is accepted automatically.
     """
 
     def __init__(self, locked: Iterable[ToolSpec] | None = None) -> None:
@@ -47,9 +47,9 @@ class AcceptedTools:
         self._unaccepted: dict[str, UnacceptedTool] = {}
 
     def update(self, server: str, tools: Iterable[ToolSpec]) -> list[ToolSpec]:
-        """Takes note of the whole list of a server. Gives the tools that may be called; the others are late.
+        """Compares a server's complete list with the accepted tools. Returns the tools that may be called.
 
-        A tool that was late stays so, even where its server lists it as before: which one a model saw is not known.
+        A tool that was unaccepted stays so even if its server restores it: the model may have seen either one.
         """
         tools = list(tools)
         if not self._locked and server not in self._servers:
@@ -62,18 +62,18 @@ class AcceptedTools:
         return [tool for tool in tools if self.matches(tool) and tool.name not in self._unaccepted]
 
     def accept(self, tools: Iterable[ToolSpec]) -> None:
-        """The operator has looked at these tools."""
+        """Accepts tools that the operator has reviewed."""
         for tool in tools:
             self._known[tool.name] = tool
             self._unaccepted.pop(tool.name, None)
 
     def matches(self, tool: ToolSpec) -> bool:
-        """Whether it is declared as it was accepted."""
+        """Whether a tool's declaration equals the accepted one."""
         known = self._known.get(tool.name)
         return known is not None and known.digest == tool.digest
 
     def known(self, name: str) -> ToolSpec | None:
-        """The declaration that may be shown to a model; None where there is none."""
+        """Returns the declaration that a model may read; None if the tool is unknown or unaccepted."""
         return self._known.get(name) if name not in self._unaccepted else None
 
     def unaccepted(self, name: str) -> UnacceptedTool | None:
@@ -91,7 +91,7 @@ class AcceptedTools:
 
 
 def difference(before: ToolSpec | None, after: ToolSpec | None) -> str:
-    """Two declarations of a tool, line by line, with all that does not show written as its code."""
+    """Returns a line diff of two declarations of a tool, with invisible characters escaped."""
     old, new = _lines(before), _lines(after)
     start = _common_prefix(old, new)
     old, new = old[start:], new[start:]
@@ -102,7 +102,7 @@ def difference(before: ToolSpec | None, after: ToolSpec | None) -> str:
 
 
 def _common_prefix(old: list[str], new: list[str]) -> int:
-    """How many lines are the same, from the first."""
+    """Counts the equal lines at the start."""
     return next(
         (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
     )

@@ -1,4 +1,4 @@
-"""A person's approval of a call that was escalated: it shows every argument, and covers that call, once."""
+"""Human approval of escalated calls: it shows every argument, and covers one call once."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _CONTINUATION = "    ... "
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """What a person is asked.
+    """An approval request for a reviewer.
 
     Attributes:
         tool: the tool's name in the host.
         args: all arguments, as the tool would get them.
-        verdict: why a person is asked.
-        digest: names this question: the call's digest, and the ledger that knows of it. An answer holds it as `of`.
+        verdict: the escalation that needs approval.
+        digest: identifies this request by the call's digest and the ledger's name. An answer repeats it as `of`.
     """
 
     tool: str
@@ -40,10 +40,9 @@ class ApprovalRequest:
     digest: str = ""
 
     def text(self) -> str:
-        """The request in words. Whatever an argument holds, it cannot pass for a line of ours or hide a part of it.
+        """Returns the request as text, escaped so that an argument cannot imitate or hide a line.
 
-        Lines are of 60 columns at most, so that a display which is as wide breaks none of them; what goes on from the
-        line before begins with a mark.
+        Lines have at most 60 columns, so that narrow displays do not wrap them; a continuation begins with a mark.
         """
         who = f" (agent {_named(self.agent)})" if self.agent else ""
         lines = [f"Approve {_named(self.tool)}{who} in conversation {_named(self.conversation)}?"]
@@ -67,15 +66,15 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What a person said.
+    """A reviewer's answer.
 
     Attributes:
         choice: `approve` the call as it was shown, `reject` it, or `edit` it: then it is judged again.
-        args: of `edit`, the arguments instead, all of them.
-        reason: of `reject`, what the agent is told.
-        by: who said it, for the log.
-        of: the digest of the request, or of the call, that was shown. Without it nothing is approved or edited, unless
-            the guard itself asked.
+        args: for `edit`, the complete new arguments.
+        reason: for `reject`, the feedback to the agent.
+        by: the reviewer, for the log.
+        of: the digest of the request or call that was shown. Approvals and edits without it count only if the guard
+            itself asked.
     """
 
     choice: Choice
@@ -86,7 +85,7 @@ class Approval:
 
     @classmethod
     def read(cls, answer: Any) -> Approval:
-        """From what a host hands over: an Approval, a bool, a choice or a mapping with `choice`; all else rejects."""
+        """Reads a host's answer: an Approval, a bool, a choice or a mapping with `choice`. Anything else rejects."""
         if isinstance(answer, Approval) and (answer.choice != "edit" or isinstance(answer.args, Mapping)):
             return answer if answer.choice in ("approve", "reject", "edit") else cls("reject", reason=_NONE)
         if isinstance(answer, Mapping):
@@ -109,7 +108,7 @@ class Approval:
         return cls("reject", reason=reason, by=by)
 
     def validated(self, validate: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None) -> Approval:
-        """With edited arguments as the tool would get them; a rejection where they do not fit it."""
+        """Validates edited arguments. Returns a rejection if they do not fit the tool."""
         if self.choice != "edit":
             return self
         try:
@@ -119,12 +118,12 @@ class Approval:
 
 
 def with_edits(call: HostCall, approval: Approval) -> HostCall:
-    """The call as a person left it."""
+    """Returns the call with the reviewer's edits."""
     return replace(call, args=approval.args) if approval.choice == "edit" else call
 
 
 Approver = Callable[[ApprovalRequest], "Approval | bool | Awaitable[Approval | bool]"]
-"""Asks a person, or whoever decides for one. A coroutine function will do where the host is asynchronous."""
+"""Decides on approval requests. Asynchronous hosts also accept a coroutine function."""
 
 
 def terminal_approver(request: ApprovalRequest) -> Approval:
@@ -138,7 +137,7 @@ def terminal_approver(request: ApprovalRequest) -> Approval:
 
 
 def escaped(value: Any) -> str:
-    """A value as one line of JSON in which nothing is hidden: what does not show is written as its code."""
+    """Returns a value as one line of JSON, with invisible characters escaped."""
     text = json.dumps(thaw(value), ensure_ascii=False, default=repr)
     drawn, marks = "", 0
     for one in text:
@@ -149,7 +148,7 @@ def escaped(value: Any) -> str:
 
 
 def _wrapped_line(line: str) -> Iterator[str]:
-    """A line in parts that fit."""
+    """Splits a line into parts that fit the columns."""
     part, columns = "", 0
     for one in line:
         width = 2 if unicodedata.east_asian_width(one) in "WFA" else 1
@@ -161,7 +160,7 @@ def _wrapped_line(line: str) -> Iterator[str]:
 
 
 def _named(name: Any) -> str:
-    """A name, in quotes only where it is no plain one."""
+    """Returns a plain identifier as it is; quotes and escapes any other name."""
     return name if isinstance(name, str) and name.isascii() and name.isidentifier() else escaped(name)
 
 
@@ -169,7 +168,7 @@ def _code(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-# What Unicode takes for printable and shows as nothing: joiners, fillers, variation selectors, an empty Braille cell.
+# Characters that Unicode calls printable and displays show as nothing: joiners, fillers, variation selectors.
 _INVISIBLE = frozenset(
     map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2800, 0x3164))
 ).union(map(chr, (*range(0xFE00, 0xFE10), 0xFFA0, *range(0xE0100, 0xE01F0))))

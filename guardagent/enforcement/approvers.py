@@ -1,4 +1,4 @@
-"""Asks an approver. Whatever goes wrong there rejects the call."""
+"""Calls an approver. Any error in it rejects the call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from guardagent.errors import error_text
 
 
 def ask(approver: Approver, request: ApprovalRequest) -> Approval:
-    """What a person says, asked in this thread."""
+    """Calls an approver in this thread."""
     try:
         answer = approver(request)
         if inspect.isawaitable(answer):

@@ -1,4 +1,4 @@
-"""Has verdicts, outcomes and approvals written to the audit log."""
+"""Writes verdicts, outcomes and approvals to the audit log."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _log = logging.getLogger("guardagent")
 
 
 class AuditSink(Protocol):
-    """Where verdicts are written: `guardagent.log.AuditLog`."""
+    """A destination of audit records, such as `guardagent.log.AuditLog`."""
 
     def append(self, record: Mapping[str, Any]) -> Any: ...
 
 
 def spooled_log(log: AuditSink | None, on_error: str, path: Path | str | None) -> AuditSink | None:
-    """The log, with a file for what cannot be written to it, where that is wanted.
+    """Wraps the log in a spool file if `on_error` is `spool`.
 
     Raises:
-        InputError: the options do not fit together, or there is no place for the file.
+        InputError: the options contradict each other, or the spool file has no usable path.
     """
     if (path is not None and on_error != "spool") or (log is None and on_error == "spool"):
         raise InputError("a spool is for a log: expected log=..., on_log_error='spool' and perhaps log_spool=FILE")
@@ -44,11 +44,11 @@ def spooled_log(log: AuditSink | None, on_error: str, path: Path | str | None) -
 
 @dataclass(frozen=True, slots=True)
 class AuditRecords:
-    """Has verdicts, outcomes and approvals written.
+    """Writes verdicts, outcomes and approvals.
 
     Attributes:
-        log: where.
-        policy: the digest of the policy that is followed.
+        log: the destination.
+        policy: the digest of the policy.
         required: whether a verdict counts only once it is in the log.
     """
 
@@ -57,7 +57,7 @@ class AuditRecords:
     required: bool
 
     def verdict(self, kind: str, call: HostCall, verdict: Verdict) -> Exception | None:
-        """Returns once a verdict is in the log; why it is not there, where that counts."""
+        """Writes a verdict. Returns the error if it could not be written and the log is required."""
         from guardagent.log.records import verdict_record
 
         about = {**_call_fields(call), "args": call.args, "facts": call.facts}
@@ -71,19 +71,19 @@ class AuditRecords:
         return None
 
     def outcome(self, call: HostCall, output: Any, status: CallStatus, permit: Permit | None) -> None:
-        """What came of a call."""
+        """Writes the outcome of a call."""
         from guardagent.log.records import outcome_record
 
         self._append(lambda: outcome_record(status=status, output=output, permit=permit, **_call_fields(call)))
 
     def withdrawal(self, call: HostCall, why: str, permit: Permit | None) -> None:
-        """A call that was allowed and never ran."""
+        """Writes that an allowed call never ran."""
         from guardagent.log.records import outcome_record
 
         self._append(lambda: outcome_record(status="withdrawn", why=why, permit=permit, **_call_fields(call)))
 
     def approval(self, call: HostCall, approval: Approval) -> None:
-        """What a person said of a call."""
+        """Writes a reviewer's answer."""
         answer = {
             "answer": approval.choice,
             "approver": approval.by,
@@ -92,7 +92,7 @@ class AuditRecords:
         self._append(lambda: {"kind": "approval", **_call_fields(call), "args": call.args, **answer})
 
     def _append(self, record: Callable[[], Mapping[str, Any]]) -> None:
-        """Writes what no call waits for: where that fails, the next verdict meets the same fault."""
+        """Writes a record that no call waits for. If this fails, the next verdict meets the same error."""
         try:
             self.log.append(record())
         except Exception as error:  # noqa: BLE001 - as above

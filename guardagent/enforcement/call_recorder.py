@@ -1,4 +1,4 @@
-"""Settling: what a verdict and a call leave behind, in the conversation and in the log."""
+"""Records verdicts, permits and outcomes in the conversation and in the log."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ RECORDED = Verdict(Decision.ALLOW, checked_by="policy")
 
 @dataclass(frozen=True, slots=True)
 class CallRecorder:
-    """Keeps verdicts, permits and outcomes.
+    """Records verdicts, permits and outcomes.
 
     Attributes:
         conversations: with their sessions.
-        names: of tools, in the host and in the rules.
-        records: has all that written; None where there is no log.
-        max_replans: how many turns of the model in a row may have calls denied and be followed by another.
+        names: maps the host's tool names to the rules' names.
+        records: writes to the audit log; None without a log.
+        max_replans: the number of consecutive model turns with denied calls after which control returns to the user.
     """
 
     conversations: Conversations
@@ -40,11 +40,11 @@ class CallRecorder:
     # --- a verdict
 
     def record_verdict(self, call: HostCall, verdict: Verdict, kind: str = "verdict") -> Verdict:
-        """A verdict, once it is noted and in the log; a denial where it cannot be written."""
+        """Records a verdict in the conversation and the log. Returns a denial if it cannot be written."""
         return self.log_verdict(call, self.note_verdict(call, verdict), kind)
 
     def note_verdict(self, call: HostCall, verdict: Verdict) -> Verdict:
-        """The verdict, once it is noted; it says where the agent has replanned often enough."""
+        """Notes a verdict in its conversation. Marks the one that exhausts the agent's replans."""
         if not (isinstance(call.conversation, str) and call.conversation):
             return verdict
         conversation = self.conversations.of(call.conversation)
@@ -57,7 +57,7 @@ class CallRecorder:
         return verdict
 
     def log_verdict(self, call: HostCall, verdict: Verdict, kind: str = "verdict") -> Verdict:
-        """The verdict, once it is in the log; a denial where it cannot be."""
+        """Writes a verdict to the log. Returns a denial if it cannot be written."""
         error = None if self.records is None else self.records.verdict(kind, call, verdict)
         if error is None:
             return verdict
@@ -68,15 +68,15 @@ class CallRecorder:
     # --- a call that was allowed
 
     def use(self, call: HostCall, args: Mapping[str, Any] | None) -> Callable[..., Mapping[str, Any]]:
-        """What uses the permit of a call, which counts as begun from now on."""
+        """Marks a call as started. Returns the function that uses its permit."""
         tool, conversation = self.names.resolve(call.tool), self.conversations.current(call.conversation)
         return partial(conversation.session.use, conversation.use_permit(call, self.names.resolve), tool, args)
 
     def record_outcome(self, call: HostCall, outcome: Outcome, _wait: object = None) -> Verdict:
-        """Records what came of a call.
+        """Records the outcome of a call.
 
         Raises:
-            InputError: it is not in flight.
+            InputError: the call is not in flight.
         """
         conversation, tool = self.conversations.known(call.conversation), self.names.resolve
         permit = conversation.take_permit(call, tool) if outcome.ended else conversation.permit_in_flight(call, tool)
@@ -95,10 +95,10 @@ class CallRecorder:
         return RECORDED
 
     def withdraw(self, call: HostCall, why: str, used: bool, _wait: object = None) -> Verdict:  # noqa: FBT001
-        """A call that was allowed never runs.
+        """Withdraws an allowed call that never runs.
 
         Raises:
-            InputError: it is not in flight, or may be running.
+            InputError: the call is not in flight, or may be running.
         """
         conversation = self.conversations.known(call.conversation)
         permit = conversation.permit_in_flight(call, self.names.resolve, used=used)
@@ -108,14 +108,14 @@ class CallRecorder:
         return RECORDED
 
     def revoke(self, call: HostCall, verdict: Verdict, why: str) -> None:
-        """Withdraws a call that was allowed, which nobody was told."""
+        """Withdraws an allowed call whose verdict never reached the host."""
         conversation, permit = self.conversations.of(call.conversation), verdict.permit
         conversation.drop_permit(call.id, permit)
         conversation.session.withdraw(permit, why)
         self._log_withdrawal(call, why, permit)
 
     def expire(self, conversation: Conversation, permit: Permit) -> None:
-        """A permit has expired unused, and its call was withdrawn."""
+        """Records that a permit expired unused and its call was withdrawn."""
         call = HostCall(permit.tool, permit.args, conversation.id, conversation.id_of(permit))
         conversation.drop_permit(call.id, permit)
         self._log_withdrawal(call, "its permit expired before it was used", permit)
@@ -126,5 +126,5 @@ class CallRecorder:
 
 
 def gave_up(verdict: Verdict) -> bool:
-    """Whether the agent has replanned often enough, so that control returns to the user."""
+    """Whether the agent used up its replans, so that control returns to the user."""
     return bool(verdict.details.get("gave_up"))

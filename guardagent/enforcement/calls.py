@@ -1,4 +1,4 @@
-"""A call as a host proposes it, and what came of it."""
+"""A call as a host proposes it, and its outcome."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from guardagent.types import EMPTY, FrozenMapping, freeze
 RESOURCE = "resource.read"
 
 _TEXT_TYPES = (decimal.Decimal, dt.date, dt.time, dt.timedelta, uuid.UUID, bytes)
-"""Types that are no JSON, and of which equal texts are equal values."""
+"""Non-JSON types whose values are equal if their strings are."""
 
 
 def _random_id() -> str:
@@ -33,19 +33,19 @@ class HostCall:
 
     Attributes:
         tool: its name in the host.
-        args: the arguments as the tool will get them: validated, coerced, with defaults. A frozen copy is kept.
-        conversation: which conversation it belongs to. Sub-agents share that of the root. None or "" is an error.
-        id: the host's id of the call; one of our own where the host has none.
-        agent: which agent proposes it.
-        step: the model's turn that proposes it, where the host knows: calls denied in one turn are one replan.
-        action: what else the call is, for rules that speak of it (`action:handoff`).
-        tags: as `action`.
-        facts: what the host knows at this call.
-        messages: the conversation as chat messages, for rules that read it; None where the host does not show them.
-        seen: the ids of the calls whose results the host's messages show; None where it does not show them.
+        args: the arguments that the tool will get: validated, coerced, with defaults. The call holds a frozen copy.
+        conversation: the conversation's id. Sub-agents share that of the root. None or "" is an error.
+        id: the host's id of the call; a random one if the host has none.
+        agent: the agent that proposes it.
+        step: the model's turn that proposes it, if known; denials in one turn count as one replan.
+        action: the call's action, for rules such as `action:handoff`.
+        tags: the call's tags, for rules.
+        facts: the host's facts about this call.
+        messages: the conversation as chat messages, for rules that read it; None if the host does not show them.
+        seen: the ids of the calls whose results the host's messages show; None if it does not show them.
         validate_edit: turns arguments that a reviewer has edited into those that the tool would get, with defaults. It
             raises an error if they do not fit.
-        sealed: the arguments for whoever need not copy them again; None where they could not be frozen.
+        sealed: the frozen arguments, which need no further copy; None if they cannot be frozen.
     """
 
     tool: str
@@ -84,10 +84,10 @@ class HostCall:
         return self._digest
 
     def alternate_readings(self) -> list[HostCall]:
-        """What else a server may take a read of a resource for: its URI has many spellings.
+        """Returns the other calls that a server may take a resource read for, since a URI has many spellings.
 
         Raises:
-            InputError: its URI cannot be read in one way.
+            InputError: the URI is ambiguous.
         """
         uri: Any = self.args.get("uri")
         return [replace(self, args={**self.args, "uri": one}) for one in readings(normalised(uri)) if one != uri]
@@ -104,7 +104,7 @@ def _digest(call: HostCall) -> str:
 
 
 def _json(value: Any, place: str, typed: list[tuple[str, str]]) -> Any:
-    """A value as JSON. Where it is none, its type is added to `typed`, with its place."""
+    """Returns a value as JSON. Appends the place and type of each non-JSON value to `typed`."""
     if isinstance(value, str | int | float | None):
         return value
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
@@ -119,14 +119,13 @@ def _json(value: Any, place: str, typed: list[tuple[str, str]]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call that ran.
+    """The outcome of a call that ran.
 
     Attributes:
-        output: what the tool gave back.
-        failed: whether it failed; None where that is not known.
-        ended: false where it was cancelled: it may have done its work, so that it stays in flight.
-        other_outputs: what else it said, which rules do not see as its output, or see joined: that it failed may stand there
-            alone.
+        output: the tool's result.
+        failed: whether the call failed; None if unknown.
+        ended: false if the call was cancelled; it may have done its work, so it stays in flight.
+        other_outputs: further content of the result, searched for failures but not shown to rules as its output.
     """
 
     output: Any = None
@@ -136,9 +135,9 @@ class Outcome:
 
     @classmethod
     def of_error(cls, error: BaseException) -> Outcome:
-        """Of what a tool raised: an Exception failed it, anything else interrupted it.
+        """Returns the outcome of a tool that raised: an Exception is a failure, anything else an interruption.
 
-        What ran out of time may have done its work all the same.
+        A tool that timed out may have done its work; its status is unknown.
         """
         message = error_text(error)
         if isinstance(error, Exception):

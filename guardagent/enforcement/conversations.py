@@ -1,4 +1,4 @@
-"""The conversations that a guard knows: each has one session, which sub-agents share."""
+"""The conversations of a guard. Each has one session, which sub-agents share."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class Conversation:
 
     Attributes:
         session: judges its calls.
-        messages: what the host last showed of it.
-        lock: held while what follows is changed; never while a rule is asked.
+        messages: the messages that the host last showed.
+        lock: held while the fields below change; never while a rule is evaluated.
         call_ids: the host's ids of all calls that were proposed here.
         open_permits: call id -> the permits of those in flight.
-        used_nonces: the nonces of the permits with which calls have begun to run.
-        replans: how many turns of the model in a row had calls denied.
+        used_nonces: the nonces of the permits of calls that have started.
+        replans: the number of consecutive model turns with denied calls.
         step: the last of them.
-        hung_checks: checks that did not end in time and are still under way.
+        hung_checks: the number of late checks that still run.
         shown_ids: the results that the host's messages last showed, which only grows; those `confirmed` were seen here.
         process: the one in which it began. A fork of that process has the history up to then, and not what came since.
-        notes: what the host's adapter keeps of it.
+        notes: data of the host's adapter.
         restored: the calls of before are not known here by the host's ids; the first messages that show them tell.
-        journal: where its history is kept for other processes.
+        journal: the history that other processes share; None if they do not.
     """
 
     id: str
@@ -63,7 +63,7 @@ class Conversation:
     journal: ConversationJournal | None = None
 
     def unseen_call(self, call: HostCall) -> str | None:
-        """A call that the host's messages show and this guard never saw; None where there is none."""
+        """Returns the id of a call that the host's messages show and this guard never saw; None if there is none."""
         if call.seen is None:
             return None
         with self.lock:
@@ -81,7 +81,7 @@ class Conversation:
             return missing[0] if missing else None
 
     def note_verdict(self, call: HostCall, verdict: Verdict, max_replans: int) -> bool:
-        """Takes note of a verdict. True where it is the denial with which the agent has replanned often enough."""
+        """Notes a verdict. Returns whether this denial exhausts the agent's replans."""
         with self.lock:
             if isinstance(call.id, str):
                 self.call_ids.add(call.id)
@@ -97,7 +97,7 @@ class Conversation:
             return self.replans > max_replans
 
     def take_permit(self, call: HostCall, tool: Resolve) -> Permit:
-        """The permit of a call whose outcome is to be recorded; `tool` gives its name in the rules.
+        """Removes and returns the permit of a call whose outcome is recorded; `tool` resolves its name in the rules.
 
         Raises:
             InputError: no such call is in flight.
@@ -108,22 +108,22 @@ class Conversation:
             return permit
 
     def permit_in_flight(self, call: HostCall, tool: Resolve, *, used: bool = True) -> Permit:
-        """As `taken`, of a call that stays in flight; `used`: whether it has probably begun to run."""
+        """Returns the permit of a call that stays in flight; `used` tells whether it has probably started."""
         with self.lock:
             return self._permit(call, tool, used=used)
 
     def id_of(self, permit: Permit) -> str:
-        """The host's id of the call that a permit is for."""
+        """Returns the host's id of a permit's call."""
         with self.lock:
             return next((call for call, permits in self.open_permits.items() if permit in permits), "")
 
     def return_permit(self, call: HostCall, permit: Permit) -> None:
-        """It stays in flight after all."""
+        """Puts a permit back: its call stays in flight."""
         with self.lock:
             self.open_permits.setdefault(call.id, []).append(permit)
 
     def drop_permit(self, call_id: str, permit: Permit) -> None:
-        """A call that was allowed is not going to run."""
+        """Removes the permit of an allowed call that will not run."""
         with self.lock:
             if permit in self.open_permits.get(call_id, ()):
                 self._close(call_id, permit)
@@ -135,12 +135,12 @@ class Conversation:
             del self.open_permits[call_id]
 
     def count_hung_checks(self, more: int) -> None:
-        """Counts checks that nobody waits for any more."""
+        """Adds to the number of abandoned checks."""
         with self.lock:
             self.hung_checks += more
 
     def use_permit(self, call: HostCall, tool: Resolve) -> Permit:
-        """The permit of a call that is about to run, and from now on counts as begun; `tool` as in `taken`.
+        """Returns the permit of a call that is about to run, and marks the call as started.
 
         Raises:
             InputError: no such call is in flight.
@@ -151,7 +151,7 @@ class Conversation:
             return permit
 
     def _permit(self, call: HostCall, tool: Resolve, *, used: bool) -> Permit:
-        """Of the permits of a call's id: one that fits the call best, the newest of them. Hosts use ids again."""
+        """Returns the permit that fits a call best, and the newest of those: hosts reuse call ids."""
         permits = self.open_permits.get(call.id)
         if not permits:
             raise InputError(f"no call {call.id!r} is in flight in conversation {self.id!r}")
@@ -166,7 +166,7 @@ class Conversation:
         return max(permits, key=lambda one: (*fits(one), one.place))
 
     def start_turn(self) -> None:
-        """The user has spoken: the agent may replan anew."""
+        """Resets the replans after a new user message."""
         with self.lock:
             self.replans, self.step = 0, None
 
@@ -177,13 +177,13 @@ class NotBegunError(InputError):
 
 @dataclass(slots=True)
 class WaitState:
-    """Whether somebody still waits for a verdict; `over` once it is late and was taken for a denial."""
+    """Tells a check whether its caller still waits; `expired` once the caller took a late verdict for a denial."""
 
     expired: bool = False
 
 
 class Conversations:
-    """Conversation id -> Conversation. An id that comes for the first time begins one.
+    """The conversations by id. A new id begins a conversation.
 
     Args:
         begin: makes the session of a conversation, from its id and what gives its messages.
@@ -199,7 +199,7 @@ class Conversations:
         """The conversation of this id.
 
         Raises:
-            InputError: there is no id, or it began in the process of which this one is a fork.
+            InputError: the id is missing, or the conversation began in the parent of this forked process.
         """
         if not isinstance(name, str) or not name:
             raise InputError(
@@ -209,7 +209,7 @@ class Conversations:
         return self._check_process(found if found is not None else self._begin_new(name))
 
     def current(self, name: Any) -> Conversation:
-        """As `of`, with what other processes have done in it by now; they may have ended it, and begun another one."""
+        """Returns a conversation with the entries that other processes have added; a new one if they ended it."""
         conversation = self.of(name)
         if conversation.journal is not None:
             try:
@@ -242,7 +242,7 @@ class Conversations:
             return self._known[name]
 
     def known(self, name: Any) -> Conversation:
-        """A conversation that has begun, as it is by now.
+        """Returns a conversation that has begun.
 
         Raises:
             NotBegunError: it has not.
@@ -256,10 +256,10 @@ class Conversations:
         raise NotBegunError(f"no conversation {name!r} has begun here; expected one of this guard")
 
     def put(self, conversation: Conversation) -> None:
-        """Takes over a conversation that was restored.
+        """Adds a restored conversation.
 
         Raises:
-            InputError: there is one of this id.
+            InputError: a conversation of this id exists.
         """
         with self._lock:
             if conversation.id in self._known:
@@ -272,7 +272,7 @@ class Conversations:
 
 
 def key_of(call: HostCall) -> Key:
-    """Stands for a call and its arguments: what an approval is for."""
+    """Returns a hashable key of a call and its arguments."""
     return (call.id, call.tool, _hashable(freeze(call.args)))
 
 

@@ -1,4 +1,4 @@
-"""Work that must end in time: in a thread of its own, which is given up when it does not."""
+"""A thread pool for work with a deadline. A thread whose work hangs is abandoned."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _IDLE_SECONDS = 30.0
 
 
 class DeadlinePool:
-    """Threads that do work whose caller waits for so long and no longer.
+    """Runs work whose callers wait for a limited time.
 
-    Work that hangs keeps its thread; when all threads hang, no more work is taken. The threads end with the process.
+    Hanging work keeps its thread. The pool refuses work when all threads hang. The threads end with the process.
     """
 
     def __init__(self, most: int = MAX_THREADS) -> None:
@@ -34,7 +34,7 @@ class DeadlinePool:
         self._process = os.getpid()
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Begins a piece of work, in the caller's context.
+        """Starts work in a copy of the caller's context.
 
         Raises:
             RuntimeError: all threads are busy.
@@ -80,10 +80,10 @@ class DeadlinePool:
 
 
 async def await_future(future: Future[T], seconds: float) -> T:
-    """What a future gives. Unlike `asyncio.wait_for` it never loses that the task was cancelled.
+    """Awaits a future's result. Unlike `asyncio.wait_for`, it never swallows a cancellation of the task.
 
     Raises:
-        TimeoutError: it takes longer.
+        TimeoutError: the result takes longer.
     """
     ours = asyncio.wrap_future(future)
     try:

@@ -1,4 +1,4 @@
-"""Deciding on a call: what the rules say of it, and a person, and whether it can be judged at all."""
+"""Decides on a call: by the rules, by a reviewer's answer, and by whether the call can be judged at all."""
 
 from __future__ import annotations
 
@@ -42,18 +42,19 @@ _log = logging.getLogger("guardagent")
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Gives verdicts, and has each of them kept.
+    """Gives verdicts and records them.
 
     Attributes:
         policies: the rules.
-        own: whether they are this package's, whose sessions can be trusted to give permits.
-        names: of tools, in the host and in the rules.
-        accepted: the tools of servers that may be called.
-        facts: what the host knows, or a function that gives it for a call.
+        own: whether they are this package's policies, whose sessions are trusted to give permits.
+        names: maps the host's tool names to the rules' names.
+        accepted: the accepted tools of servers.
+        facts: the host's facts, or a function that returns them for a call.
         conversations: with their sessions.
-        ledger: knows which approvals were asked for and used.
+        ledger: stores the requested and used approvals.
+        own_requests_only: whether only approvals count that this ledger has a request for.
         own_requests_only: whether only those count that were asked for here.
-        recorder: keeps the verdicts.
+        recorder: records the verdicts.
     """
 
     policies: Policies
@@ -67,16 +68,16 @@ class Decider:
     recorder: CallRecorder
 
     def decide(self, call: HostCall, wait: WaitState | None) -> Verdict:
-        """The verdict on a call that is about to run."""
+        """Decides on a call that is about to run."""
         return self.record(call, verdict_or_denial(partial(self._judge, call)), wait)
 
     def preview(self, call: HostCall, wait: WaitState | None) -> Verdict:
-        """As `decided`, ahead of the call; only an escalation is kept."""
+        """Decides on a call ahead of time. Only an escalation is recorded."""
         verdict = verdict_or_denial(partial(self._judge, call, reserve=False))
         return self.record(call, verdict, wait) if verdict.decision is Decision.ESCALATE else verdict
 
     def resolve(self, call: HostCall, approval: Approval, wait: WaitState | None) -> Verdict:
-        """The verdict on a call that a person has answered."""
+        """Decides on a call that a reviewer has answered."""
         if self.recorder.records is not None:
             self.recorder.records.approval(call, approval)
         verdict = verdict_or_denial(partial(self._judge_answer, call, approval))
@@ -85,7 +86,7 @@ class Decider:
     def record(
         self, call: HostCall, verdict: Verdict, wait: WaitState | None, edited: HostCall | None = None
     ) -> Verdict:
-        """The verdict, once it is noted and written; `edited`: the call that a person has made this one of."""
+        """Records a verdict; `edited` is the call before the reviewer's edits."""
         if wait is not None and wait.expired:
             return verdict  # it has been denied meanwhile
         if verdict.decision is Decision.ESCALATE:
@@ -93,7 +94,7 @@ class Decider:
         return self.recorder.record_verdict(call, verdict)
 
     def request_approval(self, call: HostCall, verdict: Verdict, edited: HostCall | None = None) -> Verdict:
-        """A person is asked about a call; the verdict with which that is so."""
+        """Records an approval request in the ledger. Returns the verdict."""
         self.ledger.record_request(call, verdict.rules, edited)
         return verdict
 
@@ -104,10 +105,10 @@ class Decider:
         return self._precheck(conversation, call) or self._check(conversation, call, reserve=reserve)
 
     def _precheck(self, conversation: Conversation, call: HostCall) -> Verdict | None:
-        """The denial of a call that no rule need be asked about; else the host's messages are taken in.
+        """Denies a call that needs no rule to be denied. Otherwise takes over the host's messages and returns None.
 
         Raises:
-            InputError: it cannot be judged as it stands.
+            InputError: the call cannot be judged.
         """
         if not isinstance(call.id, str):
             raise InputError(f"the id of the call is {call.id!r}; expected a text")
@@ -126,7 +127,7 @@ class Decider:
         return None
 
     def _check(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
-        """The verdict on a call; a denial where what a server may take it for is denied."""
+        """Checks a call and each alternate reading of it; denies the call if a reading is denied."""
         readings = call.alternate_readings() if call.tool == RESOURCE else ()
         others = [self._check_reading(conversation, one, reserve=False) for one in readings]
         refused = [one for one in others if one.label]
@@ -209,10 +210,10 @@ class Decider:
         return verdict
 
     def _shown_request(self, call: HostCall, approval: Approval) -> RecordedRequest | None:
-        """What was asked about a call that a person has answered; None of what the host asked elsewhere.
+        """Returns the recorded request that an approval answers; None if another guard requested it.
 
         Raises:
-            InputError: the answer is none to a question about this call, or it was answered.
+            InputError: the approval is for another call, or was used before.
         """
         digest, _, ledger = (approval.of or "").partition(".")
         if digest != call.digest:

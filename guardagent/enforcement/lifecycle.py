@@ -1,7 +1,7 @@
-"""One life of a call, whatever the host: before, approve, use, run, after.
+"""The lifecycle of a call in any host: before, approve, use, run, after.
 
-Each is written once, as steps, which `drive` does without await and `adrive` with it. Nothing is yielded where nothing
-has to be waited for.
+Each phase is a generator of steps, which `drive` runs synchronously and `adrive` asynchronously. A phase yields only
+where it has to wait.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from guardagent.enforcement.time_limit import TimeLimit, Work
 from guardagent.errors import InputError, SessionBusyError, ToolDenied
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
-MAX_REQUESTS = 3  # a person who edits a call that needs approval again is asked again, so often
+MAX_REQUESTS = 3  # approval requests per call: an edited call may need approval again
 
 _BUSY = "another check of the conversation is under way; the call may not run"
 _log = logging.getLogger("guardagent")
@@ -35,25 +35,26 @@ _log = logging.getLogger("guardagent")
 Arguments = Mapping[str, Any]
 ReadOutcome = Callable[[Any], Outcome]
 JudgedCall = tuple[Verdict, HostCall]
-"""A verdict, and the call as a person left it."""
+"""A verdict, and the call with the reviewer's edits."""
 
 
 class PermitVoidError(ToolDenied):
-    """A call that was allowed may not run all the same: its permit is void."""
+    """The permit of an allowed call is void, so that it may not run."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallLifecycle:
-    """The steps of a guard's calls.
+    """The phases of a guard's calls.
 
     Attributes:
-        decider: gives verdicts.
-        recorder: keeps what comes of them.
+        recorder: records verdicts and outcomes.
+        in_time: has both done in time.
+        time_limit: bounds the time of both.
         time_limit: has both done in time.
-        approver: whom the guard itself asks; None where that is left to the host.
-        own: whether a permit is used without asking others' code.
-        shared: whether other processes go on with the same conversations: then using a permit may have to wait.
-        ledger: the name of the ledger that knows what was asked.
+        approver: asked by the guard itself; None if approvals are left to the host.
+        own: whether using a permit runs no code of the host.
+        shared: whether other processes continue the same conversations, so that using a permit may have to wait.
+        ledger: the name of the ledger of approval requests.
     """
 
     decider: Decider
@@ -71,16 +72,16 @@ class CallLifecycle:
         outcome: ReadOutcome = Outcome,
         judged: Procedure[JudgedCall] | None = None,
     ) -> Procedure[Any]:
-        """A call from its proposal to its outcome.
+        """Takes a call from its proposal to its outcome.
 
         Args:
-            call: what is proposed.
-            execute: runs the tool with the arguments that were judged; what it gives is awaited by who drives with it.
-            outcome: as of `ran`.
-            judged: as of `permitted`.
+            call: the proposed call.
+            execute: runs the tool with the judged arguments; `adrive` awaits its result.
+            outcome: see `execute`.
+            judged: see `authorize`.
 
         Raises:
-            ToolDenied: the call may not run; with the verdict.
+            ToolDenied: the call may not run; carries the verdict.
         """
         call, args = yield from self.authorize(call, judged)
         work = partial(execute, args)
@@ -89,14 +90,14 @@ class CallLifecycle:
     def authorize(
         self, call: HostCall, judged: Procedure[JudgedCall] | None = None
     ) -> Procedure[tuple[HostCall, dict[str, Any]]]:
-        """(the call as it may run, the arguments that were judged); its permit is used.
+        """Judges a call and uses its permit. Returns the call as it may run, and the judged arguments.
 
         Args:
-            call: what is proposed.
-            judged: gives the verdict where the host has a way of its own to ask a person.
+            call: the proposed call.
+            judged: gives the verdict in hosts that have their own approval mechanism.
 
         Raises:
-            ToolDenied: it may not run; PermitVoidError where it was allowed.
+            ToolDenied: the call may not run; PermitVoidError if it was allowed.
         """
         verdict, call = yield from (self.judge(call) if judged is None else judged)
         if verdict.label:
@@ -113,16 +114,16 @@ class CallLifecycle:
         outcome: Callable[[Any], Outcome | None] = Outcome,
         failure: Callable[[BaseException], Outcome | None] = Outcome.of_error,
     ) -> Procedure[Any]:
-        """Returns the output of a tool, once its outcome is recorded.
+        """Runs a tool, records its outcome and returns its output.
 
-        What the tool raises passes through: an Exception is recorded as a failure, and a call that was interrupted
-        stays in flight.
+        Errors of the tool pass through: an Exception is recorded as a failure, and an interrupted call stays in
+        flight.
 
         Args:
-            call: one whose permit is used.
+            call: a call whose permit is used.
             work: runs the tool.
-            outcome: tells what came of the call from what the tool gives back; None where it is not over yet.
-            failure: as `outcome`, from what the tool raises.
+            outcome: maps the tool's result to the call's outcome; None if the call has not ended.
+            failure: maps the tool's error to the call's outcome; None if the call has not ended.
         """
         try:
             output = yield work
@@ -146,7 +147,7 @@ class CallLifecycle:
         return verdict
 
     def judge(self, call: HostCall) -> Procedure[JudgedCall]:
-        """As `before`, with the call as the guard's own approver left it."""
+        """Judges a call and asks the guard's own approver. Returns the verdict and the edited call."""
         with (span(call) if TRACE in sys.modules else None) or nullcontext() as check_span:
             verdict = yield from self.time_limit.run(call, partial(self.decider.decide, call), WaitState())
             for _ in range(MAX_REQUESTS):
@@ -160,7 +161,7 @@ class CallLifecycle:
         return verdict, call
 
     def apply_answer(self, call: HostCall, approval: Approval) -> Procedure[JudgedCall]:
-        """The verdict on a call that a person was shown and has answered, and the call as they left it."""
+        """Judges a call with a reviewer's answer. Returns the verdict and the call with the reviewer's edits."""
         approval = replace(approval, of=call.digest).validated(call.validate_edit)
         return (yield from self.resolve_approval(call, approval)), with_edits(call, approval)
 
@@ -185,7 +186,7 @@ class CallLifecycle:
         return self.resolve_approval(call, Approval.read(answer).validated(call.validate_edit))
 
     def resolve_approval(self, call: HostCall, approval: Approval) -> Procedure[Verdict]:
-        """As `resolve`, of an answer that the tool could take."""
+        """Judges a call with an approval whose edited arguments fit the tool."""
         return self.time_limit.run(call, partial(self.decider.resolve, call, approval), WaitState())
 
     def record_host_request(self, call: HostCall) -> Procedure[Verdict]:
@@ -196,7 +197,7 @@ class CallLifecycle:
     # --- use
 
     def use(self, call: HostCall, args: Arguments | None = None) -> Procedure[dict[str, Any]]:
-        """See `ToolGuard.use`. Another check of the conversation may be under way."""
+        """See `ToolGuard.use`. Waits for another running check of the conversation."""
         seconds, pool = self.time_limit.seconds, self.time_limit.pool
         if self.shared:
             work: Callable[[], Arguments] = partial(self._use, call, args)

@@ -1,4 +1,4 @@
-"""Names: a host's tool is known to the rules by one name, and rules and tools are held against each other at attach."""
+"""Maps the host's tool names to the rules' names, and compares rules and tools when a guard is attached."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from guardagent.policy.policies import Policies
 from guardagent.types import EMPTY
 
 EVENTS = ("handoff", "resource.read", "prompt.get", "sampling.create", "elicitation.create")
-"""What is no tool call and is judged like one: the names under which rules speak of it."""
+"""The rules' names of events that are judged like tool calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """A tool as its host declares it: name, JSON schema of its arguments, and description.
 
-    `more` is what else a server says of it, such as a title.
+    `more` holds the server's other fields, such as a title.
     """
 
     name: str
@@ -37,11 +37,11 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What rules and tools have to do with each other.
+    """The comparison of rules and tools.
 
     Attributes:
         rules_without_tools: rule id -> the tools that it names and this agent does not have.
-        tools_without_rules: the tools that no rule concerns, by their names in the host.
+        tools_without_rules: the tools that no rule concerns, by their host names.
         undeclared: the tools that the policy's `tools:` does not list: each of their calls is denied.
         added, removed, changed: the tools that differ from those attached before.
     """
@@ -54,7 +54,7 @@ class Coverage:
     changed: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """What a person should know, a line each."""
+        """Returns the warnings, a line each."""
         lines = [
             f"rule {rule} names {_joined(tools)}, which this agent does not have"
             for rule, tools in self.rules_without_tools.items()
@@ -70,7 +70,7 @@ class Coverage:
 
 
 class Names:
-    """Host names and the rules' names of tools.
+    """The host's and the rules' names of tools.
 
     Args:
         policies: the rules.
@@ -78,7 +78,7 @@ class Names:
         absent: tools that rules name and this agent is known not to have.
 
     Raises:
-        InputError: an alias is none.
+        InputError: an alias is invalid.
     """
 
     def __init__(self, policies: Policies, aliases: Mapping[str, str] = EMPTY, absent: Collection[str] = ()) -> None:
@@ -95,11 +95,11 @@ class Names:
         self._digests: dict[str, str] | None = None
 
     def resolve(self, host_name: str) -> str:
-        """The name under which the rules know a host's tool: resolved once, never an alias of an alias."""
+        """Returns the rules' name of a host's tool. An alias is resolved once, never an alias of an alias."""
         return self._aliases.get(host_name, host_name)
 
     def attach(self, specs: Iterable[ToolSpec]) -> Coverage:
-        """Holds an agent's tools against the rules; called again when they change.
+        """Compares an agent's tools with the rules; called again when the tools change.
 
         Raises:
             InputError: two tools have one name, or a rule names a tool that is probably a misspelling of one here.
@@ -118,13 +118,13 @@ class Names:
         return Coverage(missing, self._unruled(known), self._undeclared(known), **_changes(before, self._digests))
 
     def _missing(self, known: set[str]) -> dict[str, tuple[str, ...]]:
-        """Rule -> tools that it names and that are not there."""
+        """Returns the missing tools of each rule."""
         here = known | self._absent | set(EVENTS)
         found = {rule.id: tuple(sorted(set(rule.tools) - here)) for rule in self._policies.rules}
         return {rule: tools for rule, tools in found.items() if tools}
 
     def _refuse_misspelt(self, missing: Mapping[str, tuple[str, ...]], known: set[str]) -> None:
-        """A rule about a tool that does not exist would never deny anything."""
+        """Refuses misspelt tool names: a rule about a tool that does not exist never denies anything."""
         declared = self._policies.declared_tools
         ruled = {tool for rule in self._policies.rules for tool in rule.tools}
         unruled = sorted(tool.lower() for tool in known - ruled)
@@ -138,7 +138,7 @@ class Names:
                     )
 
     def _refuse_misspelt_aliases(self, missing: Mapping[str, tuple[str, ...]], hosts: set[str]) -> None:
-        """An alias of a tool that does not exist would leave the tool that it means without its rules."""
+        """Refuses misspelt aliases: they leave the intended tool without its rules."""
         needed = {tool for tools in missing.values() for tool in tools}
         free = hosts - self._aliases.keys()
         for host, name in self._aliases.items():
@@ -147,7 +147,7 @@ class Names:
 
     def _unruled(self, known: Mapping[str, str]) -> tuple[str, ...]:
         if self._policies.requests:
-            return ()  # a rule in words concerns every call
+            return ()  # a natural-language rule concerns every call
         ruled = {tool for rule in self._policies.rules for tool in rule.tools}
         everywhere = any(not rule.tools for rule in self._policies.rules)
         return () if everywhere else tuple(sorted(host for name, host in known.items() if name not in ruled))

@@ -1,4 +1,4 @@
-"""The options of a guard, looked at before it judges: a mistake would show at the first call, or never."""
+"""Checks the options of a guard when it is built, since a mistake would show only at the first call, or never."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from guardagent.errors import InputError
 
 
 def check_options(**options: Any) -> None:
-    """Looks at the arguments of `ToolGuard`.
+    """Checks the arguments of `ToolGuard`.
 
     Raises:
-        InputError: one is wrong.
+        InputError: an argument is invalid.
     """
     for name, value in options.items():
         expected, fits = _OPTIONS[name]

@@ -1,20 +1,20 @@
-"""Python values as the rules see them: by what they hold, never through a serializer of theirs.
+"""Plain JSON-like forms of Python values, as rules read them.
 
-A serializer may leave out, mask or change what the tool then gets. So models and dataclasses are shown by their
-attributes, and what cannot be shown without loss is refused.
+A model's own serializer may omit, mask or change values that the tool then gets. So models and dataclasses are read
+by their attributes, and a value without a lossless form is refused.
 
 | value | form |
 |---|---|
-| None, truth values, texts, whole numbers, `Decimal`, finite floats | as they are |
-| lists, tuples, deques; sets | a list; of a set in the order of its texts |
-| mappings | an object; a key that is no text as the text of its form |
+| None, booleans, strings, integers, `Decimal`, finite floats | as they are |
+| lists, tuples, deques; sets | a list; a set is sorted by its strings |
+| mappings | an object; a key that is not a string becomes one |
 | Pydantic models, dataclasses, named tuples | an object, by the names of the attributes; a `RootModel` as its root |
-| private attributes of a model | as the others, where a validator has set them |
+| private attributes of a model | as the others, if a validator has set them |
 | an `Enum` | its value |
 | `datetime`, `date`, `time` | ISO 8601 |
 | `timedelta` | seconds |
-| `UUID`, paths, IP addresses, time zones, Pydantic's URLs | a text |
-| bytes | the text, where they are UTF-8; else `{"base64": …}` |
+| `UUID`, paths, IP addresses, time zones, Pydantic's URLs | a string |
+| bytes | a string if they are UTF-8; else `{"base64": …}` |
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ _SECRETS = frozenset({"SecretStr", "SecretBytes", "Secret"})
 
 
 def plain_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments of a call as rules read them: a copy that nobody can change.
+    """Returns an immutable copy of a call's arguments, as rules read them.
 
     Raises:
-        InputError: one cannot be shown without loss; with its name.
+        InputError: an argument has no lossless form; the message names it.
     """
     return FrozenMapping(MappingProxyType({name: plain_value(value, name, frozen=True) for name, value in args.items()}))
 
 
 def plain_value(value: Any, place: str = "", depth: int = 0, *, frozen: bool = False) -> Any:
-    """A value as rules read it: always a copy.
+    """Returns a copy of a value, as rules read it.
 
     Args:
         value: as the tool gets it.
         place: its name, for messages.
         depth: how deep it is nested.
-        frozen: whether nobody can change the copy.
+        frozen: whether the copy is immutable.
 
     Raises:
-        InputError: it cannot be shown without loss; with the place.
+        InputError: the value has no lossless form; the message names its place.
     """
     kind = type(value)
     if kind in _SCALARS:
@@ -88,7 +88,7 @@ def plain_value(value: Any, place: str = "", depth: int = 0, *, frozen: bool = F
 
 
 def opaque_type(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | None:
-    """The first type in an annotation of which no value can be shown: it hides what it holds, or is read once."""
+    """Returns the first type in an annotation whose values cannot be inspected: a secret or an iterator."""
     kind = get_origin(annotation) or annotation
     if kind in _READ_ONCE:
         return str(kind.__name__)
@@ -103,7 +103,7 @@ def opaque_type(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | No
 
 
 def _wrapped_value(value: Any) -> tuple[Any] | None:
-    """What a value is only a name or a hull for."""
+    """Returns the value inside an enum member or root model, as a tuple; None for other values."""
     if isinstance(value, Enum):
         return (value.value,)
     return (value.root,) if getattr(type(value), "__pydantic_root_model__", False) is True else None
@@ -131,7 +131,7 @@ def _of_parts(value: Any, place: str, depth: int, *, frozen: bool) -> dict[str, 
 
 
 def _members(value: Any, place: str) -> Iterable[tuple[Any, Any]] | None:
-    """What an object holds, with the names; None where it is no object."""
+    """Returns the names and values of an object's members; None for other values."""
     kind = type(value)
     if isinstance(value, Mapping):
         return value.items()
@@ -151,7 +151,7 @@ def _members(value: Any, place: str) -> Iterable[tuple[Any, Any]] | None:
 
 
 def _private(model: Any) -> dict[str, Any]:
-    """The private attributes that a validator has set: the tool may go by them."""
+    """Returns the private attributes that a validator has set, since the tool may read them."""
     declared = getattr(type(model), "__private_attributes__", {})
     held = getattr(model, "__pydantic_private__", None) or {}
     return {name: one for name, one in held.items() if name not in declared or one != declared[name].get_default()}

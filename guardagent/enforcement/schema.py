@@ -1,12 +1,12 @@
-"""Arguments held to the JSON schema of their tool: for hosts where the tool itself is out of reach.
+"""Validates arguments against the JSON schema of their tool, for hosts that cannot see the tool's own validation.
 
-What a tool far away makes of `"500"`, of a name that it does not know, or of an argument that is left out is not known
-here. So nothing is coerced: what does not fit is refused, and defaults are written out. A schema that declares
+A remote tool may coerce `"500"`, ignore an unknown name, or fill in a missing argument. So nothing is coerced here:
+arguments that do not fit are refused, and defaults are written out. A schema that declares
 properties takes no others unless it says so (`additionalProperties`), and never one that differs from a declared name
 in case alone. `{"type": "object"}` declares none, and takes any.
 
-A pattern that RE2 cannot compile (it looks ahead, say) is the tool's own business: the rules see the value all the
-same, and Python's engine can take for ever over a model's text. `unchecked_patterns` names such patterns.
+A pattern that RE2 cannot compile (such as one with lookahead) is left to the tool, since Python's engine can take
+exponential time on a model's text. `unchecked_patterns` lists such patterns.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from guardagent.errors import InputError
 from guardagent.types import thaw
 
 _CONDITIONAL = ("anyOf", "oneOf", "if", "then", "else", "dependentSchemas")
-"""Where a schema may hold of a value or not: names declared there are known, defaults are not certain."""
+"""Keywords of subschemas that apply conditionally: their names are known, their defaults are not certain."""
 
 _OLDER = ("Draft7Validator", "Draft4Validator")
-"""As which a schema is read that does not say, and is none of 2020-12: lists of `items`, `exclusiveMinimum: true`."""
+"""Drafts tried for a schema without `$schema` that is not valid under 2020-12."""
 
 _Schemas = list[tuple[Any, bool]]
-"""What holds of one value: schemas, each with whether it certainly does."""
+"""The schemas of one value, each with whether it certainly applies."""
 
 
 def validate_arguments(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call with the defaults of the schema.
+    """Validates the arguments of a call. Returns them with the schema's defaults.
 
     Args:
         tool: for messages.
-        args: as proposed.
+        args: the proposed arguments.
         schema: the tool's JSON schema; an empty one allows no argument.
 
     Raises:
-        InputError: they do not fit; with the first place.
+        InputError: the arguments do not fit; the message names the first error.
     """
     if not isinstance(args, Mapping):
         raise InputError(f"the arguments of {tool} are a {type(args).__name__}; expected an object")
@@ -57,7 +57,7 @@ def validate_arguments(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[
 
 
 def unchecked_patterns(schema: Any) -> list[str]:
-    """The patterns of a schema that arguments are not held to here."""
+    """Returns the patterns of a schema that are not checked here."""
     if isinstance(schema, list | tuple):
         return [pattern for one in schema for pattern in unchecked_patterns(one)]
     if not isinstance(schema, Mapping):
@@ -68,10 +68,10 @@ def unchecked_patterns(schema: Any) -> list[str]:
 
 
 def read_object(text: str, tool: str) -> dict[str, Any]:
-    """The arguments that a model wrote as JSON. A name given twice is refused, and so is what JSON does not have.
+    """Reads the arguments that a model wrote as JSON. Duplicate names and non-JSON constants are refused.
 
     Raises:
-        InputError: they are no JSON object.
+        InputError: the text is not a JSON object.
     """
     try:
         value = strict_json.loads(text or "{}")
@@ -83,17 +83,17 @@ def read_object(text: str, tool: str) -> dict[str, Any]:
 
 
 class _SchemaChecker:
-    """Holds values to one schema."""
+    """Checks values against one schema."""
 
     def __init__(self, schema: Mapping[str, Any], validator: Any, resolver: Any, unresolvable: type[Exception]) -> None:
         self._schema, self._validator = schema, validator
         self._resolver, self._unresolvable = resolver, unresolvable
 
     def problems(self, arguments: dict[str, Any]) -> Iterator[str]:
-        """What is wrong with arguments, which get their defaults on the way.
+        """Yields the errors of arguments, and adds their defaults.
 
         Raises:
-            InputError: a reference leads nowhere, or out of the schema.
+            InputError: a reference cannot be resolved within the schema.
         """
         try:
             yield from self._walk(arguments, [(self._schema, True)], "")
@@ -143,10 +143,10 @@ class _SchemaChecker:
                 yield f"{place + name!r} is left out, and its default fits no schema of its own; expected a value"
 
     def _parts(self, schemas: _Schemas) -> _Schemas:
-        """Schemas and what they are put together from, each once; only those that are objects."""
+        """Returns the schemas with their subschemas (references, allOf, conditionals), each once."""
         found, seen = list(schemas), set()
         parts: _Schemas = []
-        for schema, certain in found:  # it grows while it is gone through
+        for schema, certain in found:  # `found` grows during the loop
             if not isinstance(schema, Mapping) or (id(schema), certain) in seen:
                 continue
             seen.add((id(schema), certain))
@@ -219,10 +219,10 @@ def _checker(text: str) -> _SchemaChecker:
 
 
 def _validator_class(schema: Mapping[str, Any], jsonschema: Any) -> Any:
-    """The validator of the draft that a schema is written in.
+    """Returns the validator class of a schema's draft.
 
     Raises:
-        InputError: it is of none.
+        InputError: the schema is invalid under every draft.
     """
     newest = jsonschema.Draft202012Validator
     declared = jsonschema.validators.validator_for(schema, default=newest)

@@ -1,7 +1,7 @@
-"""OpenTelemetry: a span per check, where the host has OpenTelemetry; nothing otherwise.
+"""OpenTelemetry: a span per check if the host has loaded OpenTelemetry.
 
-Names of the GenAI conventions where there are some; all others begin with `guardagent.`. No argument or output goes
-into a span: these stand in the audit log, redacted.
+Attribute names follow the GenAI conventions; all others begin with `guardagent.`. No argument or output goes
+into a span; the audit log holds them, redacted.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from guardagent.enforcement.calls import HostCall
 from guardagent.types import Verdict
 
 TRACE = "opentelemetry.trace"
-"""Loaded where the host has configured OpenTelemetry; nothing is loaded here."""
+"""The module that a host with OpenTelemetry has loaded; it is never imported here."""
 
 PREFIX = "guardagent."
 _log = logging.getLogger("guardagent")
 
 
 class Span:
-    """The span of one check, open while that is under way. Telemetry that fails changes no verdict."""
+    """The span of one check, open while the check runs. A telemetry failure changes no verdict."""
 
     def __init__(self, scope: Any, span: Any) -> None:
         self._scope, self._span = scope, span
@@ -35,7 +35,7 @@ class Span:
             self._scope.__exit__(*raised)
 
     def set_verdict(self, verdict: Verdict) -> None:
-        """Puts a verdict on the span."""
+        """Sets the attributes of a verdict."""
         values = {
             "decision": str(verdict.decision),
             "label": verdict.label,
@@ -52,7 +52,7 @@ class Span:
 
 
 def span(call: HostCall) -> Span | None:
-    """The span of a check in a host that has loaded OpenTelemetry; None where that fails."""
+    """Opens the span of a check. Returns None if OpenTelemetry fails."""
     names = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": call.tool,

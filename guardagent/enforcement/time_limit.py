@@ -1,4 +1,4 @@
-"""A check that takes too long denies, and closes its conversation until it has ended."""
+"""The time limit of a check: a late check denies its call, and its conversation stays closed until the check ends."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _log = logging.getLogger("guardagent")
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """Has work about calls done in time.
+    """Runs checks within a time limit.
 
     Attributes:
-        recorder: keeps the denial of a call whose check did not end, and takes back one that was allowed too late.
-        pool: where it is done.
-        seconds: how long it may take.
-        inline: whether the caller's thread does it: one of ours would take ten times as long as the check.
+        recorder: records the denial of a call whose check did not end, and revokes a call that was allowed too late.
+        pool: the threads that run the checks.
+        seconds: the limit.
+        inline: whether the caller's thread runs the check; handing it to the pool would cost ten times the check.
     """
 
     recorder: CallRecorder
@@ -39,12 +39,12 @@ class TimeLimit:
     inline: bool
 
     def run(self, call: HostCall, work: Work, wait: WaitState | None = None) -> Procedure[Verdict]:
-        """What some work gives, which does not raise; a denial where it takes too long.
+        """Runs a check and returns its verdict, or a denial if it takes too long. Never raises.
 
         Args:
-            call: what it is about.
-            work: is told whether somebody waits for it.
-            wait: of a verdict; None where an outcome is recorded, which counts whenever it comes.
+            call: the call.
+            work: the check; gets `wait`, which tells it whether the caller still waits.
+            wait: of a verdict; None for an outcome, which counts whenever it is recorded.
         """
         if self.inline:
             try:
@@ -78,7 +78,7 @@ class TimeLimit:
         return verdict
 
     def _abandon(self, call: HostCall, future: Future[Verdict], wait: WaitState | None) -> None:
-        """Nobody waits for a check any more: until it ends its conversation is closed; what it allows does not run."""
+        """Stops waiting for a check. Until it ends, its conversation is closed; a call that it allows does not run."""
         if wait is not None:
             wait.expired = True
             if future.cancel():
@@ -98,7 +98,7 @@ class TimeLimit:
 
 
 def _run_safely(work: Work, wait: WaitState | None) -> Verdict:
-    """In a thread of ours nobody interrupts: what ends the process elsewhere is a rule's, and denies."""
+    """Runs a check in a pool thread, where even SystemExit is raised by a rule and denies."""
     try:
         return work(wait)
     except Exception as error:  # noqa: BLE001 - as above

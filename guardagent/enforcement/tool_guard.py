@@ -60,7 +60,7 @@ class ToolGuard:
         on_log_error: what a call is whose verdict cannot be written: `deny`, or `warn` in the host's log alone; with
             `spool`, it is written to a local file, and to the log as soon as that can be written again.
         log_spool: that file; else it lies beside the log's own.
-        max_replans: how many turns of the model in a row may have calls denied and be followed by another.
+        max_replans: the number of consecutive model turns with denied calls after which control returns to the user.
         deadline: seconds that a check may take; one that takes longer denies.
         ledger: keeps which approvals were used, and with a `SqliteLedger` also conversations, for all processes that
             share its file, and after a restart. Without one, this guard alone knows, while it lasts.
@@ -300,7 +300,7 @@ class ToolGuard:
         return self._conversations.of(conversation).notes
 
     def turn(self, conversation: str) -> None:
-        """The user has spoken: the agent may replan anew."""
+        """Resets the replans after a new user message."""
         self._conversations.of(conversation).start_turn()
 
     def session(self, conversation: str) -> Session:

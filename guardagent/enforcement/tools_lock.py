@@ -1,8 +1,8 @@
-"""Lock files of tools: what a server may list, as it was when the operator looked at it.
+"""Lock files of tools: the declarations that an operator has reviewed.
 
     {"guardagent_tools_lock": 1, "tools": [{"name": "refund", "description": "…", "inputSchema": {…}, …}]}
 
-The declarations stand there whole, in plain ASCII: a change shows in a review, and nothing in it can be hidden.
+The file holds complete declarations in plain ASCII, so that a review shows every change.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _MAX_BYTES = 100_000_000
 
 
 def read_tools_lock(path: Path | str) -> list[ToolSpec]:
-    """The tools that stand in a lock file.
+    """Reads the tools of a lock file.
 
     Raises:
-        InputError: it is missing, or none.
+        InputError: the file is missing or is not a lock file.
     """
     value = parse_json(read_text(path, limit=_MAX_BYTES), path)
     if not isinstance(value, dict) or value.keys() != {"guardagent_tools_lock", "tools"}:
@@ -41,7 +41,7 @@ def read_tools_lock(path: Path | str) -> list[ToolSpec]:
 
 
 def tools_lock(tools: Iterable[ToolSpec]) -> str:
-    """The text of a lock file."""
+    """Returns the text of a lock file."""
     listed = [
         {"name": tool.name, "description": tool.description, "inputSchema": thaw(tool.schema), **thaw(tool.more)}
         for tool in sorted(tools, key=lambda one: one.name)
@@ -50,7 +50,7 @@ def tools_lock(tools: Iterable[ToolSpec]) -> str:
 
 
 def declared(tool: Any) -> ToolSpec | None:
-    """A declaration as MCP writes it; None where it is none of a tool, which cannot be called."""
+    """Reads a tool declaration of MCP. Returns None if it is not one; such a tool cannot be called."""
     if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str):
         return None
     if not isinstance(tool.get("inputSchema"), Mapping) or not isinstance(tool.get("description") or "", str):

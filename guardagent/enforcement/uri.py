@@ -1,7 +1,8 @@
-"""URIs in one spelling (RFC 3986, section 6), so that a rule cannot be got round by another one of the same resource.
+"""Normalizes URIs (RFC 3986, section 6), so that no other spelling of a resource bypasses a rule.
 
-What is judged is what is sent on. A text that two readers may take for two resources is refused. What a server may
-ignore (a query, a slash at the end, the case of a host) is left as it is, and judged without it as well: `readings`.
+The normalized URI is judged and sent on. A URI that two readers may take for two resources is refused. Parts that a
+server may ignore (a query, a trailing slash, the case of a host) stay; `readings` lists the URIs without them, which
+are judged as well.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _UNRESERVED = re.compile(rb"[A-Za-z0-9._~-]")
 
 
 def normalised(uri: Any) -> str:
-    """The one spelling of a URI.
+    """Returns the normal form of a URI.
 
     Raises:
-        InputError: it is none, or it can be read in several ways.
+        InputError: it is not a URI, or is ambiguous.
     """
     if not isinstance(uri, str) or any(unicodedata.category(one) in ("Cc", "Cs") or one == "\\" for one in uri):
         raise _refusal(uri, "it holds control characters or backslashes")
@@ -58,7 +59,7 @@ def normalised(uri: Any) -> str:
 
 
 def readings(uri: str) -> tuple[str, ...]:
-    """A normalised URI, and the ones that a server may take it for: in any case of its host, with less of it."""
+    """Returns a normalised URI and the URIs that a server may take it for."""
     found = _PARTS.fullmatch(uri)
     assert found is not None
     host, path = "" if found["authority"] is None else f"//{found['authority']}", found["path"]
@@ -146,7 +147,7 @@ def _opaque(uri: str, text: str) -> str:
 
 
 def _segment(uri: str, text: str) -> str:
-    """A name with nothing encoded but what has to be."""
+    """Percent-encodes only the characters of a name that need it."""
     try:
         plain = unicodedata.normalize("NFC", unquote_to_bytes(text).decode())
     except UnicodeDecodeError:
@@ -159,7 +160,7 @@ def _segment(uri: str, text: str) -> str:
 
 
 def _query(uri: str, text: str) -> str:
-    """A query with nothing encoded that need not be; an encoded & is another one than a plain one."""
+    """Percent-encodes only the characters of a query that need it; an encoded & differs from a plain one."""
 
     def one(code: re.Match[str]) -> str:
         byte = bytes.fromhex(code[1])

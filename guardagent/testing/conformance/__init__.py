@@ -1,11 +1,11 @@
-"""What every adapter is held to: one list of scenarios, on what the tools really did.
+"""The conformance suite of adapters: one list of scenarios, judged by what the tools really did.
 
     @pytest.mark.parametrize("scenario", SCENARIOS)
     def test_conformance(scenario, tmp_path):
         check(MyHost(), scenario, tmp_path)
 
-`MyHost` is a `HostUnderTest`: it builds agents of your framework whose model follows a script. What cannot occur there,
-it says in words; nothing is skipped in silence.
+`MyHost` is a `HostUnderTest`: it builds agents of your framework whose model follows a script. It names each scenario
+that cannot occur there, with the reason; no scenario is skipped silently.
 """
 
 from guardagent.testing.conformance.check import check, matrix

@@ -1,4 +1,4 @@
-"""One scenario in one host, and the matrix of all."""
+"""Runs one scenario in one host, and renders the matrix of all."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ SECONDS = 60.0
 
 
 def check(host: HostUnderTest, scenario: str, folder: Path) -> str:
-    """Plays a scenario in a host, unless the host says in words why that cannot be.
+    """Runs a scenario in a host, unless the host gives a reason why it cannot occur there.
 
     Args:
         host: built by an adapter's tests.
         scenario: one of `SCENARIOS`.
-        folder: an empty one, for the shop and the ledger.
+        folder: an empty folder for the shop and the ledger.
 
     Returns:
         `held`, or the host's reason.
 
     Raises:
-        NotConformingError: the shop did what the rules forbid, or not what they allow.
-        InputError: there is no such scenario, or the host's reason is none.
+        NotConformingError: the shop did something that the rules forbid, or not everything that they allow.
+        InputError: the scenario is unknown, or the host's reason is malformed.
     """
     for name in (scenario, *host.cannot):
         if name not in SCENARIOS:
@@ -44,12 +44,12 @@ def check(host: HostUnderTest, scenario: str, folder: Path) -> str:
 
 
 def matrix(cells: Mapping[str, Mapping[str, str]], rows: Iterable[str] = SCENARIOS, title: str = "scenario") -> str:
-    """A table in Markdown: what is held in each host; beneath it, in words, why something is not played there.
+    """Renders a Markdown table of the scenarios that hold in each host, with footnotes for the others.
 
     Args:
         cells: host -> its `cannot`.
-        rows: what is said of each host.
-        title: of the first column.
+        rows: the scenarios.
+        title: the heading of the first column.
     """
     reasons: list[str] = []
     lines = [[title, *cells], ["---"] * (len(cells) + 1)]

@@ -1,4 +1,4 @@
-"""For hosts that ask a person within the call: the run waits in the background until somebody answers."""
+"""For hosts that request approval within the call: the run waits in the background for the answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _desk: ContextVar[Desk] = ContextVar("guardagent_conformance_desk")
 
 @dataclass(frozen=True, slots=True)
 class PendingQuestion:
-    """A question that was put to a person, and the run that waits for the answer."""
+    """An approval request, and the run that waits for its answer."""
 
     desk: Desk
     shown: Any
@@ -24,7 +24,7 @@ class PendingQuestion:
 
 
 class Desk:
-    """Where the questions of one run arrive: `Process.run` is `await Desk().run(work)`, `answer` is `Desk.answer`."""
+    """The approval requests of one run: `Process.run` is `await Desk().run(work)`, `answer` is `Desk.answer`."""
 
     def __init__(self) -> None:
         self._questions: list[PendingQuestion] = []
@@ -32,7 +32,7 @@ class Desk:
         self._work: asyncio.Task[Reply] | None = None
 
     async def run(self, work: Coroutine[Any, Any, Reply]) -> Reply:
-        """Begins a run; what came of it, or its first question."""
+        """Starts a run. Returns its reply, or its first approval request."""
         token = _desk.set(self)
         self._work = asyncio.ensure_future(work)  # it inherits the desk
         _desk.reset(token)
@@ -40,11 +40,11 @@ class Desk:
 
     @staticmethod
     async def ask(shown: Any) -> Approval:
-        """Called within the run, such as by `ToolGuard(approver=Desk.ask)`: waits for the answer."""
+        """Waits for an answer; called within the run, such as by `ToolGuard(approver=Desk.ask)`."""
         return await _desk.get().put(shown).answer
 
     def put(self, shown: Any) -> PendingQuestion:
-        """As `ask`, from outside the run; whoever asks awaits the `answer` of what this gives."""
+        """Adds a request from outside the run; the caller awaits its `answer`."""
         question = PendingQuestion(self, shown, asyncio.get_running_loop().create_future())
         self._questions.append(question)
         self._news.set()
@@ -52,13 +52,13 @@ class Desk:
 
     @staticmethod
     async def answer(question: PendingQuestion, approval: Approval) -> Reply:
-        """Answers; what came of the run, or its next question. A second answer finds nobody who waits for it."""
+        """Answers a request. Returns the run's reply or its next request. A second answer has no effect."""
         if not question.answer.done():
             question.answer.set_result(approval)
         return await question.desk.next()
 
     async def next(self) -> Reply:
-        """What came of the run, or its first question that nobody has answered."""
+        """Returns the run's reply, or its first unanswered request."""
         assert self._work is not None
         self._work.add_done_callback(lambda _: self._news.set())
         try:

@@ -1,4 +1,4 @@
-"""A host as the scenarios see it: processes of an operator, in which agents follow scripts."""
+"""The host's interface to the scenarios: processes of an operator, in which agents follow scripts."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Call = tuple[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class SubAgent:
-    """The agent has another agent work on something, as one of its tools.
+    """The agent calls another agent as one of its tools.
 
     Attributes:
-        script: of the other agent.
-        where: `task`: the tool awaits it. `other id`: under a conversation id of its own, and in a thread that inherits
-            the context, as those of `asyncio.to_thread` do. `thread`: so, in one that inherits nothing.
+        script: the other agent's script.
+        where: `task`: the tool awaits it. `other id`: it runs under its own conversation id, in a thread that inherits
+            the context, as those of `asyncio.to_thread` do. `thread`: in a thread that inherits nothing.
     """
 
     script: Script
     where: Literal["task", "other id", "thread"] = "task"
 
     async def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Runs what makes up the other agent, where the script wants it."""
+        """Runs the other agent in the place that the script names."""
         if self.where == "task":
             return await work
         if self.where == "other id":
@@ -47,18 +47,18 @@ class SubAgent:
 
 @dataclass(frozen=True, slots=True)
 class HandOff:
-    """The agent hands the conversation over to another one, which goes on with it."""
+    """The agent hands the conversation over to another agent."""
 
     script: Script
 
 
 Turn = str | Sequence[Call] | SubAgent | HandOff
 Script = Sequence[Turn]
-"""What a model says, turn by turn: the calls of a message, or a final text. Where it ends the model says `done`."""
+"""A model's turns: the calls of a message, or a final text. After the last turn the model answers `done`."""
 
 
 class NoSecrets:
-    """Judges final answers, in place of a GuardAgent: none tells the secret."""
+    """Judges final answers in place of a GuardAgent: denies an answer with the secret."""
 
     def guard(self, agent_input: str, output: str, facts: Any = None) -> Verdict:  # noqa: ARG002 - as of a GuardAgent
         leaks = SECRET in output
@@ -67,17 +67,17 @@ class NoSecrets:
 
 @dataclass(frozen=True)
 class Operator:
-    """What an operator has set up. The processes of one operator share it.
+    """An operator's configuration, shared by the operator's processes.
 
     Attributes:
-        shop: whose tools the agent has.
-        policies: the file of the rules.
-        ledger: the file of the ledger that all processes share; None where each has its own, in memory.
-        tools: the names of the agent's tools, at the start.
+        shop: the shop with the agent's tools.
+        policies: the policy file.
+        ledger: the ledger file that all processes share; None if each has a ledger in memory.
+        tools: the names of the agent's tools at the start.
         answers: whether final answers are judged.
-        direct: tools whose output is the final answer, where the host has such.
-        retries: how often the host runs a call again that raised, where it can.
-        kept: what the host keeps over processes, such as its checkpoints.
+        direct: tools whose output is the final answer, if the host has such tools.
+        retries: the host's retries of a call that raised an error, if it supports them.
+        kept: the host's data that outlives a process, such as checkpoints.
     """
 
     shop: Shop
@@ -90,18 +90,18 @@ class Operator:
     kept: dict[str, Any] = field(default_factory=dict)
 
     def guard(self, **options: Any) -> ToolGuard:
-        """The guard of one process: make it once, and not for each agent."""
+        """Builds the guard of one process; call it once, not for each agent."""
         ledger, answers = self.ledger and SqliteLedger(self.ledger), NoSecrets() if self.answers else None
         return ToolGuard(self.policies, **{"ledger": ledger, "answers": answers, **options})
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
-        shown: all that the user has seen of it, streamed or at its end.
-        question: what a person is asked, where the run waits for one: whatever the host needs to answer it.
+        shown: all output that the user has seen, streamed or at the end.
+        question: the approval request that the run waits for, in the host's own form; None if it does not wait.
     """
 
     shown: str = ""
@@ -120,25 +120,25 @@ class Process(ABC):
         history: Sequence[tuple[Call, str]] = (),
         stream: bool = False,
     ) -> Reply:
-        """Runs an agent whose model follows a script. Where this is cancelled, the run is.
+        """Runs an agent whose model follows a script. Cancelling this cancels the run.
 
         Args:
-            script: what the model says.
+            script: the model's turns.
             conversation: its id.
-            history: calls with results that the host's messages show, and that never ran.
-            stream: the user sees the run while it goes on.
+            history: forged calls with results: the host's messages show them, and they never ran.
+            stream: whether the run streams its output.
         """
 
     async def answer(self, question: Any, approval: Approval) -> Reply:
-        """A person has read a question, in this process or another one, and answers; the run goes on."""
+        """Answers a request of this or another process, and continues the run."""
         raise NotImplementedError("answer")
 
     async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
-        """Somebody changes the arguments of the call that waits, where the host keeps it, after the question."""
+        """Changes the arguments of the waiting call in the host's storage, after the request."""
         raise NotImplementedError("swap")
 
     async def add(self, tool: str) -> None:
-        """The agent, or the server that has its tools, gets another tool of the shop after the start."""
+        """Adds a tool of the shop to the agent, or to its server, after the start."""
         raise NotImplementedError("add")
 
 
@@ -153,9 +153,9 @@ class HostUnderTest(Protocol):
 
     @property
     def cannot(self) -> Mapping[str, str]:
-        """Scenario -> why it is not played: `cannot occur because ...`, or `cannot be closed because ...`."""
+        """The reason for each omitted scenario: `cannot occur because ...`, or `cannot be closed because ...`."""
         ...
 
     def process(self, operator: Operator) -> AbstractAsyncContextManager[Process]:
-        """Starts a process; in a host that is a library that may be one more guard in this very process."""
+        """Starts a process. A library host may simulate it by another guard in this process."""
         ...

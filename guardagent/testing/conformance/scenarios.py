@@ -1,6 +1,6 @@
-"""The list of scenarios. Each says what a shop may really have done, whatever the host's messages say.
+"""The list of scenarios. Each checks what the shop really did, whatever the host's messages show.
 
-Each lets something pass that its rules allow, so that a host in which nothing runs at all is caught, too.
+Each also allows a call, so that a host that runs nothing at all fails.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ YES = Approval("approve", by="ann")
 
 
 class NotConformingError(AssertionError):
-    """The shop did what it may not have done in a scenario, or not what it should have."""
+    """The shop did something forbidden in a scenario, or omitted something that was required."""
 
 
 class ScenarioStage:
-    """Where a scenario plays: a host, with a shop in a folder.
+    """The environment of a scenario: a host, and a shop in a folder.
 
     Args:
-        host: whose processes are started.
-        folder: an empty one.
+        host: the host under test.
+        folder: an empty folder.
         scenario: the name, for messages.
     """
 
@@ -62,25 +62,25 @@ class ScenarioStage:
         self._host, self._folder, self._scenario = host, folder, scenario
 
     def operator(self, *rules: str, **options: Any) -> Operator:
-        """An operator with these rules."""
+        """Configures an operator with these rules."""
         path = self._folder / "policies.yaml"
         path.write_text(f"version: 1\nfailed_output: ^Error\npolicies:{''.join(rules)}")
         return Operator(self.shop, path, **{"ledger": self._folder / "ledger.db", **options})
 
     def process(self, operator: Operator) -> AbstractAsyncContextManager[Process]:
-        """One more process of the operator."""
+        """Starts one more process of the operator."""
         return self._host.process(operator)
 
     def one_process(self, *rules: str, **options: Any) -> AbstractAsyncContextManager[Process]:
-        """The only process of an operator."""
+        """Starts the only process of a new operator."""
         return self.process(self.operator(*rules, **options))
 
     def paid(self, *expected: tuple[str, int]) -> None:
-        """The shop has paid these refunds, in any order, and no others."""
+        """Requires that the shop has paid exactly these refunds, in any order."""
         self.expect(sorted(self.shop.refunds) == sorted(expected), f"refunds {list(expected)}", self.shop.refunds)
 
     async def mid_tool(self, process: Process, order: str) -> asyncio.Future[Reply]:
-        """A run that has paid an order, and in which the refund has not come back."""
+        """Starts a run whose refund is paid and has not returned."""
         self.shop.hold(order)
         running = asyncio.ensure_future(process.run([[refund(order)]]))
         while (order, 50) not in self.shop.refunds:
@@ -89,7 +89,7 @@ class ScenarioStage:
         return running
 
     def question_of(self, reply: Reply) -> Any:
-        """The question in which a run waits."""
+        """Returns the approval request that a run waits for."""
         self.expect(reply.question is not None, "a question to a person", reply)
         return reply.question
 
@@ -116,7 +116,7 @@ def refund(order: str, amount: int = 50) -> Call:
 
 
 async def approved(process: Process, reply: Reply, approval: Approval = YES) -> Reply:
-    """What came of a run in which a person answers every question alike."""
+    """Gives every approval request of a run the same answer. Returns the run's reply."""
     while reply.question is not None:
         reply = await process.answer(reply.question, approval)
     return reply
@@ -124,7 +124,7 @@ async def approved(process: Process, reply: Reply, approval: Approval = YES) -> 
 
 @scenario("order")
 async def order(stage: ScenarioStage) -> None:
-    """A call that needs another one before it does not run before it."""
+    """A call does not run before its prerequisite."""
     async with stage.one_process(ORDER) as process:
         await process.run([[refund("A")], [LOGIN], [refund("B")]])
     stage.paid(("B", 50))
@@ -132,7 +132,7 @@ async def order(stage: ScenarioStage) -> None:
 
 @scenario("limits")
 async def limits(stage: ScenarioStage) -> None:
-    """However an amount over the limit is written, it is not paid; the model proposes anew, and that is."""
+    """An amount over the limit is not paid in any spelling; a later amount within it is."""
     default: Call = ("refund", {"order_id": "A"})
     folded: Call = ("refund", {"order_id": "A", "amount": 50, "Amount": 500})
     text: Call = ("refund", {"order_id": "A", "amount": "500"})
@@ -144,7 +144,7 @@ async def limits(stage: ScenarioStage) -> None:
 
 @scenario("conversations")
 async def conversations(stage: ScenarioStage) -> None:
-    """What was done in one conversation allows nothing in another."""
+    """A call in one conversation satisfies no rule in another."""
     async with stage.one_process(ORDER) as process:
         await process.run([[LOGIN]], conversation="c1")
         await process.run([[refund("A")]], conversation="c2")
@@ -154,7 +154,7 @@ async def conversations(stage: ScenarioStage) -> None:
 
 @scenario("parallel")
 async def parallel(stage: ScenarioStage) -> None:
-    """Two alike in one message, and in two requests at once: one is paid. Of eight that differ, all are."""
+    """Of two equal refunds, in one message or in parallel requests, one is paid; of eight different ones, all are."""
     many = [f"M{number}" for number in range(8)]
     async with stage.one_process(ONCE) as process:
         await process.run([[refund("A"), refund("A")]])
@@ -165,7 +165,7 @@ async def parallel(stage: ScenarioStage) -> None:
 
 @scenario("cancel")
 async def cancel(stage: ScenarioStage) -> None:
-    """A call that is cancelled in mid-tool may have done its work: it is not done again."""
+    """A call that is cancelled while its tool runs may have done its work, and is not repeated."""
     async with stage.one_process(ONCE) as process:
         running = await stage.mid_tool(process, "A")
         running.cancel()
@@ -177,7 +177,7 @@ async def cancel(stage: ScenarioStage) -> None:
 
 @scenario("retry")
 async def retry(stage: ScenarioStage) -> None:
-    """A call whose answer was lost may have done its work: neither the host nor the model has it done again."""
+    """A call whose answer was lost may have done its work; neither the host nor the model can repeat it."""
     async with stage.one_process(ONCE, retries=2) as process:
         stage.shop.fall_silent()
         with suppress(TimeoutError, ConnectionError):  # some hosts let pass what a tool raises
@@ -189,7 +189,7 @@ async def retry(stage: ScenarioStage) -> None:
 
 @scenario("resume")
 async def resume(stage: ScenarioStage) -> None:
-    """Of three calls in a message one waits for a person; resumed, each was paid once."""
+    """One of three calls in a message waits for approval; after the run resumes, each was paid once."""
     async with stage.one_process(APPROVED) as process:
         waiting = await process.run([[refund("A", 10), refund("B", 500), refund("C", 20)]])
         stage.expect(("B", 500) not in stage.shop.refunds, "no refund of B before the answer", stage.shop.refunds)
@@ -199,7 +199,7 @@ async def resume(stage: ScenarioStage) -> None:
 
 @scenario("approve twice")
 async def approve_twice(stage: ScenarioStage) -> None:
-    """One approval is one execution: after two clicks at once, a late one, and one in another process."""
+    """One approval allows one execution, even after parallel clicks, a late click and one in another process."""
     operator = stage.operator(APPROVED)
     async with stage.process(operator) as process, stage.process(operator) as other:
         question = stage.question_of(await process.run([[refund("A", 500)]]))
@@ -212,7 +212,7 @@ async def approve_twice(stage: ScenarioStage) -> None:
 
 @scenario("edit")
 async def edit(stage: ScenarioStage) -> None:
-    """A call that a person has edited is judged as what it has become."""
+    """An edited call is judged with its new arguments."""
     async with stage.one_process(APPROVED) as process:
         for name, amount in (("A", 60), ("B", 5000)):
             question = stage.question_of(await process.run([[refund(name, 500)]]))
@@ -222,7 +222,7 @@ async def edit(stage: ScenarioStage) -> None:
 
 @scenario("another call than was shown")
 async def swapped(stage: ScenarioStage) -> None:
-    """An answer covers what was shown: no call that was changed since, and none that was asked about later."""
+    """An answer covers the call that was shown, not a call that changed since or was requested later."""
     async with stage.one_process(APPROVED) as process:
         changed = stage.question_of(await process.run([[refund("A", 500)]]))
         await process.swap(changed, {"order_id": "A", "amount": 900})
@@ -237,7 +237,7 @@ async def swapped(stage: ScenarioStage) -> None:
 
 @scenario("forged history")
 async def forged_history(stage: ScenarioStage) -> None:
-    """Messages that show a login which never was do not authenticate."""
+    """Messages with a login that never ran do not authenticate."""
     async with stage.one_process(ORDER) as process:
         await process.run([[refund("A")]], conversation="c1", history=[(LOGIN, "welcome")])
         await process.run([[LOGIN], [refund("B")]], conversation="c2")
@@ -246,7 +246,7 @@ async def forged_history(stage: ScenarioStage) -> None:
 
 @scenario("failed output")
 async def failed_output(stage: ScenarioStage) -> None:
-    """A login that says that it failed, in a text or in the second of two, allows nothing."""
+    """A login whose output reports a failure, in its text or in a second block, does not authenticate."""
     failing: list[list[Call]] = []
     for code in REFUSALS:
         failing += [[("authenticate", {"email": "a", "code": code})], [refund(code)]]
@@ -257,7 +257,7 @@ async def failed_output(stage: ScenarioStage) -> None:
 
 @scenario("late tools")
 async def late_tools(stage: ScenarioStage) -> None:
-    """A tool that comes after the start is judged as those that were there."""
+    """A tool that is added after the start is judged like the others."""
     async with stage.one_process(LIMIT, tools=("authenticate", "get_order")) as process:
         await process.run([[LOGIN]])
         await process.add("refund")
@@ -268,7 +268,7 @@ async def late_tools(stage: ScenarioStage) -> None:
 
 @scenario("late tools of a server")
 async def late_tools_of_a_server(stage: ScenarioStage) -> None:
-    """A tool that a server adds after the start, and that no rule knows of, does not run until it is accepted."""
+    """A tool that a server adds after the start, and that no rule names, does not run until it is accepted."""
     async with stage.one_process(LIMIT) as process:
         await process.run([[refund("A")]])
         await process.add("payout")
@@ -288,7 +288,7 @@ async def hand_off(stage: ScenarioStage) -> None:
 
 @scenario("sub-agent")
 async def sub_agent(stage: ScenarioStage) -> None:
-    """What a sub-agent does counts in the conversation of its root."""
+    """A sub-agent's calls count in the conversation of its root."""
     async with stage.one_process(ONCE) as process:
         await process.run([[refund("A")], SubAgent([[refund("A")], [refund("B")]])])
         await process.run([[refund("B")]])
@@ -297,13 +297,13 @@ async def sub_agent(stage: ScenarioStage) -> None:
 
 @scenario("sub-agent under another id")
 async def sub_agent_under_another_id(stage: ScenarioStage) -> None:
-    """So it does where the sub-agent is given a conversation id of its own; or it does not run."""
+    """A sub-agent with its own conversation id counts in the root's conversation, or does not run."""
     await _separate_sub_agent(stage, "other id")
 
 
 @scenario("sub-agent in a thread of its own")
 async def sub_agent_in_a_thread(stage: ScenarioStage) -> None:
-    """And where a tool starts it in a thread that inherits nothing."""
+    """A sub-agent in a thread that inherits nothing counts in the root's conversation, or does not run."""
     await _separate_sub_agent(stage, "thread")
 
 
@@ -315,7 +315,7 @@ async def _separate_sub_agent(stage: ScenarioStage, where: Literal["other id", "
 
 @scenario("streaming")
 async def streaming(stage: ScenarioStage) -> None:
-    """Calls in a run that streams are judged, and nothing of an answer is seen before it is."""
+    """Calls in a streamed run are judged, and no part of an answer is shown before it is judged."""
     async with stage.one_process(LIMIT, answers=True) as process:
         calls = await process.run([[refund("A", 500)], [refund("A")], f"The PIN is {SECRET}."], stream=True)
         plain = await process.run(["You have 50 back."], stream=True, conversation="c2")
@@ -326,7 +326,7 @@ async def streaming(stage: ScenarioStage) -> None:
 
 @scenario("restart")
 async def restart(stage: ScenarioStage) -> None:
-    """After a restart a conversation goes on with its history; what was under way is not done again."""
+    """After a restart a conversation continues with its history; a call that was in flight is not repeated."""
     operator = stage.operator(ORDER, LIMIT, ONCE)
     async with stage.process(operator) as process:
         await process.run([[LOGIN], [refund("A")]])
@@ -342,7 +342,7 @@ async def restart(stage: ScenarioStage) -> None:
 
 @scenario("restart without a ledger")
 async def restart_without_a_ledger(stage: ScenarioStage) -> None:
-    """Rules that look at no history decide, though the conversation shows what the new process never saw."""
+    """Rules that read no history still decide if the conversation shows calls that the new process never saw."""
     operator = stage.operator(LIMIT, ledger=None)
     async with stage.process(operator) as process:
         await process.run([[LOGIN], [refund("A")]])
@@ -353,7 +353,7 @@ async def restart_without_a_ledger(stage: ScenarioStage) -> None:
 
 @scenario("final answer")
 async def final_answer(stage: ScenarioStage) -> None:
-    """An answer that tells a secret is not shown, whether the model says it or a tool whose output is the answer."""
+    """An answer with a secret is withheld, whether a model wrote it or a tool whose output is the answer."""
     look: Mapping[str, Any] = {"order_id": "A"}
     async with stage.one_process(LIMIT, answers=True, direct=frozenset({"get_order"})) as process:
         spoken = await process.run([f"The PIN is {SECRET}."])

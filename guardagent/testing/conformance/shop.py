@@ -1,4 +1,4 @@
-"""A shop whose tools have side effects. Its book says what was really done, in whatever process a tool ran."""
+"""A shop whose tools have side effects. Its book records what the tools of all processes really did."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 SECRET = "4711"  # noqa: S105 - of nobody
-"""What no answer may tell, and what `get_order` tells."""
+"""A secret that `get_order` returns and no answer may contain."""
 
 REFUSALS: dict[str, Any] = {  # code -> the ways in which a login says that it failed
     "text": "Error: wrong code",
@@ -21,7 +21,7 @@ class Shop:
     """A shop. `Shop(folder)` in another process, such as a server's, is the same shop.
 
     Args:
-        folder: where it keeps its book.
+        folder: the folder of its book.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,11 +47,11 @@ class Shop:
         return f"refunded {amount} of {order_id}"
 
     async def get_order(self, order_id: str) -> str:
-        """Tells more than an answer may."""
+        """Returns the secret, which no answer may contain."""
         return f"{order_id}, PIN {SECRET}"
 
     async def payout(self, amount: int) -> str:
-        """Pays; no rule knows of it."""
+        """Pays an amount; no rule names this tool."""
         self._note("payout", amount)
         return "paid"
 
@@ -61,7 +61,7 @@ class Shop:
         return found
 
     def lose_answer(self) -> None:
-        """The tool has done its work, and nobody hears of it. A server's process ends here instead."""
+        """Loses the answer of a tool that did its work. A server's process ends here instead."""
         raise TimeoutError("no answer in time")
 
     # --- what was done
@@ -73,7 +73,7 @@ class Shop:
 
     @property
     def logins(self) -> list[Any]:
-        """Who was let in."""
+        """The customers that logged in."""
         return [line[1] for line in self._lines() if line[0] == "authenticate"]
 
     @property
@@ -88,7 +88,7 @@ class Shop:
         self._flag(f"held {order_id}").touch()
 
     def let_go(self, order_id: str) -> None:
-        """Ends that."""
+        """Ends the effect of the method above."""
         self._flag(f"held {order_id}").unlink()
 
     def fall_silent(self) -> None:
@@ -96,7 +96,7 @@ class Shop:
         self._flag("silent").touch()
 
     def speak_again(self) -> None:
-        """Ends that."""
+        """Ends the effect of the method above."""
         self._flag("silent").unlink()
 
     def _lines(self) -> list[Any]:

@@ -57,7 +57,7 @@ def conversation_of(guard: ToolGuard, config: Mapping[str, Any] | None) -> str:
     """The conversation that a run belongs to: that of the root, where an agent runs as a tool of another.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no conversation.
     """
     if (inside := enclosing_tool(guard, config)) is not None:
         return inside.conversation

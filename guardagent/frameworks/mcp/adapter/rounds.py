@@ -62,7 +62,7 @@ class Rounds:
         """The verdict, and the call as it was judged: a person may have edited it.
 
         Args:
-            call: what is proposed.
+            call: the proposed call.
             proposed: its key.
             state: what the client brings back.
             approval: the reviewer's answer, if the state is one of ours.

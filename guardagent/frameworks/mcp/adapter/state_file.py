@@ -38,7 +38,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no conversation.
     """
     value = parse_json(read_text(path), path)
     if not isinstance(value, dict):

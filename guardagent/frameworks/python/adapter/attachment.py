@@ -1,4 +1,4 @@
-"""Which tools are attached to a guard: the rules are held against all of them together."""
+"""The tools that are attached to each guard, which are compared with the rules together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from guardagent.frameworks.python.adapter.tool import PythonTool
 
 @dataclass(slots=True)
 class _AttachedTools:
-    """The tools of a guard: name -> (what it is, where it is defined); `ready` once they are held against the rules."""
+    """The tools of a guard by name, each with its definition's place; `ready` once they are compared with the rules."""
 
     tools: dict[str, tuple[ToolSpec, str]] = field(default_factory=dict)
     ready: bool = False
@@ -26,10 +26,10 @@ _attached: WeakKeyDictionary[ToolGuard, _AttachedTools] = WeakKeyDictionary()
 
 
 def add(guard: ToolGuard, tools: Iterable[PythonTool]) -> None:
-    """Adds tools to those of a guard. One that is defined anew takes the place of the one before.
+    """Adds tools to a guard. A redefined tool replaces the previous one.
 
     Raises:
-        InputError: another one has its name.
+        InputError: another tool has the same name.
     """
     with _lock:
         attached = _attached.setdefault(guard, _AttachedTools())
@@ -49,7 +49,7 @@ def _add(attached: _AttachedTools, tool: PythonTool) -> None:
 
 
 def attach(guard: ToolGuard) -> Coverage:
-    """Holds the tools that are guarded so far against the rules. Without it, the first call does so.
+    """Compares the tools guarded so far with the rules. Otherwise the first call does so.
 
     Raises:
         InputError: a rule names a tool that is probably a misspelling of one of these.
@@ -62,7 +62,7 @@ def attach(guard: ToolGuard) -> Coverage:
 
 
 def ensure_attached(guard: ToolGuard) -> None:
-    """As `attach`, where a tool has come since."""
+    """Compares the tools with the rules again if a tool was added."""
     if not _attached[guard].ready:
         attach(guard)
 

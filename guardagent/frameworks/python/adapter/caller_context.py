@@ -1,4 +1,4 @@
-"""Which conversation the code that runs belongs to: a context variable, so that threads and tasks do not mix theirs."""
+"""The conversation of the calling code, in a context variable, so that threads and tasks stay apart."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from guardagent.errors import InputError
 
 ConversationSource = str | Callable[[], str | None] | None
-"""A conversation's id, what gives it at each call, or None: then the `with conversation(...)` around the call tells."""
+"""A conversation's id, a function that returns it, or None for the `with conversation(...)` around the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CallerContext:
-    """What the calling code belongs to; `inside` a guarded call it cannot leave that call's conversation."""
+    """The conversation and agent of the calling code; code `inside` a guarded call cannot leave its conversation."""
 
     name: str
     agent: str | None
@@ -27,17 +27,17 @@ _current: ContextVar[_CallerContext | None] = ContextVar("guardagent_conversatio
 
 @contextmanager
 def conversation(name: str, agent: str | None = None) -> Iterator[str]:
-    """Calls within belong to this conversation. What runs within inherits it: sub-agents, tasks, `asyncio.to_thread`.
+    """Puts the calls within into this conversation; sub-agents, tasks and `asyncio.to_thread` inherit it.
 
-    Within a guarded call, that call's conversation goes on, whatever the name: a sub-agent has no history of its own.
-    A thread that is started within inherits nothing, as it has a context of its own.
+    Within a guarded call, that call's conversation continues, whatever the name: a sub-agent has no separate history.
+    A thread that is started within has its own context and inherits nothing.
 
     Args:
         name: the conversation's id.
-        agent: which agent proposes the calls.
+        agent: the agent that proposes the calls.
 
     Raises:
-        InputError: the id is no text, or empty.
+        InputError: the id is not a string, or is empty.
     """
     with _entered(_CallerContext(conversation_id(_valid_id(name)), _agent(agent), _in_guarded_call())) as current:
         yield current.name
@@ -45,10 +45,10 @@ def conversation(name: str, agent: str | None = None) -> Iterator[str]:
 
 @contextmanager
 def guarded_call(source: ConversationSource, agent: str | None = None) -> Iterator[str]:
-    """Runs a guarded call: what it runs belongs to its conversation, whose id this gives.
+    """Marks a guarded call, so that code within belongs to its conversation. Yields the conversation's id.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no conversation.
     """
     with _entered(_CallerContext(conversation_id(source), _agent(agent), inside=True)) as current:
         yield current.name
@@ -68,13 +68,13 @@ def _agent(agent: str | None) -> str | None:
 
 
 def current_conversation() -> str | None:
-    """The id of the conversation that the calling code belongs to; None where there is none."""
+    """Returns the id of the calling code's conversation; None if there is none."""
     found = _current.get()
     return found.name if found else None
 
 
 def current_agent() -> str | None:
-    """The agent that the calling code runs for, where `conversation` was told."""
+    """Returns the agent that `conversation` names for the calling code; None if it names none."""
     found = _current.get()
     return found.agent if found else None
 
@@ -86,10 +86,10 @@ def _in_guarded_call() -> bool:
 
 
 def conversation_id(source: ConversationSource) -> str:
-    """The conversation of a call: within another one, the same.
+    """Returns the conversation id of a call; a nested call shares that of the outer one.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no conversation.
     """
     if _in_guarded_call():
         return _valid_id(current_conversation())

@@ -1,4 +1,4 @@
-"""Functions that are judged before they run."""
+"""Guarded functions: each call is judged before it runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNFINISHED = (Future, Iterator, AsyncIterator)  # a generator is one of them, a
 
 @dataclass(frozen=True, slots=True)
 class GuardedFunction:
-    """What makes a guarded function: the guard, the function as a tool, and what else is said of its calls."""
+    """The parts of a guarded function: the guard, the function as a tool, and the attributes of its calls."""
 
     guard: ToolGuard
     tool: PythonTool
@@ -36,10 +36,10 @@ class GuardedFunction:
     outcome: ReadOutcome = Outcome
 
     def call(self, by_position: Iterable[Any], by_name: dict[str, Any], name: str) -> tuple[HostCall, dict[str, Any]]:
-        """(the call that is proposed, the arguments that are not judged).
+        """Returns the proposed call and the unjudged arguments.
 
         Raises:
-            ToolDenied: the arguments do not fit.
+            ToolDenied: the arguments do not fit the function.
         """
         try:
             judged, apart = self.tool.split(by_position, by_name)
@@ -49,17 +49,17 @@ class GuardedFunction:
         return self.proposed(judged, name, apart=apart), apart
 
     def proposed(self, args: Mapping[str, Any], name: str, *, apart: dict[str, Any], **more: Any) -> HostCall:
-        """The call with these arguments."""
+        """Builds the call with these arguments."""
         ready = functools.partial(self.tool.read, apart=apart)
         more = {"agent": current_agent(), **more}
         return HostCall(self.tool.name, args, name, action=self.action, tags=self.tags, validate_edit=ready, **more)
 
     def run(self, args: Mapping[str, Any], apart: Mapping[str, Any] = EMPTY) -> Any:
-        """Runs the function with the arguments that were judged, and those that are not."""
+        """Runs the function with the judged and the unjudged arguments."""
         return finished_output(self.tool, self.tool.fn(**args, **apart))
 
     async def arun(self, args: Mapping[str, Any], apart: Mapping[str, Any] = EMPTY) -> Any:
-        """As `run`, of a coroutine function or a plain one; whatever can be awaited is awaited."""
+        """Runs a coroutine function or a plain one, and awaits an awaitable result."""
         output = self.tool.fn(**args, **apart)
         return finished_output(self.tool, await output if inspect.isawaitable(output) else output)
 
@@ -77,24 +77,24 @@ def guarded(
     tags: Collection[str] = (),
     outcome: ReadOutcome = Outcome,
 ) -> Callable[[F], F]:
-    """Has each call of a function judged; it runs with the arguments that were judged, defaults included.
+    """Returns a decorator that judges each call of a function, which runs with the judged arguments and defaults.
 
-    A function, coroutine function or method; of a method, the instance is not judged. The arguments are JSON values:
-    the function gets a copy, in which a tuple is a list. A call that may not run raises `ToolDenied`.
+    Decorates a function, coroutine function or method, whose instance is not judged. The arguments are JSON values;
+    the function gets a copy, in which a tuple is a list. A denied call raises `ToolDenied`.
 
     Args:
         guard: decides.
-        conversation: the conversation's id, or a function that gives it; else the `with conversation(id):` around the
-            call tells.
-        name: of the tool, where it is not that of the function.
-        unjudged: arguments that the program gives and no rule is about, such as a connection; they are handed over as
-            they are, and neither judged nor logged.
-        action: what else its calls are, for rules that speak of it.
-        tags: as `action`.
-        outcome: tells from what the function returns whether it failed.
+        conversation: the conversation's id, or a function that returns it; by default that of the
+            `with conversation(id):` around the call.
+        name: the tool's name; by default the function's.
+        unjudged: arguments that the program supplies and no rule mentions, such as a connection; they are passed on
+            unchanged, and neither judged nor logged.
+        action: the action of its calls, for rules.
+        tags: the call's tags, for rules.
+        outcome: maps the function's result to an outcome, which tells whether the call failed.
 
     Raises:
-        InputError: it cannot be judged, such as a generator, or a function with a decorator below the guard.
+        InputError: the function cannot be judged, such as a generator, or one with a decorator below the guard.
     """
 
     def decorate(fn: F) -> F:
@@ -109,16 +109,16 @@ def guarded(
 def guard_tools(
     tools: Iterable[Fn], guard: ToolGuard, *, conversation: ConversationSource = None, outcome: ReadOutcome = Outcome
 ) -> list[Fn]:
-    """An agent's functions as guarded ones, attached: the rules are held against them at once.
+    """Guards an agent's functions, and compares them with the rules at once.
 
     Args:
-        tools: functions, bound methods, or guarded functions, which stay as they are.
+        tools: functions, bound methods, or guarded functions, which are returned unchanged.
         guard: decides.
         conversation: as of `guarded`.
         outcome: as of `guarded`.
 
     Raises:
-        InputError: one cannot be judged, or a rule names a tool that is probably a misspelling of one of these.
+        InputError: a function cannot be judged, or a rule names a tool that is probably a misspelling of one of these.
     """
     if not isinstance(guard, ToolGuard):
         raise InputError(f"the guard is a {type(guard).__name__}; expected the functions, and then their ToolGuard")
@@ -133,10 +133,10 @@ def guard_tools(
 
 
 def tool_of(fn: Fn, name: str | None = None) -> PythonTool:
-    """A function as a tool whose arguments a model gives.
+    """Returns a function as a tool whose arguments come from a model.
 
     Raises:
-        InputError: as `Tool.of`; or it is a method without its instance.
+        InputError: as `PythonTool.of`; or the function is a method without its instance.
     """
     tool = PythonTool.of(fn, name)
     if tool.unjudged:
@@ -145,7 +145,7 @@ def tool_of(fn: Fn, name: str | None = None) -> PythonTool:
 
 
 def guarded_function(fn: Any, guard: ToolGuard) -> GuardedFunction | None:
-    """What makes a guarded function, for whoever judges its calls in its stead; None where it is none of this guard."""
+    """Returns the parts of a function that this guard guards; None for any other function."""
     function = getattr(fn, "__func__", fn)
     found: GuardedFunction | None = _guarded_functions.get(function) if inspect.isfunction(function) else None
     if found is None or found.guard is not guard:
@@ -154,7 +154,7 @@ def guarded_function(fn: Any, guard: ToolGuard) -> GuardedFunction | None:
 
 
 def _wrapped(fn: Any, function: GuardedFunction) -> Any:
-    """The function that is called in the place of `fn`."""
+    """Returns the guarded wrapper of `fn`."""
     tool, guard = function.tool, function.guard
 
     if tool.is_async:
@@ -182,11 +182,11 @@ def _wrapped(fn: Any, function: GuardedFunction) -> Any:
 
 
 def finished_output(tool: PythonTool, output: Any) -> Any:
-    """What a function gave back, if its work is done.
+    """Returns a function's output if its work is done.
 
     Raises:
-        InputError: it would only now begin, and does not.
-        TimeoutError: it is under way, and may come to its end or not.
+        InputError: the work has not begun, as that of a generator.
+        TimeoutError: the work is still running, and may or may not finish.
     """
     if not (inspect.isawaitable(output) or isinstance(output, _UNFINISHED)) or isinstance(output, io.IOBase):
         return output

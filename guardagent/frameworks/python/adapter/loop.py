@@ -19,12 +19,12 @@ MAX_TURNS = 25
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an agent comes back with.
+    """The result of an agent's run.
 
     Attributes:
-        text: the answer, or why there is none.
-        messages: the conversation, to go on with.
-        ended: why it came back without an answer: `halted`, `gave up`, `denied` (the answer itself), `too many turns`.
+        text: the answer, or the reason why there is none.
+        messages: the conversation, for the next run.
+        ended: why there is no answer: `halted`, `gave up`, `denied` (the answer itself) or `too many turns`.
     """
 
     text: str
@@ -41,15 +41,15 @@ def run_agent(
     conversation: ConversationSource = None,
     max_turns: int = MAX_TURNS,
 ) -> Answer:
-    """Asks a model and runs its tool calls until it answers, or the guard ends the run.
+    """Calls a model and runs its tool calls until it answers, or the guard ends the run.
 
     Args:
-        ask: gives the model's next message from the conversation so far.
-        messages: the conversation, up to what the user has just said.
-        tools: as of `run_tool_calls`.
+        ask: returns the model's next message for the conversation so far.
+        messages: the conversation, up to the user's last message.
+        tools: see `run_tool_calls`.
         guard: decides.
-        conversation: as of `run_tool_calls`.
-        max_turns: how often the model may be asked.
+        conversation: see `run_tool_calls`.
+        max_turns: the maximum number of model calls.
 
     Raises:
         InputError: as `run_tool_calls`.

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def get_field(of: Any, name: str) -> Any:
-    """A field of a message or of a part of one; None where there is none."""
+    """Returns a field of a message or of a part of one; None if it is missing."""
     return of.get(name) if isinstance(of, Mapping) else getattr(of, name, None)
 
 
 def as_dict(message: Any) -> dict[str, Any]:
-    """A message as a plain dict.
+    """Returns a message as a plain dict.
 
     Raises:
         InputError: it is no message.
@@ -35,11 +35,11 @@ def as_dict(message: Any) -> dict[str, Any]:
 
 
 class Transcript:
-    """The messages of one conversation, which is shown again with each turn: what was read is not read again.
+    """The messages of one conversation. Each turn shows all of them, and only the new ones are read.
 
     Attributes:
         messages: as plain dicts.
-        seen: the ids of the calls whose results they show. It is another list where other messages are shown.
+        seen: the ids of the calls whose results they show; a new list if the messages are replaced.
     """
 
     def __init__(self) -> None:
@@ -50,14 +50,14 @@ class Transcript:
 
     @classmethod
     def of(cls, guard: ToolGuard, conversation: str) -> Transcript:
-        """The one that the guard keeps for a conversation, as long as it knows it."""
+        """Returns the transcript that the guard keeps for a conversation."""
         try:
             return guard.notes(conversation).setdefault("transcript", cls())  # type: ignore[no-any-return]
         except InputError:  # then its calls are denied, too
             return cls()
 
     def read(self, messages: Sequence[Any]) -> None:
-        """Reads those that were not read yet.
+        """Reads the new messages.
 
         Raises:
             InputError: one is no message.
@@ -78,16 +78,16 @@ class Transcript:
 
 
 def call_name(call: Any) -> str:
-    """The tool that a call names; "" where it names none."""
+    """Returns the tool name of a call; "" if it has none."""
     name = get_field(get_field(call, "function"), "name")
     return name if isinstance(name, str) else ""
 
 
 def call_arguments(call: Any) -> dict[str, Any]:
-    """The arguments of a tool call, read strictly: a name that is given twice is refused.
+    """Reads the arguments of a tool call strictly: a duplicate name is refused.
 
     Raises:
-        InputError: it is no call of a function, or its arguments are no JSON object.
+        InputError: the call is not a function call, or its arguments are not a JSON object.
     """
     function = get_field(call, "function")
     if get_field(call, "type") not in (None, "function") or function is None:
@@ -101,12 +101,12 @@ def call_arguments(call: Any) -> dict[str, Any]:
 
 
 def tool_message(call_id: Any, content: str) -> dict[str, Any]:
-    """The message that answers a tool call."""
+    """Builds the message that answers a tool call."""
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
 def output_text(output: Any) -> str:
-    """What a tool gave back, for the model."""
+    """Returns a tool's output as text for the model."""
     if isinstance(output, str):
         return output
     try:

@@ -1,4 +1,4 @@
-"""A function as a tool: its name, and how its arguments are judged and handed over."""
+"""A Python function as a tool: its name, and its judged and unjudged arguments."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class PythonTool:
     """A function that an agent may call.
 
     Attributes:
-        name: what the host and the model call it.
-        fn: what runs.
-        signature: its arguments.
-        unjudged: those that the program gives and no rule sees; of a method, the instance is one.
+        name: its name for the host and the model.
+        fn: the function.
+        signature: its signature.
+        unjudged: the arguments that the program supplies and no rule sees, such as a method's instance.
         is_async: whether it is a coroutine function.
     """
 
@@ -38,10 +38,10 @@ class PythonTool:
 
     @classmethod
     def of(cls, fn: Fn, name: str | None = None, unjudged: Collection[str] = ()) -> PythonTool:
-        """A function, method or other callable as a tool.
+        """Makes a tool of a function, method or other callable.
 
         Raises:
-            InputError: it cannot be judged; with the reason.
+            InputError: the callable cannot be judged; the message has the reason.
         """
         name = _name_of(fn, name)
         kind = fn if inspect.isroutine(fn) else getattr(fn, "func", type(fn).__call__)
@@ -59,14 +59,14 @@ class PythonTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """What the rules are held against at attach."""
+        """The declaration that is compared with the rules."""
         arguments = {
             name: {"title": str(one)} for name, one in self.signature.parameters.items() if name not in self.unjudged
         }
         return ToolSpec(self.name, {"type": "object", "properties": arguments}, inspect.getdoc(self.fn) or "")
 
     def bound_to(self, instance: Any) -> PythonTool:
-        """The tool of a method, for one instance."""
+        """Binds the tool of a method to an instance."""
         first, *others = self.signature.parameters.values()
         return replace(
             self,
@@ -76,10 +76,10 @@ class PythonTool:
         )
 
     def split(self, by_position: Iterable[Any], named: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
-        """(the arguments of a call that are judged, with defaults; those that are not).
+        """Returns the judged arguments of a call with defaults, and the unjudged ones.
 
         Raises:
-            InputError: they do not fit the function, or are no JSON values.
+            InputError: they do not fit the function, or are not JSON values.
         """
         try:
             found = self.signature.bind(*by_position, **named)
@@ -94,14 +94,14 @@ class PythonTool:
         return FrozenMapping(MappingProxyType(judged)), apart
 
     def read(self, named: Mapping[str, Any], apart: Mapping[str, Any] = EMPTY) -> Mapping[str, Any]:
-        """The arguments that a model or a person gives, with defaults.
+        """Returns the arguments of a model or reviewer, with defaults.
 
         Args:
-            named: what is given.
-            apart: those that the program gives.
+            named: the arguments by name.
+            apart: the arguments that the program supplies.
 
         Raises:
-            InputError: they do not fit the function, or one is the program's to give.
+            InputError: they do not fit the function, or one of them is supplied by the program.
         """
         if odd := self.unjudged.intersection(named):
             raise InputError(f"the arguments of {self.name}: {min(odd)!r} is the program's to give")
@@ -124,7 +124,7 @@ def _refuse_what_runs_later(kind: Any, name: str) -> None:
 
 
 def _refuse_decorated(fn: Any, name: str) -> None:
-    """What stands between the guard and the function may change arguments that were judged, or call it twice."""
+    """Refuses a decorated function: its decorator may change judged arguments, or call the function twice."""
     if hasattr(fn, "__wrapped__"):
         raise InputError(
             f"{name} is decorated, and what the decorator makes of its arguments would not be judged; put the guard "
@@ -144,7 +144,7 @@ def _signature(fn: Any, name: str) -> inspect.Signature:
 
 
 def _bound_parameter(fn: Any, signature: inspect.Signature) -> frozenset[str]:
-    """The instance or class that a function in the body of a class gets first."""
+    """Returns the name of the instance or class parameter of a function in a class body."""
     first = next(iter(signature.parameters), "")
     owner = getattr(fn, "__qualname__", "").rpartition(".")[0]
     in_class = inspect.isfunction(fn) and owner and not owner.endswith("<locals>")

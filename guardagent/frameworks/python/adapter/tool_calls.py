@@ -1,4 +1,4 @@
-"""The tool calls of one message of a model: judged together, then run one after the other."""
+"""Runs the tool calls of one model message: all are judged, then they run one after the other."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _NOT_RUN = f"not run: {_WHY}"
 
 @dataclass(frozen=True, slots=True)
 class ToolTurn:
-    """What came of the tool calls of a message.
+    """The results of the tool calls of a message.
 
     Attributes:
-        messages: a message for each call, in their order, to go on with.
+        messages: the answer to each call, in their order.
         verdicts: the verdict on each.
-        ended: why the run must end: `halted`, or `gave up` where the agent has replanned often enough; else None.
+        ended: why the run must end: `halted`, or `gave up` after too many replans; else None.
         why: the reason, for the user.
     """
 
@@ -63,21 +63,21 @@ def run_tool_calls(
     messages: Sequence[Any] | None = None,
     agent: str | None = None,
 ) -> ToolTurn:
-    """Judges the tool calls of a message, runs those that may run, and gives the messages that answer them.
+    """Judges the tool calls of a message, runs the allowed ones, and returns the messages that answer them.
 
-    All of them are judged before the first runs, so that each is judged with those before it in flight; they run in the
-    order of the message. What a tool raises is told to the model, and what interrupts it passes through.
+    All calls are judged before the first runs, so that each is judged with the earlier ones in flight; they run in the
+    order of the message. An Exception of a tool becomes a message for the model; an interruption passes through.
 
     Args:
         tool_calls: `message.tool_calls`, as objects of a client library or as dicts.
         tools: name -> function, or functions with names, guarded or not: each call is judged once.
         guard: decides.
-        conversation: its id, or what gives it; else the `with conversation(id):` around the call tells.
+        conversation: its id, or a function that returns it; by default that of the `with conversation(id):` around.
         messages: the conversation so far, for rules that read it. Its tool results must be known to the guard.
-        agent: which agent proposes the calls.
+        agent: the agent that proposes the calls.
 
     Raises:
-        InputError: there is no conversation, or something is no tool.
+        InputError: there is no conversation, or a tool is invalid.
     """
     turn = _ToolCallBatch(tools, guard, messages, conversation_id(conversation), agent)
     turn.refuse_coroutines()
@@ -94,7 +94,7 @@ async def arun_tool_calls(
     messages: Sequence[Any] | None = None,
     agent: str | None = None,
 ) -> ToolTurn:
-    """As `run_tool_calls`, of coroutine functions; plain functions run in the event loop."""
+    """As `run_tool_calls`, for coroutine functions; plain functions run in the event loop."""
     turn = _ToolCallBatch(tools, guard, messages, conversation_id(conversation), agent)
     with guarded_call(turn.conversation, agent):
         return await adrive(turn.steps(tool_calls))
@@ -102,10 +102,9 @@ async def arun_tool_calls(
 
 @dataclass(slots=True)
 class _ProposedCall:
-    """A call of the message: as the guard is asked about it, and what came of it.
+    """A call of the message, with its verdict and result.
 
-    `raised` is what its tool raised, and `inner` the verdict on a call that its tool made and that was denied, as of a
-    sub-agent.
+    `raised` is its tool's error, and `inner` the verdict on a denied call that its tool made, as in a sub-agent.
     """
 
     id: Any
@@ -118,7 +117,7 @@ class _ProposedCall:
     raised: BaseException | None = None
 
     def failure(self, error: BaseException) -> Outcome:
-        """The tool has raised: an Exception, which the model is told of, or what passes through."""
+        """Notes the tool's error. The model gets an Exception as a message; other errors pass through."""
         self.raised = error
         if isinstance(error, Exception):
             self.content, self.inner = _error_message(error), error.verdict if isinstance(error, ToolDenied) else None
@@ -126,7 +125,7 @@ class _ProposedCall:
 
 
 class _ToolCallBatch:
-    """The calls of one message, and what they are judged with."""
+    """The calls of one message, and the context that they are judged in."""
 
     def __init__(self, tools: Tools, guard: ToolGuard, messages: Any, conversation: str, agent: str | None) -> None:
         self.guard, self.conversation = guard, conversation
@@ -151,7 +150,7 @@ class _ToolCallBatch:
         return _result(proposed)
 
     def _proposed(self, call: Any) -> _ProposedCall:
-        """A call of the message; with what is wrong with it, where it cannot be judged."""
+        """Reads a call of the message, with the problem if it cannot be judged."""
         name, call_id = call_name(call), get_field(call, "id")
         about = {**self._options, **({"id": call_id} if isinstance(call_id, str) and call_id else {})}
         made = self._functions.get(name)
@@ -203,14 +202,14 @@ class _ToolCallBatch:
             one.content = output_text(output)
 
     def _withdraw(self, proposed: Sequence[_ProposedCall]) -> Procedure[None]:
-        """Nothing of a message runs that would halt the run."""
+        """Withdraws the allowed calls of a message that halts the run."""
         for one in proposed:
             if one.verdict.label == 0:
                 yield from self.guard.lifecycle.withdraw(one.call, _WHY)
 
 
 def _guarded_functions(tools: Tools, guard: ToolGuard) -> dict[str, GuardedFunction]:
-    """Name -> tool. What is no guarded function yet is attached."""
+    """Returns the tools by name. A function that is not guarded yet is attached."""
     if isinstance(tools, Mapping):
         made = {
             name: guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn, name)) for name, fn in tools.items()

@@ -1,4 +1,4 @@
-"""Arguments as plain values: what is judged must be all that there is to an argument."""
+"""Arguments as plain values, so that the judged value is the whole argument."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _DEEPEST = 100
 
 
 def plain_value(value: Any, place: str, depth: int = 0) -> Any:
-    """A frozen copy of a JSON value, so that nobody can change it after it was judged.
+    """Returns a frozen copy of a JSON value, which cannot change after it was judged.
 
     Args:
-        value: None, a truth value, a number, a text, or a list, tuple or mapping of these. A list becomes a tuple.
+        value: None, a boolean, a number, a string, or a list, tuple or mapping of these. A list becomes a tuple.
         place: its name, for messages.
         depth: how deep it is nested.
 
     Raises:
-        InputError: it is something else.
+        InputError: the value is of another type.
     """
     kind = type(value)
     if kind in _SCALARS or (kind is float and math.isfinite(value)):
