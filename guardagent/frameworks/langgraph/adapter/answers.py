@@ -1,8 +1,8 @@
-"""An agent's final answers: each is judged where it arises, before anybody has seen it, and again where a run ends.
+"""An agent's final answers: each is judged where it arises, before a user sees it, and again where a run ends.
 
-An answer arises in the model's node, or it is what a tool gave back: one with `return_direct`, or one that ends the run
-by a Command. Whatever becomes the answer in another way, by a middleware or a node, is judged as the last thing in a
-run. What was judged and may pass is not judged twice.
+An answer arises in the model's node, or as the output of a tool with `return_direct` or with a Command that ends the
+run. An answer that a middleware or node makes is judged at the end of the run. An answer that passed is not judged
+twice.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from guardagent.types import Verdict
 
 @dataclass(frozen=True, slots=True)
 class FinalAnswer:
-    """What a user is about to read.
+    """A final answer that a user is about to read.
 
     Attributes:
-        conversation: the one that it belongs to.
-        user_message: what the user said last.
-        parts: its texts.
-        copies: texts that the host makes of the parts.
+        conversation: its conversation's id.
+        user_message: the user's last message.
+        parts: its strings.
+        copies: strings that the host makes of the parts.
     """
 
     conversation: str
@@ -40,17 +40,17 @@ class FinalAnswer:
 
 
 class Answers:
-    """Judges answers, where the guard has `answers`."""
+    """Judges answers if the guard has `answers`."""
 
     def __init__(self, guard: ToolGuard) -> None:
         self._guard = guard
         self._passed = state_of(guard).passed
 
     def without_streaming(self, request: Any) -> Any:
-        """The request with a model whose words are not passed on while they come.
+        """Returns the request with streaming disabled.
 
         Raises:
-            InputError: it is no chat model.
+            InputError: the model is not a chat model.
         """
         from langchain_core.language_models import BaseChatModel
 
@@ -62,7 +62,7 @@ class Answers:
         return request.override(model=request.model.model_copy(update={"tags": tags, "disable_streaming": True}))
 
     def denial(self, answer: FinalAnswer | None) -> Verdict | None:
-        """The verdict against an answer; None where it may pass."""
+        """Returns the verdict that denies an answer; None if the answer may pass."""
         if (text := self._unjudged_text(answer)) is None or answer is None:
             return None
         return self._record(answer, self._guard.answer(answer.conversation, answer.user_message, text))
@@ -74,7 +74,7 @@ class Answers:
         return self._record(answer, await self._guard.aanswer(answer.conversation, answer.user_message, text))
 
     def _unjudged_text(self, answer: FinalAnswer | None) -> str | None:
-        """What of it was not judged yet."""
+        """Returns the parts of an answer that were not judged before; None if there are none."""
         if answer is None or self._guard.answers is None:
             return None
         parts = [one for one in answer.parts if (answer.conversation, _digest(one)) not in self._passed]
@@ -90,7 +90,7 @@ class Answers:
     # --- where answers arise
 
     def of_model(self, request: Any, response: Any) -> FinalAnswer | None:
-        """What a model's node gives back; None where that is no answer."""
+        """Returns the answer in a model's response; None if it calls tools."""
         own = [one for one in response.result if one.type == "ai"]
         structured = getattr(response, "structured_response", None)
         if structured is None and any(one.tool_calls for one in own):
@@ -102,13 +102,13 @@ class Answers:
         return self._answer(request.messages, texts, others)
 
     def of_tool(self, request: Any, messages: Sequence[Any], answer: Any) -> FinalAnswer | None:
-        """What a tool gave back, where the run ends with it."""
+        """Returns the output of a tool that ends the run; None for other tools."""
         if not (getattr(request.tool, "return_direct", False) or ends_run(answer)):
             return None
         return self._answer(messages, [text_of(one) for one in returned_messages(answer)])
 
     def of_state(self, state: Any, key: str = "messages") -> FinalAnswer | None:
-        """What a run ends with: its last messages, and what is structured."""
+        """Returns the answer at the end of a run: its last messages and structured response."""
         messages = messages_of(state, key)
         texts = [text for one in last_of(messages) if (text := text_of(one))]
         structured = state.get("structured_response") if isinstance(state, Mapping) else None
@@ -125,7 +125,7 @@ class Answers:
 
 
 def without_answer(response: Any, verdict: Verdict) -> Any:
-    """A model's response that says why its answer is withheld."""
+    """Replaces the answer in a model's response with the reason why it is withheld."""
     from langchain_core.messages import AIMessage
 
     first = next((one for one in response.result if one.type == "ai"), None)
@@ -134,10 +134,10 @@ def without_answer(response: Any, verdict: Verdict) -> Any:
 
 
 def without_ending(state: Any, verdict: Verdict, key: str = "messages") -> dict[str, Any]:
-    """What takes the answer out of the state of a run.
+    """Returns the state update that replaces a run's answer with the reason why it is withheld.
 
     Raises:
-        InputError: the host would keep it: a message has no id.
+        InputError: a message has no id, so that the host would keep it.
     """
     from langchain_core.messages import AIMessage, ToolMessage
 
@@ -155,7 +155,7 @@ def without_ending(state: Any, verdict: Verdict, key: str = "messages") -> dict[
 
 
 def without_result(call: Mapping[str, Any], verdict: Verdict) -> Any:
-    """The message that answers a tool's call in place of one that is withheld."""
+    """Builds the message that replaces a withheld answer of a tool."""
     from langchain_core.messages import ToolMessage
 
     return ToolMessage(content=_withheld(verdict), tool_call_id=call.get("id") or "", name=call["name"], status="error")

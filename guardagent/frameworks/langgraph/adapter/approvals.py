@@ -1,4 +1,4 @@
-"""A person's approval through the host's own interrupt, which a Command answers."""
+"""Human approval through the host's own interrupt, which a Command answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from guardagent.frameworks.langgraph.adapter.tasks import CannotAskError
 from guardagent.types import Decision, Verdict
 
 ValidateEdit = Callable[[Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
-"""Arguments that a person has written -> all arguments as the tool gets them, and those of them that are judged."""
+"""Maps edited arguments to all arguments of the tool, and to the judged ones among them."""
 
 _NO_CHECKPOINTER = (
     "it needs a person's approval, and this graph cannot wait for one: it has no checkpointer; "
@@ -26,12 +26,12 @@ _NO_CHECKPOINTER = (
 
 @dataclass(slots=True)
 class LiveArguments:
-    """All arguments of a call as the tool gets them, by name.
+    """The arguments of a call as the tool gets them.
 
     Attributes:
-        args: these.
-        call: the call that they were judged as.
-        validate_edit: gives them for arguments that a person has written.
+        args: the arguments by name.
+        call: the call that was judged with them.
+        validate_edit: validates a reviewer's edited arguments.
     """
 
     args: dict[str, Any]
@@ -40,14 +40,14 @@ class LiveArguments:
 
 
 def decide(proposal: ToolCallProposal, live: LiveArguments) -> Procedure[JudgedCall]:
-    """Judges a call and has people asked where it is escalated.
+    """Judges a call, and requests approval if it is escalated.
 
-    The host runs the whole task again when a person has answered. Then the call is resolved by the answer that names
-    it, and not judged as a new one.
+    The host runs the whole task again after an answer. The call is then resolved by the answer that names it, and not
+    judged as a new call.
 
     Args:
-        proposal: what the call belongs to.
-        live: its arguments, as the tool gets them, and the call itself; what a person edits is edited there.
+        proposal: the model's proposal.
+        live: the call and its arguments; a reviewer's edits are stored here.
     """
     verdict: Verdict | None = None
     call, life = live.call, proposal.guard.lifecycle
@@ -67,7 +67,7 @@ def decide(proposal: ToolCallProposal, live: LiveArguments) -> Procedure[JudgedC
 
 
 def _host_answer(proposal: ToolCallProposal, call: HostCall) -> Any:
-    """What a person has said of a call through the host, once; None where nobody has, or the guard itself asks."""
+    """Takes the host's answer about a call; None if there is none, or if the guard has its own approver."""
     if proposal.run is None or not proposal.run.answers or proposal.guard.approver is not None:
         return None
     return proposal.run.answers.pop(call.digest, None)
@@ -85,7 +85,7 @@ def _ask_host(proposal: ToolCallProposal, call: HostCall, verdict: Verdict) -> A
 
 
 def _validate_edit(approval: Approval, live: LiveArguments) -> Approval:
-    """What a person wrote goes through the tool's validation, too."""
+    """Validates a reviewer's edited arguments by the tool's own validation."""
     try:
         new, judged = live.validate_edit(approval.args)
         args = plain_arguments(judged)

@@ -1,4 +1,4 @@
-"""The calls of an agent: what the host shows of each, and how the guard stands around it."""
+"""Guards the tool calls of an agent at its ToolNode."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Handler = Callable[[Any], Any]
 
 
 class GuardedCalls:
-    """Stands around each call of a ToolNode.
+    """Wraps each call of a ToolNode.
 
     Args:
         guard: decides.
-        messages_key: where the graph's state has its messages.
-        unguarded: tools that the model's provider runs by itself, and that may run though nothing can judge them.
-        nested: refuses calls of an agent that runs within no guarded tool of another.
+        messages_key: the key of the messages in the graph's state.
+        unguarded: tools that the model's provider runs, and that may run unjudged.
+        nested: whether to refuse calls of an agent that does not run within a guarded tool of another agent.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class GuardedCalls:
     # --- attaching
 
     def attach(self, tools: Iterable[Any]) -> None:
-        """Holds tools against the rules, where they are new or have changed.
+        """Compares new or changed tools with the rules.
 
         Raises:
-            InputError: as `ToolGuard.attach`; or a tool runs where nothing can judge it.
+            InputError: as `ToolGuard.attach`; or a tool runs at the model's provider, where it cannot be judged.
         """
         tools = list(tools)
         for tool in tools:
@@ -85,7 +85,7 @@ class GuardedCalls:
     # --- one call
 
     def wrap(self, request: Any, handler: Handler) -> Any:
-        """A wrapper of tool calls, as the host takes them: the answer to one call."""
+        """Wraps one tool call, in the host's form. Returns the message that answers it."""
         proposal, task, key, pad = self._propose(request)
         while not task.begin(key):
             time.sleep(_WAIT_SECONDS)
@@ -148,7 +148,7 @@ class GuardedCalls:
         return proposal, task, proposal.key, _scratchpad(config)
 
     def _guarded(self, request: Any, proposal: ToolCallProposal) -> Any:
-        """The request with a tool that asks the guard itself."""
+        """Returns the request with the guarded copy of its tool."""
         refuse_substitutes(proposal, proposal.config)  # type: ignore[arg-type]
         mark_running(proposal.config, proposal.running_tool)  # type: ignore[arg-type]
         if request.tool is None:
@@ -168,7 +168,7 @@ class GuardedCalls:
         return known
 
     def _seen(self, messages: Sequence[Any]) -> list[str]:
-        """The calls whose results the messages show. Errors are none, and what is no tool of this agent has none."""
+        """Returns the ids of the calls whose results the messages show, without errors and unknown tools."""
         return [
             one.tool_call_id
             for one in messages
@@ -178,7 +178,7 @@ class GuardedCalls:
         ]
 
     def _turn(self, conversation: str, messages: Sequence[Any]) -> None:
-        """The user has spoken where the last message of one is new. What another agent's tool says is no such word."""
+        """Starts a new turn if the last user message is new. The input of a nested agent is not a user message."""
         last = next((one for one in reversed(messages) if getattr(one, "type", "") == "human"), None)
         if last is None:
             return
@@ -189,7 +189,7 @@ class GuardedCalls:
 
 
 def _proposing_message(messages: Sequence[Any], call_id: Any) -> str | None:
-    """Which message of the model proposes a call."""
+    """Returns the id of the model message that proposes a call."""
     for at in range(len(messages) - 1, -1, -1):
         if any(call["id"] == call_id for call in getattr(messages[at], "tool_calls", None) or ()):
             return messages[at].id or f"message {at}"
@@ -197,7 +197,7 @@ def _proposing_message(messages: Sequence[Any], call_id: Any) -> str | None:
 
 
 def _is_alone(config: Mapping[str, Any], messages: Sequence[Any]) -> bool:
-    """Whether the host runs a task of its own for the call."""
+    """Whether the host runs a separate task for the call."""
     if (config.get("metadata") or {}).get("langgraph_triggers") in (("__pregel_push",), ["__pregel_push"]):
         return True
     last = next((one for one in reversed(messages) if getattr(one, "type", "") == "ai"), None)
@@ -205,12 +205,12 @@ def _is_alone(config: Mapping[str, Any], messages: Sequence[Any]) -> bool:
 
 
 def _scratchpad(config: Mapping[str, Any]) -> Any:
-    """The host's notes of one run of a task, which it makes anew each time."""
+    """Returns the host's scratchpad, a new object for each run of a task."""
     return (config.get("configurable") or {}).get("__pregel_scratchpad")
 
 
 def _message_for(error: Exception, proposal: ToolCallProposal) -> Any:
-    """The message for the model that a refusal becomes; everything else is raised again."""
+    """Turns a refusal into a message for the model; raises any other error again."""
     from langgraph.errors import GraphInterrupt
 
     if proposal.stopped is not None:

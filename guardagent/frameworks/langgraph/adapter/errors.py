@@ -8,7 +8,7 @@ from guardagent.errors import ToolDenied
 
 
 class RunStopped(ToolDenied, GraphBubbleUp):  # type: ignore[misc]
-    """A call was denied by a rule that halts the run, or after the agent had given up; `verdict` says why.
+    """A rule halted the run, or the agent continued after it gave up; `verdict` has the reason.
 
     Being one of the host's control signals it is neither retried nor made a message for the model on its way out.
     """

@@ -1,4 +1,4 @@
-"""What all attachments of one guard share: a web service may build its agent anew for each request."""
+"""State that all attachments of one guard share, since a web service may build its agent for each request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BoundedMapping:
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
     def put(self, key: Hashable, value: Any = None) -> bool:
-        """Keeps an entry. True where the key is new."""
+        """Stores an entry. Returns whether the key is new."""
         with self._lock:
             is_new = key not in self._kept
             self._kept[key] = value
@@ -46,14 +46,14 @@ class BoundedMapping:
 
 @dataclass(slots=True)
 class GuardState:
-    """What is kept of one guard.
+    """The shared state of one guard.
 
     Attributes:
-        tools: those of all its agents.
+        tools: the tools of all its agents.
         tasks: the host's tasks, whoever runs them.
-        turns: (conversation, message) of what users have said.
-        strikes: conversation -> the step in which its agent has given up.
-        passed: (conversation, digest) of answers that were judged and may pass.
+        turns: (conversation, message) of the user messages.
+        strikes: conversation -> the step in which its agent gave up.
+        passed: (conversation, digest) of the answers that passed.
     """
 
     tools: dict[str, ToolSpec] = field(default_factory=dict)
@@ -67,6 +67,6 @@ _of_guards: WeakKeyDictionary[ToolGuard, GuardState] = WeakKeyDictionary()
 
 
 def state_of(guard: ToolGuard) -> GuardState:
-    """What is kept of a guard."""
+    """Returns the shared state of a guard."""
     with _lock:
         return _of_guards.setdefault(guard, GuardState())

@@ -1,4 +1,4 @@
-"""A tool that asks the guard itself: after the host has validated the arguments, just before it does its work."""
+"""The guarded copy of a tool: the guard judges after the host's validation, just before the tool runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _ATOMS = frozenset({str, int, float, bool, type(None), Decimal})
 
 
 def guarded_tool(shape: ToolSignature, proposal: ToolCallProposal) -> Any:
-    """A copy of a tool, for one call.
+    """Returns the guarded copy of a tool for one call.
 
-    It is of the same class and differs from it in three places:
+    The copy has the same class and differs in three places:
 
-    - `run` and `arun` say that it is this copy that runs, which a tool put in its place would not say;
+    - `run` and `arun` mark the copy as running, which a substituted tool does not do;
     - `_to_args_and_kwargs`, the host's validation, refuses names that are not declared;
     - `_run` and `_arun`, the work itself, are preceded by the judgement.
     """
@@ -50,7 +50,7 @@ class GuardedWork:
         self._shape, self._proposal, self._tool, self._life = shape, proposal, shape.tool, proposal.guard.lifecycle
 
     def validation(self, own: Callable[..., Any]) -> Callable[..., Any]:
-        """The host's validation, for names that the tool declares."""
+        """Wraps the host's validation: undeclared names are refused."""
 
         @functools.wraps(own)
         def validated(tool_input: Any, tool_call_id: str | None) -> Any:
@@ -62,7 +62,7 @@ class GuardedWork:
         return validated
 
     def judged_run(self, own: Callable[..., Any]) -> Callable[..., Any]:
-        """The work, where it is judged that it may be done."""
+        """Wraps the tool's `_run`: the call is judged first."""
 
         @functools.wraps(own)
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -71,7 +71,7 @@ class GuardedWork:
         return run
 
     def judged_arun(self, own: Callable[..., Any]) -> Callable[..., Any]:
-        """As `done`, of the coroutine function."""
+        """As `judged_run`, for the tool's `_arun`."""
 
         @functools.wraps(own)
         async def arun(*args: Any, **kwargs: Any) -> Any:
@@ -82,7 +82,7 @@ class GuardedWork:
     def _steps(
         self, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, awaited: bool
     ) -> Procedure[Any]:
-        """What is done for a call, one step after the other."""
+        """Judges and runs a call."""
         proposal = self._proposal
         hosts = {name: kwargs.pop(name) for name in self._shape.host_arguments & kwargs.keys()}
         try:
@@ -108,7 +108,7 @@ class GuardedWork:
         return outcome_of(response, self._proposal.id, with_artifact=with_artifact)
 
     def _failure(self, started: _StartedCall) -> Callable[[BaseException], Outcome | None]:
-        """What comes of a call whose tool raises."""
+        """Returns the function that maps a tool's error to the call's outcome."""
         from langgraph.errors import GraphInterrupt, ParentCommand
 
         def failure(error: BaseException) -> Outcome | None:
@@ -122,11 +122,11 @@ class GuardedWork:
         return failure
 
     def _authorize(self, live: dict[str, Any], *, awaited: bool) -> Procedure[_StartedCall]:
-        """The call, with its arguments, that may run.
+        """Authorizes the call, with its arguments.
 
         Raises:
-            InputError: it cannot be judged, or its permit is void, or what was approved does not fit.
-            ToolDenied: it may not run.
+            InputError: it cannot be judged, its permit is void, or the approved arguments do not fit.
+            ToolDenied: the call may not run.
         """
 
         def edited(args: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -155,7 +155,7 @@ class GuardedWork:
         return {name: value for name, value in live.items() if name not in self._shape.injected}
 
     def _validate(self, edits: Mapping[str, Any], live: Mapping[str, Any], *, awaited: bool) -> dict[str, Any]:
-        """Arguments that a person has written, as the tool gets them."""
+        """Validates a reviewer's edited arguments. Returns them as the tool gets them."""
         if mine := sorted(self._shape.injected & edits.keys()):
             raise InputError(f"{mine[0]!r} is filled in by the host")
         filled = {name: value for name, value in live.items() if name in self._shape.injected}
@@ -168,12 +168,12 @@ class GuardedWork:
 
 
 def _differs(args: Mapping[str, Any], judged: Mapping[str, Any]) -> bool:
-    """Whether the tool would get anything but what was judged; of a plain value it gets the copy that was judged."""
+    """Whether the tool would get other values than the judged ones. A plain value is passed as the judged copy."""
     return any(not _is_plain(value) and plain_value(value, name) != args[name] for name, value in judged.items())
 
 
 def _fitting(args: Mapping[str, Any], validate_edit: ValidateEdit) -> dict[str, Any] | str:
-    """Arguments that a person has written, as the tool gets them; or why they do not fit."""
+    """Validates edited arguments. Returns them as the tool gets them, or the error message."""
     try:
         _, judged = validate_edit(args)
     except Exception as error:  # noqa: BLE001 - whatever a validation raises
@@ -183,7 +183,7 @@ def _fitting(args: Mapping[str, Any], validate_edit: ValidateEdit) -> dict[str, 
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is made of what JSON has, so that a copy of it will do in its place."""
+    """Whether a value consists of JSON types, so that a copy can replace it."""
     if type(value) in _ATOMS:
         return True
     if type(value) is dict:
@@ -192,7 +192,7 @@ def _is_plain(value: Any) -> bool:
 
 
 class _StartedCall:
-    """A call that runs, with the arguments that were judged."""
+    """A running call with its judged arguments."""
 
     __slots__ = ("call", "live")
 

@@ -1,4 +1,4 @@
-"""The host's messages, in a graph's state and in what a tool gives back."""
+"""The host's messages, in a graph's state and in tool results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def messages_of(state: Any, key: str = "messages") -> Sequence[Any]:
-    """The messages of a graph's state, whatever its kind."""
+    """Returns the messages of a graph's state of any kind."""
     if isinstance(state, list):
         return state
     found = state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
@@ -16,13 +16,13 @@ def messages_of(state: Any, key: str = "messages") -> Sequence[Any]:
 
 
 def last_of(messages: Sequence[Any]) -> Sequence[Any]:
-    """The model's last message, and what has followed."""
+    """Returns the model's last message and those after it."""
     start = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].type == "ai"), 0)
     return [one for one in messages[start:] if one.type in ("ai", "tool")]
 
 
 def returned_messages(response: Any) -> list[Any]:
-    """The messages that a tool gives back, alone, in a list or in a Command."""
+    """Returns the messages in a tool's result, alone, in a list or in a Command."""
     from langchain_core.messages import BaseMessage
     from langgraph.types import Command
 
@@ -36,7 +36,7 @@ def returned_messages(response: Any) -> list[Any]:
 
 
 def ends_run(response: Any) -> bool:
-    """Whether what a tool gives back ends the run, by a Command."""
+    """Whether a tool's result ends the run by a Command."""
     from langgraph.graph import END
     from langgraph.types import Command
 
@@ -47,6 +47,6 @@ def ends_run(response: Any) -> bool:
 
 
 def text_of(message: Any) -> str:
-    """All that a message says."""
+    """Returns the text of a message; other content as JSON."""
     content = message.content
     return content if isinstance(content, str) else json.dumps(content, default=str)

@@ -16,20 +16,20 @@ from guardagent.frameworks.langgraph.adapter.proposal import MARK, conversation_
 
 
 class GuardMiddleware(AgentMiddleware):  # type: ignore[misc]
-    """Judges every call of an agent's tools, at the tool; and its answers, where the guard has `answers`.
+    """Judges every call of an agent's tools at the tool, and its answers if the guard has `answers`.
 
         create_agent(model, tools, middleware=[..., GuardMiddleware(guard)], checkpointer=...)
 
-    Best the last of the middlewares. One that stands after it may change arguments, which are judged as they have
-    become; where it answers a call itself or calls another tool instead, the call is refused.
+    Put it last. A later middleware may change arguments, and the changed ones are judged; if it answers a call itself
+    or calls another tool instead, the call is refused.
 
     Args:
         guard: decides. Agents of one conversation share it.
-        tools: the agent's tools, where their names are to be held against the rules now; else that is done before the
-            model is asked for the first time.
-        unguarded: tools that the model's provider runs by itself, and that may run though nothing can judge them.
-        nested: the agent works for another one, and does not run but within a guarded tool of it: so it cannot begin
-            a conversation of its own, without the history, where the tool starts it in a thread.
+        tools: the agent's tools, to compare them with the rules now; otherwise this happens before the first model
+            call.
+        unguarded: tools that the model's provider runs, and that may run unjudged.
+        nested: whether the agent runs only within a guarded tool of another agent, so that it cannot begin a
+            conversation without history if the tool starts it in a thread.
 
     Raises:
         InputError: a rule names a tool that is probably a misspelling of one of these.
@@ -45,14 +45,14 @@ class GuardMiddleware(AgentMiddleware):  # type: ignore[misc]
         self._calls.attach(as_tools(tools))
 
     def before_agent(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - the host's signature
-        """A run without a conversation id ends before it begins, and so does one that is not nested as it should be."""
+        """Refuses a run without a conversation id, and a nested agent that runs outside a guarded tool."""
         if self._nested:
             require_nested(self.guard, _config())
         conversation_of(self.guard, _config())
 
     @hook_config(can_jump_to=["end"])  # type: ignore[untyped-decorator]
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - as above
-        """After its last replan the agent is not asked again: control returns to the user, with the reason."""
+        """Ends the run after the agent's last replan: control returns to the user, with the reason."""
         for message in reversed(messages_of(state)):
             if getattr(message, "type", "") != "tool":
                 return None
@@ -63,7 +63,7 @@ class GuardMiddleware(AgentMiddleware):  # type: ignore[misc]
         return None
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Attaches tools that are new, and judges the answer before anybody sees it."""
+        """Attaches new tools, and judges the answer before a user sees it."""
         self._calls.attach(request.tools)
         response = handler(self._answers.without_streaming(request))
         verdict = self._answers.denial(self._answers.of_model(request, response))
@@ -77,7 +77,7 @@ class GuardMiddleware(AgentMiddleware):  # type: ignore[misc]
         return response if verdict is None else without_answer(response, verdict)
 
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - as above
-        """Judges what a run ends with, where that is no answer that was judged before."""
+        """Judges the end of a run, unless its answer was judged before."""
         verdict = self._answers.denial(self._answers.of_state(state))
         return None if verdict is None else without_ending(state, verdict)
 
@@ -91,7 +91,7 @@ class GuardMiddleware(AgentMiddleware):  # type: ignore[misc]
 
 
 def as_tools(tools: Iterable[Any]) -> list[Any]:
-    """Tools as the host makes them of functions."""
+    """Returns the tools, with functions converted by the host's `tool`."""
     from langchain_core.tools import BaseTool, tool
 
     return [one if isinstance(one, BaseTool | Mapping) else tool(one) for one in tools]

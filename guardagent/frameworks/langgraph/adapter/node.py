@@ -17,13 +17,13 @@ from guardagent.frameworks.langgraph.adapter.proposal import MARK
 
 
 def guarded_tool_node(guard: ToolGuard, tools: Iterable[Any], *, nested: bool = False, **options: Any) -> Any:
-    """A ToolNode whose tools ask the guard.
+    """Builds a ToolNode with guarded tools.
 
     Args:
         guard: decides.
         tools: as of `ToolNode`.
         nested: as of `GuardMiddleware`.
-        options: as of `ToolNode`; a `wrap_tool_call` of your own stands around the guard.
+        options: as of `ToolNode`; your own `wrap_tool_call` runs outside the guard.
 
     Raises:
         InputError: as `ToolGuard.attach`.
@@ -47,7 +47,7 @@ def guarded_tool_node(guard: ToolGuard, tools: Iterable[Any], *, nested: bool = 
 
 
 def guarded_answer_node(guard: ToolGuard, messages_key: str = "messages") -> Callable[[Any], dict[str, Any]]:
-    """A node that judges what a run ends with, where the guard has `answers`: the last one before the end."""
+    """Returns a node that judges the final answer if the guard has `answers`; put it last before the end."""
     answers = Answers(guard)
 
     def judge(state: Any) -> dict[str, Any]:
@@ -58,11 +58,11 @@ def guarded_answer_node(guard: ToolGuard, messages_key: str = "messages") -> Cal
 
 
 def unless_given_up(model: str, messages_key: str = "messages") -> Callable[[Any], str]:
-    """What leads on from a guarded ToolNode: to the model, or to the end where the agent has replanned often enough.
+    """Returns the router after a guarded ToolNode: to the model, or to the end once the agent has given up.
 
         graph.add_conditional_edges("tools", unless_given_up("model"), ["model", END])
 
-    A graph that goes on all the same is stopped at the next denial.
+    A graph without it is stopped at the next denial.
     """
 
     def leads_to(state: Any) -> str:

@@ -1,4 +1,4 @@
-"""The arguments and results of tools, and the host's messages, as rules read them."""
+"""Tool results and the host's messages, as rules read them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guardagent.errors import InputError
 
 
 def _output(value: Any) -> Any:
-    """As `plain`, of what a tool gives back: what cannot be shown stays what it is."""
+    """Returns a tool's result as a plain value; unchanged if it has no plain form."""
     if type(value) is str:  # most are
         return value
     from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -27,12 +27,12 @@ def _output(value: Any) -> Any:
 
 
 def outcome_of(response: Any, call_id: str, *, with_artifact: bool = False) -> Outcome:
-    """What came of a call, from what the tool's function gave back.
+    """Returns a call's outcome from the tool's result.
 
     Args:
         response: a value, a ToolMessage, a Command, or a list of these.
-        call_id: which message of a Command answers the call.
-        with_artifact: the tool gives back a pair of content and artifact.
+        call_id: the call's id, which selects the message of a Command.
+        with_artifact: whether the result is a pair of content and artifact.
     """
     artifact = None
     if with_artifact and isinstance(response, tuple) and len(response) == 2:
@@ -47,12 +47,12 @@ def outcome_of(response: Any, call_id: str, *, with_artifact: bool = False) -> O
 
 
 def _structured(artifact: Any) -> Any:
-    """What a tool of MCP gave back beside its content."""
+    """Returns the structured content of an MCP tool's artifact."""
     return artifact.get("structured_content") if isinstance(artifact, Mapping) else None
 
 
 def answer_message(response: Any, call_id: str) -> Any:
-    """The ToolMessage that answers a call, alone, in a list or in a Command; None where there is none."""
+    """Returns the ToolMessage that answers a call, alone, in a list or in a Command; None if there is none."""
     from langchain_core.messages import ToolMessage
     from langgraph.types import Command
 
@@ -70,7 +70,7 @@ def answer_message(response: Any, call_id: str) -> Any:
 
 
 def _text(content: Any) -> Any:
-    """Blocks of text, as tools of MCP give them back, are one text."""
+    """Joins the text blocks of an MCP tool's content."""
     if isinstance(content, list) and content and all(_is_text(block) for block in content):
         return "\n".join(block["text"] for block in content)
     return content
@@ -82,7 +82,7 @@ def _is_text(block: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chat(Sequence[Mapping[str, Any]]):
-    """The host's messages as rules read them; each is made when it is asked for."""
+    """The host's messages as rules read them, converted on access."""
 
     messages: Sequence[Any]
 

@@ -18,12 +18,12 @@ from guardagent.frameworks.langgraph.adapter.tasks import Task, TaskRun
 from guardagent.types import Decision, Verdict
 
 MARK = "guardagent"
-"""Under this name a denial keeps its verdict, in the artifact of its message, which no model sees."""
+"""The key of the verdict in the artifact of a denial's message, which no model sees."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningTool:
-    """A guarded tool that is running: what runs within it belongs to its conversation."""
+    """A guarded tool that is running; agents within it belong to its conversation."""
 
     guard: ToolGuard
     conversation: str
@@ -34,13 +34,13 @@ RUNNING_TOOL: ContextVar[RunningTool | None] = ContextVar("guardagent_inside", d
 
 
 _CONFIG_KEY = "__guardagent_inside"
-"""Under this name a tool's configuration says the same, for what the tool runs with it where no context arrives."""
+"""The key of the running tool in a tool's configuration, for threads that do not inherit the context."""
 
 
 def enclosing_tool(guard: ToolGuard, config: Mapping[str, Any] | None) -> RunningTool | None:
-    """The guarded tool within which a run was begun; None where it was begun in none, as far as can be known.
+    """Returns the guarded tool within which a run was started; None if none is known.
 
-    A thread that the tool starts by itself has neither its context nor, unless it is handed on, its configuration.
+    A thread that the tool starts has neither its context nor, unless the tool passes it on, its configuration.
     """
     for found in (RUNNING_TOOL.get(), ((config or {}).get("configurable") or {}).get(_CONFIG_KEY)):
         if isinstance(found, RunningTool) and found.guard is guard:
@@ -49,12 +49,12 @@ def enclosing_tool(guard: ToolGuard, config: Mapping[str, Any] | None) -> Runnin
 
 
 def mark_running(config: dict[str, Any], inside: RunningTool) -> None:
-    """Has a tool's configuration say what runs with it."""
+    """Stores the running tool in its configuration."""
     config["configurable"] = {**(config.get("configurable") or {}), _CONFIG_KEY: inside}
 
 
 def conversation_of(guard: ToolGuard, config: Mapping[str, Any] | None) -> str:
-    """The conversation that a run belongs to: that of the root, where an agent runs as a tool of another.
+    """Returns the conversation of a run; a nested agent shares that of the root.
 
     Raises:
         InputError: there is no conversation.
@@ -71,10 +71,10 @@ def conversation_of(guard: ToolGuard, config: Mapping[str, Any] | None) -> str:
 
 
 def require_nested(guard: ToolGuard, config: Mapping[str, Any] | None) -> None:
-    """Refuses a run that was begun within no guarded tool.
+    """Refuses a run that was started outside a guarded tool.
 
     Raises:
-        InputError: it was.
+        InputError: the run was started outside a guarded tool.
     """
     if enclosing_tool(guard, config) is None:
         raise InputError(
@@ -85,7 +85,7 @@ def require_nested(guard: ToolGuard, config: Mapping[str, Any] | None) -> None:
 
 @dataclass(slots=True)
 class ToolCallProposal:
-    """One call.
+    """A tool call that a model proposes.
 
     Attributes:
         guard: decides.
@@ -96,12 +96,12 @@ class ToolCallProposal:
         config: the host's configuration of the call.
         step: the message of the model that proposes it.
         alone: whether no other call runs in the task.
-        used: how often a permit was used for it.
-        denial: the last verdict against it.
+        used: the number of permits used for it.
+        denial: the last verdict that denies it.
         stopped: the error with which the run ends.
         id: the host's id of it.
-        key: stands for it in its task.
-        running_tool: says that it runs.
+        key: identifies it in its task.
+        running_tool: marks the tool as running.
     """
 
     guard: ToolGuard
@@ -128,7 +128,7 @@ class ToolCallProposal:
         self.running_tool = RunningTool(self.guard, self.conversation, self.id)
 
     def call(self, tool: str, args: Mapping[str, Any]) -> HostCall:
-        """The call as the guard judges it."""
+        """Builds the call that the guard judges."""
         named: dict[str, Any] = {"id": self.id} if self.id else {}
         return HostCall(
             tool,
@@ -142,16 +142,16 @@ class ToolCallProposal:
         )
 
     def allow(self) -> None:
-        """A permit was used: the tool runs now."""
+        """Notes that a permit was used and the tool runs."""
         self.used += 1
         self.denial = None
         self.strikes.drop(self.conversation)
 
     def deny(self, verdict: Verdict) -> Any:
-        """The host's error message of a denial.
+        """Returns the host's error message for a denial.
 
         Raises:
-            RunStopped: the run ends: by a rule that halts, or as the agent goes on though it had given up.
+            RunStopped: a rule halts the run, or the agent continues after it gave up.
         """
         self.denial = verdict
         before = self.strikes.get(self.conversation, self.step)
@@ -163,7 +163,7 @@ class ToolCallProposal:
         return self.message(verdict)
 
     def refuse(self, why: str) -> Any:
-        """As `denied`, of a call that was not judged: it counts as a denial, and stands in the log."""
+        """Denies a call that was not judged; it counts as a denial, and is logged."""
         name, args = str(self.tool_call["name"]), self.tool_call.get("args")
         return self.deny(self.guard.refuse(self.call(name, args if isinstance(args, Mapping) else {}), why))
 
@@ -180,13 +180,13 @@ class ToolCallProposal:
         )
 
     def accept(self, answer: Any) -> Any:
-        """What the host is given, from what came out of the middlewares inside the guard.
+        """Checks the answer that the inner middlewares return, before the host gets it.
 
-        An answer stands where the tool has run, or where it is an error; the host's own messages about arguments that
-        do not fit, for one. A result that no tool gave is none: the model would build on what never happened.
+        An answer is valid if the tool ran, or if it is an error, such as the host's message about invalid arguments. A
+        result without a tool run is refused: the model would rely on a call that never happened.
 
         Raises:
-            RunStopped: the run was to stop, whatever was made of that in between.
+            RunStopped: the run stops, even if a middleware swallowed that.
         """
         if self.stopped is not None:
             raise self.stopped
@@ -202,12 +202,12 @@ class ToolCallProposal:
         )
 
     def end(self, answer: Any) -> Any:
-        """The answer, which the host is given again where it runs its task again after the tool has run."""
+        """Stores the answer, which the host gets again if it repeats its task after the tool ran."""
         if self.used:
             self.task.ended[self.key] = answer
         return answer
 
 
 def arguments_key(args: Any) -> str:
-    """Arguments as a text: equal for equal ones."""
+    """Returns arguments as a string that is equal for equal arguments."""
     return json.dumps(args, sort_keys=True, default=repr)

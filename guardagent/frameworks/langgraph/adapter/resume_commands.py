@@ -1,4 +1,4 @@
-"""Answers to the guard's questions, for whoever goes on with an interrupted run."""
+"""Commands that resume an interrupted run with a reviewer's answer."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Shown: TypeAlias = Interrupt | Iterable[Interrupt]
 
 
 def approve(shown: Shown, *, by: str | None = None) -> Command[Any]:
-    """Approves the calls that were shown, each once.
+    """Approves the calls that were shown, once each.
 
         agent.invoke(approve(result["__interrupt__"]), config)
 
     Args:
-        shown: an interrupt, or several.
-        by: who says it, for the log.
+        shown: one or more interrupts.
+        by: the reviewer, for the log.
 
     Raises:
-        InputError: one is no question of the guard.
+        InputError: an interrupt is not an approval request of the guard.
     """
     return _command(shown, {"choice": "approve", "by": by})
 
@@ -32,7 +32,7 @@ def reject(shown: Shown, reason: str = "", *, by: str | None = None) -> Command[
 
     Args:
         shown: as of `approve`.
-        reason: told to the agent.
+        reason: the feedback to the agent.
         by: as of `approve`.
 
     Raises:
@@ -42,15 +42,15 @@ def reject(shown: Shown, reason: str = "", *, by: str | None = None) -> Command[
 
 
 def edit(shown: Shown, args: Mapping[str, Any], *, by: str | None = None) -> Command[Any]:
-    """Has a call run with other arguments, which are judged again.
+    """Edits a call: it is judged again with the new arguments.
 
     Args:
         shown: one interrupt.
-        args: all arguments of the call.
+        args: the complete arguments of the call.
         by: as of `approve`.
 
     Raises:
-        InputError: as of `approve`; or there are several.
+        InputError: as of `approve`; or there are several interrupts.
     """
     found = _command(shown, {"choice": "edit", "args": dict(args), "by": by})
     if len(found.resume) > 1:

@@ -1,4 +1,4 @@
-"""Refuses a tool that was put in the place of the guarded one, before it runs."""
+"""Refuses a tool that a middleware substituted for the guarded one, before it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guardagent.types import unchecked_verdict
 
 
 class _NoSubstitute(BaseCallbackHandler):  # type: ignore[misc]
-    """Is told of each tool that begins in the host's task, by the tool itself, and stops any but the guarded copy."""
+    """A callback of each tool that starts in the host's task; stops any tool but the guarded copy."""
 
     raise_error = True
     run_inline = True
@@ -29,7 +29,7 @@ class _NoSubstitute(BaseCallbackHandler):  # type: ignore[misc]
 
 
 def refuse_substitutes(proposal: ToolCallProposal, config: dict[str, Any]) -> None:
-    """Has every tool that runs with this configuration reported. It is the one that the host hands to the tool."""
+    """Adds a callback to the configuration that the host passes to a tool, which reports every tool that starts."""
     known = config.get("callbacks")
     if known is None or isinstance(known, list):
         manager = CallbackManager(handlers=list(known or ()), inheritable_handlers=list(known or ()))

@@ -1,4 +1,4 @@
-"""The host's tasks: each runs one or more calls, and runs again from its start after it was interrupted.
+"""The host's tasks: each runs one or more calls, and restarts from the beginning after an interrupt.
 
 LangGraph hands answers of people to the `interrupt()` calls of a task in the order in which these come. Calls of one
 task run side by side, so that this order is no order of theirs. So each run of a task takes all answers to the guard's
@@ -18,7 +18,7 @@ _MAX_RUNS = 16
 
 
 class CannotAskError(Exception):
-    """A person cannot be asked here; says why."""
+    """An approval cannot be requested here; the message has the reason."""
 
 
 @dataclass(slots=True)
@@ -26,9 +26,9 @@ class TaskRun:
     """One run of a task.
 
     Attributes:
-        scratchpad: the host's own notes of it, which stand for it.
-        answers: digest of a call -> what a person has said of it.
-        pending: the interrupt with which it stops.
+        scratchpad: the host's scratchpad, which identifies the run.
+        answers: the reviewer's answer for each call's digest.
+        pending: the interrupt that stops the run.
     """
 
     scratchpad: Any
@@ -41,11 +41,11 @@ class Task:
     """One task, through all its runs.
 
     Attributes:
-        ended: call -> what the host was given for it: it does not run again.
+        ended: the answer to each call that ran; it does not run again.
         running: the calls that are running.
-        paused: call -> what is in flight of a tool that has interrupted the run by itself.
-        tool_interrupted: a tool has interrupted this task by itself.
-        runs: the newest; two may go on at once.
+        paused: the calls in flight whose tools interrupted the run.
+        tool_interrupted: whether a tool interrupted this task.
+        runs: the newest runs; two may run in parallel.
     """
 
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -56,7 +56,7 @@ class Task:
     runs: list[TaskRun] = field(default_factory=list)
 
     def begin(self, key: Any) -> bool:
-        """Whether a call may begin: not while the same one is under way from another run of the task."""
+        """Whether a call may start: not while another run of the task runs the same call."""
         with self.lock:
             free = key not in self.running
             if free and key not in self.ended:
@@ -64,7 +64,7 @@ class Task:
             return free
 
     def enter(self, scratchpad: Any) -> TaskRun:
-        """The run in which a call begins. Raises the host's interrupt where that stops with one."""
+        """Returns the run in which a call starts. Raises the host's interrupt if the run stops with one."""
         with self.lock:
             run = next((one for one in self.runs if one.scratchpad is scratchpad), None)
             if run is None:
@@ -75,12 +75,12 @@ class Task:
             return run
 
     def ask(self, run: TaskRun, payload: Mapping[str, Any], *, alone: bool) -> Any:
-        """What a person says of a call. Raises the host's interrupt where nobody has said anything.
+        """Returns the reviewer's answer about a call. Raises the host's interrupt if there is none yet.
 
         Args:
-            run: in which it is asked.
-            payload: what to show.
-            alone: the task has no other call.
+            run: the run of the call.
+            payload: the request to show.
+            alone: whether the task has no other call.
 
         Raises:
             CannotAskError: the answer would reach the wrong call.
@@ -99,7 +99,7 @@ class Task:
                 raise
 
     def interrupted(self, run: TaskRun, error: BaseException) -> BaseException:
-        """A call ends with the host's interrupt: which one the run stops with."""
+        """Returns the interrupt that stops the run after a call raised one."""
         with self.lock:
             if run.pending is None:
                 self.tool_interrupted = True
@@ -108,12 +108,12 @@ class Task:
 
     @property
     def is_active(self) -> bool:
-        """Whether something of it is under way."""
+        """Whether a call of the task is running or paused."""
         return bool(self.running or self.paused)
 
 
 class Tasks:
-    """The tasks of all conversations: the newest, and those of which something is under way."""
+    """The tasks of all conversations: the newest ones, and those that are active."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -130,7 +130,7 @@ class Tasks:
 
 
 def _take_answers(scratchpad: Any) -> dict[str, Any]:
-    """The answers to the guard's questions that a run begins with. They come before those to a tool's own."""
+    """Takes the answers to the guard's requests at the start of a run, before those to a tool's own interrupts."""
     from langgraph.errors import GraphInterrupt
 
     answers: dict[str, Any] = {}
@@ -146,7 +146,7 @@ def _take_answers(scratchpad: Any) -> dict[str, Any]:
 
 
 def _digest_of(answer: Any) -> str | None:
-    """The digest of the call that an answer is about; None where it names none."""
+    """Returns the digest of the call that an answer names; None if it names none."""
     of = answer.get("of") if isinstance(answer, Mapping) and "choice" in answer else None
     return of.partition(".")[0] if isinstance(of, str) else None
 

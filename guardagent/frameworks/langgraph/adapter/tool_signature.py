@@ -1,4 +1,4 @@
-"""What a tool takes: which arguments the host fills in, and which a model may give."""
+"""The arguments of a tool: those that the host injects, and those that a model may supply."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _STEPS = ("invoke", "ainvoke", "run", "arun", "_to_args_and_kwargs", "_parse_inp
 
 @dataclass(frozen=True, slots=True)
 class ToolSignature:
-    """What is known of a tool.
+    """The arguments of a tool, and their validation.
 
     Attributes:
         tool: the tool itself.
-        injected: the arguments that the host fills in, whatever the model says: they are not judged.
-        host_arguments: what the host hands to the tool's `_run` besides its arguments.
-        declared: the names that a model may give; None where the tool takes any.
-        schema: the JSON schema, where the tool has nothing but one: then nothing else has held the arguments to it.
-        stubs: signatures that were looked at before, which is slow.
+        injected: the arguments that the host fills in; they are not judged.
+        host_arguments: further parameters that the host passes to the tool's `_run`.
+        declared: the names that a model may use; None if the tool accepts any.
+        schema: the JSON schema of a tool that has no other validation.
+        stubs: cached signatures, since inspecting is slow.
     """
 
     tool: Any
@@ -37,10 +37,10 @@ class ToolSignature:
     stubs: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
     def check(self, arguments: Any) -> Any:
-        """What goes into the tool's own validation, from what was given.
+        """Checks the names of arguments before the tool's own validation.
 
         Raises:
-            InputError: a name is not declared; or it does not fit the JSON schema.
+            InputError: a name is not declared; or the arguments do not fit the JSON schema.
         """
         if not isinstance(arguments, dict):
             return arguments
@@ -57,7 +57,7 @@ class ToolSignature:
         return arguments
 
     def bind(self, args: tuple[Any, ...], arguments: Mapping[str, Any], *, awaited: bool) -> dict[str, Any]:
-        """The arguments as the tool's function gets them, by name, with the function's own defaults.
+        """Returns the arguments by name as the tool's function gets them, with its defaults.
 
         Raises:
             InputError: they do not fit the function.
@@ -72,7 +72,7 @@ class ToolSignature:
 
 
 def signature_of(tool: Any) -> ToolSignature:
-    """What is known of a tool.
+    """The arguments of a tool, and their validation.
 
     Raises:
         InputError: it runs in a way of its own, or takes arguments of a type, with which nothing can be judged.
@@ -102,7 +102,7 @@ def signature_of(tool: Any) -> ToolSignature:
 
 
 def spec_of(tool: Any) -> ToolSpec:
-    """A tool as the rules are held against it."""
+    """Returns the declaration that is compared with the rules."""
     schema = tool.tool_call_schema
     return ToolSpec(
         tool.name, schema if isinstance(schema, dict) else schema.model_json_schema(), tool.description or ""
@@ -114,7 +114,7 @@ def _owner(kind: type, name: str) -> str:
 
 
 def _is_function_tool(tool: Any) -> bool:
-    """Whether it runs a function, which gets only what that takes."""
+    """Whether the tool runs a function, which gets only its own parameters."""
     return hasattr(tool, "func") and hasattr(tool, "coroutine")
 
 
@@ -168,7 +168,7 @@ def _declared(schema: Any) -> frozenset[str] | None:
 
 
 def _function(tool: Any, *, awaited: bool) -> Callable[..., Any] | None:
-    """What runs in the end, whose defaults count."""
+    """Returns the function that finally runs, whose defaults count."""
     from langchain_core.tools import BaseTool
 
     if _is_function_tool(tool):
@@ -178,7 +178,7 @@ def _function(tool: Any, *, awaited: bool) -> Callable[..., Any] | None:
 
 
 def _without(function: Callable[..., Any], names: frozenset[str]) -> Callable[..., Any]:
-    """Something with the signature of a function, without the parameters that the host fills in later."""
+    """Returns a stub with a function's signature, without the parameters that the host fills in later."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""A person's approval through the client: a form that the client shows (elicitation)."""
+"""Human approval through a form that the client shows (elicitation)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.wire import CAPABILITIES_KEY, envelope_of
 
 KEY = "guardagent.approval"
-"""Names our question among those of a server, where a result asks for input (protocol 2026-07-28)."""
+"""The key of the guard's request among the input requests of a result (protocol 2026-07-28)."""
 
 _FORM = {
     "type": "object",
@@ -29,36 +29,36 @@ _FORM = {
 
 
 def question(request: ApprovalRequest) -> dict[str, Any]:
-    """The parameters of `elicitation/create` that show a call with all its arguments."""
+    """Returns the parameters of `elicitation/create` for a call with all its arguments."""
     return {"mode": "form", "message": request.text(), "requestedSchema": _FORM}
 
 
 def asking_result(request: ApprovalRequest, state: str) -> dict[str, Any]:
-    """The result of a call that asks the person: the client calls again with the answer and the state."""
+    """Builds the result that requests approval; the client calls again with the answer and the state."""
     elicitation = {"method": "elicitation/create", "params": question(request)}
     return {"resultType": "input_required", "inputRequests": {KEY: elicitation}, "requestState": state}
 
 
 def answer_in(params: Mapping[str, Any]) -> Approval:
-    """What a person said, in the parameters of the call that comes again."""
+    """Reads the reviewer's answer from the parameters of the repeated call."""
     found = params.get("inputResponses")
     return answer(found.get(KEY) if isinstance(found, Mapping) else None)
 
 
 def asks_by_result(params: Mapping[str, Any]) -> bool:
-    """Whether the parameters of a call are of the protocol since 2026-07-28, and of a client that shows forms."""
+    """Whether a call uses protocol 2026-07-28 or later, and its client shows forms."""
     envelope = envelope_of(params)
     return envelope is not None and can_ask(envelope.get(CAPABILITIES_KEY))
 
 
 def can_ask(capabilities: Any) -> bool:
-    """Whether a client shows forms; by the protocol an empty `elicitation` says so."""
+    """Whether a client shows forms; an empty `elicitation` capability means that it does."""
     found = capabilities.get("elicitation") if isinstance(capabilities, Mapping) else None
     return isinstance(found, Mapping) and (not found or isinstance(found.get("form"), Mapping))
 
 
 def answer(response: Any) -> Approval:
-    """What a person filled in. Whatever is no approval rejects."""
+    """Reads a filled-in form. Anything that is not an approval rejects."""
     if not isinstance(response, Mapping) or response.get("action") != "accept":
         action = response.get("action") if isinstance(response, Mapping) else None
         return Approval("reject", reason="the form was not filled in" if action in ("cancel", None) else "")

@@ -1,4 +1,4 @@
-"""Which messages are calls that rules speak of, and what came of them."""
+"""Translates MCP messages into calls that rules judge, and answers into outcomes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from guardagent.frameworks.mcp.adapter.wire import Message, folded, is_id, param
 
 TOOL = "tools/call"
 OF_CLIENT = {TOOL: "", "resources/read": "resource.read", "prompts/get": "prompt.get"}
-"""What a client asks of a server and is judged: method -> the name in the rules; a tool has its own."""
+"""The judged methods of a client, with their names in the rules; a tool has its own name."""
 
 OF_SERVER = {"sampling/createMessage": "sampling.create", "elicitation/create": "elicitation.create"}
-"""What a server asks of a client and is judged."""
+"""The judged methods of a server, with their names in the rules."""
 
 _MEMBERS = {
     TOOL: ("name", "arguments"),
@@ -32,10 +32,10 @@ _RESULT_MEMBERS = ("content", "structuredContent", "isError", "resultType", "inp
 
 
 def client_call(method: str, params: Mapping[str, Any], conversation: str | None) -> HostCall:
-    """The call that a request of a client is; the arguments of a tool are not held to its schema yet.
+    """Returns the call of a client's request; a tool's arguments are not yet validated.
 
     Raises:
-        InputError: it has not the form of one.
+        InputError: the request is malformed.
     """
     if extra := params.keys() - {*_MEMBERS[method], *_PROTOCOL_MEMBERS}:
         expected = ", ".join(_MEMBERS[method])
@@ -52,12 +52,12 @@ def client_call(method: str, params: Mapping[str, Any], conversation: str | None
 
 
 def server_event(method: str, params: Mapping[str, Any], conversation: str | None) -> HostCall:
-    """The event that a request of a server is."""
+    """Returns the event of a server's request."""
     return HostCall(OF_SERVER[method], {name: one for name, one in params.items() if name != "_meta"}, conversation)
 
 
 def with_args(message: Mapping[str, Any], args: Mapping[str, Any]) -> Message:
-    """A request with the arguments that were judged."""
+    """Returns a request with the judged arguments."""
     method, params = message["method"], dict(params_of(message))
     if method == TOOL:
         params["arguments"] = dict(args)
@@ -71,7 +71,7 @@ def with_args(message: Mapping[str, Any], args: Mapping[str, Any]) -> Message:
 
 
 def outcome_of(message: Mapping[str, Any]) -> Outcome:
-    """What came of a call, from the answer to it."""
+    """Returns a call's outcome from its response."""
     if "error" in message:
         error = message["error"]
         return Outcome(error.get("message") if isinstance(error, Mapping) else error, failed=True)
@@ -84,22 +84,22 @@ def outcome_of(message: Mapping[str, Any]) -> Outcome:
 
 
 def outcome_of_result(answer: Mapping[str, Any]) -> Outcome:
-    """What came of a call that ran to its end, from its result."""
+    """Returns the outcome of a finished call from its result."""
     beside = answer.get("content"), answer.get("structuredContent")
     return Outcome(output_of(answer), failed=answer.get("isError") is True, other_outputs=beside)
 
 
 def unfinished(answer: Mapping[str, Any]) -> bool:
-    """Whether an answer only says that there is more to come: input is asked for, or a task has begun."""
+    """Whether a result is not final: it requests input, or a task has started."""
     return answer.get("resultType", "complete") != "complete" or (
         isinstance(answer.get("task"), Mapping) and "content" not in answer
     )
 
 
 def output_of(answer: Mapping[str, Any]) -> Any:
-    """What a tool gave back, as rules see it: its structured content, else its text.
+    """Returns a tool's output as rules see it: its structured content, else its text.
 
-    FastMCP and mcp wrap a value that is no object as `{"result": value}`, which is undone.
+    FastMCP and mcp wrap a non-object value as `{"result": value}`, which is unwrapped.
     """
     structured = answer.get("structuredContent")
     if structured is not None:
@@ -120,7 +120,7 @@ def _text(params: Mapping[str, Any], name: str, method: str) -> str:
 
 
 def read(line: bytes | str) -> Message:
-    """A message that can be taken for one thing only, whoever reads it.
+    """Reads an unambiguous message.
 
     Raises:
         InputError: it is none.
@@ -137,10 +137,10 @@ def read(line: bytes | str) -> Message:
 
 
 def require_known_kind(message: Mapping[str, Any]) -> None:
-    """Refuses what others may take for a call, and this proxy for something else.
+    """Refuses a message that another reader may take for a different kind of message.
 
     Raises:
-        InputError: it is such a message.
+        InputError: the message is ambiguous or malformed.
     """
     method = message["method"]
     if not isinstance(method, str):

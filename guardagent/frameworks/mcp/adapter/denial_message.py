@@ -1,4 +1,4 @@
-"""What the model reads of a denial."""
+"""The message of a denial for the model."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from guardagent.types import Decision, Verdict
 
 
 def denial_message(verdict: Verdict, *, client: bool = True) -> str:
-    """The verdict in words, with what is to be done where the agent is not to try again.
+    """Returns the feedback of a verdict, with the next step if the agent must not try again.
 
     Args:
         verdict: a denial.
-        client: whether the client would have been asked about an escalation, if it could show forms.
+        client: whether the client receives approval requests if it can show forms.
     """
     feedback = verdict.feedback()
     if verdict.decision is Decision.ESCALATE:

@@ -1,4 +1,4 @@
-"""What every tool of a server asks before it runs, and how a person is asked through the client."""
+"""The gate of a server's tools: judges each call, and requests approval through the client."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Gate:
             execute: runs the tool; raises InputError where what it would get is not what was judged.
 
         Raises:
-            ToolDenied: it may not run.
+            ToolDenied: the call may not run.
         """
         if not call.conversation:
             raise ToolDenied(call.tool, await self._guard.arefuse(call, MISSING))
@@ -75,7 +75,7 @@ class Gate:
         return await self._execute(call, proposed, args, execute)
 
     async def refuse(self, call: HostCall, error: Exception) -> str:
-        """What the model reads of a call that cannot be judged."""
+        """Refuses a call that cannot be judged. Returns the message for the model."""
         return denial_message(await self._guard.arefuse(call, str(error)))
 
     async def _execute(
@@ -110,14 +110,14 @@ class Gate:
 
 
 class GateDenial(ToolDenied):
-    """Says also what is to be done where the agent is not to try again."""
+    """A denial whose text also tells the agent what to do next."""
 
     def __str__(self) -> str:
         return denial_message(self.verdict)
 
 
 def outcome_of(output: Any) -> Outcome:
-    """What came of a tool, from what it returned."""
+    """Returns a call's outcome from the tool's result."""
     if isinstance(getattr(output, "input_required", output), types.InputRequiredResult):
         return Outcome("input is asked for", failed=None, ended=False)
     if isinstance(output, ToolResult | types.CallToolResult):

@@ -108,7 +108,7 @@ class _StreamLink:
 
 
 def _headers(message: Message, schema: Mapping[str, Any], version: str | None) -> dict[str, str]:
-    """What the protocol wants repeated in the headers: its version, and since 2026-07-28 what is called with what."""
+    """Returns the headers of a message: the protocol version, and since 2026-07-28 the method, name and arguments."""
     from mcp.shared import inbound
 
     params, method = params_of(message), str(message.get("method"))

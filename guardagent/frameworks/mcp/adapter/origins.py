@@ -1,4 +1,4 @@
-"""Where a tool of a FastMCP server comes from: the operator's own code, or a server that somebody else may change."""
+"""The origin of a FastMCP tool: the operator's own code, or a server that somebody else may change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent.frameworks.mcp.adapter.guarded_tools import GuardedTool
 
 
 async def from_elsewhere(tool: Tool) -> bool:
-    """Whether a tool, or the one that it stands for, is no function here: it is a proxy's, or made of an API."""
+    """Whether a tool, or the tool that it wraps, belongs to a proxy or API rather than to a function here."""
     while isinstance(tool, GuardedTool | TransformedTool):
         tool = tool.inner if isinstance(tool, GuardedTool) else tool.parent_tool
     if isinstance(tool, FastMCPProviderTool):  # of a server in this process

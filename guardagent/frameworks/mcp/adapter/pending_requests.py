@@ -1,4 +1,4 @@
-"""What is under way between a client and a server."""
+"""Pending requests between a client and a server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ServerRequest:
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """Whom the proxy asks: the client where it can show a form, then an approver."""
+    """The recipients of approval requests: the client if it can show a form, then an approver."""
 
     client: bool = True
     approver: Approver | None = None

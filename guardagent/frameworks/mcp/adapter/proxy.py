@@ -34,7 +34,7 @@ _log = logging.getLogger("guardagent")
 
 @dataclass
 class Proxy:
-    """What is before a server.
+    """The guard in front of a server.
 
     Args:
         guard: decides. Its approver, where it has one, is asked instead of the client.

@@ -259,7 +259,7 @@ class Relay:
     # --- asking a person
 
     async def _ask_reviewer(self, call: HostCall, verdict: Verdict) -> Approval | None:
-        """What a person says; None where there is nobody to ask."""
+        """Requests approval. Returns None if there is no reviewer."""
         request = self._guard.request(call, verdict)
         if self._escalation.client and approvals.can_ask(self._capabilities):
             return await self._ask_by_form(approvals.question(request))
@@ -361,7 +361,7 @@ class Relay:
         return line
 
     async def _refuse_inputs(self, answer: Any) -> str | None:
-        """Why the client is not given what a result asks of it; None where it may be."""
+        """Judges the input requests of a result. Returns the reason for a refusal; None if all may pass."""
         wanted = answer.get("inputRequests") if isinstance(answer, Mapping) else None
         if wanted is None:
             return None

@@ -1,4 +1,4 @@
-"""Calls that take several rounds: a person is asked, or the tool itself asks for input and is called again.
+"""Calls that take several rounds: they wait for approval, or the tool requests input and is called again.
 
 Since protocol 2026-07-28 a server cannot ask while a call is under way. The result asks (`input_required`), and the
 client makes the same call again with the answers. It is the same call, and is neither judged nor counted twice.
@@ -20,20 +20,20 @@ from guardagent.types import Decision, Verdict, thaw
 MAX_KEPT = 1000  # calls that wait for a client to come back
 Key = tuple[str | None, str, str]
 Ask = Callable[[HostCall, Verdict], Awaitable[Approval | None]]
-"""Asks a person: what was said, None where there is nobody to ask; or raises AskByResult."""
+"""Requests approval: returns the answer, None if there is no reviewer, or raises InputRequiredSignal."""
 
 
 class InputRequiredSignal(Exception):  # noqa: N818 - no error
-    """The result of the call is to ask the person."""
+    """Raised to return a result that requests approval."""
 
 
 def key_of(call: HostCall) -> Key:
-    """Stands for a call as it was proposed, whatever the id of its message."""
+    """Returns a key of a call as proposed, independent of its message id."""
     return (call.conversation, call.tool, json.dumps(thaw(call.args), sort_keys=True, default=repr))
 
 
 class Rounds:
-    """The calls of a server that are to come again."""
+    """The calls that the client will repeat."""
 
     def __init__(self, guard: ToolGuard) -> None:
         self._guard = guard
@@ -41,7 +41,7 @@ class Rounds:
         self._open: dict[tuple[Key, Any], HostCall] = {}
 
     def ask(self, proposed: Key, call: HostCall) -> str:
-        """The state that the client is to bring back with a person's answer about a call."""
+        """Returns the state that the client sends back with a reviewer's answer."""
         state = secrets.token_hex(16)
         _keep(self._waiting, state, (proposed, call))
         return state
@@ -55,11 +55,11 @@ class Rounds:
         _keep(self._open, (proposed, state), call)
 
     def resume(self, proposed: Key, state: Any) -> HostCall | None:
-        """The call that goes on, once."""
+        """Returns the open call that continues, once; None if there is none."""
         return self._open.pop((proposed, state if isinstance(state, str) else None), None)
 
     def decide(self, call: HostCall, proposed: Key, state: Any, approval: Approval, ask: Ask) -> Procedure[JudgedCall]:
-        """The verdict, and the call as it was judged: a person may have edited it.
+        """Judges a call. Returns the verdict and the call with the reviewer's edits.
 
         Args:
             call: the proposed call.

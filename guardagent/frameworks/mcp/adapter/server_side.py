@@ -207,7 +207,7 @@ class ServerSide:
         await self._take(line, message)
 
     async def _replace_garbled(self, line: bytes, error: InputError) -> tuple[bytes, Message]:
-        """What the client gets instead of an answer that cannot be read in one way only: its call may have run."""
+        """Replaces an ambiguous answer by an error for the client: its call may have run."""
         found, name = wire.lenient(line), wire.id_of(line)
         if found is None or name is None:
             _log.warning("the MCP server wrote what is no message: %s: %.200r", error, line)
@@ -236,7 +236,7 @@ class ServerSide:
 
 
 def cause(error: BaseException) -> tuple[str, frozenset[Any]]:
-    """Why a connection ended, out of the groups in which libraries raise it."""
+    """Returns why a connection ended, from within the exception groups of libraries."""
     while isinstance(error, BaseExceptionGroup):
         lost = error.subgroup(LinkLostError)
         error = (lost or error).exceptions[0]

@@ -1,4 +1,4 @@
-"""Which session of a client a server's request belongs to, in a server of the mcp library."""
+"""The client session of a request, in a server of the mcp library."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def session_of(session: Any, request: Any) -> str | None:
 
 
 def _channel(context: Any) -> Any:
-    """What serves one client over pipes or in memory: the library keeps one dispatcher for it, in either era."""
+    """Returns the library's dispatcher, of which there is one for each client over pipes or in memory."""
     context = getattr(context, "_inner", context)
     found = getattr(context, "_dispatcher", None)
     if found is not None:

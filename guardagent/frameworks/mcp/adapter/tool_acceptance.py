@@ -1,4 +1,4 @@
-"""`guardagent mcp-proxy --accept-tools FILE`: writes down what a server lists now, and shows what is new of it."""
+"""`guardagent mcp-proxy --accept-tools FILE`: writes a lock file of a server's tools, and shows the changes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from guardagent.frameworks.mcp.adapter.probe import tools_of
 
 
 def accept_tools(target: Target, path: Path) -> str:
-    """Writes the lock file. Gives what changed in it, for the operator.
+    """Writes the lock file. Returns its changes, for the operator.
 
     Raises:
-        InputError: there is another file, it cannot be written, the server cannot be started or gives one name twice.
+        InputError: the file is not a lock file or not writable, or the server does not start or lists a name twice.
         GuardError: the server does not answer.
     """
     before = read_tools_lock(path) if path.exists() else []

@@ -31,7 +31,7 @@ _KINDS = ({"jsonrpc", "id", "method", "params"}, {"jsonrpc", "id", "result"}, {"
 
 
 def read_message(line: bytes | str) -> Message:
-    """A message that can be understood in one way only.
+    """Reads an unambiguous message.
 
     Raises:
         InputError: it is none.
@@ -49,7 +49,7 @@ def read_message(line: bytes | str) -> Message:
 
 
 def require_plain(value: Mapping[str, Any], names: Iterable[str], place: str) -> None:
-    """Refuses names that another reader may take for one of those that matter.
+    """Refuses names that another reader may take for one of `names`.
 
     Raises:
         InputError: there is one.
@@ -61,7 +61,7 @@ def require_plain(value: Mapping[str, Any], names: Iterable[str], place: str) ->
 
 
 def folded(name: str) -> str:
-    """A name as a reader may take it that is not strict: in one case, without what stands around it."""
+    """Returns a name as a lenient reader takes it: normalized, case-folded and stripped."""
     return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
@@ -103,7 +103,7 @@ def params_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def envelope_of(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What a request since 2026-07-28 says of its client; None for one of before."""
+    """Returns the client's metadata of a request since 2026-07-28; None for an older request."""
     meta = params.get("_meta")
     return meta if isinstance(meta, Mapping) and VERSION_KEY in meta else None
 

@@ -3,9 +3,9 @@
     guarded(agent, guard)       function tools, MCP tools, agents as tools and hand-offs, of all reachable agents
     GuardedRunner               Runner with the session's id as the conversation; needed where answers are judged
     conversation(id)            names the conversation of the runs inside it
-    request(item)               what a person is shown of an interruption
-    answer(state, item, said)   what a person said of it: approve, reject or edit
-    RunHalted                   what Runner raises when a rule halts the run
+    request(item)               the approval request of an interruption
+    answer(state, item, said)   a reviewer's answer to it: approve, reject or edit
+    RunHalted                   raised by Runner when a rule halts the run
 
 Extra: `guardagent[openai-agents]`.
 """

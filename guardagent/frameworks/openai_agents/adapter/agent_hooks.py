@@ -1,4 +1,4 @@
-"""What follows a turn's tool calls: the run goes on, or ends with the guard's reason."""
+"""Hooks of a guarded agent: the behavior after tool calls, and a record of proposed calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GOES_ON = ToolsToFinalOutputResult(is_final_output=False)
 
 
 class GuardedToolUseBehavior:
-    """`Agent.tool_use_behavior`: as the operator set it, but a denial goes back to the model until it has given up."""
+    """`Agent.tool_use_behavior`: the operator's, but a denial goes back to the model until it gives up."""
 
     def __init__(self, attachment: BaseAttachment, before: Any) -> None:
         self._attachment, self._before = attachment, before
@@ -38,7 +38,7 @@ class GuardedToolUseBehavior:
 
 
 class ProposalHooks(AgentHooks[Any]):  # type: ignore[misc]
-    """`Agent.hooks`: as the operator set them; takes note of the ids of all calls that the model proposes."""
+    """`Agent.hooks`: the operator's; also notes the ids of all calls that the model proposes."""
 
     def __init__(self, attachment: BaseAttachment, before: Any) -> None:
         self._attachment, self._before = attachment, before or AgentHooks()

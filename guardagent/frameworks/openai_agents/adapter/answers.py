@@ -14,7 +14,7 @@ from guardagent.frameworks.openai_agents.adapter.runs import scope
 
 
 class AnswerGuardrail(OutputGuardrail[Any]):  # type: ignore[misc]
-    """Trips where the answer may not be given; `output_info` is the verdict."""
+    """Trips if the answer is denied; `output_info` is the verdict."""
 
     @classmethod
     def of(cls, attachment: BaseAttachment) -> AnswerGuardrail:

@@ -27,12 +27,12 @@ _EDITED = "a person has edited it: it is judged as they left it"
 
 
 class NeedsApproval:
-    """`FunctionTool.needs_approval` of a guarded tool: where a rule escalates, and where the operator asks anyway.
+    """`FunctionTool.needs_approval` of a guarded tool: true if a rule escalates or the operator requires approval.
 
     Args:
         attachment: knows the guard.
-        tool: as it was, without the guard.
-        body: what stands behind it.
+        tool: the tool without the guard.
+        body: the tool's implementation.
     """
 
     def __init__(self, attachment: BaseAttachment, tool: FunctionTool, body: ToolBody) -> None:
@@ -52,7 +52,7 @@ class NeedsApproval:
         return True
 
     def shown_call(self, context: Any, params: Mapping[str, Any], call_id: str) -> HostCall:
-        """The call that a person is asked about. It has no step: resumed, a run does not know which one it was.
+        """Returns the call that is shown for approval. It has no step, since a resumed run does not know its step.
 
         Raises:
             InputError, ModelBehaviorError: the arguments do not fit.
@@ -80,7 +80,7 @@ class NeedsApproval:
 
 
 def host_approval(context: Any, tool: FunctionTool) -> Literal["once", "always"] | None:
-    """Whether the SDK holds an approval of the call that this context is for: of this one, or of all of the tool's."""
+    """Returns whether the SDK holds an approval of this call (`once`) or of the tool (`always`); None for neither."""
     if context.tool_call is None or context.agent is None or _status(context, tool, context.tool_call) is not True:
         return None
     other = context.tool_call.model_copy(update={"call_id": f"none-{secrets.token_hex(8)}"})
@@ -97,14 +97,14 @@ def _status(context: ToolContext[Any], tool: FunctionTool, tool_call: Any) -> bo
 
 
 def request(item: ToolApprovalItem, state: Any = None) -> ApprovalRequest:
-    """What a person is asked by an interruption: every argument as the tool will get it, and why.
+    """Returns the approval request of an interruption: every argument as the tool will get it, and the reasons.
 
     Args:
         item: one of `result.interruptions`, of a guarded agent.
-        state: the run's, where it was asked in another process: it names the conversation.
+        state: the run's state, if another process requested the approval; it names the conversation.
 
     Raises:
-        InputError: it is no interruption of a guarded agent.
+        InputError: the item is not an interruption of a guarded agent.
     """
     attachment = _attachment(item)
     if (pending := attachment.pending_approval(item)) is not None:
@@ -117,17 +117,17 @@ def request(item: ToolApprovalItem, state: Any = None) -> ApprovalRequest:
 
 
 def answer(state: Any, item: ToolApprovalItem, decision: Any) -> None:
-    """Tells a run's state what a person said of an interruption; the SDK itself knows no edit.
+    """Stores a reviewer's answer to an interruption in a run's state; adds edits, which the SDK does not support.
 
     Args:
-        state: of `result.to_state()`.
+        state: the result of `result.to_state()`.
         item: one of its interruptions.
         decision: an `Approval`, or a value that `Approval.read` accepts: `True`, `{"choice": "edit", "args": {...}}`,
             ... If it names a request as `of`, that must be the request of this item.
 
     Raises:
-        InputError: it is no interruption of a guarded agent, the answer is to another request, or what it says cannot
-            be told of this item here.
+        InputError: the item is not an interruption of a guarded agent, the answer is for another request, or this
+            process cannot apply it.
     """
     approval, attachment = Approval.read(decision), _attachment(item)
     pending = attachment.pending_approval(item)
@@ -144,12 +144,12 @@ def answer(state: Any, item: ToolApprovalItem, decision: Any) -> None:
 
 
 def _record_answer(attachment: BaseAttachment, call: HostCall, approval: Approval) -> Approval:
-    """Has the guard know what a person said of a call, until it comes to its tool.
+    """Stores a reviewer's answer in the guard until the call reaches its tool.
 
-    An edit takes the call's place: whoever resumes the run without knowing of it must not run the call as it was.
+    An edit also rejects the original call, so that a process that resumes the run without the edit does not run it.
 
     Raises:
-        InputError: it was said of another request.
+        InputError: the answer is for another request.
     """
     approval = replace(approval, of=call.digest if approval.of is None else approval.of)
     if (approval.of or "").partition(".")[0] != call.digest:
@@ -165,7 +165,7 @@ def _record_answer(attachment: BaseAttachment, call: HostCall, approval: Approva
 
 
 def _call_of(item: ToolApprovalItem, state: Any) -> HostCall | None:
-    """The call of an interruption of elsewhere; None where it cannot be told from the state and the agent's tools."""
+    """Returns the call of another process's interruption; None if state and tools do not determine it."""
     tools = {getattr(one, "qualified_name", None): one for one in getattr(item.agent, "tools", ())}
     needs = getattr(tools.get(item.qualified_name), "needs_approval", None)
     if state is None or not isinstance(needs, NeedsApproval):

@@ -32,13 +32,13 @@ def guarded(
     conversation: Callable[[Any], str | None] | None = None,
     unguarded: Collection[str] = (),
 ) -> AnyAgent:
-    """Attaches a guard to an agent and to all agents that it reaches by hand-offs or as tools; in place.
+    """Attaches a guard in place to an agent and to all agents that it reaches by hand-offs or as tools.
 
     Args:
-        agent: which may not be a part of another guard's.
+        agent: an agent without another guard.
         guard: decides.
-        conversation: finds the conversation's id in the context of a tool; see `runs` for where it is looked for else.
-        unguarded: names of the tools that may run unguarded, as they run at the provider or by another way.
+        conversation: finds the conversation's id in the context of a tool; see `runs` for the defaults.
+        unguarded: names of the tools that may run unguarded, such as those of the provider.
 
     Returns:
         The agent.
@@ -57,8 +57,8 @@ def guarded(
 class Attachment(BaseAttachment):
     """One guard and the agents that it guards.
 
-    A web service may build its agents anew for each request, and an attachment with them: what counts for more than one
-    run is the guard's to keep.
+    A web service may build its agents, and with them an attachment, for each request; state that outlives a run belongs
+    to the guard.
 
     Attributes:
         agents: all of them.
@@ -90,7 +90,7 @@ class Attachment(BaseAttachment):
         self.refresh(agent)
 
     def refresh(self, agent: Any) -> None:
-        """Guards what was added to an agent."""
+        """Guards additions to an agent."""
         tools = [self.tool(one) for one in agent.tools]
         if any(new is not old for new, old in zip(tools, agent.tools, strict=True)):
             agent.tools = tools
@@ -147,7 +147,7 @@ class Attachment(BaseAttachment):
         return guarded_handoff(self, handoff)
 
     def check_tools(self, late: Collection[str] = ()) -> None:
-        """Holds the tools against the rules, where they have changed; those that came too late are none."""
+        """Compares changed tools with the rules, without the `late` ones, which are not accepted."""
         self.listed = {name: spec for name, spec in self.listed.items() if name not in late}
         digests = {name: spec.digest for name, spec in self.listed.items()}
         if digests != self._digests:
@@ -157,10 +157,10 @@ class Attachment(BaseAttachment):
     # --- a run
 
     def turn(self, agent: Any, context: Any) -> None:
-        """A model is about to be asked.
+        """Notes that a model is about to be called.
 
         Raises:
-            InputError: what was added to the agent cannot be guarded; or its answers are judged, and nobody holds them.
+            InputError: an addition to the agent cannot be guarded; or its answers are judged, and nothing holds them.
         """
         run, around = self.run_of(context), scope()
         if self.guard.answers is not None and not (around is not None and (around.held or around.inside)):
@@ -171,7 +171,7 @@ class Attachment(BaseAttachment):
 
 
 def _guarded_class(base: type, attachment: Attachment) -> type:
-    """The agent's class with tools that are guarded whenever they are listed; clones of an agent have it, too."""
+    """Returns a subclass whose tools are guarded whenever they are listed; clones of an agent share it."""
 
     async def get_all_tools(self: Any, run_context: Any) -> list[Any]:
         attachment.turn(self, run_context)

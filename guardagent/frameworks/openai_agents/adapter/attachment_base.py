@@ -19,11 +19,11 @@ from guardagent.types import Decision, Verdict
 
 @dataclass(frozen=True, slots=True)
 class PendingApproval:
-    """A call that a person is asked about.
+    """A call that waits for approval.
 
     Attributes:
-        call: as it is shown.
-        verdict: why.
+        call: the call that is shown.
+        verdict: the escalation.
         params: the arguments as the model wrote them.
     """
 
@@ -48,7 +48,7 @@ class BaseAttachment(ABC):
 
     @abstractmethod
     def guard_agent(self, agent: Any) -> None:
-        """Guards an agent that shows only now, and what it reaches."""
+        """Guards an agent that appears later, and the agents that it reaches."""
 
     # --- a run
 
@@ -59,12 +59,12 @@ class BaseAttachment(ABC):
         return conversation_of(context, self._find_conversation)
 
     def notes(self, context: Any) -> dict[Any, Any]:
-        """What is kept of the conversation; of none, nothing."""
+        """Returns the notes of the conversation; empty notes if there is none."""
         name = self.conversation_of(context)
         return self.guard.notes(name) if name else {}
 
     def propose(self, context: Any, ids: Collection[str]) -> set[str]:
-        """Takes note of calls that a model proposes; all that were proposed in the conversation so far."""
+        """Notes calls that a model proposes. Returns all proposed calls of the conversation."""
         run = self.run_of(context)
         run.proposed.update(ids)
         known: set[str] = self.notes(context).setdefault("proposed", set())
@@ -84,7 +84,7 @@ class BaseAttachment(ABC):
         return HostCall(tool, args, conversation, messages=messages, seen=seen, **options)
 
     def judge(self, call: HostCall) -> Procedure[JudgedCall]:
-        """What the guard says of a call; with what to configure where it belongs to no conversation."""
+        """Judges a call. The verdict explains the configuration if the call has no conversation."""
         verdict, call = yield from self.guard.lifecycle.judge(call)
         return verdict if call.conversation else replace(verdict, errors=(*verdict.errors, UNNAMED)), call
 
@@ -97,18 +97,18 @@ class BaseAttachment(ABC):
     # --- a person
 
     def ask(self, call: HostCall, verdict: Verdict, params: Mapping[str, Any]) -> None:
-        """Keeps what a person is going to be shown of a call."""
+        """Stores a call that waits for approval."""
         self._pending[call.digest] = PendingApproval(call, verdict, params)
 
     def pending_approval(self, item: Any) -> PendingApproval | None:
-        """What an interruption is about; None where it was not asked here, or is one of several that look the same."""
+        """Returns the pending approval of an interruption; None if it is unknown here or ambiguous."""
         name, params = getattr(item.agent, "name", None), read_object(item.arguments or "", item.tool_name or "")
         about = (item.call_id, name, params)
         found = [one for one in self._pending.values() if (one.call.id, one.call.agent, one.params) == about]
         return found[0] if len(found) == 1 else None
 
     def drop_pending(self, call: HostCall) -> None:
-        """Nobody is asked about a call any more."""
+        """Removes the pending approval of a call."""
         self._pending.pop(call.digest, None)
 
 

@@ -1,4 +1,4 @@
-"""What a tool makes of its arguments: what it will get is what is judged."""
+"""The implementations of tools, which bind arguments as the tool will get them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from guardagent.types import thaw
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Arguments that a tool has accepted.
+    """Arguments that a tool accepted.
 
     Attributes:
-        shown: gives them as plain values; raises InputError where one cannot be shown without loss.
+        shown: returns them as plain values; raises InputError if one has no lossless form.
         execute: runs the tool with them.
     """
 
@@ -46,11 +46,11 @@ class ToolBody(Protocol):
         """
 
     def rebind(self, shown: Mapping[str, Any]) -> Bound:
-        """As `bind`, of arguments as `Bound.shown` names them."""
+        """Binds arguments named as by `Bound.shown`."""
 
 
 def body_of(tool: FunctionTool) -> ToolBody:
-    """What stands behind a tool: its function where the SDK made it from one, else whatever takes the JSON text."""
+    """Returns a tool's implementation: its function if the SDK made it from one, else the consumer of its JSON text."""
     function = getattr(tool, "__wrapped__", None)
     return _RemoteBody(tool) if function is None else _FunctionBody(tool, function)
 
@@ -117,9 +117,9 @@ class _FunctionBody:
 
 
 class _RemoteBody:
-    """A tool that takes JSON text: one of an MCP server, an agent, or whatever a FunctionTool was given.
+    """A tool that takes JSON text: one of an MCP server, an agent, or another callable of a FunctionTool.
 
-    What it makes of `"500"` cannot be known here, so that its schema is kept to the letter.
+    Its coercion of `"500"` is unknown here, so its schema is applied strictly.
     """
 
     def __init__(self, tool: FunctionTool) -> None:

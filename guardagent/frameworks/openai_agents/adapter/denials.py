@@ -1,4 +1,4 @@
-"""What the model, or the caller of the run, gets instead of a tool's output."""
+"""Denials in place of a tool's output, for the model or the caller of the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RunHalted(ToolDenied, AgentsException):  # type: ignore[misc]
 
 
 class DenialText(str):
-    """The text of a denial, as the model reads it; told from what a tool says by its type."""
+    """The text of a denial for the model; its type distinguishes it from a tool's output."""
 
     __slots__ = ("verdict",)
     verdict: Verdict
@@ -35,12 +35,12 @@ class DenialText(str):
 
     @property
     def final(self) -> str | None:
-        """The answer with which the run ends, where the agent has replanned often enough."""
+        """The answer that ends the run once the agent has given up; else None."""
         return f"{self}\n{self.verdict.reasons[-1]}" if gave_up(self.verdict) else None
 
 
 def denial_text(tool: str, verdict: Verdict) -> DenialText:
-    """The denial of a call.
+    """Returns the denial of a call.
 
     Raises:
         RunHalted: the run ends here.
@@ -56,5 +56,5 @@ def _reject(data: Any) -> Any:
     return ToolGuardrailFunctionOutput.allow()
 
 
-# A tool with an output schema: what is rejected is not held to it.
+# For tools with an output schema: a rejection need not conform to it.
 SKIP_OUTPUT_SCHEMA = ToolOutputGuardrail(guardrail_function=_reject, name="guardagent")

@@ -27,7 +27,7 @@ def is_guarded_handoff(item: Any) -> bool:
 
 
 def target_of(item: Any) -> Any:
-    """The agent that a hand-off leads to; None where only running it shows."""
+    """Returns the target agent of a hand-off; None if only running it determines the target."""
     if isinstance(item, Agent):
         return item
     reference = item._agent_ref  # noqa: SLF001 - there is no public way to it
@@ -86,6 +86,6 @@ class _GuardedHandoff:
 
 
 def _require_target(agent: Any, judged: str) -> None:
-    """Raises InputError where a hand-off leads elsewhere."""
+    """Raises InputError if a hand-off leads to another agent than the judged one."""
     if agent.name != judged:
         raise InputError(f"the hand-off to {judged!r} leads to {agent.name!r}; expected what was judged")

@@ -1,4 +1,4 @@
-"""Stands in the place of a tool's own invocation: judges what the tool is about to get, and runs it with that."""
+"""Replaces a tool's own invocation: judges the arguments that the tool will get, and runs it with them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CHANGED = unchecked_verdict("the call was changed between its judgement and the
 
 
 def _enclosing_call(call: HostCall) -> HostCall | None:
-    """The same call, judged already: somebody has wrapped a guarded tool, and the whole was guarded again."""
+    """Returns the enclosing call if it is the same one: a wrapper of a guarded tool was guarded again."""
     around = scope()
     outer = around.call if around is not None else None
     same = outer is not None and (outer.conversation, outer.tool, outer.id) == (call.conversation, call.tool, call.id)
@@ -42,9 +42,9 @@ class Invoker:
     """`FunctionTool.on_invoke_tool` of a guarded tool.
 
     Args:
-        attachment: knows the guard, the conversation and what a person said.
-        tool: as it was, without the guard.
-        body: what stands behind it.
+        attachment: has the guard, the conversation and the reviewer's answers.
+        tool: the tool without the guard.
+        body: the tool's implementation.
     """
 
     def __init__(self, attachment: BaseAttachment, tool: FunctionTool, body: ToolBody) -> None:
@@ -57,7 +57,7 @@ class Invoker:
         return bool(self._tool._is_agent_tool)  # noqa: SLF001 - the SDK has no public name for it
 
     async def __call__(self, context: Any, arguments: str) -> Any:
-        """Judges, runs and records one call. What the model is told of an error is left to the SDK."""
+        """Judges, runs and records one call. The SDK turns an error into a message for the model."""
         try:
             return await self._invoke(context, arguments)
         except RunHalted:
@@ -103,7 +103,7 @@ class Invoker:
         return self.attachment.guard.lifecycle
 
     def _judge(self, context: Any, call: HostCall) -> Procedure[JudgedCall]:
-        """The verdict on a call, as a person left it. What the SDK holds for approved is asked of the guard."""
+        """Judges a call with the reviewer's edits. The guard resolves the approvals that the SDK holds."""
         guard, shown_call, host = self.attachment.guard, replace(call, step=None), host_approval(context, self._tool)
         self.attachment.drop_pending(shown_call)
         if host is None or (host == "always" and not guard.has_request(shown_call)):
@@ -126,10 +126,10 @@ class Invoker:
         return verdict, call
 
     async def _bind_judged(self, call: HostCall, bound: Bound, judged: Mapping[str, Any]) -> Bound:
-        """What may run: exactly what was judged.
+        """Returns the arguments that run: exactly the judged ones.
 
         Raises:
-            InputError: what a person edited is not what the tool would get.
+            InputError: the tool would get other arguments than the edited ones.
         """
         if freeze(bound.shown()) == freeze(judged):
             return bound
@@ -171,7 +171,7 @@ class Invoker:
         return Outcome.of_error(error)
 
     def _is_paused(self, context: Any) -> bool:
-        """Whether an agent as a tool waits for a person: it is called again when that one has answered."""
+        """Whether an agent as a tool waits for approval; it is called again after the answer."""
         if not self.is_agent or context.tool_call is None:
             return False
         nested = peek_agent_tool_run_result(context.tool_call, scope_id=get_agent_tool_state_scope(context))

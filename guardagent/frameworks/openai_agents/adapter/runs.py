@@ -1,7 +1,7 @@
-"""Which conversation a run belongs to, and what is known of the run.
+"""The conversation of a run, and the state of the run.
 
-A tool is not told of the SDK's session, so that the conversation is named in one of these ways, the first that there
-is: the run that this one is a part of; `GuardedRunner` or `with conversation(id)`; `conversation_id` or `session_id` of
+A tool does not see the SDK's session, so the conversation comes from the first of these that
+exists: the enclosing run; `GuardedRunner` or `with conversation(id)`; `conversation_id` or `session_id` of
 the context object; `group_id` of the RunConfig.
 """
 
@@ -29,10 +29,10 @@ class AgentRun:
     """One run: of Runner, or of an agent as a tool inside one.
 
     Attributes:
-        step: how often a model was asked.
-        agent: whose turn it is.
-        input: what the run began with.
-        turn_reported: whether the guard knows that the user has spoken.
+        step: the number of model calls.
+        agent: the current agent.
+        input: the items at the start of the run.
+        turn_reported: whether the guard was notified of the user's turn.
         final: the answer with which the guard ended the run.
         proposed: the ids of the calls that its models proposed.
     """
@@ -47,13 +47,13 @@ class AgentRun:
 
 @dataclass(frozen=True, slots=True)
 class RunScope:
-    """What surrounds a run.
+    """The surroundings of a run.
 
     Attributes:
         conversation: its id.
-        run: of an agent as a tool, the run itself: it shares all else with the one around it.
-        call: of a tool, the call that is under way: what is inside is within another run.
-        held: whether GuardedRunner holds what is streamed.
+        run: the run of an agent as a tool, which shares everything else with the enclosing run.
+        call: the running tool call; runs inside it are nested.
+        held: whether GuardedRunner holds the stream.
     """
 
     conversation: str | None
@@ -70,7 +70,7 @@ _scope: ContextVar[RunScope | None] = ContextVar("guardagent_openai_agents", def
 
 
 def scope() -> RunScope | None:
-    """What surrounds this run; None where nothing was said."""
+    """Returns the surroundings of this run; None if there are none."""
     return _scope.get()
 
 
@@ -110,7 +110,7 @@ class Runs:
 
 
 def conversation_of(context: Any, find: Callable[[Any], str | None] | None = None) -> str | None:
-    """The id of the conversation that a context belongs to; None where nobody says.
+    """Returns the id of a context's conversation; None if there is none.
 
     Args:
         context: of the tool, or of the run.

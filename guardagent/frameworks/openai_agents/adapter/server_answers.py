@@ -1,4 +1,4 @@
-"""Sees whether an MCP server called its answer an error: the SDK tells the model the same either way."""
+"""Observes whether an MCP server's answer is an error, which the SDK does not pass on."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ McpError: type[Exception] = getattr(exceptions, "MCPError", None) or exceptions.
 
 @dataclass(slots=True)
 class ServerAnswer:
-    """What a server said of the call that is under way.
+    """A server's answer to the running call.
 
     Attributes:
-        failed: whether it called its answer an error.
-        seen: whether it answered at all: it does not, where the tool is none of an MCP server.
-        parts: what the SDK shows of it, and its structured content.
+        failed: whether the answer is an error.
+        seen: whether there was an answer; there is none for a tool outside an MCP server.
+        parts: the output that the SDK shows, and the structured content.
     """
 
     failed: bool = False
@@ -41,7 +41,7 @@ _answer: ContextVar[ServerAnswer | None] = ContextVar("guardagent_mcp_answer", d
 
 @contextmanager
 def observed_answer() -> Iterator[ServerAnswer]:
-    """What a server answers inside is noted."""
+    """Records a server's answer inside the block."""
     answer = ServerAnswer()
     token = _answer.set(answer)
     try:
@@ -66,7 +66,7 @@ class _AnswerExtractor:
 
 
 def observe(server: Any) -> None:
-    """Has a server's answers noted."""
+    """Records the answers of a server."""
     before = getattr(server, "custom_data_extractor", None)
     if not isinstance(before, _AnswerExtractor):
         server.custom_data_extractor = _AnswerExtractor(before)

@@ -1,4 +1,4 @@
-"""The tools that MCP servers list, held to what was accepted: a server may list other ones tomorrow."""
+"""Compares the tools that MCP servers list with the accepted ones."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _UNREAD = "Not accepted by the operator yet: each call is denied."
 
 
 def unaccepted_tools(guard: ToolGuard, servers: Iterable[Any], tools: Iterable[Any]) -> set[str]:
-    """The names of those tools that came or changed after the first list of their server.
+    """Returns the names of the tools that were added or changed after the first list of their server.
 
     Args:
-        guard: knows what was accepted, whoever builds the agent.
+        guard: holds the accepted tools.
         servers: the agent's.
         tools: as the agent lists them.
     """
@@ -32,14 +32,14 @@ def unaccepted_tools(guard: ToolGuard, servers: Iterable[Any], tools: Iterable[A
 
 
 def without_description(tool: Any) -> Any:
-    """A tool without the words of its server, which nobody has looked at."""
+    """Returns a tool without its server's unreviewed description and schema."""
     made = copy.copy(tool)
     made.description, made.params_json_schema = _UNREAD, {"type": "object", "properties": {}}
     return made
 
 
 def _specs(server: Any, own: Mapping[str, FunctionTool]) -> list[ToolSpec]:
-    """What a server lists: also what a filter keeps from this agent, or from this run of it."""
+    """Returns all tools of a server, including those that a filter hides from this agent or run."""
     raw = getattr(server, "cached_tools", None)
     if raw is None:
         return [ToolSpec(one.qualified_name, one.params_json_schema, one.description) for one in own.values()]
@@ -49,7 +49,7 @@ def _specs(server: Any, own: Mapping[str, FunctionTool]) -> list[ToolSpec]:
 
 
 def _server_key(server: Any) -> str:
-    """A server's name, which two of them may share, and a digest of where it is."""
+    """Returns a server's name, which may not be unique, with a digest of its address."""
     params = getattr(server, "params", None)
     where = [_field(params, name) for name in ("command", "args", "url")]
     return f"{server.name} ({hashlib.sha256(repr(where).encode()).hexdigest()[:8]})"
