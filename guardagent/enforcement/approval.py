@@ -14,7 +14,7 @@ from guardagent.errors import error_text
 from guardagent.types import EMPTY, Verdict, freeze, thaw
 
 Choice = Literal["approve", "reject", "edit"]
-_NONE = "the answer was no approval"
+_NONE = "the answer is not an approval"
 _COLUMNS = 60
 _MAX_MARKS = 2  # on one character; Thai and Vietnamese need two
 _CONTINUATION = "    ... "
@@ -129,7 +129,7 @@ Approver = Callable[[ApprovalRequest], "Approval | bool | Awaitable[Approval | b
 def terminal_approver(request: ApprovalRequest) -> Approval:
     """Asks at the terminal: `y` approves, anything else rejects. Without a terminal the call is rejected."""
     if not (sys.stdin and sys.stdin.isatty()):
-        return Approval("reject", reason="there is no terminal to ask a person at")
+        return Approval("reject", reason="there is no terminal for the approval")
     sys.stderr.write(f"{request.text()}\n[y/N] ")
     sys.stderr.flush()
     reply = sys.stdin.readline().strip().lower()

@@ -17,7 +17,7 @@ def ask(approver: Approver, request: ApprovalRequest) -> Approval:
             if inspect.iscoroutine(answer):
                 answer.close()
             return Approval(
-                "reject", reason="the approver is a coroutine function, and the tools here are called without await"
+                "reject", reason="the approver is a coroutine function, but these tools are called without await"
             )
         return Approval.read(answer)
     except Exception as error:  # noqa: BLE001 - nobody has approved
@@ -36,4 +36,4 @@ async def aask(approver: Approver, request: ApprovalRequest) -> Approval:
 
 
 def _failed(error: Exception) -> Approval:
-    return Approval("reject", reason=f"a person could not be asked: {error_text(error)}")
+    return Approval("reject", reason=f"the approval request failed: {error_text(error)}")

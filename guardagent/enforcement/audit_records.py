@@ -34,7 +34,7 @@ def spooled_log(log: AuditSink | None, on_error: str, path: Path | str | None) -
         InputError: the options contradict each other, or the spool file has no usable path.
     """
     if (path is not None and on_error != "spool") or (log is None and on_error == "spool"):
-        raise InputError("a spool is for a log: expected log=..., on_log_error='spool' and perhaps log_spool=FILE")
+        raise InputError("a spool needs a log; expected log=..., on_log_error='spool' and perhaps log_spool=FILE")
     if log is None or on_error != "spool":
         return log
     from guardagent.log.spool import Spool

@@ -98,7 +98,7 @@ def _digest(call: HostCall) -> str:
     try:
         args = _json(call.args, "args", typed)
     except RecursionError:
-        raise InputError(f"the arguments of {call.tool} are nested too deep") from None
+        raise InputError(f"the arguments of {call.tool!r} are nested too deeply") from None
     named = [call.conversation, call.step or "", call.id, call.tool, args, *([typed] if typed else [])]
     return hashlib.sha256(json.dumps(named, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -112,7 +112,9 @@ def _json(value: Any, place: str, typed: list[tuple[str, str]]) -> Any:
     if isinstance(value, list | tuple):
         return [_json(item, f"{place}[{at}]", typed) for at, item in enumerate(value)]
     if not isinstance(value, _TEXT_TYPES):
-        raise InputError(f"{place} is a {type(value).__name__}; expected JSON: a person could not be shown what it is")
+        raise InputError(
+            f"{place} is a {type(value).__name__}; expected JSON, since a reviewer must be able to read it"
+        )
     typed.append((place, type(value).__name__))
     return str(value)
 

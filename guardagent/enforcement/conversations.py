@@ -203,7 +203,7 @@ class Conversations:
         """
         if not isinstance(name, str) or not name:
             raise InputError(
-                f"the conversation's id is {name!r}; expected a text: the host has to name the conversation"
+                f"the conversation's id is {name!r}; expected a string; the host must name the conversation"
             )
         found = self._known.get(name)
         return self._check_process(found if found is not None else self._begin_new(name))
@@ -253,7 +253,7 @@ class Conversations:
             if is_known or found.session.sequence:
                 return found
             self.drop(name)
-        raise NotBegunError(f"no conversation {name!r} has begun here; expected one of this guard")
+        raise NotBegunError(f"no conversation {name!r} has begun here; expected the id of a conversation of this guard")
 
     def put(self, conversation: Conversation) -> None:
         """Adds a restored conversation.

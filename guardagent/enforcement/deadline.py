@@ -59,7 +59,7 @@ class DeadlinePool:
                 threading.Thread(target=self._run, daemon=True, name="guardagent-check").start()
                 self._threads += 1
             else:
-                raise RuntimeError(f"{self._most} checks are under way and none ends")
+                raise RuntimeError(f"{self._most} checks are running and none ends")
             self._work.put(do)
         return future
 

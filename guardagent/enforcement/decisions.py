@@ -26,15 +26,15 @@ from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 MAX_RACES = 10  # how often a call is judged where others keep coming between the verdict and its place
 
 _NEVER_SAW = (
-    "the host's messages show call {!r}, which this guard never saw, and a rule about {} looks at earlier calls; "
+    "the host's messages show call {!r}, which this guard never saw, and a rule about {!r} looks at earlier calls; "
     "keep conversations with ToolGuard(ledger=SqliteLedger(...)), or restore this one with guard.restore(snapshot, key)"
 )
 _NAMES_NO_CALL = (
-    "the answer names no call that was shown: it is about another call than this {}, or about none; "
-    'answer with {{"choice": "{}", "of": ...}}, where `of` is the digest of the request that was shown'
+    "the answer does not name this call of {!r}: it is for another call, or for none; "
+    'answer with {{"choice": "{}", "of": ...}}, where the value of "of" is the digest of the request'
 )
 _FOREIGN_REQUEST = (
-    "the approval of {} was asked for by another guard, which may have used it; have all processes share one "
+    "the approval of {!r} was requested by another guard, which may have used it; have all processes share one "
     'ToolGuard(ledger=SqliteLedger(...)), or say approvals="this host\'s"'
 )
 _log = logging.getLogger("guardagent")
@@ -111,15 +111,13 @@ class Decider:
             InputError: the call cannot be judged.
         """
         if not isinstance(call.id, str):
-            raise InputError(f"the id of the call is {call.id!r}; expected a text")
+            raise InputError(f"the call's id is {call.id!r}; expected a string")
         if (late := self.accepted.unaccepted(call.tool)) is not None:
             return replace(
                 unchecked_verdict(late.problem, checked_by="policy"), details={"difference": late.difference}
             )
         if conversation.hung_checks:
-            raise InputError(
-                f"a check of conversation {conversation.id!r} has not ended in time, and is still under way"
-            )
+            raise InputError(f"a check of conversation {conversation.id!r} exceeded its deadline and is still running")
         if (unseen := conversation.unseen_call(call)) is not None and self._looks_back(call):
             raise InputError(_NEVER_SAW.format(unseen, call.tool))
         if call.messages is not None:
@@ -168,7 +166,7 @@ class Decider:
             self.recorder.expire(conversation, permit)
         ungranted = verdict.grant is None if self.own else isinstance(verdict, Verdict) and verdict.permit is None
         if reserve and ungranted and verdict.label == 0:
-            raise InputError(f"{call.tool} was allowed without a permit; expected the verdict of a session")
+            raise InputError(f"{call.tool!r} was allowed without a permit; expected the verdict of a session")
         if verdict.decision is Decision.ESCALATE and not self.policies.can_be_approved(verdict):
             return replace(verdict, decision=Decision.DENY, grant=None)  # nobody is asked for what would not help
         return verdict
@@ -183,8 +181,8 @@ class Decider:
         try:
             return self.facts(call)
         except Exception as error:  # noqa: BLE001 - a host's function
-            _log.error("the facts of a call cannot be had: %s", error_text(error))
-            raise InputError(f"the facts cannot be had: {type(error).__name__}") from None  # no model reads the rest
+            _log.error("the facts of a call are unavailable: %s", error_text(error))
+            raise InputError(f"the facts are unavailable: {type(error).__name__}") from None  # no model reads the rest
 
     # --- a person
 
@@ -192,7 +190,7 @@ class Decider:
         conversation = self.conversations.current(call.conversation)
         if approval.choice == "reject":
             self.ledger.reject(call)
-            reason = f"a person rejected this call{f': {approval.reason}' if approval.reason else ''}"
+            reason = f"a reviewer rejected this call{f': {approval.reason}' if approval.reason else ''}"
             return Verdict(Decision.DENY, reasons=(reason,), checked_by="policy")
         shown = self._shown_request(call, approval)
         if (barred := self._precheck(conversation, call)) is not None:  # what was fine when a person was asked

@@ -29,7 +29,7 @@ from guardagent.types import Decision, Verdict, unchecked_verdict
 
 MAX_REQUESTS = 3  # approval requests per call: an edited call may need approval again
 
-_BUSY = "another check of the conversation is under way; the call may not run"
+_BUSY = "another check of the conversation is running; the call may not run"
 _log = logging.getLogger("guardagent")
 
 Arguments = Mapping[str, Any]

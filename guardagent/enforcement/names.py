@@ -56,12 +56,12 @@ class Coverage:
     def lines(self) -> list[str]:
         """Returns the warnings, a line each."""
         lines = [
-            f"rule {rule} names {_joined(tools)}, which this agent does not have"
+            f"rule {rule!r} names {_joined(tools)}, which this agent does not have"
             for rule, tools in self.rules_without_tools.items()
         ]
         for tools, why in (
             (self.tools_without_rules, "no rule concerns"),
-            (self.undeclared, "the policy's tools: does not list, so that every call of it is denied:"),
+            (self.undeclared, "the policy's 'tools' does not list, so that every call of it is denied:"),
             (self.removed, "gone since the guard was attached:"),
             (self.changed, "changed since the guard was attached:"),
         ):
@@ -89,7 +89,7 @@ class Names:
                 )
             if name in aliases and aliases[name] != name:
                 raise InputError(
-                    f"alias {host!r} leads to {name!r}, which is an alias itself; expected a name of the rules"
+                    f"alias {host!r} leads to {name!r}, which is an alias itself; expected a name that rules use"
                 )
         self._policies, self._aliases, self._absent = policies, dict(aliases), frozenset(absent)
         self._digests: dict[str, str] | None = None
@@ -109,7 +109,7 @@ class Names:
             [self.resolve(spec.name) for spec in specs], "resolve to"
         )
         if twice:
-            raise InputError(f"two tools {twice}; expected names of their own")
+            raise InputError(f"two tools {twice}; expected unique names")
         known = {self.resolve(spec.name): spec.name for spec in specs}
         missing = self._missing(set(known))
         self._refuse_misspelt(missing, set(known))

@@ -22,37 +22,42 @@ def check_options(**options: Any) -> None:
         if not fits(value):
             raise InputError(f"{name} is {value!r}; expected {expected}")
         if name in ("state", "facts") and inspect.iscoroutinefunction(value):
-            raise InputError(f"{name} is a coroutine function; expected a plain one: a check waits for its answer")
+            raise InputError(
+                f"{name} is a coroutine function; expected a plain function, since a check waits for its result"
+            )
 
 
 _LEDGER_METHODS = ("record_request", "recorded_request", "reject", "use", "end", "journal")
 _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "state": ("what state(...) looks at, or a function that gives it", lambda _: True),
+    "state": ("a state for 'state(...)', or a function that returns one", lambda _: True),
     "facts": (
-        "a mapping of names to values, or a function that gives one",
+        "a mapping of names to values, or a function that returns one",
         lambda one: callable(one) or isinstance(one, Mapping),
     ),
     "aliases": (
-        "a mapping of tools' names in the host to their names in the rules",
+        "a mapping of host tool names to the rules' tool names",
         lambda one: isinstance(one, Mapping),
     ),
     "absent": (
-        "a set of tools' names",
+        "a set of tool names",
         lambda one: isinstance(one, Collection) and not isinstance(one, str | Mapping) and all(map(_is_text, one)),
     ),
-    "tools_lock": ("a file", lambda one: one is None or isinstance(one, str | Path)),
+    "tools_lock": ("the path of a lock file", lambda one: one is None or isinstance(one, str | Path)),
     "approver": ("a function that takes an ApprovalRequest", lambda one: one is None or callable(one)),
     "answers": ("a GuardAgent", lambda one: one is None or callable(getattr(one, "guard", None))),
     "log": ("an AuditLog", lambda one: one is None or callable(getattr(one, "append", None))),
     "on_log_error": ("'deny', 'warn' or 'spool'", lambda one: one in ("deny", "warn", "spool")),
     "log_spool": ("the path of a file", lambda one: one is None or isinstance(one, str | Path)),
-    "max_replans": ("a whole number from 0", lambda one: type(one) is int and one >= 0),
+    "max_replans": ("an integer of at least 0", lambda one: type(one) is int and one >= 0),
     "ledger": (
         "a SqliteLedger, or None",
         lambda one: one is None or all(callable(getattr(one, name, None)) for name in _LEDGER_METHODS),
     ),
     "approvals": ("'asked here' or \"this host's\"", lambda one: one in ("asked here", "this host's")),
-    "deadline": ("seconds, more than 0", lambda one: type(one) in (int, float) and 0 < one <= threading.TIMEOUT_MAX),
+    "deadline": (
+        "a number of seconds above 0",
+        lambda one: type(one) in (int, float) and 0 < one <= threading.TIMEOUT_MAX,
+    ),
 }
 
 

@@ -71,7 +71,7 @@ def plain_value(value: Any, place: str = "", depth: int = 0, *, frozen: bool = F
     if kind in _SCALARS:
         return value
     if depth > _DEEPEST:
-        raise InputError(f"{_named(place)} is nested too deep, or holds itself")
+        raise InputError(f"{_named(place)} is nested too deeply, or contains itself")
     if kind in _CONVERTERS:
         return freeze(_CONVERTERS[kind](value)) if frozen else _CONVERTERS[kind](value)
     within = _wrapped_value(value)
@@ -147,7 +147,7 @@ def _members(value: Any, place: str) -> Iterable[tuple[Any, Any]] | None:
     try:
         return None if names is None else [*((name, getattr(value, name)) for name in names), *more.items()]
     except AttributeError:
-        raise InputError(f"{_named(place)} is a {kind.__name__} that is not whole; expected all its fields") from None
+        raise InputError(f"{_named(place)} is a {kind.__name__} with missing fields; expected all of them") from None
 
 
 def _private(model: Any) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _object(items: Iterable[tuple[Any, Any]], place: str, depth: int, *, frozen:
         name = key if type(key) is str else plain_value(key, f"a key of {_named(place)}", depth + 1)
         name = str(name) if type(name) is int else name
         if type(name) is not str or name in found:
-            raise InputError(f"a key of {_named(place)} is {key!r:.80}; expected one text for each")
+            raise InputError(f"a key of {_named(place)} is {key!r:.80}; expected a unique string")
         found[name] = plain_value(item, f"{place}.{name[:80]}".lstrip("."), depth + 1, frozen=frozen)
     return found
 
@@ -216,6 +216,6 @@ def _named(place: str) -> str:
 
 def _refusal(value: Any, place: str) -> InputError:
     return InputError(
-        f"{_named(place)} is a {type(value).__name__}, which cannot be shown to the rules without loss; "
+        f"{_named(place)} is a {type(value).__name__}, which has no lossless form for the rules; "
         "expected a plain value, a model or a dataclass"
     )

@@ -45,14 +45,14 @@ def validate_arguments(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[
         InputError: the arguments do not fit; the message names the first error.
     """
     if not isinstance(args, Mapping):
-        raise InputError(f"the arguments of {tool} are a {type(args).__name__}; expected an object")
+        raise InputError(f"the arguments of {tool!r} are a {type(args).__name__}; expected an object")
     try:
         arguments: dict[str, Any] = thaw(args)
         problem = next(_checker(json.dumps(thaw(schema), sort_keys=True, default=repr)).problems(arguments), None)
     except RecursionError:
-        raise InputError(f"the arguments of {tool}, or its schema, are nested without end") from None
+        raise InputError(f"the arguments of {tool!r}, or its schema, are nested too deeply") from None
     if problem is not None:
-        raise InputError(f"the arguments of {tool}: {problem}")
+        raise InputError(f"the arguments of {tool!r}: {problem}")
     return arguments
 
 
@@ -76,9 +76,9 @@ def read_object(text: str, tool: str) -> dict[str, Any]:
     try:
         value = strict_json.loads(text or "{}")
     except ValueError as error:
-        raise InputError(f"the arguments of {tool} are no JSON: {error}; expected one object") from None
+        raise InputError(f"the arguments of {tool!r} are not JSON: {error}; expected one object") from None
     if not isinstance(value, dict):
-        raise InputError(f"the arguments of {tool} are a {type(value).__name__}; expected a JSON object")
+        raise InputError(f"the arguments of {tool!r} are a {type(value).__name__}; expected a JSON object")
     return value
 
 
@@ -140,7 +140,7 @@ class _SchemaChecker:
             if fits:
                 value[name] = copy.deepcopy(found[0])
             elif found[0] is not None:  # null says that there is none, whatever the type
-                yield f"{place + name!r} is left out, and its default fits no schema of its own; expected a value"
+                yield f"{place + name!r} is left out, and its default does not fit its own schema; expected a value"
 
     def _parts(self, schemas: _Schemas) -> _Schemas:
         """Returns the schemas with their subschemas (references, allOf, conditionals), each once."""
@@ -207,7 +207,7 @@ def _checker(text: str) -> _SchemaChecker:
         import referencing.exceptions
         import referencing.jsonschema
     except ImportError:
-        raise InputError("holding arguments to a schema needs jsonschema; pip install jsonschema") from None
+        raise InputError("validating arguments needs jsonschema; run 'pip install jsonschema'") from None
     schema = json.loads(text)
     kind = linear_time_validator(_validator_class(schema, jsonschema))
     kind = without_unevaluated(kind) if '"patternProperties"' in text else kind
@@ -235,4 +235,4 @@ def _validator_class(schema: Mapping[str, Any], jsonschema: Any) -> Any:
         else:
             return kind
     assert problem is not None
-    raise InputError(f"the tool's schema is none: {problem.message[:300]}")
+    raise InputError(f"the tool's schema is invalid: {problem.message[:300]}")

@@ -61,7 +61,7 @@ class TimeLimit:
             )
         except TimeoutError:
             self._abandon(call, future, wait)
-            return self._unchecked(call, f"the check of {call.tool} took more than {self.seconds:g} s", wait)
+            return self._unchecked(call, f"the check of {call.tool!r} took more than {self.seconds:g} s", wait)
         except BaseException:
             self._abandon(call, future, wait)
             raise

@@ -1,4 +1,4 @@
-"""The guard of an agent's tools: it decides, whatever the host; an adapter translates."""
+"""The guard of an agent's tools, independent of the host; an adapter translates for each host."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ _log = logging.getLogger("guardagent")
 
 
 class ToolGuard:
-    """Decides on each call of an agent's tools, and keeps what happened, per conversation.
+    """Decides on each call of an agent's tools, and keeps the history of each conversation.
 
     Args:
         policies: the rules, or their file.
-        state: what `state(...)` looks at: a live mapping, or a callable that gives it for a conversation's id.
-        facts: what the host knows: a mapping, or a callable that gives it for a call (`HostCall`).
+        state: the state for `state(...)`: a live mapping, or a callable that returns it for a conversation's id.
+        facts: the host's facts: a mapping, or a callable that returns one for a call (`HostCall`).
         aliases: a tool's name in the host -> its name in the rules.
         absent: tools that rules name and this agent is known not to have.
         tools_lock: the lock file of the tools that servers may list; without it the first list of each is accepted.
-        approver: whom to ask about calls that are escalated, so that none is left to the host's own approval.
-        answers: judges the agent's final answers, too.
-        log: where every verdict is written, such as `guardagent.log.AuditLog`.
+        approver: decides on escalated calls, in place of the host's own approval mechanism.
+        answers: judges the agent's final answers.
+        log: receives every verdict, such as `guardagent.log.AuditLog`.
         on_log_error: what a call is whose verdict cannot be written: `deny`, or `warn` in the host's log alone; with
             `spool`, it is written to a local file, and to the log as soon as that can be written again.
         log_spool: that file; else it lies beside the log's own.
         max_replans: the number of consecutive model turns with denied calls after which control returns to the user.
-        deadline: seconds that a check may take; one that takes longer denies.
+        deadline: the time limit of a check in seconds; a check that takes longer denies.
         ledger: keeps which approvals were used, and with a `SqliteLedger` also conversations, for all processes that
             share its file, and after a restart. Without one, this guard alone knows, while it lasts.
         approvals: `asked here`: an approval counts where this ledger knows that a person was asked. `this host's`: also
@@ -108,7 +108,7 @@ class ToolGuard:
         )
         self.policies = load_policies(policies) if isinstance(policies, str | Path) else policies
         if not callable(getattr(self.policies, "session", None)):
-            expected = "a policy file, or what load_policies gave"
+            expected = "a policy file, or the result of 'load_policies'"
             raise InputError(f"policies is a {type(policies).__name__}; expected {expected}")
         self.coverage = Coverage()
         self.accepted = AcceptedTools(None if tools_lock is None else read_tools_lock(tools_lock))
@@ -120,7 +120,7 @@ class ToolGuard:
         own = isinstance(self.policies, Policies)  # whose sessions hold nothing up but a check that is under way
         self._shared = self._ledger.journal("", self._digest) is not None
         if self._shared and not own:
-            raise InputError("a ledger that keeps histories needs the policies that load_policies gave")
+            raise InputError("a ledger that keeps histories needs policies from 'load_policies'")
         self._conversations = Conversations(self._begin_session, lambda name: self._ledger.journal(name, self._digest))
         self._pool = DeadlinePool()
         sink = spooled_log(log, on_log_error, log_spool)
@@ -147,7 +147,7 @@ class ToolGuard:
     # --- attaching
 
     def attach(self, tools: Iterable[ToolSpec]) -> Coverage:
-        """Holds the agent's tools against the rules; called by adapters, and again whenever the tools change.
+        """Compares the agent's tools with the rules; adapters call it again whenever the tools change.
 
         Raises:
             InputError: a rule names a tool that is probably a misspelling of one of these, or two have one name.
@@ -159,21 +159,21 @@ class ToolGuard:
         return self.coverage
 
     def update_server_tools(self, server: str, tools: Iterable[ToolSpec]) -> list[ToolSpec]:
-        """A server has listed its tools, all of them; called by adapters whenever it does, before `attach`.
+        """Updates the complete tool list of a server; adapters call it for each list, before `attach`.
 
         Returns:
-            Those that may be called. What came or changed since the first list is denied until it is accepted.
+            The tools that may be called. A tool that was added or changed is denied until it is accepted.
         """
         return self.accepted.update(server, tools)
 
     def accept(self, tools: Iterable[ToolSpec]) -> None:
-        """The operator has looked at tools that a server lists, and accepts them as they are now."""
+        """Accepts tools of a server as the operator has reviewed them."""
         self.accepted.accept(tools)
 
     # --- one call
 
     def before(self, call: HostCall) -> Verdict:
-        """Decides on a call before it runs. Never raises: what goes wrong in here is a denial.
+        """Decides on a call before it runs. Never raises: an error is a denial.
 
         An allowed call is in flight: `use` its permit, run it with the arguments that gives, and say `after`.
         """
@@ -184,7 +184,7 @@ class ToolGuard:
         return await adrive(self.lifecycle.before(call))
 
     def preview(self, call: HostCall) -> Verdict:
-        """What `before` would say, for hosts that ask a person ahead of the tool. Never raises.
+        """Returns the verdict that `before` would give, for hosts that request approval early. Never raises.
 
         It takes no place and gives no permit. An escalation is kept, so that `resolve` can answer it; anything else
         leaves no trace, and the call is judged by `before` at the tool.
@@ -236,7 +236,7 @@ class ToolGuard:
         await adrive(self.lifecycle.after(call, outcome))
 
     def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> None:
-        """A call that was allowed never runs: to the rules it has not been. Never raises: else it stays in flight.
+        """Withdraws an allowed call that never runs. Never raises; on an error the call stays in flight.
 
         Args:
             call: one that was allowed.
@@ -252,11 +252,11 @@ class ToolGuard:
     # --- a person
 
     def request(self, call: HostCall, verdict: Verdict) -> ApprovalRequest:
-        """What a person is asked about a call that was escalated: for the host's own approval."""
+        """Returns the approval request of an escalated call, for the host's own approval mechanism."""
         return self.lifecycle.request(call, verdict)
 
     def resolve(self, call: HostCall, answer: Any) -> Verdict:
-        """A person has answered the host about a call that was escalated. Never raises.
+        """Judges an escalated call with a reviewer's answer. Never raises.
 
         An approval lifts only what escalated, of this very call, once. An edited call (`applied(call, approval)`) is
         judged again, and may be escalated again.
@@ -276,14 +276,14 @@ class ToolGuard:
         return await adrive(self.lifecycle.resolve(call, answer))
 
     async def arecord_host_request(self, call: HostCall) -> Verdict:
-        """The host asks a person by a rule of its own, although none of this guard's escalates. Never raises.
+        """Records an approval request that the host makes by its own rule, without an escalation. Never raises.
 
         `resolve` answers that, once, and lifts no rule.
         """
         return await adrive(self.lifecycle.record_host_request(call))
 
     def has_request(self, call: HostCall) -> bool:
-        """Whether a person was asked about this very call, whatever came of it."""
+        """Whether this call has an approval request, answered or not."""
         try:
             return self._ledger.recorded_request(call) is not None
         except GuardError:  # an approval of it was used, or nobody can tell: `resolve` says
@@ -292,10 +292,10 @@ class ToolGuard:
     # --- a conversation
 
     def notes(self, conversation: str) -> dict[Any, Any]:
-        """What the host's adapter keeps of a conversation, for as long as this guard keeps that.
+        """Returns the adapter's notes on a conversation, which last as long as the conversation.
 
         Raises:
-            InputError: there is no such conversation here.
+            InputError: this guard has no such conversation.
         """
         return self._conversations.of(conversation).notes
 
@@ -307,22 +307,22 @@ class ToolGuard:
         """The session of a conversation.
 
         Raises:
-            InputError: none of this id has begun.
+            InputError: no conversation with this id has begun.
         """
         return self._conversations.known(conversation).session
 
     def end(self, conversation: str) -> Verdict:
-        """The conversation is over: what is still owed; then it is forgotten.
+        """Ends a conversation and forgets it. Returns a verdict with the pending obligations.
 
         Raises:
-            InputError: none of this id has begun.
+            InputError: no conversation with this id has begun.
         """
         try:
             session = self.session(conversation)
         except NotBegunError:
             raise
         except GuardError as error:
-            verdict = unchecked_verdict(f"what is still owed is not known: {error}", checked_by="policy")
+            verdict = unchecked_verdict(f"the pending obligations are unknown: {error}", checked_by="policy")
         else:
             verdict = verdict_or_denial(session.finish)
             session.retire()
@@ -331,14 +331,14 @@ class ToolGuard:
         return self._recorder.log_verdict(HostCall("", EMPTY, conversation), verdict, "end")
 
     def restore(self, snapshot: bytes, key: bytes, *, newest: int | None = None) -> Session:
-        """Goes on with a conversation from `session(id).snapshot(key)`, in another process.
+        """Continues a conversation of another process from `session(id).snapshot(key)`.
 
         Raises:
             InputError: as `Policies.restore`; the conversation has begun here; or the guard has a ledger that keeps
                 its history.
         """
         if self._shared:
-            raise InputError("this guard goes on with the conversations of its ledger; expected no snapshot")
+            raise InputError("this guard continues the conversations of its ledger; restore no snapshot")
         shown: list[Conversation] = []
         host_state = self._state
         state = (lambda: host_state(shown[0].id)) if callable(host_state) else host_state
@@ -384,6 +384,6 @@ class ToolGuard:
 
 
 def _unchecked(tools: Iterable[ToolSpec]) -> list[str]:
-    """What a person should know of the tools' schemas, a line each."""
-    why = "RE2 cannot compile the pattern, so that only the tool itself holds arguments to it:"
+    """Returns the warnings about the tools' schemas, a line each."""
+    why = "RE2 cannot compile the pattern, so only the tool itself checks it:"
     return [f"{why} {pattern} (of {tool.name})" for tool in tools for pattern in unchecked_patterns(tool.schema)]

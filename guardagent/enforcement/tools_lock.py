@@ -29,14 +29,14 @@ def read_tools_lock(path: Path | str) -> list[ToolSpec]:
     """
     value = parse_json(read_text(path, limit=_MAX_BYTES), path)
     if not isinstance(value, dict) or value.keys() != {"guardagent_tools_lock", "tools"}:
-        raise ContentError("is no lock file of tools; expected what `mcp-proxy --accept-tools` writes", path)
+        raise ContentError("is not a lock file of tools; expected the output of 'mcp-proxy --accept-tools'", path)
     if value["guardagent_tools_lock"] != VERSION:
         raise ContentError(f"is of version {value['guardagent_tools_lock']!r}; expected version {VERSION}", path)
     listed = value["tools"] if isinstance(value["tools"], list) else [None]
     specs = [declared(one) for one in listed]
     found = [spec for spec in specs if spec is not None]
     if len({spec.name for spec in found}) < len(listed):
-        raise ContentError("`tools` is wrong; expected tools with a name each and an inputSchema, each name once", path)
+        raise ContentError("'tools' is invalid; expected tools with unique names and an inputSchema each", path)
     return found
 
 

@@ -75,12 +75,12 @@ def _file(uri: str, host: str | None, path: str, query: str) -> str:
     if (host or "").lower() not in ("", "localhost"):
         raise _refusal(uri, "it names a file of another machine")
     if query or not path.startswith("/") or "//" in path:
-        raise _refusal(uri, "it names no file by a path from the root, such as file:///folder/file")
+        raise _refusal(uri, "it does not name a file by an absolute path, such as file:///folder/file")
     path = _path(uri, path)
     names = path.split("/")[1:]
     if re.fullmatch("[A-Za-z](:|%7C)", names[0]):
         if names[0][1:] != ":":
-            raise _refusal(uri, "it names a drive otherwise than C:")
+            raise _refusal(uri, "it does not name a drive as in C:")
         names[0] = names[0].upper()
     if any(name.endswith((".", "%20")) for name in names):
         raise _refusal(uri, "a name ends with a dot or a space, which some systems leave out")
@@ -109,7 +109,7 @@ def _host(uri: str, scheme: str, text: str) -> str:
         return host
     host = host.lower().removesuffix(".")
     if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", host):
-        raise _refusal(uri, "its host is no name in ASCII; expected one such as xn--bcher-kva.example")
+        raise _refusal(uri, "its host is not an ASCII name; expected one such as xn--bcher-kva.example")
     return _address(uri, host, IPv4Address) if re.fullmatch(r"\d+|0x[0-9a-f]*", host.rpartition(".")[2]) else host
 
 
@@ -117,7 +117,7 @@ def _address(uri: str, text: str, kind: type[IPv4Address | IPv6Address]) -> str:
     try:
         found = kind(text)
     except ValueError:
-        raise _refusal(uri, "its host is no address in the usual form") from None
+        raise _refusal(uri, "its host is not an address in the usual form") from None
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         raise _refusal(uri, "its host is an address of both kinds")
     return str(found)
@@ -151,7 +151,7 @@ def _segment(uri: str, text: str) -> str:
     try:
         plain = unicodedata.normalize("NFC", unquote_to_bytes(text).decode())
     except UnicodeDecodeError:
-        raise _refusal(uri, "what it encodes is no UTF-8") from None
+        raise _refusal(uri, "its encoded bytes are not UTF-8") from None
     if any(one in "/\\" or unicodedata.category(one) == "Cc" for one in plain):
         raise _refusal(uri, "it encodes slashes, backslashes or control characters")
     if _CODE.search(plain):

@@ -139,7 +139,7 @@ def test_an_approver_that_fails_rejects() -> None:
 
     request = ApprovalRequest("refund", {}, Verdict(Decision.ESCALATE))
     assert ask(raises, request).choice == "reject"
-    assert asyncio.run(aask(raises, request)).reason == "a person could not be asked: Unspeakable"
+    assert asyncio.run(aask(raises, request)).reason == "the approval request failed: Unspeakable"
 
 
 def test_a_coroutine_approver_needs_a_host_that_awaits() -> None:

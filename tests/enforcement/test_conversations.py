@@ -22,7 +22,7 @@ def test_a_conversation_has_a_text_as_its_id(name: Any) -> None:
     one = guard(LIMIT)
     verdict = one.before(refund(conversation=name))
     assert verdict.label == 1
-    assert "the host has to name the conversation" in verdict.errors[0]
+    assert "the host must name the conversation" in verdict.errors[0]
     one.after(refund(conversation=name), Outcome())
     with pytest.raises(InputError):
         one.turn(name)
@@ -49,7 +49,7 @@ def test_a_call_has_a_text_as_its_id(call_id: Any) -> None:
     """All else is denied, before it could be mistaken for another call."""
     verdict = guard(LIMIT).before(refund(id=call_id))
     assert verdict.label == 1
-    assert "the id of the call" in verdict.errors[0]
+    assert "the call's id" in verdict.errors[0]
 
 
 def test_an_id_that_is_used_again_names_both_calls() -> None:

@@ -16,7 +16,7 @@ def test_work_that_hangs_keeps_its_thread_and_no_other() -> None:
     """When all threads hang no more work is taken; when one ends, there is again."""
     pool, release = DeadlinePool(2), threading.Event()
     hung = [pool.submit(release.wait) for _ in range(2)]
-    with pytest.raises(RuntimeError, match="2 checks are under way"):
+    with pytest.raises(RuntimeError, match="2 checks are running"):
         pool.submit(lambda: 1)
     release.set()
     assert [future.result(5) for future in hung] == [True, True]

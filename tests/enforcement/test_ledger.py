@@ -91,8 +91,8 @@ def test_an_answer_that_names_no_call_approves_nothing(host: ToolGuard) -> None:
     ):
         verdict = host.resolve(call(), reply)
         assert verdict.label == 1
-        assert "names no call that was shown" in verdict.errors[0]
-        assert "`of` is the digest of the request" in verdict.errors[0]
+        assert "does not name this call" in verdict.errors[0]
+        assert "is the digest of the request" in verdict.errors[0]
     assert pays(host, {"choice": "approve", "of": digest}) == [500]
 
 
@@ -303,7 +303,7 @@ def broken(tmp_path: Path) -> Iterator[Path]:
 def test_what_is_no_ledger_is_refused_and_left_alone(tmp_path: Path, broken: Path) -> None:
     (text := tmp_path / "text.db").write_text("no database, " * 100)
     for path, reply in (
-        (broken, "is no ledger"),
+        (broken, "is not a ledger"),
         (text, "not a database"),
         (tmp_path, "cannot be opened"),
         (tmp_path / "no" / "l.db", "cannot be"),
@@ -316,7 +316,7 @@ def test_a_ledger_of_another_release_is_refused_with_what_to_do(tmp_path: Path) 
     SqliteLedger(tmp_path / "l.db").close()
     with sqlite3.connect(tmp_path / "l.db") as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(InputError, match=r"format 99.*go on with the release that made it"):
+    with pytest.raises(InputError, match=r"format 99.*continue with the release that created it"):
         SqliteLedger(tmp_path / "l.db")
 
 

@@ -159,7 +159,7 @@ def test_another_policy_does_not_go_on_with_it(path: Path) -> None:
     """Its rules have not seen the calls; the conversation can be ended."""
     ran(begun(path, ONCE), refund())
     other = begun(path, TOTAL)
-    assert "begun under another policy" in other.before(refund(1)).errors[0]
+    assert "began under another policy" in other.before(refund(1)).errors[0]
     assert other.before(refund(1)).label == 1
     assert other.end("c").label == 1
     assert other.before(refund(1)).label == 0

@@ -50,7 +50,7 @@ def test_attaching_reports_what_has_nothing_to_do_with_each_other() -> None:
     assert dict(coverage.rules_without_tools) == {"rule 2": ("wire",)}
     assert coverage.tools_without_rules == ("look",)
     assert coverage.lines() == [
-        "rule rule 2 names wire, which this agent does not have",
+        "rule 'rule 2' names wire, which this agent does not have",
         "no rule concerns look",
     ]
 

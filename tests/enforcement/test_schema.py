@@ -61,7 +61,7 @@ def test_defaults_deep_inside_are_written_out(inner: Any, value: Any) -> None:
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_converted(args: Any) -> None:
     """What a tool far away would make of it is not known."""
-    with pytest.raises(InputError, match="the arguments of refund"):
+    with pytest.raises(InputError, match="the arguments of 'refund'"):
         validate_arguments("refund", args, FLAT)
 
 
@@ -157,7 +157,7 @@ def test_a_duplicate_name_is_refused(text: str) -> None:
 )
 def test_what_is_no_object_is_refused(text: str) -> None:
     """So are numbers that JSON has not, or that nobody can hold."""
-    with pytest.raises(InputError, match="the arguments of refund"):
+    with pytest.raises(InputError, match="the arguments of 'refund'"):
         read_object(text, "refund")
 
 

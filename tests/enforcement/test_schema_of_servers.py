@@ -199,5 +199,5 @@ def test_a_server_is_usable(shape: Shape) -> None:
     run(one, call, ran.append)
     assert ran == [{**shape.fits, **shape.adds}]
     for args in shape.denied:
-        with pytest.raises(InputError, match="the arguments of work"):
+        with pytest.raises(InputError, match="the arguments of 'work'"):
             validate_arguments("work", args, shape.schema)

@@ -98,7 +98,7 @@ ODD_ARGUMENTS: dict[str, Callable[[], Any]] = {
     "text": lambda: "amount",
     "pairs": lambda: [("amount", 5)],
     "other names": lambda: {1: 5},
-    "holds itself": lambda: {"amount": cyclic()},
+    "contains itself": lambda: {"amount": cyclic()},
     "is itself": cyclic,
     "without end": lambda: {"amount": deep()},
     "unreadable": lambda: Unreadable(a=1),

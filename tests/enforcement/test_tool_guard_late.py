@@ -65,7 +65,7 @@ def test_until_a_late_check_has_ended_its_conversation_is_closed(slow: Slow) -> 
     """And afterwards it is open again; other conversations go on all the time."""
     one = guard(OPEN, state=slow, deadline=0.5)
     one.before(refund())
-    assert "still under way" in one.before(LOOK).errors[0]
+    assert "still running" in one.before(LOOK).errors[0]
     ran(one, refund(conversation="other"))
     slow.waits = False
     slow.release.set()

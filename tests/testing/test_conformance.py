@@ -342,7 +342,7 @@ def test_what_is_not_played_has_a_reason(tmp_path: Path) -> None:
         cannot: Mapping[str, str] = EMPTY
 
     host = Odd()
-    for cannot, problem in (({"order": "later"}, "is no reason"), ({"ordre": "x"}, "did you mean 'order'")):
+    for cannot, problem in (({"order": "later"}, "is not a reason"), ({"ordre": "x"}, "did you mean 'order'")):
         host.cannot = cannot
         with pytest.raises(InputError, match=problem):
             check(host, "order", tmp_path)
@@ -356,7 +356,7 @@ def test_a_part_that_is_missing_is_no_pass(tmp_path: Path) -> None:
     class WithoutSwap(CustomProcess):
         swap = Process.swap
 
-    with pytest.raises(NotConformingError, match="has no swap"):
+    with pytest.raises(NotConformingError, match="lacks 'swap'"):
         check(CustomHost(WithoutSwap), "another call than was shown", tmp_path)
 
 

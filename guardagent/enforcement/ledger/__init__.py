@@ -1,7 +1,7 @@
-"""Ledgers: which calls people were asked about, and which approvals were used.
+"""Ledgers: approval requests, and the approvals that were used.
 
-A ledger outlives whatever a host makes for each request. A `SqliteLedger` outlives the process, too, and processes
-share it.
+A ledger outlives the objects that a host builds for each request. A `SqliteLedger` also outlives the process, and
+several processes share it.
 """
 
 from guardagent.enforcement.ledger.memory import MemoryLedger

@@ -12,29 +12,29 @@ from guardagent.session.shared_history import HistoryEntry, SessionEndedError
 
 _DECIMAL = "\0decimal"  # names what JSON has no number for
 _OTHER_POLICY = (
-    "conversation {!r} was begun under another policy, or another state of it; "
-    "go on under that one, or end the conversation and begin a new one"
+    "conversation {!r} began under another policy, or another state of it; "
+    "continue under that policy, or end the conversation and begin a new one"
 )
 
 
 class EntryStore(Protocol):
-    """Where the histories of conversations lie, each an entry after the other."""
+    """A store of conversation histories, which are sequences of entries."""
 
     def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
-        """(place, policy, entry) of what was added to a conversation after a place; its end has no entry."""
+        """Returns (place, policy, entry) of the entries after a place; the end of a conversation has no entry."""
 
     def append(self, conversation: str, place: int, policy: str, entry: str, call_id: str | None) -> None:
-        """Adds an entry, or raises MovedError where it is not the next place any more."""
+        """Adds an entry. Raises MovedError if its place is taken."""
 
     def add_call_id(self, conversation: str, call_id: str) -> None:
-        """Keeps the id of a call."""
+        """Stores the id of a call."""
 
     def has_call_id(self, conversation: str, call_id: str) -> bool:
-        """Whether it was kept."""
+        """Whether the id is stored."""
 
 
 class SqliteJournal:
-    """A conversation in a ledger: what is known of it here is not read again.
+    """The journal of a conversation in a ledger; known entries are not read again.
 
     Args:
         ledger: holds it.
@@ -51,7 +51,7 @@ class SqliteJournal:
         for place, policy, entry in self._ledger.entries(self._conversation, known):
             if entry is None:
                 if known:
-                    raise SessionEndedError(f"conversation {self._conversation!r} was ended elsewhere")
+                    raise SessionEndedError(f"conversation {self._conversation!r} was ended by another process")
             elif place != known + 1:
                 raise LedgerError(f"conversation {self._conversation!r} lacks entry {known + 1} in the ledger")
             elif policy != self._policy:
@@ -81,13 +81,15 @@ def _encode(entry: HistoryEntry) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         if entry.get("output") is not None:  # the call has run all the same: for others its output is unknown
             return _encode({**entry, "output": None})
-        raise InputError(f"the call cannot be kept in the ledger: {error}; expected JSON in calls and facts") from None
+        raise InputError(
+            f"the call cannot be stored in the ledger: {error}; expected JSON in calls and facts"
+        ) from None
 
 
 def _encode_value(value: Any) -> Any:
     if isinstance(value, decimal.Decimal):
         return {_DECIMAL: str(value)}
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"a {type(value).__name__} is not JSON")
 
 
 def _decode(value: Mapping[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from guardagent.errors import InputError
 
 
 class MemoryLedger:
-    """A `Ledger` that is forgotten when the process ends."""
+    """A `Ledger` that ends with the process."""
 
     def __init__(self) -> None:
         self.name = secrets.token_hex(8)
@@ -49,7 +49,7 @@ class MemoryLedger:
             self._requests.pop(conversation, None)
 
     def journal(self, conversation: str, policy: str) -> None:
-        """None: nobody else goes on with its conversations."""
+        """Returns None: no other process continues its conversations."""
 
     def _of(self, call: HostCall) -> dict[str, RecordedRequest]:
         return self._requests.setdefault(str(call.conversation), {})

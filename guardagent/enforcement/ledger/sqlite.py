@@ -36,7 +36,7 @@ _inherited: list[sqlite3.Connection] = []
 
 
 class SqliteLedger:
-    """A `Ledger` in a file: made where there is none, its folder must be there. Only its owner may read it.
+    """A `Ledger` in a file, which is created in an existing folder. Only its owner may read it.
 
     What is acknowledged is on the disk. All processes that share conversations share the file; it must not lie on a
     network file system, whose locks SQLite cannot trust.
@@ -45,7 +45,7 @@ class SqliteLedger:
         path: of the file.
 
     Raises:
-        InputError: it cannot be opened, or is no ledger, or one of another release.
+        InputError: the file cannot be opened, is not a ledger, or belongs to another release.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -101,7 +101,7 @@ class SqliteLedger:
         return SqliteJournal(self, conversation, policy)
 
     def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
-        """(place, policy, entry) of what was added to a conversation after a place; its end has no entry."""
+        """Returns (place, policy, entry) of the entries after a place; the end of a conversation has no entry."""
         query = "SELECT place, policy, entry FROM entries WHERE conversation = ? AND place > ? ORDER BY place"
         with self._connected() as db:
             return db.execute(query, (conversation, after)).fetchall()
@@ -114,18 +114,18 @@ class SqliteLedger:
         """
         with self._transaction() as db:
             if _last(db, conversation) != place - 1:
-                raise HistoryChangedError(f"others have gone on with conversation {conversation!r}")
+                raise HistoryChangedError(f"another process added to conversation {conversation!r}")
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (conversation, place, policy, entry))
             if call_id is not None:
                 db.execute("INSERT OR IGNORE INTO proposed VALUES (?, ?)", (conversation, call_id))
 
     def add_call_id(self, conversation: str, call_id: str) -> None:
-        """Keeps the id of a call."""
+        """Stores the id of a call."""
         with self._transaction() as db:
             db.execute("INSERT OR IGNORE INTO proposed VALUES (?, ?)", (conversation, call_id))
 
     def has_call_id(self, conversation: str, call_id: str) -> bool:
-        """Whether it was kept."""
+        """Whether the id is stored."""
         query = "SELECT 1 FROM proposed WHERE conversation = ? AND id = ?"
         with self._connected() as db:
             return db.execute(query, (conversation, call_id)).fetchone() is not None
@@ -133,7 +133,7 @@ class SqliteLedger:
     # --- the file
 
     def close(self) -> None:
-        """Closes the file; the next question opens it again."""
+        """Closes the file; the next use opens it again."""
         with self._lock:
             self._close()
 
@@ -144,7 +144,7 @@ class SqliteLedger:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: nobody writes between what is read in it and what is written."""
+        """Opens a transaction with a write lock."""
         with self._connected() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -157,14 +157,16 @@ class SqliteLedger:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for one thread at a time. After an error there is a new one."""
+        """Gives the connection to one thread at a time; reconnects after an error."""
         if self._process != os.getpid():
             _inherited.extend([self._db] if self._db is not None else [])
             self._reset()
         with self._lock:
             try:
                 if _identity(self.path) != self._file:  # SQLite would go on with the file that was there
-                    raise LedgerError(f"{self.path}: is not the file that was opened: the ledger was moved or replaced")
+                    raise LedgerError(
+                        f"{self.path}: is another file than the one that was opened; the ledger was moved or replaced"
+                    )
                 yield self._connection()
             except (sqlite3.Error, OSError) as error:
                 self._close()
@@ -192,7 +194,7 @@ class SqliteLedger:
         return self._db
 
     def _create(self) -> None:
-        """Makes the file aside and renames it, so that nobody sees half of it."""
+        """Creates the file under another name and renames it, so that it appears complete."""
         path = self.path
         if path.exists() and path.stat().st_size:
             return
@@ -220,12 +222,14 @@ def _create_schema(db: sqlite3.Connection) -> None:
 
 def _require_ledger(db: sqlite3.Connection, path: Path) -> None:
     if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-        raise InputError(f"{path}: is no ledger; expected a file that SqliteLedger made, or the path of a new one")
+        raise InputError(
+            f"{path}: is not a ledger; expected a file that SqliteLedger created, or the path of a new one"
+        )
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != _VERSION:
         raise InputError(
             f"{path}: is a ledger of format {version}, and this release reads format {_VERSION}; "
-            "go on with the release that made it, or begin a new file: then old approvals are void"
+            "continue with the release that created it, or begin a new file: then old approvals are void"
         )
 
 
@@ -235,7 +239,7 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _last(db: sqlite3.Connection, conversation: str) -> int:
-    """The place of the last entry, or 0."""
+    """Returns the place of the last entry, or 0."""
     query = "SELECT coalesce(max(place), 0) FROM entries WHERE conversation = ?"
     return db.execute(query, (conversation,)).fetchone()[0]  # type: ignore[no-any-return]
 

@@ -32,13 +32,13 @@ def check(host: HostUnderTest, scenario: str, folder: Path) -> str:
     """
     for name in (scenario, *host.cannot):
         if name not in SCENARIOS:
-            raise InputError(f"{name!r} is no scenario{name_hint(name, SCENARIOS)}")
+            raise InputError(f"{name!r} is not a scenario{name_hint(name, SCENARIOS)}")
     if scenario in host.cannot:
         return _reason(host.cannot[scenario])
     try:
         asyncio.run(asyncio.wait_for(SCENARIOS[scenario](ScenarioStage(host, folder, scenario)), SECONDS))
     except NotImplementedError as error:
-        problem = f"{host.name} has no {error}; write it, or say in `cannot` why {scenario!r} is not played there"
+        problem = f"{host.name!r} lacks {str(error)!r}; implement it, or give a reason for {scenario!r} in 'cannot'"
         raise NotConformingError(problem) from error
     return HELD
 
@@ -68,5 +68,5 @@ def _cell(cell: str, reasons: list[str]) -> str:
 
 def _reason(reason: str) -> str:
     if not reason.startswith(REASONS) or reason in REASONS:
-        raise InputError(f"{reason!r} is no reason; expected 'cannot occur because ...' or {REASONS[1]!r} and why")
+        raise InputError(f"{reason!r} is not a reason; expected 'cannot occur because ...' or {REASONS[1]!r} and why")
     return reason

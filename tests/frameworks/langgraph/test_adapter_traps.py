@@ -227,7 +227,7 @@ def test_a_tool_with_a_way_of_its_own_does_not_run(tmp_path: Path) -> None:
 
         def _run(self) -> None: ...
 
-    with pytest.raises(InputError, match="of its own"):
+    with pytest.raises(InputError, match="overrides"):
         agent(guard_of(tmp_path, LIMIT), says([refund()]), [Refund()]).invoke(user(), thread())
     assert shop.refunds == []
 

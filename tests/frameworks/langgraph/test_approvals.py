@@ -312,7 +312,7 @@ def test_a_question_of_a_tool_itself_is_no_question_of_the_guard(guard: ToolGuar
     builder.add_node("ask", lambda _: {"messages": [interrupt("which account?")]})
     builder.add_edge(START, "ask")
     shown = builder.compile(checkpointer=InMemorySaver()).invoke(asks(), thread())["__interrupt__"]
-    with pytest.raises(InputError, match="no question of the guard"):
+    with pytest.raises(InputError, match="not an approval request of the guard"):
         approve(shown)
     with pytest.raises(InputError, match="nothing was shown"):
         reject([])

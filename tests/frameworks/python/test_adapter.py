@@ -377,13 +377,13 @@ def with_odd_default(amount: Any = object) -> None: ...
     [
         (generator, "is a generator"),
         (agenerator, "is a generator"),
-        (listed, "by place only"),
-        (by_place, "by place only"),
+        (listed, "by position only"),
+        (by_place, "by position only"),
         (with_odd_default, "the default of amount"),
-        (lambda amount: None, "no function with a name"),
-        (functools.partial(by_place, 5), "no function with a name"),
-        (7, "no function with a name"),
-        (dict.fromkeys, "by place only|what arguments"),
+        (lambda amount: None, "not a named function"),
+        (functools.partial(by_place, 5), "not a named function"),
+        (7, "not a named function"),
+        (dict.fromkeys, "by position only|signature"),
     ],
 )
 def test_what_cannot_be_judged_is_an_error_at_attach(fn: Any, why: str, tmp_path: Path) -> None:

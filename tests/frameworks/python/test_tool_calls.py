@@ -220,7 +220,7 @@ def test_arguments_that_are_none_are_denied(arguments: str, tmp_path: Path) -> N
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
     reply = turn(shop, guard, proposed("refund", arguments), refund(call_id="b"))
     assert shop.refunds == [("W1", 50)]
-    assert "the arguments of refund" in reply.messages[0]["content"]
+    assert "the arguments of 'refund'" in reply.messages[0]["content"]
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_a_coroutine_function_wants_the_async_twin(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tools", "why"), [([7], "no function"), ({"refund": 7}, "no function"), ([print], "by place")]
+    ("tools", "why"), [([7], "not a named function"), ({"refund": 7}, "not a named function"), ([print], "by position")]
 )
 def test_what_is_no_tool_is_an_error(tools: Any, why: str, tmp_path: Path) -> None:
     """At once, and so are two of one name, and a misspelt one in the policy."""

@@ -19,7 +19,7 @@ ValidateEdit = Callable[[Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any
 """Maps edited arguments to all arguments of the tool, and to the judged ones among them."""
 
 _NO_CHECKPOINTER = (
-    "it needs a person's approval, and this graph cannot wait for one: it has no checkpointer; "
+    "it needs human approval, but this graph has no checkpointer and cannot wait for one; "
     "compile it with checkpointer=..., or give the guard an approver"
 )
 
@@ -81,7 +81,7 @@ def _ask_host(proposal: ToolCallProposal, call: HostCall, verdict: Verdict) -> A
         shown = proposal.guard.request(call, verdict).to_dict()
         return Approval.read(proposal.task.ask(proposal.run, shown, alone=proposal.alone))
     except CannotAskError as error:
-        return Approval("reject", reason=f"a person could not be asked: {error}")
+        return Approval("reject", reason=f"the approval request failed: {error}")
 
 
 def _validate_edit(approval: Approval, live: LiveArguments) -> Approval:

@@ -158,7 +158,7 @@ class GuardedCalls:
             self.attach([request.tool])  # a middleware has brought it
         shape = self._signature(request.tool)
         if mine := sorted(shape.injected & proposal.tool_call["args"].keys()):
-            raise InputError(f"the arguments of {shape.tool.name}: {mine[0]!r} is filled in by the host")
+            raise InputError(f"the arguments of {shape.tool.name!r}: {mine[0]!r} is filled in by the host")
         return request.override(tool=guarded_tool(shape, proposal))
 
     def _signature(self, tool: Any) -> ToolSignature:

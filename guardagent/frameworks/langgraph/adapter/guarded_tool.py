@@ -136,7 +136,7 @@ class GuardedWork:
         try:
             call = self._proposal.call(self._tool.name, plain_arguments(self._judged(live)))
         except InputError as error:
-            raise InputError(f"the arguments of {self._tool.name}: {error}") from None
+            raise InputError(f"the arguments of {self._tool.name!r}: {error}") from None
         shown = LiveArguments(live, call, edited)
         try:
             call, args = yield from self._life.authorize(call, decide(self._proposal, shown))
@@ -179,7 +179,7 @@ def _fitting(args: Mapping[str, Any], validate_edit: ValidateEdit) -> dict[str, 
     except Exception as error:  # noqa: BLE001 - whatever a validation raises
         return str(error)
     fits = args == thaw(plain_arguments(judged))
-    return judged if fits else "the tool would get other arguments than were judged"
+    return judged if fits else "the tool would get other arguments than the judged ones"
 
 
 def _is_plain(value: Any) -> bool:

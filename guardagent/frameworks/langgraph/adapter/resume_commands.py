@@ -69,5 +69,7 @@ def _digest(shown: Any) -> str:
     value = getattr(shown, "value", None)
     digest = value.get("digest") if isinstance(value, Mapping) and "tool" in value else None
     if not isinstance(digest, str):
-        raise InputError(f"{shown!r:.200} is no question of the guard; expected an interrupt with a call's digest")
+        raise InputError(
+            f"{shown!r:.200} is not an approval request of the guard; expected an interrupt with a call's digest"
+        )
     return digest

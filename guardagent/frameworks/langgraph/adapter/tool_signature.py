@@ -53,7 +53,7 @@ class ToolSignature:
         unknown = sorted(own.keys() - self.declared) if self.declared is not None else []
         if unknown:
             known = ", ".join(sorted((self.declared or frozenset()) - self.injected)) or "none"
-            raise InputError(f"the arguments of {self.tool.name}: {unknown[0]!r} is not declared; expected {known}")
+            raise InputError(f"the arguments of {self.tool.name!r}: {unknown[0]!r} is not declared; expected {known}")
         return arguments
 
     def bind(self, args: tuple[Any, ...], arguments: Mapping[str, Any], *, awaited: bool) -> dict[str, Any]:
@@ -80,11 +80,11 @@ def signature_of(tool: Any) -> ToolSignature:
     from langchain_core.tools import BaseTool
 
     if not isinstance(tool, BaseTool):
-        raise InputError(f"the tool {tool!r} is no BaseTool of LangChain; what it does cannot be judged")
+        raise InputError(f"the tool {tool!r} is not a BaseTool of LangChain and cannot be judged")
     for step in _STEPS:
         if not _owner(type(tool), step).startswith("langchain_core."):
             raise InputError(
-                f"the tool {tool.name} has a {step}() of its own, so that its calls cannot be judged; "
+                f"the tool {tool.name!r} overrides '{step}()', so its calls cannot be judged; "
                 "expected the work in _run() and _arun()"
             )
     schema = tool.args_schema

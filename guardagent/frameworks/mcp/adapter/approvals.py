@@ -22,7 +22,7 @@ _FORM = {
             "title": "Edited arguments",
             "description": "Only with edit: all arguments, as a JSON object",
         },
-        "reason": {"type": "string", "title": "Reason", "description": "Only with reject: what the agent is told"},
+        "reason": {"type": "string", "title": "Reason", "description": "Only with reject: feedback to the agent"},
     },
     "required": ["decision"],
 }

@@ -39,12 +39,12 @@ def client_call(method: str, params: Mapping[str, Any], conversation: str | None
     """
     if extra := params.keys() - {*_MEMBERS[method], *_PROTOCOL_MEMBERS}:
         expected = ", ".join(_MEMBERS[method])
-        raise InputError(f"{method} has {min(extra)!r}; expected nothing but {expected}, spelt so")
+        raise InputError(f"{method!r} has {min(extra)!r}; expected only {expected}, spelled exactly")
     if method == "resources/read":
         return HostCall(OF_CLIENT[method], {"uri": normalised(_text(params, "uri", method))}, conversation)
     name, args = _text(params, "name", method), params.get("arguments")
     if args is not None and not isinstance(args, Mapping):
-        raise InputError(f"the arguments of {name} are a {type(args).__name__}; expected an object")
+        raise InputError(f"the arguments of {name!r} are a {type(args).__name__}; expected an object")
     args = dict(args or {})
     if method == TOOL:
         return HostCall(name, args, conversation)
@@ -115,7 +115,7 @@ def output_of(answer: Mapping[str, Any]) -> Any:
 def _text(params: Mapping[str, Any], name: str, method: str) -> str:
     value = params.get(name)
     if not isinstance(value, str) or not value:
-        raise InputError(f"{method} has the {name} {value!r}; expected a text")
+        raise InputError(f"{method!r} has the {name} {value!r}; expected a string")
     return value
 
 
@@ -144,16 +144,16 @@ def require_known_kind(message: Mapping[str, Any]) -> None:
     """
     method = message["method"]
     if not isinstance(method, str):
-        raise InputError(f"the method is a {type(method).__name__}; expected a text")
+        raise InputError(f"the method is a {type(method).__name__}; expected a string")
     if _METHODS.get(folded(method), method) != method:
-        raise InputError(f"the method is {method!r}; expected {_METHODS[folded(method)]!r}, spelt so")
+        raise InputError(f"the method is {method!r}; expected {_METHODS[folded(method)]!r}, spelled exactly")
     if "id" not in message and not method.startswith("notifications/"):
-        raise InputError(f"{method} has no id; expected one: only notifications have none")
+        raise InputError(f"{method!r} has no id; only notifications may omit it")
     if "id" in message and not is_id(message["id"]):
-        raise InputError(f"the id of {method} is none; expected a text or a whole number")
+        raise InputError(f"the id of {method!r} is invalid; expected a string or an integer")
     params = message.get("params")
     if params is None:
         return
     if not isinstance(params, Mapping):
-        raise InputError(f"the params of {method} are a {type(params).__name__}; expected an object")
+        raise InputError(f"the params of {method!r} are a {type(params).__name__}; expected an object")
     require_plain(params, _SERVER_PARAMS if method in OF_SERVER else _PARAMS, method)

@@ -110,9 +110,7 @@ class Catalogue:
         """A tool with the name of an event would be judged by the rules of that event."""
         for spec in specs:
             if self._guard.names.resolve(spec.name) in EVENTS:
-                raise InputError(
-                    f"the tool {spec.name!r} has the name of an event; expected an alias of its own for it"
-                )
+                raise InputError(f"the tool {spec.name!r} has the name of an event; give it an alias")
 
 
 def _shown(tool: Mapping[str, Any], spec: ToolSpec, accepted: ToolSpec | None) -> Mapping[str, Any] | None:

@@ -52,7 +52,7 @@ def require_plain(tool: Tool) -> None:
     for name, annotation in within.annotations() if within is not None else ():
         if (found := opaque_type(annotation)) is not None:
             raise InputError(
-                f"{name} of the tool {tool.name!r} is a {found}, of which no rule can be shown what the tool gets; "
+                f"{name!r} of the tool {tool.name!r} is a {found}, whose value no rule can read; "
                 "expected a plain type, or a value that the server itself injects (Depends)"
             )
 
@@ -115,7 +115,7 @@ class _JudgedFunction:
             as_judged = args == self._plain(arguments)
             as_python = arguments if as_judged else self._fit(args)
             if not as_judged and self._plain(as_python) != args:
-                raise InputError(f"{self._name} would get other arguments than those that were judged")
+                raise InputError(f"{self._name!r} would get other arguments than the judged ones")
             return await self._call({**values, **as_python})
 
         try:
@@ -149,12 +149,12 @@ class _JudgedFunction:
         """
         unknown = sorted(set(args) - set(self._own))
         if unknown:
-            raise InputError(f"{self._name} has no argument {unknown[0]!r}")
+            raise InputError(f"{self._name!r} has no argument {unknown[0]!r}")
         values = {}
         for name in self._own:
             default = self._signature.parameters[name].default
             if name not in args and default is inspect.Parameter.empty:
-                raise InputError(f"{self._name} needs the argument {name!r}")
+                raise InputError(f"{self._name!r} needs the argument {name!r}")
             values[name] = self._one(name, args[name]) if name in args else default
         return values
 

@@ -93,7 +93,7 @@ class _StreamLink:
 
         async for item in self._read:
             if isinstance(item, Exception):
-                _log.warning("the server sent what is no message: %s", item)
+                _log.warning("the server sent an invalid message: %s", item)
                 continue
             message = item.message
             if isinstance(message, JSONRPCError):

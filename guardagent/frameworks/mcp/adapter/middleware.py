@@ -148,12 +148,12 @@ class GuardMiddleware(Middleware):
 
     async def _check_tools(self, tools: list[Tool], server: Any) -> None:
         if any(isinstance(one, ToolInjectionMiddleware) and one.injected_tools for one in server.middleware):
-            raise InputError("a middleware injects tools, which no guard can stand in; add them to the server itself")
+            raise InputError("a middleware injects tools, which cannot be guarded; add them to the server itself")
         for tool in tools:
             require_plain(tool)
             if tool.task_config.supports_tasks():
                 raise InputError(
-                    f"the tool {tool.name!r} can run as a task in the background, past the guard; task=False"
+                    f"the tool {tool.name!r} can run as a task in the background, past the guard; set task=False"
                 )
         known: list[tuple[Any, ...]] = [(tool.key, tool.parameters, tool.description, tool.title) for tool in tools]
         if self._seen and known == self._known:

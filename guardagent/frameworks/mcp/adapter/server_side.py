@@ -210,14 +210,14 @@ class ServerSide:
         """Replaces an ambiguous answer by an error for the client: its call may have run."""
         found, name = wire.lenient(line), wire.id_of(line)
         if found is None or name is None:
-            _log.warning("the MCP server wrote what is no message: %s: %.200r", error, line)
+            _log.warning("the MCP server sent an invalid message: %s: %.200r", error, line)
             return line, {}
         _log.warning("a message of the MCP server is not passed on: %s", error)
         if "method" in found:
             with contextlib.suppress(LinkLostError):
                 await self._send_now(wire.error(name, INVALID, str(error)))
             return line, {}
-        answer = wire.error(name, CLOSED, f"the server's answer cannot be read in one way only: {error}")
+        answer = wire.error(name, CLOSED, f"the server's answer is ambiguous: {error}")
         return wire.write_message(answer), answer
 
     async def _send_now(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:

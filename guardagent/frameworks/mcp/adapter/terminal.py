@@ -14,5 +14,5 @@ def ask_at_terminal(request: ApprovalRequest) -> Approval:
             terminal.write(f"{request.text()}\n[y/N] ".encode("utf-8", "backslashreplace"))
             reply = terminal.readline().strip().lower()
     except OSError as error:
-        return Approval("reject", reason=f"there is no terminal to ask a person at: {error.strerror}")
+        return Approval("reject", reason=f"there is no terminal for the approval: {error.strerror}")
     return Approval("approve") if reply in (b"y", b"yes") else Approval("reject")

@@ -26,7 +26,7 @@ def accept_tools(target: Target, path: Path) -> str:
     after = asyncio.run(tools_of(target))
     names = [tool.name for tool in after]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"the server lists two tools {twice[0]!r}; expected names of their own")
+        raise InputError(f"the server lists two tools {twice[0]!r}; expected unique names")
     save_text(path, tools_lock(after))
     return "\n".join([*_changes(before, after), f"{path}: tools {len(after)}"])
 

@@ -39,12 +39,12 @@ def read_message(line: bytes | str) -> Message:
     try:
         value = strict_json.loads(line)
     except ValueError as error:
-        raise InputError(f"this is no JSON: {error}; expected one JSON-RPC object in a line") from None
+        raise InputError(f"this is not JSON: {error}; expected one JSON-RPC object in a line") from None
     if not isinstance(value, dict):
         raise InputError(f"this is a {type(value).__name__}; expected one JSON-RPC object (batches are not passed on)")
     if not any(value.keys() <= kind for kind in _KINDS) or len(value.keys() - {"jsonrpc", "id"}) == 0:
         names = ", ".join(repr(name[:40]) for name in list(value)[:9])
-        raise InputError(f"the message has {names}; expected method and params, a result or an error, spelt so")
+        raise InputError(f"the message has {names}; expected method and params, a result or an error, spelled exactly")
     return value
 
 
@@ -57,7 +57,7 @@ def require_plain(value: Mapping[str, Any], names: Iterable[str], place: str) ->
     meant = {folded(name): name for name in names}
     for name in value:
         if name not in meant.values() and folded(name) in meant:
-            raise InputError(f"{place} has {name!r}; expected {meant[folded(name)]!r}, spelt so")
+            raise InputError(f"{place} has {name!r}; expected {meant[folded(name)]!r}, spelled exactly")
 
 
 def folded(name: str) -> str:

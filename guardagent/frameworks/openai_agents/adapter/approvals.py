@@ -23,7 +23,7 @@ _ASKED_IN_OTHER_PROCESS = Verdict(
     Decision.ESCALATE, reasons=("it was asked in another process, where its reasons are known",)
 )
 _BY_THE_HOST = Verdict(Decision.ESCALATE, reasons=("its tool has needs_approval",))
-_EDITED = "a person has edited it: it is judged as they left it"
+_EDITED = "a reviewer edited this call; the edited call is judged"
 
 
 class NeedsApproval:
@@ -133,7 +133,7 @@ def answer(state: Any, item: ToolApprovalItem, decision: Any) -> None:
     pending = attachment.pending_approval(item)
     call = pending.call if pending is not None else _call_of(item, state)
     if call is None and (approval.choice == "edit" or approval.of is not None):
-        raise InputError(f"{item.tool_name} was not asked about here; approve it as it is, or reject it")
+        raise InputError(f"{item.tool_name} has no approval request here; approve it unchanged, or reject it")
     if call is not None:
         approval = _record_answer(attachment, call, approval)
     if approval.choice == "reject":
@@ -153,7 +153,9 @@ def _record_answer(attachment: BaseAttachment, call: HostCall, approval: Approva
     """
     approval = replace(approval, of=call.digest if approval.of is None else approval.of)
     if (approval.of or "").partition(".")[0] != call.digest:
-        raise InputError(f"the answer is to another request than the one about {call.tool} {call.id!r}; ask again")
+        raise InputError(
+            f"the answer is for another request than that of {call.tool!r} {call.id!r}; request approval again"
+        )
     if approval.choice == "edit":
         attachment.guard.resolve(call, Approval("reject", reason=_EDITED, by=approval.by))
     if approval.choice == "reject":
@@ -181,5 +183,5 @@ def _call_of(item: ToolApprovalItem, state: Any) -> HostCall | None:
 def _attachment(item: ToolApprovalItem) -> BaseAttachment:
     found = getattr(item.agent, "guardagent_attachment", None)
     if found is None:
-        raise InputError("this is no interruption of a guarded agent; expected one of result.interruptions")
+        raise InputError("this is not an interruption of a guarded agent; expected one of 'result.interruptions'")
     return found  # type: ignore[no-any-return]

@@ -80,7 +80,9 @@ class Attachment(BaseAttachment):
             raise InputError(f"this is a {type(agent).__name__}; expected an agents.Agent")
         owner = getattr(agent, "guardagent_attachment", None)
         if owner is not None and owner.guard is not self.guard:
-            raise InputError(f"agent {agent.name!r} has another guard already; expected one guard for all it reaches")
+            raise InputError(
+                f"agent {agent.name!r} has another guard already; expected one guard for all agents that it reaches"
+            )
         if owner is not None and owner is not self:
             self.listed.update(owner.listed)
         if owner is None:
@@ -123,7 +125,7 @@ class Attachment(BaseAttachment):
             )
         if isinstance(tool.on_invoke_tool, Invoker):
             if tool.on_invoke_tool.attachment.guard is not self.guard:
-                raise InputError(f"tool {name!r} has another guard already; expected a tool of this agent's own")
+                raise InputError(f"tool {name!r} has another guard already; expected a tool of this agent")
             return tool
         if tool._agent_instance is not None:  # noqa: SLF001 - there is no public way to the agent behind a tool
             self.guard_agent(tool._agent_instance)  # noqa: SLF001

@@ -63,15 +63,16 @@ class _FunctionBody:
         named = inspect.isroutine(function) or inspect.isclass(function)
         self._function: Callable[..., Any] = function if named else function.__call__
         if inspect.isgeneratorfunction(self._function) or inspect.isasyncgenfunction(self._function):
-            raise InputError(f"tool {tool.name!r} is a generator, which nobody runs; expected a function that returns")
+            raise InputError(
+                f"tool {tool.name!r} is a generator, which never runs; expected a function that returns its result"
+            )
         self._schema: FuncSchema = function_schema(
             self._function, name_override=tool.name, strict_json_schema=tool.strict_json_schema
         )
         for name, one in self._schema.params_pydantic_model.model_fields.items():
             if (found := opaque_type(one.annotation)) is not None:
                 raise InputError(
-                    f"{name} of tool {tool.name!r} is a {found}, of which no rule can be shown what the tool gets; "
-                    "expected a plain type"
+                    f"{name} of tool {tool.name!r} is a {found}, whose value no rule can read; expected a plain type"
                 )
         self._declared = frozenset(self._schema.params_json_schema.get("properties", ()))
 
@@ -101,7 +102,7 @@ class _FunctionBody:
             value = plain_value(argument, f"{one.name} of {self._tool.name}")
             more = value if one.kind is one.VAR_KEYWORD else {one.name: value}
             if again := shown.keys() & more.keys():
-                raise InputError(f"{self._tool.name} would get {min(again)!r} twice; expected names of their own")
+                raise InputError(f"{self._tool.name} would get {min(again)!r} twice; expected unique names")
             shown.update(more)
         return shown
 

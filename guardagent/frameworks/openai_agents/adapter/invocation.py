@@ -24,7 +24,7 @@ from guardagent.frameworks.openai_agents.adapter.runs import AgentRun, RunScope,
 from guardagent.frameworks.openai_agents.adapter.server_answers import McpError, ServerAnswer, observed_answer
 from guardagent.types import Decision, freeze, unchecked_verdict
 
-_STANDING_APPROVAL = "a person has to approve this very call; a standing approval of the tool does not cover it"
+_STANDING_APPROVAL = "this call needs its own human approval; a standing approval of the tool does not cover it"
 
 
 _CHANGED = unchecked_verdict("the call was changed between its judgement and the tool", checked_by="policy")
@@ -142,7 +142,7 @@ class Invoker:
     def _bound_to(self, call: HostCall, judged: Mapping[str, Any]) -> Bound:
         bound = self.body.rebind(judged)
         if freeze(bound.shown()) != freeze(judged):
-            raise InputError(f"{call.tool} would get other arguments than those that were judged")
+            raise InputError(f"{call.tool!r} would get other arguments than the judged ones")
         return bound
 
     async def _execute(self, context: Any, call: HostCall, bound: Bound) -> Any:

@@ -101,6 +101,6 @@ def _valid_id(name: object) -> str:
     if isinstance(name, str) and name:
         return name
     raise InputError(
-        f"the conversation's id is {name!r}; expected a text: pass conversation=..., or make the call within "
-        "`with conversation(id):`"
+        f"the conversation's id is {name!r}; expected a string; pass conversation=..., or make the call within "
+        "'with conversation(id):'"
     )

@@ -96,7 +96,7 @@ def call_arguments(call: Any) -> dict[str, Any]:
     if isinstance(text, Mapping):  # some servers read it themselves
         return dict(text)
     if text is not None and not isinstance(text, str):
-        raise InputError(f"the arguments of {name} are a {type(text).__name__}; expected a JSON object")
+        raise InputError(f"the arguments of {name!r} are a {type(text).__name__}; expected a JSON object")
     return read_object(text or "", name)
 
 

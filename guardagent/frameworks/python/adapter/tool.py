@@ -104,7 +104,7 @@ class PythonTool:
             InputError: they do not fit the function, or one of them is supplied by the program.
         """
         if odd := self.unjudged.intersection(named):
-            raise InputError(f"the arguments of {self.name}: {min(odd)!r} is the program's to give")
+            raise InputError(f"the arguments of {self.name!r}: {min(odd)!r} is supplied by the program")
         return self.split((), {**named, **apart})[0]
 
 
@@ -112,7 +112,7 @@ def _name_of(fn: Any, name: str | None) -> str:
     found = name or getattr(fn, "__name__", None)
     if callable(fn) and isinstance(found, str) and found != "<lambda>":
         return found
-    raise InputError(f"{fn!r} is no function with a name; expected one, or a callable with name='...'")
+    raise InputError(f"{fn!r} is not a named function; expected one, or a callable with name='...'")
 
 
 def _refuse_what_runs_later(kind: Any, name: str) -> None:
@@ -136,10 +136,12 @@ def _signature(fn: Any, name: str) -> inspect.Signature:
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):
-        raise InputError(f"{name} does not say what arguments it takes; wrap it in a function that does") from None
+        raise InputError(f"{name} has no readable signature; wrap it in a function that has one") from None
     for one in signature.parameters.values():
         if one.kind not in (*_NAMED, Parameter.VAR_KEYWORD):
-            raise InputError(f"{name} takes `{one}` by place only; expected arguments with names, which rules speak of")
+            raise InputError(
+                f"{name} takes {str(one)!r} by position only; expected named parameters, which rules can use"
+            )
     return signature
 
 

@@ -139,7 +139,7 @@ class _ToolCallBatch:
     def refuse_coroutines(self) -> None:
         odd = next((made.tool.name for made in self._functions.values() if made.tool.is_async), None)
         if odd is not None:
-            raise InputError(f"{odd} is a coroutine function; expected `await arun_tool_calls(...)`")
+            raise InputError(f"{odd!r} is a coroutine function; call 'await arun_tool_calls(...)'")
 
     def steps(self, tool_calls: Iterable[Any] | None) -> Procedure[ToolTurn]:
         proposed = [self._proposed(call) for call in tool_calls or ()]
@@ -167,7 +167,7 @@ class _ToolCallBatch:
         if one.problem is None:
             one.verdict = yield from life.before(one.call)
         if one.problem is not None or one.verdict.decision is Decision.ESCALATE:
-            problem = one.problem or "a person has to approve it, and nobody has"
+            problem = one.problem or "it needs human approval, and has none"
             refused = yield from life.refuse(one.call, problem)
             one.verdict = refused if one.problem is not None else combine(one.verdict, refused)
         one.content = one.verdict.feedback() if one.verdict.label else _NOT_RUN
@@ -219,7 +219,7 @@ def _guarded_functions(tools: Tools, guard: ToolGuard) -> dict[str, GuardedFunct
         for fn in tools:
             one = guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn))
             if one.tool.name in made:
-                raise InputError(f"two tools are named {one.tool.name!r}; expected names of their own")
+                raise InputError(f"two tools are named {one.tool.name!r}; expected unique names")
             made[one.tool.name] = one
     add(guard, [one.tool for one in made.values()])
     ensure_attached(guard)

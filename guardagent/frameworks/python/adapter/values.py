@@ -28,7 +28,7 @@ def plain_value(value: Any, place: str, depth: int = 0) -> Any:
     if kind in _SCALARS or (kind is float and math.isfinite(value)):
         return value
     if depth >= _DEEPEST:
-        raise InputError(f"{place[:80]} is nested too deep, or holds itself")
+        raise InputError(f"{place[:80]} is nested too deeply, or contains itself")
     if kind is dict or isinstance(value, Mapping):
         return _plain_mapping(dict(value), place, depth)
     if isinstance(value, list | tuple):
@@ -46,7 +46,7 @@ def plain_value(value: Any, place: str, depth: int = 0) -> Any:
 def _plain_mapping(value: dict[Any, Any], place: str, depth: int) -> Mapping[str, Any]:
     for key in value:
         if type(key) is not str:
-            raise InputError(f"a key of {place} is {key!r}; expected a text")
+            raise InputError(f"a key of {place} is {key!r}; expected a string")
     return MappingProxyType(
         {
             key: item if type(item) in _SCALARS else plain_value(item, f"{place}.{key}", depth + 1)
