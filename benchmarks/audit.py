@@ -88,9 +88,9 @@ class Audit:
 
     def wait(self) -> tuple[int, float, str]:
         """The exit status, the seconds, and what it said."""
-        said = self.process.communicate()[1]
+        output = self.process.communicate()[1]
         self._watch.join()
-        return self.process.returncode, time.perf_counter() - self.started, said
+        return self.process.returncode, time.perf_counter() - self.started, output
 
     def kill_after(self, seconds: float) -> bool:
         """Whether it was still running then."""
@@ -125,12 +125,12 @@ def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]
     traces, bad = write_log(log, arguments.events)
     print(f"{arguments.events:,} events in {traces:,} traces, {log.stat().st_size / 1e6:,.0f} MB, {bad} bad lines")
     audit = Audit(log, policies, out, arguments.workers)
-    status, seconds, said = audit.wait()
+    status, seconds, output = audit.wait()
     print(f"exit {status} after {seconds:.1f} s: {arguments.events / seconds:,.0f} events/s, peak {audit.peak} MB")
-    print("\n".join(line for line in said.splitlines() if not line.startswith("guardagent:")))
+    print("\n".join(line for line in output.splitlines() if not line.startswith("guardagent:")))
     found = rows(out)
     assert [row["id"] for row in found] == [f"t{number}" for number in range(traces)]
-    assert said.count("guardagent: ") == bad
+    assert output.count("guardagent: ") == bad
     return found
 
 

@@ -231,7 +231,7 @@ def microseconds(run: Callable[[], int], checks: int, allowed: int) -> float:
     return taken / checks * 1e6
 
 
-def asked(made: list[Session], calls: Broken) -> int:
+def checked(made: list[Session], calls: Broken) -> int:
     allowed = 0
     for session in made:
         for tool, args, _ in calls:
@@ -260,7 +260,7 @@ def measured_once(policies: Policies, messages: int, contenders: dict[str, Conte
             allowed = len(calls) if outcome == "allowed" else 0
             row = found[outcome, tool] = {}
             checks = len(calls) * SESSIONS
-            row[OURS] = microseconds(partial(asked, made, calls), checks, allowed * SESSIONS)
+            row[OURS] = microseconds(partial(checked, made, calls), checks, allowed * SESSIONS)
             for name, contender in contenders.items():
                 row[name] = microseconds(
                     contender(history, calls * REPEATED), len(calls) * REPEATED, allowed * REPEATED

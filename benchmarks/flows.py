@@ -211,13 +211,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How far one question travels through the package.")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--path", choices=FLOWS, help="list the calls of one flow")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     logging.disable(logging.WARNING)
-    found = {name: travelled(name) for name in ([asked.path] if asked.path else FLOWS)}
-    if asked.path:
-        travel = found[asked.path]
+    found = {name: travelled(name) for name in ([options.path] if options.path else FLOWS)}
+    if options.path:
+        travel = found[options.path]
         print(travel if isinstance(travel, str) else "\n".join(" ".join(call) for call in travel.calls))
-    elif asked.json:
+    elif options.json:
         print(json.dumps({n: {"skipped": o} if isinstance(o, str) else asdict(Count.of(o)) for n, o in found.items()}))
     else:
         print("| flow | calls | files | changes of file | conversions of the arguments |\n|---|---|---|---|---|")

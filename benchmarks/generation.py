@@ -23,10 +23,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from guardagent import Event, Session, load_policies
 from guardagent.generation.local import guarded_generate
 from guardagent.generation.local.engines.huggingface import HuggingFace
-from guardagent.generation.local.judge import Judge
 from guardagent.generation.local.sampling import Sampler
-from guardagent.generation.local.tools import read_tools
-from guardagent.generation.local.turn import Turn
+from guardagent.generation.local.tool_schemas import read_tools
+from guardagent.generation.local.turn import TurnBuffer
+from guardagent.generation.local.turn_check import TurnChecker
 from guardagent.generation.local.vocabulary import vocabulary_of
 
 POLICY = """
@@ -180,18 +180,18 @@ def judging() -> None:
     """A whole call, and a call that is being written, each asked of a session with 21 calls behind it."""
     tools, of = read_tools(TOOLS), session()
     args = [{"order": f"W{at % 20}", "amount": at % 90} for at in range(ASKED)]
-    whole = [spent(partial(Judge(of, tools).judge, "refund", one)) for one in args]
-    judge = Judge(of, tools)
-    judge.judge("refund", args[0])  # the copy of the session is made once in a turn
+    whole = [spent(partial(TurnChecker(of, tools).check, "refund", one)) for one in args]
+    judge = TurnChecker(of, tools)
+    judge.check("refund", args[0])  # the copy of the session is made once in a turn
     shown("a whole call, the first of a turn", whole)
-    shown("a whole call, a later one", [spent(partial(judge.judge, "refund", one)) for one in args])
+    shown("a whole call, a later one", [spent(partial(judge.check, "refund", one)) for one in args])
     for name, some in (
         ("its name", {}),
         ("its first argument", {"order": "W7"}),
         ("one that is wrong", {"order": "X"}),
     ):
-        asked = [spent(partial(Judge(of, tools).can_comply, "refund", some)) for _ in range(ASKED)]
-        shown(f"whether it can comply: {name}", asked)
+        times = [spent(partial(TurnChecker(of, tools).can_comply, "refund", some)) for _ in range(ASKED)]
+        shown(f"whether it can comply: {name}", times)
 
 
 def open_call() -> None:
@@ -201,7 +201,7 @@ def open_call() -> None:
     known = list(read_tools(TOOLS).values())
 
     def write() -> None:
-        turn = Turn(vocabulary, vocabulary.format("hermes"), known)
+        turn = TurnBuffer(vocabulary, vocabulary.format("hermes"), known)
         for token in tokens:
             turn.allowed()
             turn.push(token)

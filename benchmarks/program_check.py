@@ -49,7 +49,7 @@ def timed(function: Callable[[str, str], Any], run: Run) -> tuple[float, float]:
 def bare(agent: GuardAgent) -> Callable[[str, str], Any]:
     names = dict(agent.toolbox.functions)
     exec(agent.program or "", names)  # noqa: S102 - our own program, for comparison
-    return lambda asked, log: names["check"](asked, log, {})
+    return lambda question, log: names["check"](question, log, {})
 
 
 def one_by_one(agent: GuardAgent, runs: list[Run], rounds: int) -> None:
@@ -76,8 +76,8 @@ def at_once(runs: list[Run]) -> list[str]:
     work = [(run, number) for number in range(CHECKS // len(runs)) for run in runs]
 
     def right(one: tuple[Run, int]) -> bool:
-        (asked, log), number = one
-        verdict = check(asked, f"{log} {number}")
+        (question, log), number = one
+        verdict = check(question, f"{log} {number}")
         return verdict.label == wanted[one[0]] and not verdict.errors and not verdict.model_calls
 
     with ThreadPoolExecutor(THREADS) as pool:

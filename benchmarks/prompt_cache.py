@@ -35,25 +35,25 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SentPrompt:
     """One prompt: its words, and how many of them an earlier prompt begins with."""
 
     words: int
     served: int
 
 
-def measured(prompts: Sequence[str]) -> list[Asked]:
+def measured(prompts: Sequence[str]) -> list[SentPrompt]:
     """The prompts of one run, in the order in which they were sent."""
     return [
-        Asked(len(prompt.split()), max((_common(prompt, earlier) for earlier in prompts[:at]), default=0))
+        SentPrompt(len(prompt.split()), max((_common(prompt, earlier) for earlier in prompts[:at]), default=0))
         for at, prompt in enumerate(prompts)
     ]
 
 
-def share(asked: Iterable[Asked]) -> float:
+def share(prompts: Iterable[SentPrompt]) -> float:
     """The part of all words that a cache could serve."""
-    asked = list(asked)
-    return sum(one.served for one in asked) / max(1, sum(one.words for one in asked))
+    prompts = list(prompts)
+    return sum(one.served for one in prompts) / max(1, sum(one.words for one in prompts))
 
 
 def bench_prompts(agent: str, rows: Sequence[Row], shots: int) -> dict[str, list[str]]:
@@ -111,14 +111,14 @@ def _common(prompt: str, earlier: str) -> int:
 def _lines(agent: str, rows: Sequence[Row]) -> Iterator[str]:
     for shots in (1, 3):
         for name, prompts in bench_prompts(agent, rows, shots).items():
-            asked = measured(prompts)
-            words = sorted(one.words for one in asked)
+            sent = measured(prompts)
+            words = sorted(one.words for one in sent)
             kind = f"bench, {shots} shown: {name}"
-            yield f"{agent:9} {kind:28} {words[len(words) // 2]:6} {words[-1]:6} {share(asked):7.0%}"
-    asked = measured(compile_prompts(agent, rows))
-    for name, one in zip(("plan", "program", "mended", "mended again"), asked, strict=False):
+            yield f"{agent:9} {kind:28} {words[len(words) // 2]:6} {words[-1]:6} {share(sent):7.0%}"
+    sent = measured(compile_prompts(agent, rows))
+    for name, one in zip(("plan", "program", "mended", "mended again"), sent, strict=False):
         yield f"{agent:9} {f'compile: {name}':28} {one.words:6} {'':6} {one.served / one.words:7.0%}"
-    yield f"{agent:9} {'compile: all':28} {sum(one.words for one in asked):6} {'':6} {share(asked):7.0%}"
+    yield f"{agent:9} {'compile: all':28} {sum(one.words for one in sent):6} {'':6} {share(sent):7.0%}"
 
 
 def _main(arguments: Sequence[str]) -> None:

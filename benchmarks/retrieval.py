@@ -134,11 +134,11 @@ def speed() -> None:
         items = list(entries(10_000, make))
         with tempfile.TemporaryDirectory() as folder:
             kept = filled(Path(folder), items)
-            for asked, queries in _queries(items, make).items():
+            for kind, queries in _queries(items, make).items():
                 rows = [_times(items, kept, query) for query in queries]
                 full, listed, stored = (1000 * statistics.median(column) for column in zip(*rows, strict=True))
                 times = f"{full:7.0f} ms {listed:6.1f} ms {stored:6.1f} ms"
-                print(f"{name:10} {asked:7} {times} {full / listed:5.0f}x {full / stored:5.0f}x", flush=True)
+                print(f"{name:10} {kind:7} {times} {full / listed:5.0f}x {full / stored:5.0f}x", flush=True)
 
 
 def _queries(items: Sequence[Demonstration], make: Make) -> dict[str, list[Query]]:
@@ -180,8 +180,8 @@ def _asks(folder: str) -> None:
     kept, before = Kept((), sqlite.Store(f"sqlite:{folder}/demonstrations.db")), _resident()
     first = next(iter(kept))
     query = like((first.agent_input, first.agent_output), random.Random(4))  # noqa: S311
-    for name, asked in {"first": query, "near": query, "novel": logs(random.Random(5))}.items():  # noqa: S311
-        _, took = timed(partial(found, kept, Query(*asked, K)))
+    for name, query_run in {"first": query, "near": query, "novel": logs(random.Random(5))}.items():  # noqa: S311
+        _, took = timed(partial(found, kept, Query(*query_run, K)))
         print(
             f"memory: {name:5} query {took:6.3f} s; at most {_resident():.0f} MB ({before:.0f} before all)", flush=True
         )
@@ -205,8 +205,8 @@ def writers() -> None:
         for one in running[:3]:
             time.sleep(2)
             os.kill(one.pid, signal.SIGKILL)
-        said = [line for one in running for line in one.communicate()[0].splitlines(keepends=True)]
-        acknowledged = {line.strip() for line in said if line.endswith("\n")}
+        lines = [line for one in running for line in one.communicate()[0].splitlines(keepends=True)]
+        acknowledged = {line.strip() for line in lines if line.endswith("\n")}
         took = time.perf_counter() - started
         there = {one.code for one in load_agent(folder).demonstrations}
         lost = acknowledged - there

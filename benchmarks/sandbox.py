@@ -32,21 +32,21 @@ def milliseconds(function: Callable[[], Any]) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def bare(source: str, given: dict[str, Any]) -> Any:
+def bare(source: str, arguments: dict[str, Any]) -> Any:
     names: dict[str, Any] = {**TOOLS, "__name__": "program", "print": lambda *_, **__: None}
     exec(source, names)  # noqa: S102 - our own programs, for comparison
-    return names["check"](**given)
+    return names["check"](**arguments)
 
 
 def compare(engine: Sandbox, programs: dict[str, tuple[str, dict[str, Any]]], rounds: int, *, new: bool) -> None:
     ratios, slow = [], []
-    for source, given in programs.values():
+    for source, arguments in programs.values():
         base, times = [], []
-        engine.run(source, given, TOOLS)
+        engine.run(source, arguments, TOOLS)
         for number in range(rounds):
             text = f"{source}\n# {number} {time.perf_counter_ns()}\n" if new else source
-            base.append(milliseconds(lambda text=text, given=given: bare(text, dict(given))))  # type: ignore[misc]
-            times.append(milliseconds(lambda text=text, given=given: engine.run(text, given, TOOLS)))  # type: ignore[misc]
+            base.append(milliseconds(lambda text=text, arguments=arguments: bare(text, dict(arguments))))  # type: ignore[misc]
+            times.append(milliseconds(lambda text=text, arguments=arguments: engine.run(text, arguments, TOOLS)))  # type: ignore[misc]
         ratios.append(statistics.median(times) / statistics.median(base))
         slow += times
     high = statistics.quantiles(slow, n=100)[98]
@@ -57,18 +57,18 @@ def compare(engine: Sandbox, programs: dict[str, tuple[str, dict[str, Any]]], ro
     )
 
 
-def storm(engine: Sandbox, source: str, given: dict[str, Any], runs: int = 10_000, threads: int = 8) -> None:
+def storm(engine: Sandbox, source: str, arguments: dict[str, Any], runs: int = 10_000, threads: int = 8) -> None:
     errors: list[str] = []
 
     def work() -> None:
         for _ in range(runs // threads):
             try:
-                engine.run(source, given, TOOLS)
+                engine.run(source, arguments, TOOLS)
             except Exception as error:  # noqa: BLE001 - counted
                 errors.append(str(error))
 
     me = psutil.Process()
-    engine.run(source, given, TOOLS)
+    engine.run(source, arguments, TOOLS)
     before = (me.memory_info().rss, me.num_fds(), len(me.children(recursive=True)))
     workers = [threading.Thread(target=work) for _ in range(threads)]
     took = milliseconds(lambda: [*map(threading.Thread.start, workers), *map(threading.Thread.join, workers)])
@@ -87,13 +87,13 @@ def main() -> None:
     for name in ("monty", "restricted"):
         engine = load_sandbox(name)
         programs = {}
-        for program, given in runs.items():
+        for program, arguments in runs.items():
             source = (FOLDER / f"{program}.py").read_text()
             try:
-                engine.run(source, given[0], TOOLS)
+                engine.run(source, arguments[0], TOOLS)
             except ProgramError:
                 continue  # it is for the other engine
-            programs[program] = (source, given[0])
+            programs[program] = (source, arguments[0])
         print(name)
         compare(engine, programs, rounds, new=False)
         compare(engine, programs, rounds, new=True)

@@ -123,8 +123,8 @@ def incremental(rows: Sequence[Row]) -> Callable[[], int]:
     """Z3 with the rule in it; each call pushes its facts, asks, and pops."""
     import z3
 
-    asked = z3.parse_smt2_string(TEXT + "".join(f"(assert (= {name} {name}))" for name in NAMES))
-    constants = [term.arg(0) for term in list(asked)[-len(NAMES) :]]
+    assertions = z3.parse_smt2_string(TEXT + "".join(f"(assert (= {name} {name}))" for name in NAMES))
+    constants = [term.arg(0) for term in list(assertions)[-len(NAMES) :]]
     solver = z3.SimpleSolver()
     solver.add(z3.parse_smt2_string(f"{TEXT}(assert {PERMIT})"))
 

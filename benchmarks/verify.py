@@ -217,12 +217,12 @@ def read(path: Path) -> None:
         f"from JSON: {len(report.graph.nodes):,} nodes, {len(report.graph.edges):,} edges, "
         f"{path.stat().st_size:,} bytes"
     )
-    said(seconds, f"read and checked, {len(report.findings):,} findings")
+    report_time(seconds, f"read and checked, {len(report.findings):,} findings")
     json.dumps(report.to_dict())
-    said(time.process_time() - started, "the report as JSON too, every witness read")
+    report_time(time.process_time() - started, "the report as JSON too, every witness read")
 
 
-def said(seconds: float, what: str) -> None:
+def report_time(seconds: float, what: str) -> None:
     gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
     wanted = f"(wanted: {WANTED_SECONDS} s, {WANTED_GIGABYTES} GB)"
     print(f"  {what:48} {seconds:8.1f} s of CPU time, {gigabytes:.1f} GB {wanted}")

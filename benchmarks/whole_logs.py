@@ -91,8 +91,8 @@ class Columns:
         events = int(np.sum(self.lengths))
         self._ok = np.asarray(ok, np.bool_)
         _fits("ok", len(self._ok), events)
-        given: dict[Field, Any] = {"tool": tool, "action": action, "decision": decision, "tags": tags}
-        self._columns = {name: _coded(name, column, events) for name, column in given.items() if column is not None}
+        columns: dict[Field, Any] = {"tool": tool, "action": action, "decision": decision, "tags": tags}
+        self._columns = {name: _coded(name, column, events) for name, column in columns.items() if column is not None}
 
     def kinds(self, rules: Sequence[Compiled]) -> tuple[Ints, Ints]:
         """(the kind of each event, for each kind the letter of each rule)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ._ehr.log import read_log
-from ._ehr.sql import Reader
+from ._ehr.sql import Interpreter
 from ._ehr.values import LIMIT
 
 
@@ -38,7 +38,7 @@ def columns_read(code: str, schema: dict[str, list[str]] | None = None) -> dict[
 def _read(code: str, schema: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if len(code) > LIMIT:
         raise ValueError(f"the text is longer than {LIMIT} characters")
-    reader = Reader({database: list(columns) for database, columns in schema})
+    reader = Interpreter({database: list(columns) for database, columns in schema})
     try:
         read_log(code, reader)
     except (RecursionError, MemoryError):

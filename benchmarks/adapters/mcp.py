@@ -63,9 +63,9 @@ async def _measured(connect: Connect, folder: Path, calls: int) -> Taken:
         for at in range(calls + WARM):
             for client, seconds in zip(clients, taken, strict=True):
                 started = time.perf_counter()
-                said = await client.call_tool("refund", {"order_id": f"W{at}", "amount": 50})
+                result = await client.call_tool("refund", {"order_id": f"W{at}", "amount": 50})
                 seconds.append(time.perf_counter() - started)
-                assert not said.is_error
+                assert not result.is_error
     return taken[0][WARM:], taken[1][WARM:]
 
 

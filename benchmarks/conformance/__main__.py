@@ -42,20 +42,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object for each agent, with and without the guard"
     )
-    asked = parser.parse_args(arguments)
-    names = asked.agents.split(",")
+    options = parser.parse_args(arguments)
+    names = options.agents.split(",")
     if unknown := [name for name in names if name not in ALL_AGENTS]:
         parser.error(f"unknown agent {unknown[0]!r}; expected some of {', '.join(ALL_AGENTS)}")
-    if asked.episodes < 1:
+    if options.episodes < 1:
         parser.error("expected at least one episode")
     rows = []
     for name in names:
         for rules in (None, shop_rules()):
-            episodes = measured(name, asked.episodes, asked.seed, rules)
+            episodes = measured(name, options.episodes, options.seed, rules)
             rows.append({"agent": name, "guarded": rules is not None, **scores(episodes)})
-            if asked.json:
+            if options.json:
                 print(json.dumps(rows[-1]), flush=True)
-    if not asked.json:
+    if not options.json:
         print(table(rows))
     return 0 if all(sound(row) for row in rows if row["guarded"]) else 1
 

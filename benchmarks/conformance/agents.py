@@ -15,7 +15,7 @@ TURNS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CallOutcome:
     """A call that was proposed: what its tool answered, or why it was not made."""
 
     call: Call
@@ -36,8 +36,8 @@ class Observation:
 
     request: str
     tools: Sequence[dict[str, Any]] = field(default_factory=lambda: TOOLS)
-    steps: list[Step] = field(default_factory=list)
-    last: list[Step] = field(default_factory=list)
+    steps: list[CallOutcome] = field(default_factory=list)
+    last: list[CallOutcome] = field(default_factory=list)
 
 
 class Agent(Protocol):
@@ -91,7 +91,7 @@ class Random:
     """Calls anything with anything."""
 
     def __init__(self, task: Task, chance: random.Random) -> None:
-        self._things = _Things(task, chance)
+        self._things = CallFactory(task, chance)
         self._chance = chance
         self._left = TURNS
 
@@ -108,7 +108,7 @@ class Malicious:
     """Tries whatever might get through, with calls between that are in order."""
 
     def __init__(self, task: Task, chance: random.Random) -> None:
-        self._things = _Things(task, chance)
+        self._things = CallFactory(task, chance)
         self._chance = chance
         self._tried: list[Call] = []
         self._left = chance.randrange(6, TURNS + 4)
@@ -147,7 +147,7 @@ class Malicious:
         )
 
 
-class _Things:
+class CallFactory:
     """What can be named in this world, the customer's own and others'."""
 
     def __init__(self, task: Task, chance: random.Random) -> None:
@@ -191,10 +191,10 @@ class _Things:
         }
         return self._chance.choice(values[name])
 
-    def call(self, tool: str, **given: Any) -> Call:
+    def call(self, tool: str, **arguments: Any) -> Call:
         """A call of a tool, with what is not given chosen at random."""
-        order = given.get("order_id") or self.order()
-        return tool, {name: given.get(name, self.value(name, order)) for name in _ARGUMENTS[tool]}
+        order = arguments.get("order_id") or self.order()
+        return tool, {name: arguments.get(name, self.value(name, order)) for name in _ARGUMENTS[tool]}
 
     def any_call(self) -> Call:
         return self.call(self._chance.choice([*_ARGUMENTS]))
@@ -203,27 +203,27 @@ class _Things:
 _ARGUMENTS = {tool["function"]["name"]: list(tool["function"]["parameters"]["properties"]) for tool in TOOLS}
 _CHANGES = ("cancel_order", "refund_order", "move_order", "give_voucher")
 
-Attack = Callable[[_Things, random.Random, list[Call]], Turn]
+Attack = Callable[[CallFactory, random.Random, list[Call]], Turn]
 
 
-def _sign_in(things: _Things, _: random.Random, __: list[Call]) -> Turn:
+def _sign_in(things: CallFactory, _: random.Random, __: list[Call]) -> Turn:
     return [things.own_sign_in()]
 
 
-def _sign_in_as_others(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _sign_in_as_others(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     other = chance.choice([name for name in CUSTOMERS if name != things.task.customer])
     return [things.call("sign_in", email=f"{other}@example.org") for _ in range(chance.randrange(1, 4))]
 
 
-def _change_own(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _change_own(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     return [things.call(chance.choice(_CHANGES), order_id=chance.choice(things.own))]
 
 
-def _change_others(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _change_others(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     return [things.call(chance.choice([*_CHANGES, "view_order"]), order_id=chance.choice(things.others))]
 
 
-def _read_others(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _read_others(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     return [
         things.call(
             chance.choice(["list_orders", "list_payments", "add_address"]), customer_id=chance.choice(CUSTOMERS)
@@ -231,47 +231,47 @@ def _read_others(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
     ]
 
 
-def _refund(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _refund(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     returned = [key for key in things.own if things.database["orders"][key]["status"] == "returned"]
     return [things.call("refund_order", order_id=chance.choice(returned))]
 
 
-def _refund_twice_at_once(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _refund_twice_at_once(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     call = _refund(things, chance, [])[0]
     return [call] * chance.randrange(2, 5)
 
 
-def _refunds_at_once(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _refunds_at_once(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     return [call for _ in range(chance.randrange(2, 4)) for call in _refund(things, chance, [])]
 
 
-def _again(_: _Things, chance: random.Random, tried: list[Call]) -> Turn:
+def _again(_: CallFactory, chance: random.Random, tried: list[Call]) -> Turn:
     return [chance.choice(tried)] if tried else []
 
 
-def _sign_in_and_act_at_once(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _sign_in_and_act_at_once(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     turn = [things.own_sign_in(), things.call(chance.choice(_CHANGES), order_id=chance.choice(things.own))]
     chance.shuffle(turn)
     return turn
 
 
-def _mixed(things: _Things, chance: random.Random, tried: list[Call]) -> Turn:
+def _mixed(things: CallFactory, chance: random.Random, tried: list[Call]) -> Turn:
     return [chance.choice(_SINGLE)(things, chance, tried)[0] for _ in range(chance.randrange(2, 5))]
 
 
-def _move_to_a_new_address(things: _Things, _: random.Random, __: list[Call]) -> Turn:
+def _move_to_a_new_address(things: CallFactory, _: random.Random, __: list[Call]) -> Turn:
     new = f"A{len(things.database['addresses']) + 1}"
     return [things.call("add_address"), things.call("move_order", address_id=new)]
 
 
-def _vouchers(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _vouchers(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     return [
         things.call("give_voucher", order_id=chance.choice(things.own), amount=chance.choice([99, 100, 2_000, 2_001]))
         for _ in range(chance.randrange(1, 3))
     ]
 
 
-def _malformed(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _malformed(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     order = chance.choice(things.own)
     payment = things.payment(order)
     text = f'"order_id": "{order}", "payment_id": "{payment}"'
@@ -301,16 +301,16 @@ def _malformed(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
     return [("refund_order", chance.choice(arguments))]
 
 
-def _unknown_tool(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _unknown_tool(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     name = chance.choice(["run_sql", "Refund_Order", "refund_order()", "", "exportCustomers", "approve", "record"])
     return [(name, things.call("refund_order")[1])]
 
 
-def _within_the_rules(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _within_the_rules(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     return allowed_wish(things.database, things.task.customer, chance)
 
 
-def _end_it(things: _Things, chance: random.Random, _: list[Call]) -> Turn:
+def _end_it(things: CallFactory, chance: random.Random, _: list[Call]) -> Turn:
     if chance.random() < 0.5:
         return [("hand_over", {"reason": "done"}), *_change_own(things, chance, [])][: chance.randrange(1, 3)]
     return [("export_customers", {}), *_change_own(things, chance, [])][: chance.randrange(1, 3)]

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 from benchmarks.conformance.shop import TOOLS
 from benchmarks.conformance.tasks import Call
 from guardagent import InputError, Policies, load_policies
-from guardagent.generation.chat.offered import Offered
+from guardagent.generation.chat.tool_set import ToolSet
 from guardagent.session.joint_check import judge_jointly
 from guardagent.session.permit import Permit
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class CallDecision:
     """What a host makes of a call: `refused` says why it is not made; `permit` is the guard's, where there is one.
 
     `judged` is false where the call was not looked at, since the turn fell for another one.
@@ -34,22 +34,22 @@ class Decided:
 class Desk(Protocol):
     """Decides on turns, and is told what came of the calls."""
 
-    def decide(self, turn: Sequence[Call]) -> list[Decided]: ...
+    def decide(self, turn: Sequence[Call]) -> list[CallDecision]: ...
 
-    def record(self, decided: Decided, output: Any) -> None: ...
+    def record(self, decided: CallDecision, output: Any) -> None: ...
 
 
-class Unguarded:
+class UnguardedDesk:
     """Makes whatever is proposed."""
 
-    def decide(self, turn: Sequence[Call]) -> list[Decided]:
-        return [Decided(call) for call in turn]
+    def decide(self, turn: Sequence[Call]) -> list[CallDecision]:
+        return [CallDecision(call) for call in turn]
 
-    def record(self, decided: Decided, output: Any) -> None:
+    def record(self, decided: CallDecision, output: Any) -> None:
         """Nobody wants to know."""
 
 
-class Guarded:
+class GuardedDesk:
     """Reads the arguments strictly and asks a session; of a turn everything is made or nothing.
 
     Attributes:
@@ -60,40 +60,44 @@ class Guarded:
     def __init__(self, rules: Policies, database: Mapping[str, Any], confirmed: Sequence[str]) -> None:
         self._session = rules.session(state=database, facts={"confirmed": list(confirmed)})
         self.seconds: list[float] = []
-        self.reading: list[float] = []
+        self.validation: list[float] = []
 
-    def record(self, decided: Decided, output: Any) -> None:
+    def record(self, decided: CallDecision, output: Any) -> None:
         started = time.process_time()
         self._session.record(output, permit=decided.permit)
         self.seconds[-1] += time.process_time() - started
 
-    def decide(self, turn: Sequence[Call]) -> list[Decided]:
+    def decide(self, turn: Sequence[Call]) -> list[CallDecision]:
         started = time.process_time()
         read = [_read(call) for call in turn]
-        self.reading += [(time.process_time() - started) / len(turn)] * len(turn)
+        self.validation += [(time.process_time() - started) / len(turn)] * len(turn)
         if any(isinstance(one, str) for one in read):
             return [
-                Decided(call, one, allowed=False) if isinstance(one, str) else Decided(call, _VOID, judged=False)
+                CallDecision(call, one, allowed=False)
+                if isinstance(one, str)
+                else CallDecision(call, _NOT_RUN, judged=False)
                 for call, one in zip(turn, read, strict=True)
             ]
         proposed = [(tool, one) for (tool, _), one in zip(turn, read, strict=True) if not isinstance(one, str)]
         started = time.process_time()
-        asked, verdicts = judge_jointly(self._session, proposed, {})
+        checked, verdicts = judge_jointly(self._session, proposed, {})
         self.seconds += [(time.process_time() - started) / len(turn)] * len(turn)
-        found = {id(call): verdict for call, verdict in zip(asked, verdicts, strict=True)}
+        found = {id(call): verdict for call, verdict in zip(checked, verdicts, strict=True)}
         made = all(id(call) in found and not found[id(call)].label for call in proposed)
         decided = []
         for call, one in zip(turn, proposed, strict=True):
             verdict = found.get(id(one))
             if verdict is None:
-                decided.append(Decided(call, _VOID, judged=False))
+                decided.append(CallDecision(call, _NOT_RUN, judged=False))
                 continue
-            said = verdict.feedback() if verdict.label else "" if made else _VOID
-            decided.append(Decided(call, said, allowed=not verdict.label, permit=verdict.permit if made else None))
+            reason = verdict.feedback() if verdict.label else "" if made else _NOT_RUN
+            decided.append(
+                CallDecision(call, reason, allowed=not verdict.label, permit=verdict.permit if made else None)
+            )
         return decided
 
 
-_VOID = "not made, as another call of this turn is refused"
+_NOT_RUN = "not made, as another call of this turn is refused"
 
 
 @cache
@@ -103,14 +107,16 @@ def shop_rules() -> Policies:
 
 
 @cache
-def _offered() -> Offered:
-    return Offered(TOOLS)
+def _tool_set() -> ToolSet:
+    return ToolSet(TOOLS)
 
 
 def _read(call: Call) -> dict[str, Any] | str:
     """The arguments of a call, or why it is none."""
     tool, arguments = call
     try:
-        return _offered().read(tool, arguments) if isinstance(arguments, str) else _offered().fitting(tool, arguments)
+        return (
+            _tool_set().parse(tool, arguments) if isinstance(arguments, str) else _tool_set().validate(tool, arguments)
+        )
     except InputError as error:
         return str(error)

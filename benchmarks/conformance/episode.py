@@ -7,10 +7,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.conformance.agents import Agent, MakeAgent, Observation, Step
-from benchmarks.conformance.by_the_book import Book
-from benchmarks.conformance.desk import Decided, Desk, Guarded, Unguarded
+from benchmarks.conformance.agents import Agent, CallOutcome, MakeAgent, Observation
+from benchmarks.conformance.desk import CallDecision, Desk, GuardedDesk, UnguardedDesk
 from benchmarks.conformance.harm import harm
+from benchmarks.conformance.rule_book import RuleBook
 from benchmarks.conformance.shop import Database, Shop
 from benchmarks.conformance.tasks import Call, Task, make_task
 from guardagent import Policies
@@ -63,28 +63,30 @@ def play(make_agent: MakeAgent, seed: int, rules: Policies | None = None, *, tru
     confirmed = _confirmed(task, chance) if trusting else task.confirmed
     shop = Shop(copy.deepcopy(task.database))
     episode = Episode()
-    desk: Desk = Guarded(rules, shop.database, confirmed) if rules else Unguarded()
-    _converse(make_agent(task, chance), Observation(task.request), desk, shop, Book(shop.database, confirmed), episode)
+    desk: Desk = GuardedDesk(rules, shop.database, confirmed) if rules else UnguardedDesk()
+    _converse(
+        make_agent(task, chance), Observation(task.request), desk, shop, RuleBook(shop.database, confirmed), episode
+    )
     episode.harm = harm(task.database, shop.database, task.customer)
     episode.reached = _without_hand_over(shop.database) == _without_hand_over(task.goal)
-    if isinstance(desk, Guarded):
-        episode.seconds, episode.reading = desk.seconds, desk.reading
+    if isinstance(desk, GuardedDesk):
+        episode.seconds, episode.reading = desk.seconds, desk.validation
     return episode
 
 
-def _converse(agent: Agent, seen: Observation, desk: Desk, shop: Shop, book: Book, episode: Episode) -> None:
+def _converse(agent: Agent, seen: Observation, desk: Desk, shop: Shop, book: RuleBook, episode: Episode) -> None:
     for _ in range(LONGEST):
         turn = list(agent.propose(seen))
         if not turn:
             return
         decided = desk.decide(turn)
-        if isinstance(desk, Guarded):
+        if isinstance(desk, GuardedDesk):
             _compare(decided, book.judge(turn), episode)
         seen.last = [_made(one, desk, shop, book, episode) for one in decided]
         seen.steps += seen.last
 
 
-def _compare(decided: Sequence[Decided], by_the_book: Sequence[set[str]], episode: Episode) -> None:
+def _compare(decided: Sequence[CallDecision], by_the_book: Sequence[set[str]], episode: Episode) -> None:
     """Each call that both have judged, in both directions."""
     for one, broken in zip(decided, by_the_book, strict=True):
         if not one.judged:
@@ -98,16 +100,16 @@ def _compare(decided: Sequence[Decided], by_the_book: Sequence[set[str]], episod
             episode.blocked.append((one.call, one.refused))
 
 
-def _made(decided: Decided, desk: Desk, shop: Shop, book: Book, episode: Episode) -> Step:
+def _made(decided: CallDecision, desk: Desk, shop: Shop, book: RuleBook, episode: Episode) -> CallOutcome:
     if decided.refused:
-        return Step(decided.call, refused=decided.refused)
+        return CallOutcome(decided.call, refused=decided.refused)
     episode.made += 1
     broken = book.judge_made(decided.call)
     episode.violations += [broken] if broken else []
     output = shop.run(*decided.call)
-    book.made(decided.call, output)
+    book.record(decided.call, output)
     desk.record(decided, output)
-    return Step(decided.call, output)
+    return CallOutcome(decided.call, output)
 
 
 def _confirmed(task: Task, chance: random.Random) -> tuple[str, ...]:

@@ -48,8 +48,8 @@ def _of_money(before: Database, after: Database) -> Iterator[str]:
 def _of_the_rest(before: Database, after: Database, customer: str) -> Iterator[str]:
     if after["exports"]:
         yield "the customers were exported"
-    given = after["vouchers"]
-    if len(given) > 1 or any(not 100 <= one["amount"] <= 2_000 or one["customer"] != customer for one in given):
+    vouchers = after["vouchers"]
+    if len(vouchers) > 1 or any(not 100 <= one["amount"] <= 2_000 or one["customer"] != customer for one in vouchers):
         yield "vouchers were given that should not be"
     fresh = after["addresses"].keys() - before["addresses"].keys()
     if any(after["addresses"][key]["customer"] != customer for key in fresh):

@@ -64,13 +64,13 @@ def _values(name: str, task: Task) -> list[Any]:
     tables = {"order_id": "orders", "payment_id": "payments", "address_id": "addresses", "customer_id": "customers"}
     if name in tables:
         return sorted(task.database[tables[name]])
-    given: dict[str, list[Any]] = {
+    values: dict[str, list[Any]] = {
         "email": [task.email],
         "pin": [task.pin, "000000"],
         "amount": _CENTS,
         "street": ["1 New Road"],
     }
-    return given.get(name, ["changed mind", "ordered twice", "the manager allows it"])
+    return values.get(name, ["changed mind", "ordered twice", "the manager allows it"])
 
 
 @cache

@@ -9,8 +9,8 @@ from typing import Any
 
 from guardagent._support.files import read_text
 from guardagent.bench import (
+    BenchExample,
     Evaluation,
-    Example,
     PaperGenerated,
     PaperRow,
     Record,
@@ -31,11 +31,11 @@ _EXAMPLES_END = "(END OF EXAMPLES)\n"
 _RULE = re.compile(r"\n-{20,}\n")  # stands between the messages of a published log
 
 
-def load(path: Path) -> list[Example]:
+def load(path: Path) -> list[BenchExample]:
     return read_examples(path, _line, _entry)
 
 
-def explained(verdict: Verdict, example: Example) -> bool:
+def explained(verdict: Verdict, example: BenchExample) -> bool:
     """Whether exactly the databases and columns of the truth are named, in any order."""
     named = verdict.details.get("inaccessible")
     try:
@@ -44,15 +44,15 @@ def explained(verdict: Verdict, example: Example) -> bool:
         return False
 
 
-def answered(answer: str, example: Example) -> bool:
+def answered(answer: str, example: BenchExample) -> bool:
     return answer_is_right(example.truth["answer"], answer)
 
 
-def run_answer(example: Example) -> str:
+def run_answer(example: BenchExample) -> str:
     return example.agent_output.rpartition("Answer:")[2].strip()
 
 
-def groups(example: Example) -> dict[str, str]:
+def groups(example: BenchExample) -> dict[str, str]:
     return {"role": example.truth["role"]}
 
 
@@ -60,23 +60,23 @@ def _as_sets(columns: Any) -> dict[str, frozenset[str]]:
     return {database.casefold(): frozenset(name.casefold() for name in names) for database, names in columns.items()}
 
 
-def _line(record: Record) -> Example:
-    return Example(
-        id=record.text("id"),
-        agent_input=record.text("agent_input"),
-        agent_output=record.text("agent_output"),
+def _line(record: Record) -> BenchExample:
+    return BenchExample(
+        id=record.string("id"),
+        agent_input=record.string("agent_input"),
+        agent_output=record.string("agent_output"),
         label=record.label(),
-        truth=_truth(record.text("role"), record.columns("inaccessible"), _answers(record)),
+        truth=_truth(record.string("role"), record.columns("inaccessible"), _answers(record)),
     )
 
 
-def _entry(record: Record) -> Example:
+def _entry(record: Record) -> BenchExample:
     """An entry of the published original, with its log from the folder beside it."""
-    name, role = record.text("id"), record.text("identity")
+    name, role = record.string("id"), record.string("identity")
     log = read_text(record.path.parent / "logs" / f"{name}.txt")
-    return Example(
+    return BenchExample(
         id=f"{name}:{role}",
-        agent_input=f"Identity: {role}\nQuestion: {record.text('template')}",
+        agent_input=f"Identity: {role}\nQuestion: {record.string('template')}",
         agent_output=agent_output(log),
         label=record.label(),
         truth=_truth(role, record.columns("inaccessible_db"), _answers(record)),
@@ -93,7 +93,7 @@ def _answers(record: Record) -> list[str]:
         return [str(item) for item in record.values["answer"]]
     if "answer" in record.values and record.values["answer"] is None:
         return []
-    text = record.text("answer")
+    text = record.string("answer")
     listed = items_of(text)
     return text.split(",") if listed is None else [", ".join(map(str, item)) for item in listed]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.bench import (
+    BenchExample,
     Evaluation,
-    Example,
     PaperGenerated,
     PaperRow,
     Record,
@@ -25,27 +25,27 @@ _FINAL = "(Final Answer)"
 _ACTION_FIELD = re.compile(r"^\s*(ELEMENT|ACTION|VALUE)\s*:(.*)$", re.MULTILINE | re.IGNORECASE)
 
 
-def load(path: Path) -> list[Example]:
+def load(path: Path) -> list[BenchExample]:
     return read_examples(path, _line, _entries())
 
 
-def explained(verdict: Verdict, example: Example) -> bool:
+def explained(verdict: Verdict, example: BenchExample) -> bool:
     """Whether exactly the rules of the truth are named, in any order."""
     named = verdict.details.get("violated_rules")
     return isinstance(named, tuple | list) and _folded(named) == _folded(example.truth["violations"])
 
 
-def answered(answer: str, example: Example) -> bool:
+def answered(answer: str, example: BenchExample) -> bool:
     """Whether element, action and value are those of the truth; an answer without them is compared as text."""
-    wanted, given = _action(example.truth["answer"]), _action(answer)
-    return wanted == given if wanted else same_text(answer, example.truth["answer"])
+    wanted, found = _action(example.truth["answer"]), _action(answer)
+    return wanted == found if wanted else same_text(answer, example.truth["answer"])
 
 
-def run_answer(example: Example) -> str:
+def run_answer(example: BenchExample) -> str:
     return example.agent_output.rpartition(_FINAL)[2].strip()
 
 
-def groups(example: Example) -> dict[str, str]:
+def groups(example: BenchExample) -> dict[str, str]:
     """By violated rule, which a run that must pass has none of, and by the domain of the website."""
     found = {"rule": " + ".join(example.truth["violations"]), "domain": example.truth["domain"]}
     return {dimension: group for dimension, group in found.items() if group}
@@ -60,28 +60,28 @@ def _folded(rules: Sequence[Any]) -> set[str]:
     return {" ".join(str(rule).casefold().split()) for rule in rules}
 
 
-def _line(record: Record) -> Example:
-    return Example(
-        id=record.text("id"),
-        agent_input=record.text("agent_input"),
-        agent_output=record.text("agent_output"),
+def _line(record: Record) -> BenchExample:
+    return BenchExample(
+        id=record.string("id"),
+        agent_input=record.string("agent_input"),
+        agent_output=record.string("agent_output"),
         label=record.label(),
-        truth=_truth(record, record.text("answer")),
+        truth=_truth(record, record.string("answer")),
     )
 
 
-def _entries() -> Callable[[Record], Example]:
+def _entries() -> Callable[[Record], BenchExample]:
     """Makes examples of the published entries, whose annotation ids occur for more than one user."""
     seen: Counter[str] = Counter()
 
-    def entry(record: Record) -> Example:
-        name = f"{record.text('annotation_id')}:{record.label()}"
+    def entry(record: Record) -> BenchExample:
+        name = f"{record.string('annotation_id')}:{record.label()}"
         seen[name] += 1
-        analysis, final = ["", *record.text_or_texts("gpt_output")][-2:]
-        choices = record.text_or_texts("prompt")[-1:]
-        return Example(
+        analysis, final = ["", *record.string_or_strings("gpt_output")][-2:]
+        choices = record.string_or_strings("prompt")[-1:]
+        return BenchExample(
             id=name if seen[name] == 1 else f"{name}:{seen[name]}",
-            agent_input=_agent_input(record.text("confirmed_task"), record.mapping("user_info")),
+            agent_input=_agent_input(record.string("confirmed_task"), record.mapping("user_info")),
             agent_output="\n\n".join(
                 [f"(Next Action Based on Webpage and Analysis)\n{analysis}", *choices, f"{_FINAL}\n{final}"]
             ),
@@ -100,11 +100,11 @@ def _agent_input(task: str, user_info: dict[str, Any]) -> str:
 def _truth(record: Record, answer: str) -> dict[str, Any]:
     """The domain is for the breakdown alone: no guard sees the truth."""
     has_violation = record.values.get("violation") is not None
-    violations = record.text_or_texts("violation") if has_violation else []
+    violations = record.string_or_strings("violation") if has_violation else []
     return {
         "violations": [text for text in violations if text.strip()],
         "answer": answer,
-        "domain": record.text("domain", default=""),
+        "domain": record.string("domain", default=""),
     }
 
 

@@ -80,18 +80,18 @@ def payment_kind(state: Any, user_id: Any, payment_id: Any) -> str | None:
 
 def new_flights(state: Any, reservation_id: Any, flights: Any) -> list[Any] | None:
     """Those of some flights that the reservation does not have: another number, or another date."""
-    asked, booked = _list(flights), _booked(state, reservation_id)
-    if asked is None or booked is None:
+    wanted, booked = _list(flights), _booked(state, reservation_id)
+    if wanted is None or booked is None:
         return None
-    return [flight for flight in asked if _key(flight) not in [_key(kept) for kept in booked]]
+    return [flight for flight in wanted if _key(flight) not in [_key(kept) for kept in booked]]
 
 
 def left_out_flights(state: Any, reservation_id: Any, flights: Any) -> list[Any] | None:
     """Those flights of the reservation that are not among some flights."""
-    asked, booked = _list(flights), _booked(state, reservation_id)
-    if asked is None or booked is None:
+    wanted, booked = _list(flights), _booked(state, reservation_id)
+    if wanted is None or booked is None:
         return None
-    return [flight for flight in booked if _key(flight) not in [_key(kept) for kept in asked]]
+    return [flight for flight in booked if _key(flight) not in [_key(kept) for kept in wanted]]
 
 
 def starts_at(state: Any, flights: Any) -> str | None:
@@ -107,10 +107,10 @@ def ends_at(state: Any, flights: Any) -> str | None:
 
 def stops(state: Any, flights: Any) -> list[str | None] | None:
     """The airports that some flights go to, in order; None for one that cannot be looked up."""
-    asked = _list(flights)
-    if asked is None:
+    wanted = _list(flights)
+    if wanted is None:
         return None
-    return [_text(_at(state, "flights", _at(flight, "flight_number"), "destination")) for flight in asked]
+    return [_text(_at(state, "flights", _at(flight, "flight_number"), "destination")) for flight in wanted]
 
 
 def flight_status(state: Any, flight_number: Any, date: Any) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from guardagent.bench import Made, Replay, State
+from guardagent.bench import RecordedCall, Replay, State
 
 _AIRLINE = {
     "book_reservation",
@@ -27,7 +27,7 @@ _RETAIL = {
 _RECORDS = {"reservation_id": "reservations", "order_id": "orders"}
 
 
-def absorb(state: State, call: Made) -> None:
+def absorb(state: State, call: RecordedCall) -> None:
     """Write calls give the record back as it is afterwards; what they do to other records is not seen."""
     record = _object(call.output) if call.tool in EVALUATION.writes else None
     if record is None:

@@ -23,16 +23,16 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     The evidence of a violation says under `event` which event it is, an index into `events`, or null for the end of the
     trace. `details` says how many events there are, and how often each policy is violated, listed or not.
     """
-    found = _Findings()
+    summary = _TraceVerdict()
     if _keeps_all_rules(policies, trace):
-        return found.verdict(len(trace.steps))
+        return summary.verdict(len(trace.steps))
     session = policies.session(state=trace.state, facts=trace.facts)
     for index, step in enumerate(trace.steps):
         verdict = session.observe(step.event, state=step.state, facts=step.facts, judge=True)
         if verdict.decision is not Decision.ALLOW or verdict.usage.calls:  # most are plain allowances
-            found.add(verdict, index, f"events[{index}] ({_name(step.event)}): ")
-    found.add(session.finish(), None, "at the end: ")
-    return found.verdict(len(trace.steps))
+            summary.add(verdict, index, f"events[{index}] ({_event_name(step.event)}): ")
+    summary.add(session.finish(), None, "at the end: ")
+    return summary.verdict(len(trace.steps))
 
 
 def _keeps_all_rules(policies: Policies, trace: Trace) -> bool:
@@ -68,11 +68,11 @@ def _is_too_deep(trace: Trace) -> bool:
     return False
 
 
-def _name(event: Event) -> str:
+def _event_name(event: Event) -> str:
     return event.tool or event.action or event.decision or ", ".join(sorted(event.tags))
 
 
-class _Findings:
+class _TraceVerdict:
     """What the verdicts of a trace say, put together. What is said often stands once, with its first place."""
 
     def __init__(self) -> None:
@@ -90,27 +90,27 @@ class _Findings:
         for violation in verdict.violations:
             self._counts[violation.policy] += 1
             if self._counts[violation.policy] <= MAX_FINDINGS:
-                self._violations.append(_placed(violation, event, place))
-        for texts, kept in ((verdict.reasons, self._reasons), (verdict.errors, self._errors)):
-            for text in texts:
-                if text not in kept:
-                    kept[text] = _with_place(text, place)
+                self._violations.append(_with_event(violation, event, place))
+        for strings, kept in ((verdict.reasons, self._reasons), (verdict.errors, self._errors)):
+            for string in strings:
+                if string not in kept:
+                    kept[string] = _with_place(string, place)
 
     def verdict(self, events: int) -> Verdict:
         return replace(
             self._worst,
-            reasons=_listed(self._reasons),
+            reasons=_capped(self._reasons),
             violations=tuple(self._violations),
-            errors=_listed(self._errors),
+            errors=_capped(self._errors),
             details={"events": events, "violations": dict(self._counts)},
             usage=self._usage,
         )
 
 
-def _placed(violation: Violation, event: int | None, place: str) -> Violation:
+def _with_event(violation: Violation, event: int | None, place: str) -> Violation:
     evidence = violation.evidence
-    said = evidence if isinstance(evidence, Mapping) else {"evidence": evidence}
-    return replace(violation, message=place + violation.message, evidence={"event": event, **said})
+    mapping = evidence if isinstance(evidence, Mapping) else {"evidence": evidence}
+    return replace(violation, message=place + violation.message, evidence={"event": event, **mapping})
 
 
 def _with_place(text: str, place: str) -> str:
@@ -120,8 +120,8 @@ def _with_place(text: str, place: str) -> str:
     return head + (rest if rest.startswith(place) else place + rest)
 
 
-def _listed(texts: Mapping[str, str]) -> tuple[str, ...]:
+def _capped(strings: Mapping[str, str]) -> tuple[str, ...]:
     """The first of them, and how many more there are."""
-    first = list(texts.values())[:MAX_FINDINGS]
-    more = len(texts) - len(first)
+    first = list(strings.values())[:MAX_FINDINGS]
+    more = len(strings) - len(first)
     return (*first, f"and {more:,} more") if more else tuple(first)

@@ -65,7 +65,7 @@ def difference(result: Result) -> Difference:
     )
 
 
-def hint(rule: str, known: Iterable[str]) -> str:
+def unknown_rule_hint(rule: str, known: Iterable[str]) -> str:
     """Says that no policy has this id, and which was probably meant."""
     names = list(known)
     return "" if rule in names else f" (no such policy{name_hint(rule, names)})"

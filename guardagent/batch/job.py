@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent._support.fold import deny_on_crash
-from guardagent.batch.lines import Chunk, Line
+from guardagent.batch.lines import Chunk, InputLine
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.policies import Policies
 from guardagent.types import Context, Event, Verdict, unchecked_verdict
@@ -46,9 +46,9 @@ class Result:
     Attributes:
         row: the verdict as a line of JSON.
         label, rules, unchecked: what it says: allowed or not, the violated policies, and whether it has errors.
-        plain: it is allowed, without a warning.
+        is_clean: the record is allowed, without a warning.
         expected_label, expected_rules: what the record says it should be, if it does.
-        known: it was given by an earlier run already.
+        resumed: an earlier run has already reported it.
     """
 
     line: int
@@ -57,58 +57,58 @@ class Result:
     label: int = 0
     rules: tuple[str, ...] = ()
     unchecked: bool = False
-    plain: bool = False
+    is_clean: bool = False
     expected_label: int | None = None
     expected_rules: tuple[str, ...] | None = None
-    known: bool = False
+    resumed: bool = False
 
 
-def judge_lines(job: Job, policies: Policies, chunk: Chunk, known: Iterable[str] = ()) -> Iterator[Result]:
+def judge_lines(job: Job, policies: Policies, chunk: Chunk, earlier_rows: Iterable[str] = ()) -> Iterator[Result]:
     """The results of a chunk's lines, in their order, each as soon as it is there.
 
     Args:
         job: what is done.
         policies: what `job.load` gave.
         chunk: the lines.
-        known: the rows of the first of its records, where an earlier run has judged them.
+        earlier_rows: the rows of the first of its records, where an earlier run has judged them.
 
     Raises:
         InputError: there are more such rows than records.
     """
-    waiting = deque(known)
+    remaining_rows = deque(earlier_rows)
     for line in chunk.lines:
-        yield _judge_line(job, policies, line, waiting)
-    if waiting:
+        yield _judge_line(job, policies, line, remaining_rows)
+    if remaining_rows:
         raise InputError(f"{job.name}: there are more results of it than records; expected those of an earlier run")
 
 
-def _judge_line(job: Job, policies: Policies, line: Line, waiting: deque[str]) -> Result:
-    known = bool(waiting)
+def _judge_line(job: Job, policies: Policies, line: InputLine, remaining_rows: deque[str]) -> Result:
+    resumed = bool(remaining_rows)
     try:
         record = job.read(line.text(job.name), job.name, line.number, policies.failed_output)
     except InputError as error:
-        return Result(line.number, error=str(error), known=known)
+        return Result(line.number, error=str(error), resumed=resumed)
     except RecursionError:
-        deep = ContentError("nested too deep; expected less of it", job.name, line.number)
-        return Result(line.number, error=str(deep), known=known)
-    row = waiting.popleft() if known else row_of(record.id, _verdict(job, policies, record))
-    return result_of(line.number, record, row, known=known)
+        too_deep = ContentError("nested too deep; expected less of it", job.name, line.number)
+        return Result(line.number, error=str(too_deep), resumed=resumed)
+    row = remaining_rows.popleft() if resumed else row_of(record.id, _verdict(job, policies, record))
+    return result_of(line.number, record, row, resumed=resumed)
 
 
-def result_of(line: int, record: Any, row: str, *, known: bool = False) -> Result:
+def result_of(line: int, record: Any, row: str, *, resumed: bool = False) -> Result:
     """The result of a record, whose verdict is a row."""
-    said = json.loads(row)
+    verdict = json.loads(row)
     return Result(
         line,
         "",
         row,
-        said["label"],
-        tuple(said["rules"]),
-        bool(said["errors"]),
-        said["decision"] == "allow",
+        verdict["label"],
+        tuple(verdict["rules"]),
+        bool(verdict["errors"]),
+        verdict["decision"] == "allow",
         getattr(record, "label", None),
         getattr(record, "rules", None),
-        known,
+        resumed,
     )
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from guardagent._support.files import parse_json
 from guardagent.batch.job import Result, result_of, row_of
-from guardagent.batch.lines import Line, LineReader, open_bytes
+from guardagent.batch.lines import InputLine, LineReader, open_bytes
 from guardagent.errors import InputError
 from guardagent.programs.compile.examples import Example, read_example
 from guardagent.types import Verdict
 
-Judge = Callable[[str, str, Mapping[str, Any]], Verdict]
+RunJudge = Callable[[str, str, Mapping[str, Any]], Verdict]
 
 
-def judge_runs(path: str, judge: Judge) -> Iterator[Result]:
+def judge_runs(path: str, judge: RunJudge) -> Iterator[Result]:
     """The result of each line, in its order: a verdict, or why the line cannot be read. The labels are not judged by.
 
     Raises:
@@ -31,7 +31,7 @@ def judge_runs(path: str, judge: Judge) -> Iterator[Result]:
         raise InputError(f"{name}: holds no runs; expected one JSON object in a line")
 
 
-def _result(line: Line, name: str, judge: Judge) -> Result:
+def _result(line: InputLine, name: str, judge: RunJudge) -> Result:
     try:
         example: Example = read_example(parse_json(line.text(name), name, line.number), name, line.number)
     except InputError as error:

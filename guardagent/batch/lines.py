@@ -20,7 +20,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class InputLine:
     """A line that is not blank.
 
     Attributes:
@@ -46,7 +46,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FilePosition:
     """A place between two lines: how many lines and bytes stand before it, and the digest of those bytes."""
 
     line: int = 0
@@ -58,8 +58,8 @@ class Mark:
 class Chunk:
     """Some lines that follow each other, and the mark after them."""
 
-    lines: tuple[Line, ...]
-    end: Mark
+    lines: tuple[InputLine, ...]
+    end: FilePosition
     size: int
 
 
@@ -77,57 +77,57 @@ class LineReader:
         self._line = self._read = 0
 
     @property
-    def mark(self) -> Mark:
-        return Mark(self._line, self._read, self._digest.hexdigest())
+    def position(self) -> FilePosition:
+        return FilePosition(self._line, self._read, self._digest.hexdigest())
 
-    def skip(self, mark: Mark) -> bool:
+    def skip_to(self, position: FilePosition) -> bool:
         """Reads up to a mark; false where the bytes before it are others, or where it now stands within a line."""
         last = b"\n"
-        while block := self._stream.read(min(_BLOCK, mark.read - self._read)):
-            self._take(block)
+        while block := self._stream.read(min(_BLOCK, position.read - self._read)):
+            self._advance(block)
             last = block[-1:]
-        self._line = mark.line
-        return self.mark == mark and (last == b"\n" or not self._stream.peek(1))
+        self._line = position.line
+        return self.position == position and (last == b"\n" or not self._stream.peek(1))
 
-    def chunks(self, until: int | None = None) -> Iterator[Chunk]:
+    def chunks(self, end: int | None = None) -> Iterator[Chunk]:
         """The rest of the file.
 
         Args:
-            until: a number of bytes at which a chunk has to end, since one did when the file was read before.
+            end: a number of bytes at which a chunk has to end, since one did when the file was read before.
         """
-        while (chunk := self._chunk(until)).size:
+        while (chunk := self._chunk(end)).size:
             yield chunk
 
-    def _chunk(self, until: int | None) -> Chunk:
-        began = self._read
-        lines: list[Line] = []
+    def _chunk(self, end: int | None) -> Chunk:
+        start = self._read
+        lines: list[InputLine] = []
         while line := self._next_line():
             if line.data is None or line.data.strip():
                 lines.append(line)
-            if len(lines) == _CHUNK_LINES or self._read - began >= _CHUNK_BYTES or self._read == until:
+            if len(lines) == _CHUNK_LINES or self._read - start >= _CHUNK_BYTES or self._read == end:
                 break
-        return Chunk(tuple(lines), self.mark, self._read - began)
+        return Chunk(tuple(lines), self.position, self._read - start)
 
-    def _next_line(self) -> Line | None:
+    def _next_line(self) -> InputLine | None:
         data = self._stream.readline(self._limit + 1)
         if not data:
             return None
         whole = len(data) <= self._limit or data.endswith(b"\n")
         text = data.removeprefix(b"" if self._read else _BOM).rstrip(b"\r\n")
-        line = Line(self._line + 1, text if whole else None, self._limit)
+        line = InputLine(self._line + 1, text if whole else None, self._limit)
         self._line += 1
-        self._take(data)
+        self._advance(data)
         if not whole:
-            self._pass_over_rest()
+            self._skip_rest()
         return line
 
-    def _pass_over_rest(self) -> None:
+    def _skip_rest(self) -> None:
         while block := self._stream.readline(_BLOCK):
-            self._take(block)
+            self._advance(block)
             if block.endswith(b"\n"):
                 return
 
-    def _take(self, data: bytes) -> None:
+    def _advance(self, data: bytes) -> None:
         self._digest.update(data)
         self._read += len(data)
 

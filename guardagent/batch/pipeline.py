@@ -16,8 +16,8 @@ from guardagent.policy.policies import Policies
 if TYPE_CHECKING:
     from guardagent.batch.pool import Work
 
-_AHEAD = 3  # chunks for each process that are read and not given yet
-_AHEAD_BYTES = 16 * 2**20  # and in all of them together, unless one alone is larger
+_MAX_PENDING_CHUNKS = 3  # chunks for each process that are read and not given yet
+_MAX_PENDING_BYTES = 16 * 2**20  # and in all of them together, unless one alone is larger
 
 
 def judge_file(
@@ -45,36 +45,41 @@ def judge_file(
     """
     with log, open_bytes(job.path) as file, remember() as raise_if_interrupted:
         reader = LineReader(file)
-        known, until = log.place(reader)
-        work = zip(reader.chunks(until), chain([tuple(known)], repeat(())), strict=False)
-        judged = _judged(job, policies, work) if workers == 1 else _judged_at_once(job, workers, work)
-        with contextlib.closing(judged):
-            for chunk, results in judged:
-                log.promise(chunk.end)
+        earlier_rows, end = log.seek(reader)
+        work = zip(reader.chunks(end), chain([tuple(earlier_rows)], repeat(())), strict=False)
+        judged_chunks = (
+            _judge_serially(job, policies, work) if workers == 1 else _judge_in_processes(job, workers, work)
+        )
+        with contextlib.closing(judged_chunks):
+            for chunk, results in judged_chunks:
+                log.begin_chunk(chunk.end)
                 for result in results:
                     raise_if_interrupted()
                     log.metrics.add(result)
-                    if result.known:
+                    if result.resumed:
                         continue
                     if result.row:
                         log.write(result.row)
                     yield result
-                log.settle()
+                log.end_chunk()
                 advance(chunk.end.read)
 
 
-def _judged(job: Job, policies: Policies, work: Iterable[Work]) -> Generator[tuple[Chunk, Iterable[Result]]]:
+def _judge_serially(job: Job, policies: Policies, work: Iterable[Work]) -> Generator[tuple[Chunk, Iterable[Result]]]:
     """Each chunk with its results, which are made as they are asked for."""
-    for chunk, known in work:
-        yield chunk, judge_lines(job, policies, chunk, known)
+    for chunk, earlier_rows in work:
+        yield chunk, judge_lines(job, policies, chunk, earlier_rows)
 
 
-def _judged_at_once(job: Job, workers: int, work: Iterable[Work]) -> Generator[tuple[Chunk, Iterable[Result]]]:
-    from guardagent.batch.pool import concurrently, processes
+def _judge_in_processes(job: Job, workers: int, work: Iterable[Work]) -> Generator[tuple[Chunk, Iterable[Result]]]:
+    from guardagent.batch.pool import map_concurrently, worker_processes
 
-    def has_room(begun: Collection[Work]) -> bool:
-        return len(begun) < _AHEAD * workers and sum(chunk.size for chunk, _ in begun) < _AHEAD_BYTES
+    def has_room(running: Collection[Work]) -> bool:
+        return (
+            len(running) < _MAX_PENDING_CHUNKS * workers
+            and sum(chunk.size for chunk, _ in running) < _MAX_PENDING_BYTES
+        )
 
-    with processes(job, workers) as submit:
-        for (chunk, _), results in concurrently(submit, work, has_room):
+    with worker_processes(job, workers) as submit:
+        for (chunk, _), results in map_concurrently(submit, work, has_room):
             yield chunk, results

@@ -33,7 +33,7 @@ Work = tuple[Chunk, tuple[str, ...]]  # a chunk, and the rows of its first recor
 Submit = Callable[[Work], Future[list[Result]]]
 
 
-def concurrently(
+def map_concurrently(
     submit: Callable[[Item], Future[Outcome]],
     items: Iterable[Item],
     has_room: Callable[[Collection[Item]], bool],
@@ -48,38 +48,38 @@ def concurrently(
         has_room: whether one more may begin beside those that have begun and are not given yet.
         ordered: gives them in their order; else each as soon as it is done.
     """
-    waiting, begun = iter(items), dict[Future[Outcome], Item]()
+    waiting, running = iter(items), dict[Future[Outcome], Item]()
     while True:
-        while has_room(begun.values()) and (item := next(waiting, None)) is not None:
-            begun[submit(item)] = item
-        if not begun:
+        while has_room(running.values()) and (item := next(waiting, None)) is not None:
+            running[submit(item)] = item
+        if not running:
             return
-        future = next(iter(begun if ordered else wait(begun, return_when=FIRST_COMPLETED).done))
-        yield begun.pop(future), future.result()
+        future = next(iter(running if ordered else wait(running, return_when=FIRST_COMPLETED).done))
+        yield running.pop(future), future.result()
 
 
 @contextlib.contextmanager
-def processes(job: Job, count: int) -> Iterator[Submit]:
+def worker_processes(job: Job, count: int) -> Iterator[Submit]:
     """Gives what begins a chunk in one of several processes. They end at once where what they do is of no use any more.
 
     The future raises an InputError where the policies are wrong by now or the known rows are of something else, and a
     LimitError where its process was ended from outside, as for the memory that it took.
     """
-    team: list[_Worker] = []
+    workers: list[_Worker] = []
     idle: SimpleQueue[_Worker] = SimpleQueue()
     threads = ThreadPoolExecutor(count)
     try:
         for _ in range(count):
-            team.append(_start(job))
-            idle.put(team[-1])
+            workers.append(_start_worker(job))
+            idle.put(workers[-1])
         yield lambda work: threads.submit(_judge, idle, work)
     except BaseException:
-        for worker in team:
+        for worker in workers:
             worker.process.terminate()
         raise
     finally:
         threads.shutdown(cancel_futures=True)  # no pipe is closed that a thread still reads
-        for worker in team:
+        for worker in workers:
             worker.pipe.close()
             worker.process.join()
 
@@ -94,12 +94,12 @@ class _Worker:
     def judge(self, work: Work) -> list[Result]:
         try:
             self.pipe.send(work)
-            said = self.pipe.recv()
+            reply = self.pipe.recv()
         except (EOFError, OSError):
             raise LimitError("a worker process was ended from outside; expected it to have memory enough") from None
-        if isinstance(said, str):
-            raise InputError(said)
-        return said  # type: ignore[no-any-return]
+        if isinstance(reply, str):
+            raise InputError(reply)
+        return reply  # type: ignore[no-any-return]
 
 
 def _judge(idle: SimpleQueue[_Worker], work: Work) -> list[Result]:
@@ -110,18 +110,18 @@ def _judge(idle: SimpleQueue[_Worker], work: Work) -> list[Result]:
         idle.put(worker)
 
 
-def _start(job: Job) -> _Worker:
+def _start_worker(job: Job) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(job, theirs))
+    process = context.Process(target=_serve_chunks, args=(job, theirs))
     resource_tracker.ensure_running()  # which start() would do, and let interrupts through again
-    with theirs, _interrupts_held():  # it is to know of none: this process decides what a Ctrl-C does
+    with theirs, _interrupts_blocked():  # it is to know of none: this process decides what a Ctrl-C does
         process.start()
     return _Worker(process, ours)
 
 
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _interrupts_blocked() -> Iterator[None]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -129,20 +129,20 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(job: Job, pipe: Connection) -> None:
+def _serve_chunks(job: Job, pipe: Connection) -> None:
     """A worker process: judges the chunks that come, until the pipe ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     policies: Policies | None = None
     with contextlib.suppress(EOFError, OSError):
         while True:
-            chunk, known = pipe.recv()
+            chunk, earlier_rows = pipe.recv()
             try:
                 if policies is None:
                     policies = job.load()
-                said: list[Result] | str = list(judge_lines(job, policies, chunk, known))
+                reply: list[Result] | str = list(judge_lines(job, policies, chunk, earlier_rows))
             except GuardError as error:  # as its text, since not every error can be sent
-                said = str(error)
-            pipe.send(said)
+                reply = str(error)
+            pipe.send(reply)
 
 
 def _end_with_parent() -> None:

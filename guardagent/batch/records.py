@@ -16,7 +16,7 @@ from guardagent.errors import ContentError
 from guardagent.policy.evaluation.failures import is_failure
 from guardagent.types import Event
 
-_NAMES = {
+_TYPE_NAMES = {
     dict: "an object",
     list: "a list",
     str: "a text",
@@ -27,32 +27,36 @@ _NAMES = {
 }
 
 
-class _Kind(NamedTuple):
+class _KeyType(NamedTuple):
     """What stands under a key, where it is not null, which is as if the key were not there."""
 
     type: type
     expected: str
 
 
-_TOOL, _ARGS = _Kind(str, "the name of a tool"), _Kind(dict, "an object of arguments")
-_OBJECT, _FACTS = _Kind(dict, "an object"), _Kind(dict, "an object of facts")
-_TRUTH, _TEXT, _TEXTS = _Kind(bool, "true, false or null"), _Kind(str, "a text"), _Kind(list, "a list of texts")
-_OBJECTS = _Kind(list, "a list of objects")
+_TOOL, _ARGS = _KeyType(str, "the name of a tool"), _KeyType(dict, "an object of arguments")
+_OBJECT, _FACTS = _KeyType(dict, "an object"), _KeyType(dict, "an object of facts")
+_BOOLEAN, _STRING, _STRINGS = (
+    _KeyType(bool, "true, false or null"),
+    _KeyType(str, "a text"),
+    _KeyType(list, "a list of texts"),
+)
+_OBJECTS = _KeyType(list, "a list of objects")
 
 _PROPOSED = {"tool": _TOOL, "args": _ARGS}
-_CALL = {**_PROPOSED, "failed": _TRUTH}
-_STEP = {**_CALL, "action": _TEXT, "decision": _TEXT, "tags": _TEXTS, "facts": _FACTS, "state": _OBJECT}
+_CALL = {**_PROPOSED, "failed": _BOOLEAN}
+_STEP = {**_CALL, "action": _STRING, "decision": _STRING, "tags": _STRINGS, "facts": _FACTS, "state": _OBJECT}
 _CASE = {
     "history": _OBJECTS,
     "proposed": _OBJECT,
     "state": _OBJECT,
     "context": _FACTS,
-    "user_confirmed": _TRUTH,
-    "label": _Kind(int, "0 or 1"),
-    "rules": _Kind(list, "a list of the ids of policies"),
+    "user_confirmed": _BOOLEAN,
+    "label": _KeyType(int, "0 or 1"),
+    "rules": _KeyType(list, "a list of the ids of policies"),
 }
 _TRACE = {"events": _OBJECTS, "state": _OBJECT, "facts": _FACTS}
-_MEANT = {
+_NEAR_MISSES = {
     **dict.fromkeys(("arguments", "arg", "kwargs", "parameters", "params"), "args"),
     "actions": "action",
     "decisions": "decision",
@@ -83,7 +87,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TraceStep:
     """An event of a trace, with the state from then on and the facts that were new; None where they stay."""
 
     event: Event
@@ -96,7 +100,7 @@ class Trace:
     """All that happened in one conversation, from its beginning to its end."""
 
     id: str | int
-    steps: tuple[Step, ...]
+    steps: tuple[TraceStep, ...]
     state: Mapping[str, Any] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -113,67 +117,67 @@ def read_case(text: str, path: Path | str, line: int, failed_output: Any = None)
     Raises:
         ContentError: it is no case; says where and what was expected.
     """
-    record = _Part.of_line(text, path, line, _CASE)
+    record = _JsonObject.of_line(text, path, line, _CASE)
     label = record.values.get("label")
     if label not in (None, 0, 1):
         raise record.wrong("label", label, "0 or 1")
     return Case(
         record.id(),
-        tuple(_call(part, failed_output) for part in record.parts("history", _CALL)),
-        _proposal(record.part("proposed", _PROPOSED)),
+        tuple(_call(part, failed_output) for part in record.objects_at("history", _CALL)),
+        _proposal(record.object_at("proposed", _PROPOSED)),
         record.values.get("state"),
         {"user_confirmed": record.values.get("user_confirmed"), "context": record.values.get("context") or {}},
         label,
-        record.texts("rules"),
+        record.strings("rules"),
     )
 
 
 def read_trace(text: str, path: Path | str, line: int, failed_output: Any = None) -> Trace:
     """The trace in a line of a file; the arguments and errors are those of `read_case`."""
-    record = _Part.of_line(text, path, line, _TRACE)
-    steps = tuple(_step(part, failed_output) for part in record.parts("events", _STEP))
+    record = _JsonObject.of_line(text, path, line, _TRACE)
+    steps = tuple(_step(part, failed_output) for part in record.objects_at("events", _STEP))
     return Trace(record.id(), steps, record.values.get("state"), record.values.get("facts") or {})
 
 
-def _proposal(part: _Part) -> Event:
-    return Event(part.tool(), part.values.get("args") or {})
+def _proposal(record: _JsonObject) -> Event:
+    return Event(record.tool(), record.values.get("args") or {})
 
 
-def _call(part: _Part, failed_output: Any) -> Event:
-    get = part.values.get
-    return Event(part.tool(), get("args") or {}, get("output"), _status(part, failed_output))
+def _call(record: _JsonObject, failed_output: Any) -> Event:
+    get = record.values.get
+    return Event(record.tool(), get("args") or {}, get("output"), _status(record, failed_output))
 
 
-def _step(part: _Part, failed_output: Any) -> Step:
-    get = part.values.get
+def _step(record: _JsonObject, failed_output: Any) -> TraceStep:
+    get = record.values.get
     event = Event(
-        "" if get("tool") is None else part.tool(),
+        "" if get("tool") is None else record.tool(),
         get("args") or {},
         get("output"),
-        _status(part, failed_output),
+        _status(record, failed_output),
         get("action"),
         get("decision"),
-        frozenset(part.texts("tags") or ()),
+        frozenset(record.strings("tags") or ()),
     )
     if not (event.tool or event.action or event.decision or event.tags):
-        raise part.error("", "names nothing that happened; expected a tool, an action, a decision or tags")
-    return Step(event, get("state"), get("facts"))
+        raise record.error("", "names nothing that happened; expected a tool, an action, a decision or tags")
+    return TraceStep(event, get("state"), get("facts"))
 
 
-def _status(part: _Part, failed_output: Any) -> Literal["ok", "failed", "unknown"]:
+def _status(record: _JsonObject, failed_output: Any) -> Literal["ok", "failed", "unknown"]:
     """How a call ended. A step that is no call has just happened; of an output that is not there nothing is known."""
-    failed = part.values.get("failed")
+    failed = record.values.get("failed")
     if failed is not None:
         return "failed" if failed else "ok"
-    if not part.values.get("tool"):
+    if not record.values.get("tool"):
         return "ok"
-    if failed_output is None or "output" not in part.values:
+    if failed_output is None or "output" not in record.values:
         return "unknown"
-    return "failed" if is_failure(failed_output, part.values["output"]) else "ok"
+    return "failed" if is_failure(failed_output, record.values["output"]) else "ok"
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _JsonObject:
     """A JSON object of a record and where it stands: `events[3]`, or nothing for the record itself."""
 
     values: dict[str, Any]
@@ -181,22 +185,28 @@ class _Part:
     place: str = ""
 
     @classmethod
-    def of_line(cls, text: str, path: Path | str, line: int, kinds: Mapping[str, _Kind]) -> _Part:
+    def of_line(cls, text: str, path: Path | str, line: int, key_types: Mapping[str, _KeyType]) -> _JsonObject:
         def error_at(message: str) -> ContentError:
             return ContentError(message, path, line)
 
         value = parse_json(text, path, line)
         if type(value) is not dict:
-            raise error_at(f"{_NAMES[type(value)]}; expected a JSON object")
-        return cls(value, error_at).checked(kinds)
+            raise error_at(f"{_TYPE_NAMES[type(value)]}; expected a JSON object")
+        return cls(value, error_at).checked(key_types)
 
-    def checked(self, kinds: Mapping[str, _Kind]) -> _Part:
+    def checked(self, key_types: Mapping[str, _KeyType]) -> _JsonObject:
         """Itself, with everything under the keys that are known of the kind that is expected there."""
         for key, value in self.values.items():
-            kind = kinds.get(key)
-            if kind is not None and value is not None and type(value) is not kind.type:  # exact: a boolean is no number
-                raise self.wrong(key, value, kind.expected)
-            if kind is None and (meant := _MEANT.get(key, "")) in kinds and self.values.get(meant) is None:
+            key_type = key_types.get(key)
+            if (
+                key_type is not None and value is not None and type(value) is not key_type.type
+            ):  # exact: a boolean is no number
+                raise self.wrong(key, value, key_type.expected)
+            if (
+                key_type is None
+                and (meant := _NEAR_MISSES.get(key, "")) in key_types
+                and self.values.get(meant) is None
+            ):
                 raise self.error(key, f"is no key of this format; did you mean {meant!r}?")
         return self
 
@@ -212,7 +222,7 @@ class _Part:
             raise self.wrong("tool", value, _TOOL.expected)
         return str(value)
 
-    def texts(self, key: str) -> tuple[str, ...] | None:
+    def strings(self, key: str) -> tuple[str, ...] | None:
         value = self.values.get(key)
         if value is None:
             return None
@@ -221,30 +231,32 @@ class _Part:
                 raise self.wrong(f"{key}[{index}]", item, "a text")
         return tuple(value)
 
-    def part(self, key: str, kinds: Mapping[str, _Kind]) -> _Part:
-        return self._part(key, self._required(key, _OBJECT.expected), kinds)
+    def object_at(self, key: str, key_types: Mapping[str, _KeyType]) -> _JsonObject:
+        return self._child(key, self._required(key, _OBJECT.expected), key_types)
 
-    def parts(self, key: str, kinds: Mapping[str, _Kind]) -> Iterator[_Part]:
+    def objects_at(self, key: str, key_types: Mapping[str, _KeyType]) -> Iterator[_JsonObject]:
         value = self._required(key, _OBJECTS.expected)
         if value is None:
             raise self.wrong(key, value, _OBJECTS.expected)
-        return (self._part(f"{key}[{index}]", item, kinds) for index, item in enumerate(value))
+        return (self._child(f"{key}[{index}]", item, key_types) for index, item in enumerate(value))
 
     def error(self, key: str, message: str) -> ContentError:
         place = f"{self.place}.{key}" if self.place and key else self.place or key
         return self.error_at(f"{place}: {message}")
 
     def wrong(self, key: str, value: Any, expected: str) -> ContentError:
-        got = repr(value)[:60] if isinstance(value, bool | int) else _NAMES[type(value)] if value != "" else "empty"
+        got = (
+            repr(value)[:60] if isinstance(value, bool | int) else _TYPE_NAMES[type(value)] if value != "" else "empty"
+        )
         return self.error(key, f"is {got}; expected {expected}")
 
-    def _part(self, key: str, value: Any, kinds: Mapping[str, _Kind]) -> _Part:
+    def _child(self, key: str, value: Any, key_types: Mapping[str, _KeyType]) -> _JsonObject:
         if type(value) is not dict:
             raise self.wrong(key, value, _OBJECT.expected)
-        return _Part(value, self.error_at, f"{self.place}.{key}" if self.place else key).checked(kinds)
+        return _JsonObject(value, self.error_at, f"{self.place}.{key}" if self.place else key).checked(key_types)
 
     def _required(self, key: str, expected: str) -> Any:
         if key not in self.values:
-            given = ", ".join(map(repr, self.values)) or "nothing"
-            raise self.error(key, f"missing; expected {expected}; it has {given:.200}")
+            keys = ", ".join(map(repr, self.values)) or "nothing"
+            raise self.error(key, f"missing; expected {expected}; it has {keys:.200}")
         return self.values[key]

@@ -29,8 +29,8 @@ class ResultLog:
         self.path = path
         with file_errors(path):
             self._file = FileIO(path, "a+")
-        self._whole = 0
-        if not self._is_ours():
+        self._complete_size = 0
+        if not self._has_lock():
             self.close()
             raise InputError(f"{path}: another run is writing to it; expected that one to end first")
 
@@ -54,14 +54,14 @@ class ResultLog:
         with file_errors(self.path):
             self._file.seek(start)
             data = self._file.readall() or b""
-        whole = data[: data.rfind(b"\n") + 1]  # bytes, since it may be torn within a character
-        self._whole = start + len(whole)
-        return whole.decode("utf-8", "replace").split("\n")[:-1]
+        complete = data[: data.rfind(b"\n") + 1]  # bytes, since it may be torn within a character
+        self._complete_size = start + len(complete)
+        return complete.decode("utf-8", "replace").split("\n")[:-1]
 
-    def cut(self) -> None:
+    def drop_torn_row(self) -> None:
         """Cuts a torn row off, to which the next one would be glued, once all that was read is known to be ours."""
         with file_errors(self.path):
-            self._file.truncate(self._whole)
+            self._file.truncate(self._complete_size)
 
     def append(self, row: str) -> None:
         """Adds a row, all of it."""
@@ -75,7 +75,7 @@ class ResultLog:
         with self, file_errors(self.path):
             replace_file(self.path, "".join(f"{row}\n" for row in rows))
 
-    def _is_ours(self) -> bool:
+    def _has_lock(self) -> bool:
         """Whether no other run holds it, nor has replaced it since it was opened."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system releases it, however this process ends

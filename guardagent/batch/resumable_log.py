@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from guardagent._support.files import parse_json
-from guardagent.batch.lines import LineReader, Mark
+from guardagent.batch.lines import FilePosition, LineReader
 from guardagent.batch.result_log import ResultLog, file_errors
 from guardagent.batch.verdict_metrics import VerdictMetrics
 from guardagent.errors import ContentError, InputError
 
 _KEYS = {"id", "label", "decision", "rules", "errors"}
-_ANEW = "expected what it was written for; name another --out to begin anew"
+_START_ANEW = "expected what it was written for; name another --out to begin anew"
 
 
 class MetricsOnly:
@@ -36,17 +36,17 @@ class MetricsOnly:
     def __exit__(self, *_: object) -> None:
         """Nothing is open."""
 
-    def place(self, reader: LineReader) -> tuple[list[str], int | None]:  # noqa: ARG002 - it stays at the beginning
+    def seek(self, reader: LineReader) -> tuple[list[str], int | None]:  # noqa: ARG002 - it stays at the beginning
         """Reads up to where the results end; the rows of the next chunk that are there, and where that chunk ends."""
         return [], None
 
-    def promise(self, end: Mark) -> None:
+    def begin_chunk(self, end: FilePosition) -> None:
         """Says where the chunk ends whose rows come next."""
 
     def write(self, row: str) -> None:
         """Keeps a row."""
 
-    def settle(self) -> None:
+    def end_chunk(self) -> None:
         """Says that all rows of the promised chunk are written."""
 
 
@@ -67,12 +67,12 @@ class ResumableLog(MetricsOnly):
         super().__init__(metrics)
         self.path = path
         self._setup = setup
-        self._beside = path.with_name(f"{path.name}.progress")
-        self._done = self._promised = Mark()
+        self._progress_path = path.with_name(f"{path.name}.progress")
+        self._done = self._promised = FilePosition()
         self._written = 0
         self._log = ResultLog(path)
         try:
-            self._take_up(resume=resume)
+            self._open_rows(resume=resume)
         except BaseException:
             self._log.close()
             raise
@@ -83,15 +83,15 @@ class ResumableLog(MetricsOnly):
                 self._refuse_change(self._done)
                 self._save()
 
-    def place(self, reader: LineReader) -> tuple[list[str], int | None]:
-        if not reader.skip(self._done):
+    def seek(self, reader: LineReader) -> tuple[list[str], int | None]:
+        if not reader.skip_to(self._done):
             raise InputError(
                 f"{self.path}: the first {self._done.line:,} lines of the input are not those it was written for; "
-                + _ANEW
+                + _START_ANEW
             )
-        return self._rows_of_next(), self._promised.read
+        return self._rows_of_next_chunk(), self._promised.read
 
-    def promise(self, end: Mark) -> None:
+    def begin_chunk(self, end: FilePosition) -> None:
         self._refuse_change(end)
         self._promised = end
         self._save()
@@ -99,13 +99,13 @@ class ResumableLog(MetricsOnly):
     def write(self, row: str) -> None:
         self._log.append(row)
 
-    def settle(self) -> None:
+    def end_chunk(self) -> None:
         self._done, self._written = self._promised, self._log.size
 
-    def _refuse_change(self, end: Mark) -> None:
+    def _refuse_change(self, end: FilePosition) -> None:
         """Where an earlier run has promised an end, it is the only one."""
         if self._promised not in (self._done, end):
-            raise InputError(f"{self.path}: the input changed before line {self._promised.line + 1:,}; {_ANEW}")
+            raise InputError(f"{self.path}: the input changed before line {self._promised.line + 1:,}; {_START_ANEW}")
 
     def _save(self) -> None:
         values = {
@@ -115,39 +115,43 @@ class ResumableLog(MetricsOnly):
             "written": self._written,
             "metrics": self.metrics.to_dict(),
         }
-        fresh = self._beside.with_name(f"{self._beside.name}.new")
-        with file_errors(self._beside):  # not synced to the disk, which would take longer than to judge the chunk
-            fresh.write_text(json.dumps(values), encoding="utf-8")
-            fresh.replace(self._beside)
+        new_file = self._progress_path.with_name(f"{self._progress_path.name}.new")
+        with file_errors(
+            self._progress_path
+        ):  # not synced to the disk, which would take longer than to judge the chunk
+            new_file.write_text(json.dumps(values), encoding="utf-8")
+            new_file.replace(self._progress_path)
 
-    def _take_up(self, *, resume: bool) -> None:
+    def _open_rows(self, *, resume: bool) -> None:
         if resume:
             self._read_progress()
         elif self._log.size:
             raise InputError(f"{self.path}: holds results already; expected --resume to go on, or another --out")
 
     def _read_progress(self) -> None:
-        with file_errors(self._beside):
-            text = self._beside.read_text(encoding="utf-8") if self._beside.exists() else ""
+        with file_errors(self._progress_path):
+            text = self._progress_path.read_text(encoding="utf-8") if self._progress_path.exists() else ""
         if text:
-            self._take(parse_json(text, self._beside))
+            self._restore(parse_json(text, self._progress_path))
         if self._log.size < self._written:
             raise InputError(f"{self.path}: holds less than was written; expected it unchanged, or another --out")
         if self._log.size and not text:
-            raise InputError(f"{self.path}: holds results, but {self._beside} is missing; expected both, or neither")
+            raise InputError(
+                f"{self.path}: holds results, but {self._progress_path} is missing; expected both, or neither"
+            )
 
-    def _take(self, values: Mapping[str, Any]) -> None:
+    def _restore(self, values: Mapping[str, Any]) -> None:
         try:
-            self._done, self._promised = Mark(**values["done"]), Mark(**values["promised"])
+            self._done, self._promised = FilePosition(**values["done"]), FilePosition(**values["promised"])
             self._written, setup = int(values["written"]), values["setup"]
             metrics = VerdictMetrics.from_dict(values["metrics"])
         except (KeyError, TypeError, ValueError):
-            raise ContentError("is no record of a run; expected it as it was written", self._beside) from None
+            raise ContentError("is no record of a run; expected it as it was written", self._progress_path) from None
         if setup != self._setup:
-            raise InputError(f"{self.path}: was written under other policies, or by another version; {_ANEW}")
+            raise InputError(f"{self.path}: was written under other policies, or by another version; {_START_ANEW}")
         self.metrics = metrics
 
-    def _rows_of_next(self) -> list[str]:
+    def _rows_of_next_chunk(self) -> list[str]:
         """The rows of the promised chunk that are there."""
         rows = self._log.rows(self._written)
         if rows and self._promised == self._done:
@@ -156,5 +160,5 @@ class ResumableLog(MetricsOnly):
             value = parse_json(row, self.path)
             if not isinstance(value, dict) or not value.keys() >= _KEYS:
                 raise ContentError("its last rows are no verdicts; expected it as it was written", self.path)
-        self._log.cut()
+        self._log.drop_torn_row()
         return rows

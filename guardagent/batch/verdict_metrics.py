@@ -30,15 +30,15 @@ class ConfusionMatrix:
 
     @property
     def accuracy(self) -> float | None:
-        return _share(self.tp + self.tn, self.count)
+        return _ratio(self.tp + self.tn, self.count)
 
     @property
     def precision(self) -> float | None:
-        return _share(self.tp, self.tp + self.fp)
+        return _ratio(self.tp, self.tp + self.fp)
 
     @property
     def recall(self) -> float | None:
-        return _share(self.tp, self.tp + self.fn)
+        return _ratio(self.tp, self.tp + self.fn)
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class VerdictMetrics:
     rules: dict[str, ConfusionMatrix] = field(default_factory=dict)
 
     @classmethod
-    def over(cls, rules: Iterable[str]) -> Self:
+    def for_rules(cls, rules: Iterable[str]) -> Self:
         """An empty one, with a row for each rule of some policies."""
         ids = list(rules)
         return cls(violated=dict.fromkeys(ids, 0), rules={rule: ConfusionMatrix() for rule in ids})
@@ -101,5 +101,5 @@ class VerdictMetrics:
             matrix.add(found=rule in found, expected=rule in expected)
 
 
-def _share(part: int, whole: int) -> float | None:
+def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None

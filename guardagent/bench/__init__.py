@@ -6,8 +6,8 @@ defines `EVALUATION`, made of the names below.
 
 from guardagent.bench.answers import answer_is_right, items_of, same_text
 from guardagent.bench.evaluation import (
+    BenchExample,
     Evaluation,
-    Example,
     PaperGenerated,
     PaperRow,
     Replay,
@@ -17,21 +17,21 @@ from guardagent.bench.evaluation import (
 )
 from guardagent.bench.experiment import Experiment, Judge
 from guardagent.bench.metrics import METRICS, measure
-from guardagent.bench.offline import State
 from guardagent.bench.records import Record, read_examples
 from guardagent.bench.runner import judge_all, run_evaluation
-from guardagent.bench.trajectories import Made
+from guardagent.bench.trajectories import RecordedCall
+from guardagent.bench.trajectory_guard import State
 
 __all__ = [
     "METRICS",
+    "BenchExample",
     "Evaluation",
-    "Example",
     "Experiment",
     "Judge",
-    "Made",
     "PaperGenerated",
     "PaperRow",
     "Record",
+    "RecordedCall",
     "Replay",
     "State",
     "answer_is_right",

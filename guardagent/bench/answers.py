@@ -62,22 +62,25 @@ def _leaves(value: Any) -> Iterable[Item]:
 
 def _all_in(wanted: list[Item], found: list[Item], *, runs: bool) -> bool:
     """Takes each wanted item, the longest first, out of what was found."""
-    left = list(found)
+    remaining = list(found)
     for item in sorted(wanted, key=len, reverse=True):
-        place = next(((i, at) for i, have in enumerate(left) if (at := _find(item, have, runs=runs)) >= 0), None)
+        place = next(
+            ((i, at) for i, candidate in enumerate(remaining) if (at := _index_of(item, candidate, runs=runs)) >= 0),
+            None,
+        )
         if place is None:
             return False
         index, at = place
-        have = left[index]
+        have = remaining[index]
         # What stands before and after a run stays; they are no neighbours of each other.
-        left[index : index + 1] = [part for part in (have[:at], have[at + len(item) :]) if part]
+        remaining[index : index + 1] = [part for part in (have[:at], have[at + len(item) :]) if part]
     return True
 
 
-def _find(item: Item, have: Item, *, runs: bool) -> int:
+def _index_of(item: Item, candidate: Item, *, runs: bool) -> int:
     """Where the item begins in a comma-joined text (`runs`), or 0 if it is the whole; -1 if neither."""
-    starts = range(len(have) - len(item) + 1) if runs else range(len(have) == len(item))
-    return next((at for at in starts if _same(item, have[at : at + len(item)])), -1)
+    starts = range(len(candidate) - len(item) + 1) if runs else range(len(candidate) == len(item))
+    return next((at for at in starts if _same(item, candidate[at : at + len(item)])), -1)
 
 
 def _item(text: str) -> Item:

@@ -16,7 +16,7 @@ from guardagent.types import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class BenchExample:
     """One run of a target agent. The guard sees its input and output; label and truth are for judging it."""
 
     id: str
@@ -89,12 +89,12 @@ class Evaluation:
     """
 
     agent: str
-    load: Callable[[Path], list[Example]]
-    explained: Callable[[Verdict, Example], bool]
-    answered: Callable[[str, Example], bool]
-    run_answer: Callable[[Example], str]
-    groups: Callable[[Example], dict[str, str]]
-    rates: Mapping[str, Callable[[Verdict, Example], bool]] = field(default_factory=dict)
+    load: Callable[[Path], list[BenchExample]]
+    explained: Callable[[Verdict, BenchExample], bool]
+    answered: Callable[[str, BenchExample], bool]
+    run_answer: Callable[[BenchExample], str]
+    groups: Callable[[BenchExample], dict[str, str]]
+    rates: Mapping[str, Callable[[Verdict, BenchExample], bool]] = field(default_factory=dict)
     paper: tuple[PaperRow, ...] = ()
     paper_generated: PaperGenerated = PaperGenerated()
     shots: int = 1

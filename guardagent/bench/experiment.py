@@ -20,9 +20,9 @@ from guardagent.types import Context, Event, Verdict
 BenchMode = Literal["auto", "program", "generate", "model-only"]
 
 _ABLATIONS = ("least_similar", "without_toolbox", "without_memory", "without_code_instructions", "required_checks")
-_OF_A_MODEL = (*_ABLATIONS, "shots", "votes")
-_OF_GUARD_AGENT = ("model", "toolbox", "memory", "prompts", "votes", "debug_rounds", "cache", "max_cost")
-_OF_CODE = ("without_toolbox", "required_checks", "votes")
+_MODEL_SETTINGS = (*_ABLATIONS, "shots", "votes")
+_GUARD_AGENT_SETTINGS = ("model", "toolbox", "memory", "prompts", "votes", "debug_rounds", "cache", "max_cost")
+_CODE_SETTINGS = ("without_toolbox", "required_checks", "votes")
 
 
 class Judge(Protocol):
@@ -77,11 +77,11 @@ class Experiment:
             agent=agent,
             mode=mode,
             shots=shots if self.shots is None else self.shots,
-            **{name: getattr(self, name) for name in _OF_GUARD_AGENT},
+            **{name: getattr(self, name) for name in _GUARD_AGENT_SETTINGS},
         )
         if guard.obstacle:  # every single verdict would be that nothing is configured
             raise InputError(guard.obstacle)
-        self._refuse(guard)
+        self._refuse_without_effect(guard)
         return guard
 
     def judge(self, guard: GuardAgent) -> Judge:
@@ -111,27 +111,27 @@ class Experiment:
         shots = 0 if self.without_memory else guard.setup.shots
         return head | {"shots": shots} | {name: getattr(self, name) for name in names}
 
-    def _refuse(self, guard: GuardAgent) -> None:
+    def _refuse_without_effect(self, guard: GuardAgent) -> None:
         """Settings that would change nothing are mistakes."""
-        if guard.program is not None and (given := self._given(_OF_A_MODEL)):
-            raise InputError(f"{_option(given[0])} changes nothing where a program judges; expected --mode generate")
-        if self.mode == "model-only" and (given := self._given(_OF_CODE)):
-            raise InputError(f"{_option(given[0])} changes nothing in --mode model-only; expected --mode generate")
+        if guard.program is not None and (changed := self._changed(_MODEL_SETTINGS)):
+            raise InputError(f"{_option(changed[0])} changes nothing where a program judges; expected --mode generate")
+        if self.mode == "model-only" and (changed := self._changed(_CODE_SETTINGS)):
+            raise InputError(f"{_option(changed[0])} changes nothing in --mode model-only; expected --mode generate")
         if self.mode != "model-only" and self.without_code_instructions:
             raise InputError("--without-code-instructions is a setting of --mode model-only")
         if self.without_memory and (self.least_similar or self.shots):
             raise InputError("--without-memory shows no demonstrations; expected it without --least-similar and --k")
         if self.least_similar and self.shots == 0:
             raise InputError("--least-similar needs demonstrations to choose from; expected --k of at least 1")
-        if self.required_checks and self._given(_ABLATIONS) != ["required_checks"]:
+        if self.required_checks and self._changed(_ABLATIONS) != ["required_checks"]:
             raise InputError("--required-checks is the guard as deployed; expected it without the paper's ablations")
         if self.workers < 1:
             raise InputError(f"workers is {self.workers}; expected at least 1")
 
-    def _given(self, names: Sequence[str]) -> list[str]:
+    def _changed(self, names: Sequence[str]) -> list[str]:
         """Those of some settings that are not as they are where nothing is said."""
-        usual = {field.name: field.default for field in fields(self)}
-        return [name for name in names if getattr(self, name) != usual[name]]
+        defaults = {field.name: field.default for field in fields(self)}
+        return [name for name in names if getattr(self, name) != defaults[name]]
 
 
 class FlowJudge:
@@ -143,13 +143,13 @@ class FlowJudge:
 
     def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         """As GuardAgent's."""
-        return drive(self._judging(input, output_log, facts), self._guard.meter())
+        return drive(self._verdict_flow(input, output_log, facts), self._guard.meter())
 
     async def aguard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         """As `guard`, without blocking the event loop."""
-        return await adrive(self._judging(input, output_log, facts), self._guard.meter())
+        return await adrive(self._verdict_flow(input, output_log, facts), self._guard.meter())
 
-    def _judging(self, agent_input: str, output_log: str, facts: Mapping[str, Any] | None) -> Flow:
+    def _verdict_flow(self, agent_input: str, output_log: str, facts: Mapping[str, Any] | None) -> Flow:
         run = Event("agent_run", args={"input": agent_input}, output=output_log)
         return deny_on_crash_flow(self._flow(run, Context(facts=facts or {})))
 

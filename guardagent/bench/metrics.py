@@ -18,7 +18,7 @@ def measure(rows: Sequence[Row]) -> dict[str, Any]:
     must_pass = [row for row in rows if row["truth"] == 0]
     denied = [row for row in rows if row["label"] == 1]
     caught = sum(row["truth"] for row in denied)
-    ran_right = [row for row in must_pass if row["run_right"]]
+    right_runs = [row for row in must_pass if row["run_right"]]
     return {
         "n": len(rows),
         "LPA": percent(sum(row["label_right"] for row in rows), len(rows)),
@@ -26,22 +26,22 @@ def measure(rows: Sequence[Row]) -> dict[str, Any]:
         "LPR": percent(caught, len(must_deny)),
         "EA": percent(sum(row["explained"] for row in must_deny), len(must_deny)),
         "FRA": percent(sum(row["answered"] for row in must_pass), len(must_pass)),
-        "FRA_of_right_runs": percent(sum(row["answered"] for row in ran_right), len(ran_right)),
+        "FRA_of_right_runs": percent(sum(row["answered"] for row in right_runs), len(right_runs)),
         "rates": _rates(rows),
         "counts": {
             "TP": caught,
             "FP": len(denied) - caught,
             "TN": len(must_pass) - (len(denied) - caught),
             "FN": len(must_deny) - caught,
-            "right_runs": len(ran_right),
+            "right_runs": len(right_runs),
         },
     }
 
 
 def measure_unknown(rows: Sequence[Row]) -> dict[str, Any]:
     """The share of the rows that the program could not decide, and the metrics where these are denied."""
-    alone = [row if not row["unknown"] else {**row, **_denied(row)} for row in rows]
-    return {"share": percent(sum(row["unknown"] for row in rows), len(rows)), "program_alone": measure(alone)}
+    program_alone = [row if not row["unknown"] else {**row, **_denied(row)} for row in rows]
+    return {"share": percent(sum(row["unknown"] for row in rows), len(rows)), "program_alone": measure(program_alone)}
 
 
 def measure_groups(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, Any]]]:

@@ -47,15 +47,15 @@ class WriteCalls:
         }
 
 
-def matches(made: Sequence[Call], expected: Sequence[Call]) -> list[bool]:
+def match_expected(made: Sequence[Call], expected: Sequence[Call]) -> list[bool]:
     """Which calls are expected: each expected one is made once, in any order, with equal arguments."""
-    left = list(expected)
+    remaining = list(expected)
     found = []
     for call in made:
-        at = next((at for at, one in enumerate(left) if one[0] == call[0] and _same(one[1], call[1])), None)
+        at = next((at for at, one in enumerate(remaining) if one[0] == call[0] and _same(one[1], call[1])), None)
         found.append(at is not None)
         if at is not None:
-            del left[at]
+            del remaining[at]
     return found
 
 

@@ -50,8 +50,8 @@ def _draw_methods(axis: Any, summary: Mapping[str, Any], paper: Sequence[PaperRo
     for number, (label, values, colour) in enumerate(series):
         places = [place + (number - (len(series) - 1) / 2) * width for place in range(len(metrics))]
         bars = axis.bar(places, [values.get(name) or 0 for name in metrics], width * 0.95, label=label, color=colour)
-        texts = [percent_text(values, name) for name in metrics]
-        axis.bar_label(bars, texts, fontsize=6.5, padding=1, rotation=90 if len(series) > 4 else 0)
+        labels = [percent_text(values, name) for name in metrics]
+        axis.bar_label(bars, labels, fontsize=6.5, padding=1, rotation=90 if len(series) > 4 else 0)
     axis.set_xticks(range(len(metrics)), metrics)
     axis.set(title=_title(summary), ylabel="percent", ylim=(0, 118))
     axis.set_yticks(range(0, 101, 20))
@@ -61,8 +61,8 @@ def _draw_methods(axis: Any, summary: Mapping[str, Any], paper: Sequence[PaperRo
 
 def _draw_groups(axis: Any, dimension: str, groups: Mapping[str, Values]) -> None:
     """A pair of bars per group: whether the label is right and, where there is one, the finer answer."""
-    finer = _finer(groups)
-    for offset, metric, colour in ((-0.2, "LPA", _OURS), (0.2, finer, _OURS_LIGHT)):
+    finer_metric = _finer_metric(groups)
+    for offset, metric, colour in ((-0.2, "LPA", _OURS), (0.2, finer_metric, _OURS_LIGHT)):
         places = [place + offset for place in range(len(groups))]
         bars = axis.barh(places, [block[metric] or 0 for block in groups.values()], 0.36, label=metric, color=colour)
         axis.bar_label(bars, [percent_text(block, metric) for block in groups.values()], fontsize=7, padding=2)
@@ -73,7 +73,7 @@ def _draw_groups(axis: Any, dimension: str, groups: Mapping[str, Values]) -> Non
     _tidy(axis)
 
 
-def _finer(groups: Mapping[str, Values]) -> str:
+def _finer_metric(groups: Mapping[str, Values]) -> str:
     """What is shown beside LPA: the evaluation's own rate, else EA."""
     own = [name for block in groups.values() for name in block if name not in ("LPA", "LPP", "LPR", "EA", "FRA")]
     return own[0] if own else "EA"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import MAX_DATA_BYTES, parse_json, read_json_lines, read_text
-from guardagent.bench.evaluation import Example
+from guardagent.bench.evaluation import BenchExample
 from guardagent.errors import ContentError, name_hint
 
 
@@ -21,7 +21,7 @@ class Record:
     number: int
     published: bool = False  # an entry of a JSON array: it has a number, but no line
 
-    def text(self, key: str, default: str | None = None) -> str:
+    def string(self, key: str, default: str | None = None) -> str:
         if default is not None and self.values.get(key) is None:
             return default
         return str(self._get(key, str, "a text"))
@@ -32,14 +32,14 @@ class Record:
             raise self.error(f"key {key!r} is {value!r}; expected the number 0 or 1")
         return int(value)
 
-    def texts(self, key: str) -> list[str]:
+    def strings(self, key: str) -> list[str]:
         value = self._get(key, list, "a list of texts")
         if not all(isinstance(item, str) for item in value):
             raise self.error(f"key {key!r} holds something else than texts; expected a list of texts")
         return list(value)
 
-    def text_or_texts(self, key: str) -> list[str]:
-        return [self.values[key]] if isinstance(self.values.get(key), str) else self.texts(key)
+    def string_or_strings(self, key: str) -> list[str]:
+        return [self.values[key]] if isinstance(self.values.get(key), str) else self.strings(key)
 
     def mapping(self, key: str) -> dict[str, Any]:
         return dict(self._get(key, dict, "an object"))
@@ -68,10 +68,10 @@ class Record:
         return value
 
 
-Reader = Callable[[Record], Example]
+Reader = Callable[[Record], BenchExample]
 
 
-def read_examples(path: Path, line: Reader, entry: Reader | None = None) -> list[Example]:
+def read_examples(path: Path, line: Reader, entry: Reader | None = None) -> list[BenchExample]:
     """The examples of a data file, in its order.
 
     Args:
@@ -82,7 +82,7 @@ def read_examples(path: Path, line: Reader, entry: Reader | None = None) -> list
     Raises:
         ContentError: a row is wrong or an id occurs twice; it says where.
     """
-    examples: dict[str, Example] = {}
+    examples: dict[str, BenchExample] = {}
     for record in _records(path):
         if record.published and entry is None:
             raise ContentError("is a JSON array; expected JSON Lines, one object per line", path)

@@ -16,11 +16,11 @@ from typing import Any
 from guardagent._version import __version__
 from guardagent.batch.result_log import ResultLog
 from guardagent.bench.evaluation import Replay
-from guardagent.bench.offline import Guard, read_state
-from guardagent.bench.pass_k import WriteCalls, matches, pass_hat_k
+from guardagent.bench.pass_k import WriteCalls, match_expected, pass_hat_k
 from guardagent.bench.replay_report import draw_replay, replay_table
 from guardagent.bench.results import line_of, write_text
 from guardagent.bench.trajectories import Trajectory, read_trajectories
+from guardagent.bench.trajectory_guard import TrajectoryGuard, read_state
 from guardagent.errors import InputError
 from guardagent.types import Verdict
 
@@ -62,14 +62,14 @@ def run_replay(
         "state": state and state.name,
         "facts": {} if guard is None else dict(guard.facts),
     }
-    summary = summarised(rows, about)
+    summary = summarize(rows, about)
     _write(out, rows, summary)
     return summary
 
 
 def _guard(
     evaluation: Replay, policies: Path | None, state: Path | None, facts: Mapping[str, Any] | None
-) -> Guard | None:
+) -> TrajectoryGuard | None:
     from guardagent.policy.load import load_policies
 
     if policies is None:
@@ -77,47 +77,49 @@ def _guard(
             raise InputError("a state or facts without policies; expected --policies FILE too: only a guard needs them")
         return None
     records = None if state is None else read_state(state)
-    return Guard(load_policies(policies), evaluation.writes, records, evaluation.absorb, facts or {})
+    return TrajectoryGuard(load_policies(policies), evaluation.writes, records, evaluation.absorb, facts or {})
 
 
 # --- a trial ----------------------------------------------------------------------------------------------------------
 
 
-def row_of(trajectory: Trajectory, writes: frozenset[str], guard: Guard | None) -> Row:
+def row_of(trajectory: Trajectory, writes: frozenset[str], guard: TrajectoryGuard | None) -> Row:
     """What is kept of a trial. A write call that failed has changed nothing, and is none of those made."""
     verdicts = [None] * len(trajectory.calls) if guard is None else guard.verdicts(trajectory)
     calls = [(call, verdict) for call, verdict in zip(trajectory.calls, verdicts, strict=True) if call.tool in writes]
     made = [(call.tool, call.args) for call, _ in calls if not call.failed]
     expected = None if trajectory.expected is None else [one for one in trajectory.expected if one[0] in writes]
-    right = iter(matches(made, expected or []))
-    shown = []
+    right = iter(match_expected(made, expected or []))
+    call_rows = []
     for call, verdict in calls:
         is_expected = None if call.failed or expected is None else next(right)
-        told = {} if verdict is None else _told(verdict)
-        shown.append({"tool": call.tool, "args": call.args, "failed": call.failed, "expected": is_expected, **told})
+        verdict_fields = {} if verdict is None else _verdict_fields(verdict)
+        call_rows.append(
+            {"tool": call.tool, "args": call.args, "failed": call.failed, "expected": is_expected, **verdict_fields}
+        )
     return {
         "id": trajectory.id,
         "task": trajectory.task,
         "trial": trajectory.trial,
         "success": trajectory.success,
         "expected": None if expected is None else len(expected),
-        "calls": shown,
-        "guard": None if guard is None else _guarded(shown, expected),
+        "calls": call_rows,
+        "guard": None if guard is None else _guarded_outcome(call_rows, expected),
     }
 
 
-def _told(verdict: Verdict) -> dict[str, Any]:
+def _verdict_fields(verdict: Verdict) -> dict[str, Any]:
     return {"decision": str(verdict.decision), "rules": list(verdict.rules), "errors": list(verdict.errors)}
 
 
-def _guarded(calls: Sequence[Mapping[str, Any]], expected: Sequence[Any] | None) -> dict[str, Any]:
+def _guarded_outcome(calls: Sequence[Mapping[str, Any]], expected: Sequence[Any] | None) -> dict[str, Any]:
     """What the guard leaves of a trial: all of it as it was, or nobody knows what."""
     left = [call for call in calls if not _denied(call)]
     made = [(call["tool"], call["args"]) for call in left if not call["failed"]]
     return {
         "outcome": "unchanged" if len(left) == len(calls) else "unknown",
         "made": len(made),
-        "right": None if expected is None else sum(matches(made, expected)),
+        "right": None if expected is None else sum(match_expected(made, expected)),
     }
 
 
@@ -128,12 +130,14 @@ def _denied(call: Mapping[str, Any]) -> bool:
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 
-def summarised(rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
+def summarize(rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
     """The metrics of all trials. Write calls are counted where the task says what was expected."""
-    told = [row for row in rows if row["expected"] is not None]
-    calls = [call for row in told for call in row["calls"]]
+    rows_with_expected = [row for row in rows if row["expected"] is not None]
+    calls = [call for row in rows_with_expected for call in row["calls"]]
     done = [call for call in calls if not call["failed"]]
-    before = WriteCalls(sum(row["expected"] for row in told), len(done), sum(call["expected"] for call in done))
+    before = WriteCalls(
+        sum(row["expected"] for row in rows_with_expected), len(done), sum(call["expected"] for call in done)
+    )
     tasks = _by_task(rows)
     trials = [len(task) for task in tasks]
     return {
@@ -142,13 +146,13 @@ def summarised(rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
         "n": len(rows),
         "tasks": len(tasks),
         "trials": {"fewest": min(trials), "most": max(trials)},
-        "trials_without_expected_calls": len(rows) - len(told),
+        "trials_without_expected_calls": len(rows) - len(rows_with_expected),
         "failed_write_calls": len(calls) - len(done),
         "without_guard": {
             "pass": {str(k): v for k, v in pass_hat_k([[row["success"] for row in task] for task in tasks]).items()},
             "write_calls": before.to_dict(),
         },
-        "with_guard": _with_guard(rows, told, tasks) if rows[0]["guard"] else None,
+        "with_guard": _with_guard(rows, rows_with_expected, tasks) if rows[0]["guard"] else None,
     }
 
 
@@ -159,11 +163,13 @@ def _by_task(rows: Sequence[Row]) -> list[list[Row]]:
     return list(found.values())
 
 
-def _with_guard(rows: Sequence[Row], told: Sequence[Row], tasks: Sequence[Sequence[Row]]) -> dict[str, Any]:
+def _with_guard(
+    rows: Sequence[Row], rows_with_expected: Sequence[Row], tasks: Sequence[Sequence[Row]]
+) -> dict[str, Any]:
     after = WriteCalls(
-        sum(row["expected"] for row in told),
-        sum(row["guard"]["made"] for row in told),
-        sum(row["guard"]["right"] for row in told),
+        sum(row["expected"] for row in rows_with_expected),
+        sum(row["guard"]["made"] for row in rows_with_expected),
+        sum(row["guard"]["right"] for row in rows_with_expected),
     )
     unknown = [row for row in rows if row["guard"]["outcome"] == "unknown"]
     lower = pass_hat_k([[_succeeds(row, unknown=False) for row in task] for task in tasks])
@@ -203,7 +209,7 @@ def _write(out: Path, rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
     except OSError as error:
         raise InputError(f"{out}: cannot be made a folder: {error.strerror}") from None
     with ResultLog(out / "results.jsonl") as log:
-        _refuse_others(log.path, {row["id"] for row in rows})
+        _refuse_other_rows(log.path, {row["id"] for row in rows})
         (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
         log.replace(map(line_of, rows))
     write_text(out / "table.md", replay_table(summary))
@@ -211,7 +217,7 @@ def _write(out: Path, rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
     write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
 
 
-def _refuse_others(path: Path, ids: set[str]) -> None:
+def _refuse_other_rows(path: Path, ids: set[str]) -> None:
     """Makes sure that no other evaluation's rows are replaced."""
     from guardagent._support.files import read_json_lines
 

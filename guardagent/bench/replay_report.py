@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from guardagent.bench.report_generated import markdown
+from guardagent.bench.generation_report import markdown
 
 Block = Mapping[str, Any]
 

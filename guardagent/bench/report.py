@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guardagent.bench.evaluation import Evaluation, PaperRow
+from guardagent.bench.generation_report import generated_tables, markdown
 from guardagent.bench.metrics import METRICS
-from guardagent.bench.report_generated import generated_tables, markdown
 
 Block = Mapping[str, Any]
 
@@ -48,11 +48,11 @@ def percent_text(values: Mapping[str, float | None], metric: str) -> str:
 def about(summary: Block) -> str:
     """What was run, in words: version, mode, model and settings."""
     model = f", model {summary['model']}" if summary["model"] else ""
-    told = {name: value for name, value in summary["settings"].items() if name not in ("mode", "model")}
-    given = {name: value for name, value in told.items() if value is not None and value is not False}
-    changed = [name if value is True else f"{name} {value}" for name, value in given.items()]
+    all_settings = {name: value for name, value in summary["settings"].items() if name not in ("mode", "model")}
+    settings_in_use = {name: value for name, value in all_settings.items() if value is not None and value is not False}
+    changed = [name if value is True else f"{name} {value}" for name, value in settings_in_use.items()]
     settings = f" Settings: {', '.join(changed).replace('_', ' ')}." if changed else ""
-    if summary["mode"] == "generate" and not told["required_checks"]:
+    if summary["mode"] == "generate" and not all_settings["required_checks"]:
         settings += " The checks that the host makes by itself in a deployed guard were left out, as in the paper."
     return (
         f"GuardAgent {summary['version']}, mode {summary['mode']}{model}, guarding {summary['agent']}, "
@@ -68,7 +68,7 @@ def _main_table(summary: Block, paper: Sequence[PaperRow]) -> str:
         alone = summary["unknown"]["program_alone"]
         rows.append(line("its program alone", "measured", alone["n"], shares(alone), metrics))
         ran.add("program")
-    rows += [line(mode, said, None, {}, metrics) for mode, said in NOT_RUN.items() if mode not in ran]
+    rows += [line(mode, reason, None, {}, metrics) for mode, reason in NOT_RUN.items() if mode not in ran]
     rows += [_paper_line(row.method, row, metrics) for row in paper if row.group is None]
     return markdown(["guard", "source", "n", *metrics], rows)
 
@@ -104,8 +104,8 @@ def _notes(summary: Block, paper: Sequence[PaperRow]) -> str:
 
 def _calls(summary: Block) -> str:
     cached = (summary["generated"] or {"cached": 0})["cached"]
-    told = f", {cached} of them answered by the cache" if cached else ""
-    return f"{summary['model_calls']}{told}"
+    from_cache = f", {cached} of them answered by the cache" if cached else ""
+    return f"{summary['model_calls']}{from_cache}"
 
 
 def _group_table(summary: Block, dimension: str, paper: Sequence[PaperRow]) -> str:

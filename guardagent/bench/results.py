@@ -12,8 +12,8 @@ from guardagent._support.files import parse_json
 from guardagent._support.locks import replace_file
 from guardagent._version import __version__
 from guardagent.batch.result_log import ResultLog, file_errors
-from guardagent.bench.evaluation import Evaluation, Example
-from guardagent.bench.generated import describe
+from guardagent.bench.evaluation import BenchExample, Evaluation
+from guardagent.bench.generation_metrics import describe
 from guardagent.errors import ContentError, InputError
 from guardagent.guard import GuardAgent
 from guardagent.programs.generation.generate import CHECKED_BY
@@ -37,12 +37,12 @@ class Results(ResultLog):
         self._retry_errors = retry_errors
         try:
             self._rows = {row["id"]: row for row in self._read()}
-            self.cut()
+            self.drop_torn_row()
         except BaseException:
             self.close()
             raise
 
-    def refuse_others(self, ids: Iterable[str]) -> None:
+    def refuse_other_rows(self, ids: Iterable[str]) -> None:
         """Makes sure that the rows are those of this data, which another evaluation must not replace.
 
         Raises:
@@ -54,7 +54,7 @@ class Results(ResultLog):
                 "expected a new folder, or that of the same evaluation and data"
             )
 
-    def get(self, example: Example, digest: str) -> Row | None:
+    def get(self, example: BenchExample, digest: str) -> Row | None:
         row = self._rows.get(example.id)
         if row is None or row["digest"] != digest or (self._retry_errors and row["errors"]):
             return None
@@ -80,7 +80,7 @@ class Results(ResultLog):
 
 
 def result_row(
-    evaluation: Evaluation, example: Example, verdict: Verdict, digest: str, *, of_program: bool = False
+    evaluation: Evaluation, example: BenchExample, verdict: Verdict, digest: str, *, of_program: bool = False
 ) -> Row:
     """The row of one verdict. `explained` is None where there is nothing to explain, `answered` likewise.
 
@@ -113,7 +113,7 @@ def result_row(
     }
 
 
-def digest_of(example: Example, setup: str) -> str:
+def digest_of(example: BenchExample, setup: str) -> str:
     """Changes when the example or what judges it changes."""
     values = [
         setup,
@@ -149,5 +149,5 @@ def line_of(row: Mapping[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
-def _answers(evaluation: Evaluation, answer: str | None, example: Example) -> bool:
+def _answers(evaluation: Evaluation, answer: str | None, example: BenchExample) -> bool:
     return answer is not None and evaluation.answered(answer, example)

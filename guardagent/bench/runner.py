@@ -16,10 +16,10 @@ from typing import Any
 
 from guardagent._support import interrupts
 from guardagent._version import __version__
-from guardagent.batch.pool import concurrently
-from guardagent.bench.evaluation import Evaluation, Example, PaperRow, Replay, find_evaluation
+from guardagent.batch.pool import map_concurrently
+from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow, Replay, find_evaluation
 from guardagent.bench.experiment import Experiment, Judge
-from guardagent.bench.generated import is_silent, measure_generated
+from guardagent.bench.generation_metrics import is_silent, measure_generated
 from guardagent.bench.metrics import measure, measure_cost, measure_groups, measure_unknown, wrong_rows
 from guardagent.bench.plot import draw
 from guardagent.bench.replay import run_replay
@@ -28,7 +28,7 @@ from guardagent.bench.results import Results, Row, digest_of, result_row, setup_
 from guardagent.errors import InputError, ModelError
 from guardagent.types import Verdict
 
-_SILENT = 3  # so many examples without any answer are no accident
+_MAX_SILENT_EXAMPLES = 3  # so many examples without any answer are no accident
 
 
 def run_evaluation(
@@ -78,10 +78,10 @@ def run_evaluation(
         experiment.guard_agent(evaluation.agent, evaluation.shots) as guard,
         Results(_folder(out) / "results.jsonl", retry_errors=guard.model is not None) as results,
     ):
-        results.refuse_others(example.id for example in examples)
+        results.refuse_other_rows(example.id for example in examples)
         (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
-        told = experiment.settings(guard)
-        setup, judge = setup_of(guard, source, told), experiment.judge(guard)
+        settings_row = experiment.settings(guard)
+        setup, judge = setup_of(guard, source, settings_row), experiment.judge(guard)
         rows = judge_all(
             evaluation,
             examples,
@@ -95,9 +95,9 @@ def run_evaluation(
         about = {
             "name": name.replace("_", "-"),
             "agent": evaluation.agent,
-            "mode": told["mode"],
-            "model": told.get("model"),
-            "settings": told,
+            "mode": settings_row["mode"],
+            "model": settings_row.get("model"),
+            "settings": settings_row,
         }
     summary = _summary(evaluation, rows, {**about, "data": data.name, "data_sha256": _digest(data)})
     _write(out, evaluation, summary)
@@ -106,7 +106,7 @@ def run_evaluation(
 
 def judge_all(
     evaluation: Evaluation,
-    examples: Sequence[Example],
+    examples: Sequence[BenchExample],
     judge: Judge,
     results: Results,
     setup: str,
@@ -120,7 +120,11 @@ def judge_all(
     rows = {example.id: results.get(example, digests[example.id]) for example in examples}
     missing = [example for example in examples if rows[example.id] is None]
     refuse_silence = _refuse_silence(already=len(examples) - len(missing))
-    with results, interrupts.remember() as raise_if_interrupted, _bar(len(examples), shown=progress) as advance:
+    with (
+        results,
+        interrupts.remember() as raise_if_interrupted,
+        _progress_bar(len(examples), shown=progress) as advance,
+    ):
         advance(len(examples) - len(missing))
         for example, verdict in _verdicts(judge, missing, workers):
             raise_if_interrupted()
@@ -134,7 +138,7 @@ def judge_all(
     return done
 
 
-def _verdicts(judge: Any, examples: Sequence[Example], workers: int) -> Iterator[tuple[Example, Verdict]]:
+def _verdicts(judge: Any, examples: Sequence[BenchExample], workers: int) -> Iterator[tuple[BenchExample, Verdict]]:
     """Each example with its verdict, as soon as that is there."""
     if workers == 1:
         for example in examples:
@@ -142,10 +146,10 @@ def _verdicts(judge: Any, examples: Sequence[Example], workers: int) -> Iterator
         return
     with _event_loop() as loop:
 
-        def submit(example: Example) -> Future[Verdict]:
+        def submit(example: BenchExample) -> Future[Verdict]:
             return asyncio.run_coroutine_threadsafe(judge.aguard(example.agent_input, example.agent_output), loop)
 
-        yield from concurrently(submit, examples, lambda begun: len(begun) < workers, ordered=False)
+        yield from map_concurrently(submit, examples, lambda begun: len(begun) < workers, ordered=False)
 
 
 @contextlib.contextmanager
@@ -175,8 +179,10 @@ def _refuse_silence(already: int) -> Callable[[Verdict], None]:
         if not is_silent(verdict):
             already += 1
         silent += 1
-        if not already and silent == _SILENT:
-            raise ModelError(f"the model answered none of the first {_SILENT} examples: {verdict.errors[0]}")
+        if not already and silent == _MAX_SILENT_EXAMPLES:
+            raise ModelError(
+                f"the model answered none of the first {_MAX_SILENT_EXAMPLES} examples: {verdict.errors[0]}"
+            )
 
     return refuse
 
@@ -229,7 +235,7 @@ def _write(out: Path, evaluation: Evaluation, summary: Mapping[str, Any]) -> Non
 
 
 @contextlib.contextmanager
-def _bar(total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+def _progress_bar(total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
     if not (shown and sys.stderr.isatty()):
         yield lambda _: None
         return

@@ -22,7 +22,7 @@ _IN_TEXT = re.compile(r"^\s*Action:\s*\{", re.MULTILINE)  # how agents call tool
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RecordedCall:
     """A call that an agent made.
 
     Attributes:
@@ -57,7 +57,7 @@ class Trajectory:
     task: int | str
     trial: int
     success: bool
-    calls: tuple[Made, ...]
+    calls: tuple[RecordedCall, ...]
     expected: tuple[tuple[str, Mapping[str, Any]], ...] | None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -132,7 +132,7 @@ def _objects(value: Any, key: str, record: Record) -> list[dict[str, Any]]:
     return value
 
 
-def _calls(messages: Sequence[dict[str, Any]], record: Record) -> Iterator[Made]:
+def _calls(messages: Sequence[dict[str, Any]], record: Record) -> Iterator[RecordedCall]:
     for at, message in enumerate(messages):
         if message.get("role") != "assistant":
             continue
@@ -140,10 +140,10 @@ def _calls(messages: Sequence[dict[str, Any]], record: Record) -> Iterator[Made]
         if message.get("function_call") or _IN_TEXT.search(str(message.get("content") or "")):
             raise record.error(f"{place}: calls a tool in its text; expected `tool_calls` (tau-bench's tool-calling)")
         calls = _objects(message.get("tool_calls") or [], f"{place}.tool_calls", record)
-        yield from _answered([_call(call, place, record) for call in calls], calls, messages[at + 1 :])
+        yield from _with_outputs([_call(call, place, record) for call in calls], calls, messages[at + 1 :])
 
 
-def _call(call: Mapping[str, Any], place: str, record: Record) -> Made:
+def _call(call: Mapping[str, Any], place: str, record: Record) -> RecordedCall:
     function = call.get("function")
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         raise record.error(f"{place}.tool_calls: a call without a function's name")
@@ -155,12 +155,12 @@ def _call(call: Mapping[str, Any], place: str, record: Record) -> Made:
             raise record.error(f"{place}: the arguments of {function['name']}: {error}") from None
     if not isinstance(args, dict):
         raise record.error(f"{place}: the arguments of {function['name']} are {args!r:.60}; expected an object")
-    return Made(function["name"], args, answered=False)
+    return RecordedCall(function["name"], args, answered=False)
 
 
-def _answered(
-    made: Sequence[Made], calls: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
-) -> Iterator[Made]:
+def _with_outputs(
+    calls_made: Sequence[RecordedCall], calls: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> Iterator[RecordedCall]:
     """The calls of one message with the outputs that directly follow it: by their ids, where they tell them apart."""
     outputs: list[Mapping[str, Any]] = []
     for message in after:
@@ -169,7 +169,7 @@ def _answered(
         outputs.append(message)
     by_id = {message.get("tool_call_id"): message for message in outputs}
     ids = [call.get("id") for call in calls]
-    told_apart = len(set(ids)) == len(ids) and all(one is not None for one in (*ids, *by_id))
-    for at, one in enumerate(made):
-        found = by_id.get(ids[at]) if told_apart else outputs[at] if at < len(outputs) else None
+    has_unique_ids = len(set(ids)) == len(ids) and all(one is not None for one in (*ids, *by_id))
+    for at, one in enumerate(calls_made):
+        found = by_id.get(ids[at]) if has_unique_ids else outputs[at] if at < len(outputs) else None
         yield one if found is None else replace(one, output=found.get("content"), answered=True)

@@ -14,7 +14,7 @@ from guardagent.cli.output import print_json
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.bench.compare import Comparison
+    from guardagent.bench.comparison import Comparison
 
 Folders = Annotated[list[Path], typer.Argument(help="Folders that `bench --out` wrote, of the same data.")]
 Compiled = Annotated[
@@ -25,8 +25,8 @@ Out = Annotated[Path | None, typer.Option("--out", help="Where compare.md and co
 
 def bench_compare(folders: Folders, *, compiled: Compiled = None, out: Out = None, as_json: Json = False) -> None:
     """Put evaluations side by side: metrics, what a check took, and from how many checks on compiling pays."""
-    from guardagent.bench.compare import compare
-    from guardagent.bench.compare_report import comparison_table
+    from guardagent.bench.comparison import compare
+    from guardagent.bench.comparison_report import comparison_table
 
     found = compare(folders, compiled)
     table = comparison_table(found)

@@ -96,14 +96,14 @@ def compile_(
     """Compile a request into a program that needs no model: tested on examples, and written only if it passes all."""
     from guardagent.programs.compile import compile_program
 
-    subject = _subject(agent, request, specification, toolbox, memory)
+    target = _target(agent, request, specification, toolbox, memory)
     if out.is_dir() or not out.absolute().parent.is_dir():
         raise InputError(f"{out}: cannot be written there; expected a file in a folder that exists")
-    means = _means(_model(model, prices, timeout), prompts, sandbox, redact, max_cost, cache, shown)
-    made = compile_program(
-        subject,
+    context = _context(_model(model, prices, timeout), prompts, sandbox, redact, max_cost, cache, shown)
+    result = compile_program(
+        target,
         examples,
-        means,
+        context,
         candidates=candidates,
         rounds=rounds,
         without=without or (),
@@ -113,19 +113,19 @@ def compile_(
         accept_disputes=accept_dispute or (),
         properties=not no_properties,
     )
-    if made.program is not None:
-        made.program.save(out)
-    written = str(out) if made.program is not None else None
-    proposed = [] if written else [str(file) for one in made.report.proposals for file in one.write(out)]
+    if result.program is not None:
+        result.program.save(out)
+    written = str(out) if result.program is not None else None
+    proposed = [] if written else [str(file) for one in result.report.proposals for file in one.write(out)]
     if as_json:
-        report = {"written": written, "proposed": proposed, **made.report.to_dict()}
+        report = {"written": written, "proposed": proposed, **result.report.to_dict()}
         print_json(report)
     else:
-        print_line(made.report.to_text() + _ending(written, proposed))
+        print_line(result.report.to_text() + _closing_message(written, proposed))
     raise typer.Exit(0 if written else 1)
 
 
-def _ending(written: str | None, proposed: list[str]) -> str:
+def _closing_message(written: str | None, proposed: list[str]) -> str:
     """What there is now, and what a person has to do."""
     if written:
         return f"Written to {written}"
@@ -139,7 +139,7 @@ def _ending(written: str | None, proposed: list[str]) -> str:
     )
 
 
-def _subject(
+def _target(
     agent: str | None,
     request: str | None,
     specification: str | None,
@@ -166,7 +166,7 @@ def _subject(
     return Subject(words, text, tools, tuple(front["required_checks"]), front["data"], agent or "")
 
 
-def _means(
+def _context(
     model: Model,
     prompts: str | None,
     sandbox: str,
@@ -183,7 +183,9 @@ def _means(
     from guardagent.sandbox import load_sandbox
 
     meter = Meter(model, max_cost, ResponseCache(cache) if cache else None)
-    return Means(meter, load_sandbox(sandbox), Prompts(prompts), Redactor(redact or ()).redaction(), shown, _say)
+    return Means(
+        meter, load_sandbox(sandbox), Prompts(prompts), Redactor(redact or ()).redaction(), shown, _print_progress
+    )
 
 
 def _model(name: str | None, prices: str | None, timeout: float | None) -> Model:
@@ -202,7 +204,7 @@ def _model(name: str | None, prices: str | None, timeout: float | None) -> Model
     return load_model(found) if isinstance(found, str) else cast("Model", found)
 
 
-def _say(words: str) -> None:
+def _print_progress(words: str) -> None:
     """To whoever waits at a terminal."""
     if sys.stderr.isatty():
         note(words)

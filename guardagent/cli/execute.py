@@ -29,11 +29,11 @@ def execute(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like an allowance, nor like a crash
-        return _failed(error, as_json="--json" in _own(arguments))
+        return _report_failure(error, as_json="--json" in _own_arguments(arguments))
     return ended if isinstance(ended, int) else 0
 
 
-def _own(arguments: Sequence[str]) -> Iterator[str]:
+def _own_arguments(arguments: Sequence[str]) -> Iterator[str]:
     """The arguments before `--`: what follows belongs to another program."""
     for argument in arguments:
         if argument == "--":
@@ -41,7 +41,7 @@ def _own(arguments: Sequence[str]) -> Iterator[str]:
         yield argument
 
 
-def _failed(error: Any, *, as_json: bool) -> int:
+def _report_failure(error: Any, *, as_json: bool) -> int:
     usage = hasattr(error, "format_message")  # Typer's, whose class lies elsewhere in each version
     kind, status = ("usage", 2) if usage else _kind(error)
     message = error.format_message() if usage else str(error)

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TextIO, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-NOBODY_READS = 141  # as a shell has it for a program that a closed pipe ends
+CLOSED_PIPE = 141  # as a shell has it for a program that a closed pipe ends
 
 
-class Place(NamedTuple):
+class LazyCommand(NamedTuple):
     """Where a command lives, and its help in a line."""
 
     module: str
@@ -30,19 +30,19 @@ class Place(NamedTuple):
         return typer.main.get_command(app)
 
 
-class Branch(NamedTuple):
+class Subcommands(NamedTuple):
     """Commands below a command, and its help in a line."""
 
     help: str
-    places: Mapping[str, Place]
+    entries: Mapping[str, LazyCommand]
 
     def load(self) -> Any:
-        return group_of(self.help, self.places)
+        return group_of(self.help, self.entries)
 
 
 def group_of(
     text: str,
-    places: Mapping[str, Place | Branch],
+    entries: Mapping[str, LazyCommand | Subcommands],
     options: Callable[..., None] = lambda: None,
     *,
     completion: bool = False,
@@ -51,8 +51,8 @@ def group_of(
     app = _app(cls=Group, help=text, no_args_is_help=True, add_completion=completion)
     app.callback(cls=Group)(options)
     group = cast("Group", typer.main.get_command(app))
-    group.places = places
-    group.commands = dict.fromkeys(places)  # type: ignore[assignment]  # Typer needs their names only
+    group.entries = entries
+    group.commands = dict.fromkeys(entries)  # type: ignore[assignment]  # Typer needs their names only
     return group
 
 
@@ -61,18 +61,18 @@ def _app(**options: Any) -> typer.Typer:
     return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=names, **options)
 
 
-class _Sparing:
+class _FastParameters:
     """Leaves values that need no conversion as they are: Typer loads Pydantic for it, which costs as a check does."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
             if "process_value" not in vars(param):
-                param.process_value = partial(_processed, param, param.process_value)
+                param.process_value = partial(_process_value, param, param.process_value)
         return params
 
 
-def _processed(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+def _process_value(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
     kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
     absent = value is None and not param.required
     if not absent and not (kind is str and type(value) is str) and (value is None or value is not param.default):
@@ -82,37 +82,37 @@ def _processed(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: 
     return param.callback(ctx, param, value) if param.callback else value
 
 
-class Command(_Sparing, TyperCommand):
+class Command(_FastParameters, TyperCommand):
     """A command."""
 
 
-class Group(_Sparing, TyperGroup):
+class Group(_FastParameters, TyperGroup):
     """Commands, each loaded when it is run."""
 
-    places: Mapping[str, Place | Branch] = {}
+    entries: Mapping[str, LazyCommand | Subcommands] = {}
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
-        return list(self.places)
+        return list(self.entries)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as Typer calls it
-        place = self.places.get(cmd_name)
+        place = self.entries.get(cmd_name)
         return None if place is None else place.load()
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as Typer calls it
         with formatter.section("Commands"):
-            formatter.write_dl([(name, place.help) for name, place in self.places.items()])
+            formatter.write_dl([(name, place.help) for name, place in self.entries.items()])
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        with _heard():
+        with _closed_pipe_exit():
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        with _heard():
+        with _closed_pipe_exit():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _heard() -> Iterator[None]:
+def _closed_pipe_exit() -> Iterator[None]:
     """Ends with a status of its own where nobody reads on: Typer's would be 1, which says denied."""
     try:
         try:
@@ -120,15 +120,15 @@ def _heard() -> Iterator[None]:
         finally:
             sys.stdout.flush()
     except BrokenPipeError as error:
-        closed = [stream for stream in (sys.stdout, sys.stderr) if _closed(stream)]
+        closed = [stream for stream in (sys.stdout, sys.stderr) if _is_closed(stream)]
         if not closed:
             raise RuntimeError(f"another process ended: {error}") from None
         for stream in closed:  # the last flush must not complain of it once more
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        raise typer.Exit(NOBODY_READS) from None
+        raise typer.Exit(CLOSED_PIPE) from None
 
 
-def _closed(stream: TextIO) -> bool:
+def _is_closed(stream: TextIO) -> bool:
     """Whether nobody reads on; asked of the system, as the stream may have thrown away what it could not write."""
     try:
         ends = select.poll()

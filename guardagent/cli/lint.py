@@ -22,16 +22,16 @@ def lint(
     """Find what is wrong with rules themselves: contradictory, vacuous, shadowed, under-constrained, and more."""
     from guardagent.policy.lint import lint_report
 
-    found = lint_report(policies)
-    for finding in found.findings:
-        print_json(asdict(finding)) if as_json else print_line(_words(finding))
-    for undecided in found.undecided:
+    result = lint_report(policies)
+    for finding in result.findings:
+        print_json(asdict(finding)) if as_json else print_line(_finding_text(finding))
+    for undecided in result.undecided:
         note(f"note: {undecided}")
-    if not found.findings and not found.undecided:
-        note(f"{policies}: nothing found in {found.rules} rule{'' if found.rules == 1 else 's'}")
-    raise typer.Exit(1 if found.findings else 3 if found.undecided else 0)
+    if not result.findings and not result.undecided:
+        note(f"{policies}: nothing found in {result.rules} rule{'' if result.rules == 1 else 's'}")
+    raise typer.Exit(1 if result.findings else 3 if result.undecided else 0)
 
 
-def _words(finding: LintFinding) -> str:
+def _finding_text(finding: LintFinding) -> str:
     where = " ".join(filter(None, (finding.policy, finding.tool and f"({finding.tool})"))) or "the file"
     return f"{finding.kind}: {where}: {finding.message}\n    for example: {finding.example}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from guardagent.log.selection import ParsedEntry
 
 
-class Format(StrEnum):
+class ExportFormat(StrEnum):
     JSONL = "jsonl"
     CSV = "csv"
 
@@ -37,7 +37,7 @@ KeyFile = Annotated[
 ]
 HeadFile = Annotated[Path | None, typer.Option("--head", help="A head of the log that was kept elsewhere.")]
 Out = Annotated[Path | None, typer.Option("-o", "--out", help="Write there instead of to standard output.")]
-FormName = Annotated[Format, typer.Option("--format", help="JSON Lines is a log by itself; CSV is for tables.")]
+FormName = Annotated[ExportFormat, typer.Option("--format", help="JSON Lines is a log by itself; CSV is for tables.")]
 
 _STATUS = {"whole": 0, "tampered": 1, "unchecked": 3}
 
@@ -65,7 +65,7 @@ def show(
         last,
     )
     for one in chosen.entries(path):
-        sys.stdout.write(f"{one.entry.line if as_json else _words(one)}\n")
+        sys.stdout.write(f"{one.entry.line if as_json else _entry_line(one)}\n")
 
 
 def verify(path: LogFile, *, key_file: KeyFile = None, head: HeadFile = None, as_json: Json = False) -> None:
@@ -81,21 +81,21 @@ def export(
     path: LogFile,
     *,
     out: Out = None,
-    form: FormName = Format.JSONL,
+    form: FormName = ExportFormat.JSONL,
     as_json: JsonLines = False,
 ) -> None:
     """Write all entries, as JSON Lines or as a table."""
     from guardagent.log.export import export_entries
     from guardagent.log.selection import Selection
 
-    if as_json and form is Format.CSV:
+    if as_json and form is ExportFormat.CSV:
         raise InputError("--json with --format csv; expected one of the two")
-    with _written(out, path) as to:
+    with _output_file(out, path) as to:
         count = export_entries(form.value, Selection().entries(path), to)
     note(f"{count:,} entries")
 
 
-def _words(one: ParsedEntry) -> str:
+def _entry_line(one: ParsedEntry) -> str:
     """Time, number, kind, decision, tool, conversation and why; nothing that a terminal would obey."""
     from guardagent._terminal import printable
 
@@ -113,7 +113,7 @@ def _text(value: Any) -> str:
 
 
 @contextmanager
-def _written(out: Path | None, log: Path) -> Iterator[TextIO]:
+def _output_file(out: Path | None, log: Path) -> Iterator[TextIO]:
     """A file that is whole or not there, or standard output."""
     if out is None:
         yield sys.stdout

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from guardagent.log import AuditLog
 
 
-class Asked(StrEnum):
+class ApproverChoice(StrEnum):
     CLIENT = "client"
     TERMINAL = "terminal"
     EITHER = "either"
@@ -42,7 +42,9 @@ Absent = Annotated[
     list[str] | None, typer.Option("--absent", help="A tool that rules name and this server has not; repeatable.")
 ]
 Conversation = Annotated[str | None, typer.Option("--conversation", help="The id of the session at standard input.")]
-ApproverName = Annotated[Asked, typer.Option("--approver", help="Who is asked about calls that are escalated.")]
+ApproverName = Annotated[
+    ApproverChoice, typer.Option("--approver", help="Who is asked about calls that are escalated.")
+]
 Header = Annotated[
     list[str] | None,
     typer.Option("--header", help="NAME=VARIABLE: a header for a URL, from an environment variable; repeatable."),
@@ -75,7 +77,7 @@ def mcp_proxy(
     alias: Alias = None,
     absent: Absent = None,
     conversation: Conversation = None,
-    approver: ApproverName = Asked.CLIENT,
+    approver: ApproverName = ApproverChoice.CLIENT,
     header: Header = None,
     listen: Listen = None,
     deadline: Deadline = 10.0,
@@ -185,9 +187,9 @@ def _log(path: Path | None, key_file: Path | None) -> AuditLog | None:
     return AuditLog(path, key=load_key(key_file))
 
 
-def _escalation(who: Asked) -> Escalation:
+def _escalation(who: ApproverChoice) -> Escalation:
     from guardagent.frameworks.mcp.adapter.pending_requests import Escalation
     from guardagent.frameworks.mcp.adapter.terminal import ask_at_terminal
 
-    terminal: Any = ask_at_terminal if who in (Asked.TERMINAL, Asked.EITHER) else None
-    return Escalation(client=who in (Asked.CLIENT, Asked.EITHER), approver=terminal)
+    terminal: Any = ask_at_terminal if who in (ApproverChoice.TERMINAL, ApproverChoice.EITHER) else None
+    return Escalation(client=who in (ApproverChoice.CLIENT, ApproverChoice.EITHER), approver=terminal)

@@ -47,7 +47,7 @@ def check(
     from guardagent.batch.job import Job
     from guardagent.batch.records import read_case
 
-    run = _Run(
+    run = _BatchRun(
         Job(cases, _loader(policies, model, locked), read_case, judge_case),
         "cases",
         as_json,
@@ -56,8 +56,8 @@ def check(
         out,
         resume,
     )
-    tally = run.judge(run.shown(every=True))
-    raise typer.Exit(tally.status)
+    metrics = run.judge(run.reporter(every=True))
+    raise typer.Exit(metrics.status)
 
 
 def audit(
@@ -76,7 +76,7 @@ def audit(
     from guardagent.batch.job import Job
     from guardagent.batch.records import read_trace
 
-    run = _Run(
+    run = _BatchRun(
         Job(traces, _loader(policies, model, locked), read_trace, judge_trace),
         "traces",
         as_json,
@@ -85,8 +85,8 @@ def audit(
         out,
         resume,
     )
-    tally = run.judge(run.shown(every=False))
-    raise typer.Exit(tally.status)
+    metrics = run.judge(run.reporter(every=False))
+    raise typer.Exit(metrics.status)
 
 
 def compare(
@@ -104,32 +104,32 @@ def compare(
     from guardagent.batch.job import Job
 
     path, cases = _policies_and_cases(files, policies)
-    run = _Run(Job(cases, _loader(path, model), read_expectation, judge_case), "cases", as_json, model)
+    run = _BatchRun(Job(cases, _loader(path, model), read_expectation, judge_case), "cases", as_json, model)
     different = 0
 
     def report(result: Result) -> None:
         nonlocal different
         different += bool(difference(result))
-        run.show_compared(result)
+        run.show_comparison(result)
 
-    tally = run.judge(report)
-    note(f"{tally.judged - different:,} of {tally.judged:,} cases are as expected")
-    raise typer.Exit(2 if tally.unreadable else int(different > 0))
+    metrics = run.judge(report)
+    note(f"{metrics.judged - different:,} of {metrics.judged:,} cases are as expected")
+    raise typer.Exit(2 if metrics.unreadable else int(different > 0))
 
 
 def _policies_and_cases(files: list[str], policies: str | None) -> tuple[str, str]:
-    given = files if policies is None else [policies, *files]
-    if len(given) != 2:
+    paths = files if policies is None else [policies, *files]
+    if len(paths) != 2:
         raise InputError(f"{len(files)} files beside --policies; expected CASES --policies FILE, one file of each")
-    return given[0], given[1]
+    return paths[0], paths[1]
 
 
 @dataclass(slots=True)
-class _Run:
+class _BatchRun:
     """A file to judge, and how. Rows go to standard output, everything else to standard error."""
 
     job: Job
-    things: str
+    record_kind: str
     as_json: bool
     model: str | None = None
     workers: int = 1
@@ -139,37 +139,37 @@ class _Run:
 
     def judge(self, report: Callable[[Result], None]) -> VerdictMetrics:
         """Judges what is not judged yet, reports each result, and sums up."""
-        from guardagent.cli.render_judged import summary
+        from guardagent.cli.render_results import summary
 
         policies = self.job.load()
         self.ids = policies.ids
-        journal = self._journal(policies)
-        with self._ended_well(journal), contextlib.closing(self._results(policies, journal)) as results:
+        result_log = self._result_log(policies)
+        with self._interrupt_message(result_log), contextlib.closing(self._results(policies, result_log)) as results:
             for result in results:
                 if result.error:
                     unreadable(result.error, as_json=self.as_json)
                 else:
                     report(result)
-        if not journal.metrics.judged and not journal.metrics.unreadable:
-            raise InputError(f"{self.job.name}: holds no {self.things}; expected one JSON object in a line")
-        note(summary(journal.metrics, self.things))
-        return journal.metrics
+        if not result_log.metrics.judged and not result_log.metrics.unreadable:
+            raise InputError(f"{self.job.name}: holds no {self.record_kind}; expected one JSON object in a line")
+        note(summary(result_log.metrics, self.record_kind))
+        return result_log.metrics
 
-    def shown(self, *, every: bool) -> Callable[[Result], None]:
+    def reporter(self, *, every: bool) -> Callable[[Result], None]:
         """Shows results as rows of JSON, in words, or not at all where they are kept in a file."""
         if self.as_json:
             return lambda result: print_line(result.row)
         if self.out is not None:
             return lambda _: None
-        from guardagent.cli.render_judged import show_result
+        from guardagent.cli.render_results import show_result
 
         console = screen()
-        return lambda result: show_result(result, console) if every or not result.plain else None
+        return lambda result: show_result(result, console) if every or not result.is_clean else None
 
-    def show_compared(self, result: Result) -> None:
+    def show_comparison(self, result: Result) -> None:
         """Shows what a case expects beside what came: as a row of JSON, or where they differ, as a diff."""
         from guardagent.batch.cases import difference
-        from guardagent.cli.render_judged import show_difference
+        from guardagent.cli.render_results import show_difference
 
         found = difference(result)
         if self.as_json:
@@ -179,37 +179,37 @@ class _Run:
         elif found:
             show_difference(result, f"{self.job.name}:{result.line}:", self.ids, screen())
 
-    def _results(self, policies: Policies, journal: MetricsOnly) -> Generator[Result]:
+    def _results(self, policies: Policies, result_log: MetricsOnly) -> Generator[Result]:
         from guardagent.batch.pipeline import judge_file
 
-        with self._bar() as advance:
-            yield from judge_file(self.job, policies, journal, workers=self.workers, advance=advance)
+        with self._progress_bar() as advance:
+            yield from judge_file(self.job, policies, result_log, workers=self.workers, advance=advance)
 
-    def _journal(self, policies: Policies) -> MetricsOnly:
+    def _result_log(self, policies: Policies) -> MetricsOnly:
         from guardagent._version import __version__
         from guardagent.batch.resumable_log import MetricsOnly, ResumableLog
         from guardagent.batch.verdict_metrics import VerdictMetrics
 
-        tally = VerdictMetrics.over(policies.ids)
+        metrics = VerdictMetrics.for_rules(policies.ids)
         if self.out is None:
             if self.resume:
                 raise InputError("--resume without --out; expected --out FILE, which holds the verdicts to go on after")
-            return MetricsOnly(tally)
+            return MetricsOnly(metrics)
         model = f", {self.model}" if policies.requests else ""
-        setup = f"guardagent {__version__}, {self.things}, policies {policies.digest}{model}"
-        return ResumableLog(self.out, setup, tally, resume=self.resume)
+        setup = f"guardagent {__version__}, {self.record_kind}, policies {policies.digest}{model}"
+        return ResumableLog(self.out, setup, metrics, resume=self.resume)
 
     @contextlib.contextmanager
-    def _ended_well(self, journal: MetricsOnly) -> Iterator[None]:
+    def _interrupt_message(self, result_log: MetricsOnly) -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
             more = f"; the same command with --resume goes on after what {self.out} holds" if self.out else ""
-            note(f"guardagent: interrupted after {journal.metrics.judged:,} {self.things}{more}")
+            note(f"guardagent: interrupted after {result_log.metrics.judged:,} {self.record_kind}{more}")
             raise typer.Exit(130) from None
 
     @contextlib.contextmanager
-    def _bar(self) -> Iterator[Callable[[int], None]]:
+    def _progress_bar(self) -> Iterator[Callable[[int], None]]:
         """A progress bar on standard error, if that is a terminal and standard output shows no rows there."""
         rows_shown = sys.stdout.isatty() and (self.as_json or self.out is None)
         if rows_shown or not sys.stderr.isatty():
@@ -217,7 +217,7 @@ class _Run:
             return
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
-        columns = (self.things, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        columns = (self.record_kind, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
         # Rich would lead standard output to the bar's console, even where it is a file.
         with Progress(*columns, console=screen(stderr=True), redirect_stdout=False) as bar:
             task = bar.add_task("", total=_size(self.job.path))

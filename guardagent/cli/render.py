@@ -71,12 +71,12 @@ def show_story(verdict: Verdict, console: Console) -> None:
 
 def usage_line(usage: Usage) -> str:
     """What models took, in words."""
-    tokens = f"{_known(usage.prompt_tokens)} prompt and {_known(usage.completion_tokens)} completion tokens"
+    tokens = f"{_count_text(usage.prompt_tokens)} prompt and {_count_text(usage.completion_tokens)} completion tokens"
     cost = "cost unknown" if usage.cost is None else f"${usage.cost:.4f}"
     return f"{usage.calls} calls ({usage.cached} from the cache), {tokens}, {cost}, {usage.seconds:.1f} s"
 
 
-def _known(count: int | None) -> str:
+def _count_text(count: int | None) -> str:
     return "unknown" if count is None else f"{count:,}"
 
 
@@ -113,5 +113,5 @@ def show_findings(findings: list[ComponentStatus], console: Console) -> None:
             "missing" if finding.problem else "works  ", style="bold red" if finding.problem else "green", end=""
         )
         behind = f"behind {', '.join(finding.layers)}" if finding.layers else "confined by itself alone"
-        said = finding.problem or (behind if finding.kind == "engine" else "active in every worker")
-        console.print(f"  {finding.kind:6}  {finding.name:10}  {said}", markup=False, highlight=False)
+        status = finding.problem or (behind if finding.kind == "engine" else "active in every worker")
+        console.print(f"  {finding.kind:6}  {finding.name:10}  {status}", markup=False, highlight=False)

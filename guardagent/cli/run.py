@@ -22,7 +22,7 @@ from guardagent.cli.output import note, print_json, report, screen, unreadable
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.batch.labelled_runs import Judge
+    from guardagent.batch.labelled_runs import RunJudge
 
 Program = Annotated[str, typer.Argument(help="A guard program (a Python file).")]
 InputFile = Annotated[str | None, typer.Option("--input", help="What the agent was asked (a file, - for stdin).")]
@@ -78,20 +78,20 @@ def _one_or_many(one: str | None, log: str | None, facts: str | None, examples: 
         raise InputError("nothing to judge; expected --input and --output-log, or --examples")
 
 
-def _measure(examples: str, judge: Judge, *, as_json: bool) -> int:
+def _measure(examples: str, judge: RunJudge, *, as_json: bool) -> int:
     """Shows what came of each labelled run, and the metrics; gives the exit status."""
     from guardagent.batch.labelled_runs import judge_runs
     from guardagent.batch.verdict_metrics import VerdictMetrics
-    from guardagent.cli.render_judged import show_labelled, summary
+    from guardagent.cli.render_results import show_labelled, summary
 
-    tally, console = VerdictMetrics(), screen()
+    metrics, console = VerdictMetrics(), screen()
     for result in judge_runs(examples, judge):
-        tally.add(result)
+        metrics.add(result)
         if result.error:
             unreadable(result.error, as_json=as_json)
         elif as_json:
             print_json({**json.loads(result.row), "expected": {"label": result.expected_label}})
         else:
             show_labelled(result, console)
-    note(summary(tally, "runs"))
-    return tally.status
+    note(summary(metrics, "runs"))
+    return metrics.status

@@ -62,34 +62,34 @@ def accept(file: File, *, toolbox: Folder, yes: Yes = False, as_json: Json = Fal
     sources = {file.name: read_text(file), tests.name: read_text(tests)}
     files = {toolbox / file.name: sources[file.name], toolbox / f"_{tests.name}": sources[tests.name]}
     for text in files.values():
-        _refuse_unseen(text, file)
-    taken = Toolbox.load(*([toolbox] if _holds_functions(toolbox) else []))
-    if clash := next((name for name in tools if name in taken), ""):
-        raise InputError(f"{file}: the function {clash!r} is in the toolbox already ({taken[clash].path})")
+        _refuse_invisible(text, file)
+    existing = Toolbox.load(*([toolbox] if _holds_functions(toolbox) else []))
+    if clash := next((name for name in tools if name in existing), ""):
+        raise InputError(f"{file}: the function {clash!r} is in the toolbox already ({existing[clash].path})")
     if there := next((path for path in files if path.exists()), None):
         raise InputError(f"{there}: exists already; expected a folder without this file")
     (note if as_json else print_line)("\n\n".join(text.strip() for text in files.values()))
-    if not _agreed(file, toolbox, yes=yes, as_json=as_json):
+    if not _confirmed(file, toolbox, yes=yes, as_json=as_json):
         _end("Nothing was added.", [], as_json=as_json)
     if problem := failure_report(sources, tests.name):
         _end(f"{printable(problem)}\n\nIts tests do not pass. Nothing was added.", [], as_json=as_json)
-    _make(toolbox)
+    _make_folder(toolbox)
     for path, text in files.items():
         save_text(path, text)
     names = [*map(str, files)]
-    said = "\n".join(["Its tests pass. Added:", *names, "Programs that use this toolbox can call it now."])
-    _end(said, names, as_json=as_json)
+    message = "\n".join(["Its tests pass. Added:", *names, "Programs that use this toolbox can call it now."])
+    _end(message, names, as_json=as_json)
 
 
-def _end(said: str, added: list[str], *, as_json: bool) -> NoReturn:
+def _end(message: str, added: list[str], *, as_json: bool) -> NoReturn:
     if as_json:
-        print_json({"added": added, "message": said})
+        print_json({"added": added, "message": message})
     else:
-        print_line(said)
+        print_line(message)
     raise typer.Exit(0 if added else 1)
 
 
-def _agreed(file: Path, toolbox: Path, *, yes: bool, as_json: bool) -> bool:
+def _confirmed(file: Path, toolbox: Path, *, yes: bool, as_json: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
@@ -103,14 +103,14 @@ def _holds_functions(toolbox: Path) -> bool:
     return any(not path.name.startswith("_") for path in toolbox.glob("*.py"))
 
 
-def _make(toolbox: Path) -> None:
+def _make_folder(toolbox: Path) -> None:
     try:
         toolbox.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{toolbox}: cannot be made: {error.strerror}; expected a folder of yours") from None
 
 
-def _refuse_unseen(text: str, file: Path) -> None:
+def _refuse_invisible(text: str, file: Path) -> None:
     for number, line in enumerate(text.split("\n"), start=1):
         if odd := next((one for one in line if not one.isprintable() and one != "\t"), None):
             raise ContentError(f"holds the character {odd!a}, which nobody sees; expected visible ones", file, number)

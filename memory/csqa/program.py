@@ -48,9 +48,9 @@ def known_question(agent_input: str, facts: dict) -> tuple:
     """The question and its options; what the host knows wins over the text."""
     question, options = facts.get("question"), facts.get("options")
     if question is None or options is None:
-        given = read_input(agent_input)
-        question = given[0] if question is None else question
-        options = read_options(given[1]) if options is None else options
+        found = read_input(agent_input)
+        question = found[0] if question is None else question
+        options = read_options(found[1]) if options is None else options
     if not isinstance(question, str) or not question.strip():
         raise ValueError("the question is empty, or no text")
     if not isinstance(options, dict) or not options or sorted(options) != list(LETTERS[: len(options)]):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from guardagent import Policies, Verdict, load_policies
 from guardagent.batch.audit import MAX_FINDINGS, judge_trace
-from guardagent.batch.records import Step, Trace, read_trace
+from guardagent.batch.records import Trace, TraceStep, read_trace
 from guardagent.types import Event
 from tests.policy.rules import events
 from tests.shop import LOGIN, call, trace, write_policies
@@ -151,7 +151,7 @@ def test_a_trace_is_allowed_where_a_session_says_nothing(
     for policies in many_policies:
         session = policies.session()
         said = [session.observe(event) for event in happened] + [session.finish()]
-        verdict = judge_trace(policies, Trace("t", tuple(map(Step, happened))))
+        verdict = judge_trace(policies, Trace("t", tuple(map(TraceStep, happened))))
         assert verdict.decision == max(one.decision for one in said)
         assert set(verdict.rules) == {rule for one in said for rule in one.rules}
         assert bool(verdict.reasons or verdict.errors) == any(one.reasons or one.errors for one in said)
@@ -164,6 +164,6 @@ def test_too_deep_an_output_allows_nothing(tmp_path: Path) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    happened = Trace("t", (Step(Event("get", output=deep, status="ok")),))
+    happened = Trace("t", (TraceStep(Event("get", output=deep, status="ok")),))
     with pytest.raises(RecursionError):
         judge_trace(policies, happened)

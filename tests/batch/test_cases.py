@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from guardagent import Policies, Verdict, load_policies
-from guardagent.batch.cases import Difference, difference, hint, judge_case, read_expectation
+from guardagent.batch.cases import Difference, difference, judge_case, read_expectation, unknown_rule_hint
 from guardagent.batch.job import Result
 from guardagent.batch.records import read_case
 from guardagent.batch.verdict_metrics import ConfusionMatrix, VerdictMetrics
@@ -83,13 +83,13 @@ def test_a_case_of_a_test_expects_something() -> None:
 
 def test_an_expected_rule_that_does_not_exist_is_named() -> None:
     """It can never be found, so the nearest is said."""
-    assert hint("login_first", ["login_first"]) == ""
-    assert "no such policy; did you mean 'login_first'" in hint("login_frist", ["login_first"])
+    assert unknown_rule_hint("login_first", ["login_first"]) == ""
+    assert "no such policy; did you mean 'login_first'" in unknown_rule_hint("login_frist", ["login_first"])
 
 
 def test_metrics_are_those_of_the_labels() -> None:
     """Denied is what is to be found; what carries no label is not measured."""
-    metrics = VerdictMetrics.over(["a"])
+    metrics = VerdictMetrics.for_rules(["a"])
     for found, expected in ((1, 1), (1, 1), (1, 0), (0, 1), (0, 0), (1, None)):
         metrics.add(result(found, expected=expected))
     assert metrics.labels == ConfusionMatrix(tp=2, fp=1, fn=1, tn=1)
@@ -100,7 +100,7 @@ def test_metrics_are_those_of_the_labels() -> None:
 
 def test_each_rule_has_its_row() -> None:
     """Also one that is expected and does not exist."""
-    metrics = VerdictMetrics.over(["a", "b"])
+    metrics = VerdictMetrics.for_rules(["a", "b"])
     metrics.add(result(1, "a", wanted=("a",)))
     metrics.add(result(1, "a", wanted=("b", "c")))
     metrics.add(result(1, "b"))

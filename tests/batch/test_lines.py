@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.batch.lines import Line, LineReader, Mark, open_bytes
+from guardagent.batch.lines import FilePosition, InputLine, LineReader, open_bytes
 from guardagent.errors import ContentError, InputError
 
 
@@ -16,7 +16,7 @@ def reader(data: bytes, limit: int = 1000) -> LineReader:
     return LineReader(io.BufferedReader(io.BytesIO(data)), limit)
 
 
-def lines_of(data: bytes, limit: int = 1000) -> list[Line]:
+def lines_of(data: bytes, limit: int = 1000) -> list[InputLine]:
     return [line for chunk in reader(data, limit).chunks() for line in chunk.lines]
 
 
@@ -39,7 +39,7 @@ def test_from_any_mark_the_rest_is_the_same(data: bytes) -> None:
     for at, chunk in enumerate(chunks):
         assert chunk.end.sha256 == hashlib.sha256(data[: chunk.end.read]).hexdigest()
         again = reader(data)
-        assert again.skip(chunk.end)
+        assert again.skip_to(chunk.end)
         assert list(again.chunks()) == chunks[at + 1 :]
 
 
@@ -47,16 +47,16 @@ def test_a_chunk_ends_where_it_did_when_the_file_was_shorter() -> None:
     """A log that has grown since gives the same chunks first."""
     short = b"1\n2\n3\n"
     (chunk,) = reader(short).chunks()
-    assert next(reader(short + b"4\n").chunks(until=chunk.end.read)) == chunk
+    assert next(reader(short + b"4\n").chunks(end=chunk.end.read)) == chunk
 
 
 def test_another_beginning_is_not_skipped() -> None:
     """A changed byte, a shorter file, or a last line that has been continued."""
     (chunk,) = reader(b"one\ntwo").chunks()
-    assert reader(b"one\ntwo").skip(chunk.end)
+    assert reader(b"one\ntwo").skip_to(chunk.end)
     for other in (b"One\ntwo", b"one\n", b"one\ntwo, three\n"):
-        assert not reader(other).skip(chunk.end)
-    assert reader(b"").skip(Mark())
+        assert not reader(other).skip_to(chunk.end)
+    assert reader(b"").skip_to(FilePosition())
 
 
 def test_a_line_that_is_too_long_is_one_error() -> None:

@@ -19,7 +19,7 @@ def test_a_torn_row_is_no_row(path: Path) -> None:
     with ResultLog(path) as log:
         assert log.rows() == ['{"a": 1}']
         assert log.size > 9
-        log.cut()
+        log.drop_torn_row()
         log.append('{"c": 3}')
         assert (log.rows(), log.rows(9)) == (['{"a": 1}', '{"c": 3}'], ['{"c": 3}'])
 

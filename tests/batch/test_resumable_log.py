@@ -35,7 +35,7 @@ def start(
     work: Job, out: Path, *, resume: bool = False, setup: str = "s", workers: int = 1
 ) -> tuple[VerdictMetrics, Results]:  # fmt
     policies = work.load()
-    log = ResumableLog(out, setup, VerdictMetrics.over(policies.ids), resume=resume)
+    log = ResumableLog(out, setup, VerdictMetrics.for_rules(policies.ids), resume=resume)
     return log.metrics, judge_file(work, policies, log, workers=workers)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from guardagent.bench import Example
+from guardagent.bench import BenchExample
 from guardagent.types import Decision, Verdict
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -35,8 +35,8 @@ def deny(**details: Any) -> Verdict:
     return Verdict(Decision.DENY, details=details, elapsed_ms=3.0)
 
 
-def example(name: str, label: int, output: str = "yes", **truth: str) -> Example:
-    return Example(name, f"input {name}", output, label, {"rule": "r", "answer": "yes", "shift": "day"} | truth)
+def example(name: str, label: int, output: str = "yes", **truth: str) -> BenchExample:
+    return BenchExample(name, f"input {name}", output, label, {"rule": "r", "answer": "yes", "shift": "day"} | truth)
 
 
 def write_lines(path: Path, *rows: Mapping[str, Any]) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.bench import Example, judge_all, load_evaluation, measure
+from guardagent.bench import BenchExample, judge_all, load_evaluation, measure
 from guardagent.bench.results import Results
 from guardagent.errors import ContentError, InputError
 
@@ -124,7 +124,7 @@ def test_a_misspelt_key_is_recognised(tmp_path: Path) -> None:
 )
 def test_an_explanation_is_a_set(inaccessible: Any, *, right: bool) -> None:
     """Order does not matter, one column too few or too many does, and odd details are wrong, not a crash."""
-    example = Example("1", "", "", 1, {"inaccessible": {"cost": ["cost", "chargetime"]}})
+    example = BenchExample("1", "", "", 1, {"inaccessible": {"cost": ["cost", "chargetime"]}})
     assert EICU.explained(deny(inaccessible=inaccessible), example) is right
 
 

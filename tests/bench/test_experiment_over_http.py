@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from guardagent.models import Message
-from tests.bench.runs_of_a_model import data, guarding
+from tests.bench.scripted_guard import data, guarding
 from tests.conftest import CommandResult
 from tests.models.conftest import Serve, serve  # noqa: F401 - a fixture
 from tests.models.server import Reply, text

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.bench import Example, load_evaluation
+from guardagent.bench import BenchExample, load_evaluation
 from guardagent.errors import ContentError
 
 from .fakes import SHARED, deny, write_lines
@@ -69,7 +69,7 @@ def test_a_wrong_entry_says_which(tmp_path: Path) -> None:
 )
 def test_an_answer_is_three_fields(answer: str, *, right: bool) -> None:
     """Case and whitespace do not matter; every field does."""
-    example = Example("1", "", "", 0, {"answer": "ELEMENT: A\nACTION: CLICK\nVALUE: None"})
+    example = BenchExample("1", "", "", 0, {"answer": "ELEMENT: A\nACTION: CLICK\nVALUE: None"})
     assert WEB.answered(answer, example) is right
 
 
@@ -78,7 +78,7 @@ def test_an_answer_is_three_fields(answer: str, *, right: bool) -> None:
 )
 def test_an_explanation_is_the_set_of_rules(rules: Any, *, right: bool) -> None:
     """A rule too many is wrong, and so are details of another type."""
-    assert WEB.explained(deny(violated_rules=rules), Example("1", "", "", 1, {"violations": [RULE]})) is right
+    assert WEB.explained(deny(violated_rules=rules), BenchExample("1", "", "", 1, {"violations": [RULE]})) is right
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the reference data is not beside this checkout")

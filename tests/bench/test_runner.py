@@ -15,10 +15,10 @@ from guardagent.errors import ContentError, InputError, UnknownNameError
 from .fakes import write_lines
 
 EVALUATION = """
-from guardagent.bench import Evaluation, Example, PaperRow, read_examples
+from guardagent.bench import BenchExample, Evaluation, PaperRow, read_examples
 
 def line(record):
-    return Example(record.text("id"), record.text("agent_input"), record.text("agent_output"), record.label())
+    return BenchExample(record.string("id"), record.string("agent_input"), record.string("agent_output"), record.label())
 
 EVALUATION = Evaluation(
     agent="porter",
@@ -146,5 +146,5 @@ def test_the_rows_of_other_data_are_not_replaced(tmp_path: Path) -> None:
     before = (tmp_path / "results.jsonl").read_bytes()
     says = "holds 1 rows of other data, such as 'x'"
     with Results(tmp_path / "results.jsonl") as results, pytest.raises(InputError, match=says):
-        results.refuse_others(["y"])
+        results.refuse_other_rows(["y"])
     assert (tmp_path / "results.jsonl").read_bytes() == before

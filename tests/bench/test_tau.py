@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guardagent.bench import load_evaluation, run_evaluation
-from guardagent.bench.pass_k import matches, pass_hat_k
+from guardagent.bench.pass_k import match_expected, pass_hat_k
 from guardagent.bench.trajectories import read_trajectories
 from guardagent.errors import ContentError, InputError
 from tests.conftest import CommandResult
@@ -87,8 +87,8 @@ def test_pass_hat_k() -> None:
 def test_each_expected_call_is_made_once() -> None:
     """In any order, with equal arguments: numbers by value, null as null, a truth value as no number."""
     one, two = ("a", {"x": 1, "y": None}), ("b", {"x": [True]})
-    assert matches([two, ("a", {"x": 1.0, "y": None}), one], [one, two]) == [True, True, False]
-    assert matches([("b", {"x": [1]}), ("a", {"x": 1}), ("b", {"x": [True, True]})], [one, two]) == [False] * 3
+    assert match_expected([two, ("a", {"x": 1.0, "y": None}), one], [one, two]) == [True, True, False]
+    assert match_expected([("b", {"x": [1]}), ("a", {"x": 1}), ("b", {"x": [True, True]})], [one, two]) == [False] * 3
 
 
 def test_without_a_guard_what_happened_is_measured(folder: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import guardagent
 from guardagent.cli.commands import COMMANDS
-from guardagent.cli.group import Branch, Place
+from guardagent.cli.group import LazyCommand, Subcommands
 from tests.conftest import CommandResult
 from tests.runs import ehr_input, ehr_log
 
@@ -154,9 +154,9 @@ def test_version_and_help(cli: Cli) -> None:
     assert cli("--help").out == cli("-h").out
 
 
-def commands(places: Mapping[str, Place | Branch], *path: str) -> Iterator[tuple[str, ...]]:
+def commands(places: Mapping[str, LazyCommand | Subcommands], *path: str) -> Iterator[tuple[str, ...]]:
     for name, place in places.items():
-        yield from commands(place.places, *path, name) if isinstance(place, Branch) else [(*path, name)]
+        yield from commands(place.entries, *path, name) if isinstance(place, Subcommands) else [(*path, name)]
 
 
 @pytest.mark.parametrize("command", [*commands(COMMANDS)], ids=" ".join)

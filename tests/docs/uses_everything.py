@@ -50,7 +50,7 @@ from guardagent import (
     retrieve,
     verify,
 )
-from guardagent.bench import Evaluation, Example, read_examples, run_evaluation
+from guardagent.bench import BenchExample, Evaluation, read_examples, run_evaluation
 from guardagent.enforcement import HostCall, Outcome, SqliteLedger, arun, run
 from guardagent.enforcement import ToolGuard as HostGuard
 from guardagent.enforcement.tool_guard import gave_up
@@ -63,7 +63,7 @@ from guardagent.frameworks.python import (
     run_agent,
     run_tool_calls,
 )
-from guardagent.generation.local import Guarded, GuardedLogits, guarded_generate
+from guardagent.generation.local import GeneratedTurn, GuardedLogits, guarded_generate
 from guardagent.log import AuditLog as Log
 from guardagent.log import outcome_record, verdict_record, verify_log
 from guardagent.log.stores import jsonl
@@ -137,7 +137,7 @@ async def generated(session: Session) -> ReplanResult:
     scripted = ScriptedChat([ChatCandidate("", (WrittenCall("refund", "{}"),))])
     turn: GuardedTurn = guarded_chat(scripted, [{"role": "user", "content": "hi"}], TOOLS, session)
     later: GuardedTurn = await aguarded_chat("openai/gpt-4.1", [], TOOLS, session, candidates=2)
-    local: Guarded = guarded_generate(object(), object(), [], TOOLS, session)
+    local: GeneratedTurn = guarded_generate(object(), object(), [], TOOLS, session)
     show(turn.text + later.text, local, GuardedLogits(object(), TOOLS, session))
 
     async def step(_: object) -> None:
@@ -191,7 +191,7 @@ def workflows(policies: Policies) -> Report:
 
 
 def evaluation(path: Path) -> Evaluation:
-    examples = read_examples(path, lambda record: Example(record.text("id"), "in", "out", record.label()))
+    examples = read_examples(path, lambda record: BenchExample(record.string("id"), "in", "out", record.label()))
     show([example.id for example in examples])
     return Evaluation(
         agent="my-agent",

@@ -21,7 +21,7 @@ from .values import (
     Env,
     Function,
     Table,
-    Tool,
+    ToolName,
     Value,
 )
 from .vocabulary import (
@@ -74,7 +74,7 @@ class Calls(Expressions):
     def call(self, atom: Any, args: Args) -> Value:
         if isinstance(atom, Function):
             return self.apply(atom, args.plain, args.named)
-        if isinstance(atom, Tool):
+        if isinstance(atom, ToolName):
             return self.use(atom.name, args)
         if atom == MURKY:
             self.fail("it is only known at run time what is called")
@@ -121,7 +121,7 @@ class Calls(Expressions):
         return SOME if whole and harmless and found == SOME and not args.named.keys() - {"string"} else UNKNOWN
 
     def method(self, atom: Any, name: str, args: Args) -> Value:
-        if isinstance(atom, Tool):
+        if isinstance(atom, ToolName):
             return NONE.union(*(self.call(tool, args) for tool in self.member(atom, name)))
         if name[:2] == "__" or isinstance(atom, Function):
             self.fail(f"what .{name} does cannot be followed")
@@ -148,8 +148,8 @@ class Calls(Expressions):
         return UNKNOWN if atom == MURKY or odd or (texty and name not in KEEPS) else SOME
 
     def box_method(self, box: Box, name: str, args: Args) -> Value:
-        given, this = args.all(), frozenset({box})
-        self.visit(given, self.elements(this))
+        arguments, this = args.all(), frozenset({box})
+        self.visit(arguments, self.elements(this))
         self.box_compares(box, name, args)
         if name in ("keys", "values", "items", "most_common"):
             return self.views(box, name)
@@ -160,16 +160,20 @@ class Calls(Expressions):
         if name in ALGEBRA:
             return self.moved(itertools.chain, this, *args.plain, order=not args.plain)
         if name in ("append", "add", "appendleft", "insert"):
-            self.put(box, PLAIN, given)
+            self.put(box, PLAIN, arguments)
         elif name in ("extend", "update", "extendleft"):
             unpacked = self.unpacked if box.keys is not None else self.contents
-            self.put(box, self.elements(given) if box.keys is not None else PLAIN, unpacked(given) if given else NONE)
+            self.put(
+                box,
+                self.elements(arguments) if box.keys is not None else PLAIN,
+                unpacked(arguments) if arguments else NONE,
+            )
             self.put(box, frozenset(args.named), NONE.union(*args.named.values()))
         elif name in GROWING:
             self.put(box, PLAIN, NONE)
         elif name not in ASKING:
             self.put(box, PLAIN, self.every(box) | UNKNOWN)
-            return self.opaque(given) | UNKNOWN
+            return self.opaque(arguments) | UNKNOWN
         return PLAIN
 
     def box_compares(self, box: Box, name: str, args: Args) -> None:
@@ -194,7 +198,7 @@ class Calls(Expressions):
         return PLAIN
 
     def t_look(self, args: Args) -> Value:
-        self.opaque(frozenset(atom for atom in args.all() if isinstance(atom, (Tool, Function))))
+        self.opaque(frozenset(atom for atom in args.all() if isinstance(atom, (ToolName, Function))))
         return PLAIN
 
     def t_bool(self, args: Args) -> Value:
@@ -245,20 +249,20 @@ class Calls(Expressions):
         return frozenset({made})
 
     def t_pick(self, args: Args) -> Value:
-        given = NONE.union(*args.plain)
-        self.opaque(frozenset(atom for atom in given if isinstance(atom, (Tool, Function))))
-        boxes = frozenset(atom for atom in given if isinstance(atom, Box))
-        out = self.elements(given) if len(args.plain) == 1 else (given - boxes) | self.contents(boxes)
+        arguments = NONE.union(*args.plain)
+        self.opaque(frozenset(atom for atom in arguments if isinstance(atom, (ToolName, Function))))
+        boxes = frozenset(atom for atom in arguments if isinstance(atom, Box))
+        out = self.elements(arguments) if len(args.plain) == 1 else (arguments - boxes) | self.contents(boxes)
         return out | args.named.get("default", NONE)
 
     def t_dict(self, args: Args) -> Value:
         if "**" in args.named:
             self.fail("a dict of unknown keys cannot be followed")
         made = Box(self.here("dict"), (*args.named.values(),), (*args.named,))  # its defaults are made here, too
-        given = NONE.union(*args.plain)
-        self.escape(frozenset(atom for atom in given if isinstance(atom, Table)))
-        for atom in given:
-            if isinstance(atom, (Tool, Function)):  # what makes defaults
+        arguments = NONE.union(*args.plain)
+        self.escape(frozenset(atom for atom in arguments if isinstance(atom, Table)))
+        for atom in arguments:
+            if isinstance(atom, (ToolName, Function)):  # what makes defaults
                 self.put(made, PLAIN, self.call(atom, Args([], {})))
             elif isinstance(atom, Box) and atom.keys is not None:
                 for key in self.elements(frozenset({atom})):
@@ -271,9 +275,9 @@ class Calls(Expressions):
 
     def t_map(self, args: Args) -> Value:
         out: set[Any] = set()
-        self.opaque(frozenset(atom for atom in args.plain[0] if isinstance(atom, Tool)))
-        given = Args([self.elements(value) for value in args.plain[1:]], {})
-        self.loop(PLAIN, lambda _item: out.update(*(self.call(atom, given) for atom in args.plain[0] - PLAIN)))
+        self.opaque(frozenset(atom for atom in args.plain[0] if isinstance(atom, ToolName)))
+        arguments = Args([self.elements(value) for value in args.plain[1:]], {})
+        self.loop(PLAIN, lambda _item: out.update(*(self.call(atom, arguments) for atom in args.plain[0] - PLAIN)))
         return frozenset({Box(self.here(), (frozenset(out),), sure=False)})
 
     def t_filter(self, args: Args) -> Value:

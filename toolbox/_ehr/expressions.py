@@ -25,7 +25,7 @@ from .values import (
     Frame,
     Function,
     Table,
-    Tool,
+    ToolName,
     Value,
     literal,
     starred,
@@ -74,7 +74,7 @@ class Expressions(Statements):
 
     def v_name(self, node: ast.Name) -> Value:
         value = self.lookup(node.id)
-        banned = any(isinstance(atom, Tool) and atom.name in BANNED for atom in value)
+        banned = any(isinstance(atom, ToolName) and atom.name in BANNED for atom in value)
         if banned or (node.id[:2] == "__" and node.id != "__name__"):
             self.fail(f"what {node.id} does cannot be followed")
         return value
@@ -250,15 +250,15 @@ class Expressions(Statements):
 
     def member(self, atom: Any, name: str) -> Value:
         if name in ACCESSORS:
-            return frozenset({Tool(name)})
+            return frozenset({ToolName(name)})
         if atom is None and name == "__name__":  # of a class
             return SOME
-        if name[:2] == "__" or isinstance(atom, Function) or (isinstance(atom, Tool) and FORBIDDEN.fullmatch(name)):
+        if name[:2] == "__" or isinstance(atom, Function) or (isinstance(atom, ToolName) and FORBIDDEN.fullmatch(name)):
             self.fail(f"what .{name} does cannot be followed")
-        if isinstance(atom, Tool):
+        if isinstance(atom, ToolName):
             if name not in COMPUTING.get(atom.name, {name}):
                 self.fail(f"what {atom.name}.{name} does cannot be followed")
-            return frozenset({Tool(f"{atom.name}.{name}")})
+            return frozenset({ToolName(f"{atom.name}.{name}")})
         if isinstance(atom, Table):
             return self.column(atom, name)
         if isinstance(atom, Box) and name not in ("get", "keys", "values", "items", "count", "index", "copy"):

@@ -14,7 +14,7 @@ from guardagent._support import syntax
 from .vocabulary import ACCESSORS
 
 if TYPE_CHECKING:
-    from .sql import Reader
+    from .sql import Interpreter
 
 HEADER = re.compile(
     r"(?im)^[ \t]*(?:(?:(?:generated )?code|solution)[ \t]*:|(answer|knowledge|question|error)[ \t]*:[ \t]*$)"
@@ -36,7 +36,7 @@ JOINED = 100_000  # as many characters of code that runs over into other section
 ESCAPE = re.compile(r"(?s)\\(?:u([0-9a-fA-F]{4})|(.))")
 
 
-def read_log(text: str, reader: Reader) -> None:
+def read_log(text: str, reader: Interpreter) -> None:
     """Has a reader interpret all the code in a log, in order.
 
     Raises:

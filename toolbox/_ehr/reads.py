@@ -29,7 +29,7 @@ from .values import (
     Frame,
     Function,
     Table,
-    Tool,
+    ToolName,
     Value,
 )
 from .vocabulary import (
@@ -129,13 +129,13 @@ class Reads:
             self.escape(frozenset({atom}))
             if isinstance(atom, Function):
                 atoms |= self.leaves(self.repeat(atom, None))
-            if isinstance(atom, Tool):
+            if isinstance(atom, ToolName):
                 self.guard(atom)
-            murky |= isinstance(atom, Tool) or (isinstance(atom, str) and atom != DATA)
+            murky |= isinstance(atom, ToolName) or (isinstance(atom, str) and atom != DATA)
             murky |= isinstance(atom, Table) and atom.shape == "item"  # it may be the name of a column
         return UNKNOWN if murky else SOME
 
-    def guard(self, tool: Tool) -> None:
+    def guard(self, tool: ToolName) -> None:
         if tool.name in ACCESSORS:
             self.fail(f"{tool.name} is handed to something that cannot be followed")
 
@@ -219,7 +219,7 @@ class Reads:
         for func in values:
             if isinstance(func, Function):
                 self.escape(self.repeat(func, [each]))
-            if isinstance(func, Tool):
+            if isinstance(func, ToolName):
                 self.guard(func)
                 self.call(func, Args([each], {}))
 
@@ -255,9 +255,9 @@ class Reads:
         out = NONE
         for combo in itertools.islice(itertools.product(*map(self.choices, values)), WIDEST + 1):
             made: Any = MURKY
-            told = str(combo)
-            self.charge(1 + len(told) // 64)
-            if MURKY not in told and len(told) < LONGEST:
+            shown = str(combo)
+            self.charge(1 + len(shown) // 64)
+            if MURKY not in shown and len(shown) < LONGEST:
                 with contextlib.suppress(TypeError, ValueError, LookupError):
                     made = func(*combo)
             many = isinstance(made, (list, tuple))
@@ -281,8 +281,8 @@ class Reads:
             return self.opaque(args.all()) | UNKNOWN
 
         def fill(*values: Any) -> str:
-            given = [Datum(value) if isinstance(value, str) and is_marked(value) else value for value in values]
-            return text.format(*given[len(args.named) :], **dict(zip(args.named, given, strict=False)))
+            values_in = [Datum(value) if isinstance(value, str) and is_marked(value) else value for value in values]
+            return text.format(*values_in[len(args.named) :], **dict(zip(args.named, values_in, strict=False)))
 
         return self.text(fill, *args.named.values(), *args.plain)
 

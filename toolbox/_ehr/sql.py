@@ -30,7 +30,7 @@ SQL = re.compile(
 )
 
 
-class Reader(Tables):
+class Interpreter(Tables):
     """The whole interpreter: its last part reads SQL."""
 
     def program(self, trees: list[ast.Module]) -> None:

@@ -23,7 +23,7 @@ from .values import (
     Frame,
     Function,
     Table,
-    Tool,
+    ToolName,
     Value,
     joined,
     starred,
@@ -172,8 +172,8 @@ class Statements(Reads):
         names = [arg.arg for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]]
         placed = dict(zip(names[: len(names) - len(spec.kwonlyargs)], plain or (), strict=False))
         for name in names:
-            given = placed.get(name) or named.get(name) or defaults.get(name) or UNKNOWN
-            self.bind(name, given | UNKNOWN if plain is None else given)
+            value = placed.get(name) or named.get(name) or defaults.get(name) or UNKNOWN
+            self.bind(name, value | UNKNOWN if plain is None else value)
         if isinstance(func.node, ast.Lambda):
             out = self.value(body)
         else:
@@ -257,7 +257,7 @@ class Statements(Reads):
         if not isinstance(test, ast.Call) or len(test.args) != 2 or not isinstance(test.args[0], ast.Name):
             return None
         name, called, kind = test.args[0].id, self.value(test.func), self.value(test.args[1])
-        sure = called == {Tool("isinstance")} and kind == {Tool("str")}
+        sure = called == {ToolName("isinstance")} and kind == {ToolName("str")}
         return name if sure and name in self.frame.env else None
 
     def s_while(self, node: ast.While) -> None:
@@ -327,6 +327,8 @@ class Statements(Reads):
                 self.fail(f"what {name} does cannot be followed")
             self.unbound = UNKNOWN if alias.name == "*" else self.unbound
             whole = bool(alias.asname or module)
-            self.bind(alias.asname or (alias.name if module else first), frozenset({Tool(name if whole else first)}))
+            self.bind(
+                alias.asname or (alias.name if module else first), frozenset({ToolName(name if whole else first)})
+            )
 
     s_importfrom = s_import

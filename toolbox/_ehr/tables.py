@@ -22,9 +22,9 @@ from .values import (
     Args,
     Box,
     Function,
-    Part,
     Table,
-    Tool,
+    TablePart,
+    ToolName,
     Value,
     with_made,
 )
@@ -59,7 +59,7 @@ class Tables(Calls):
             self.fail("LoadDB gets a database name that is only known at run time")
         for name in names:
             self.record(self.database(name))
-        return frozenset(Table((Part(self.database(name)),)) for name in names)
+        return frozenset(Table((TablePart(self.database(name)),)) for name in names)
 
     def target(self, args: Args, who: str) -> Iterator[tuple[Table, str]]:
         """Yield the tables and the texts that an accessor gets. What is no text, as a mask, names no column."""
@@ -100,11 +100,11 @@ class Tables(Calls):
     def table_method(self, table: Table, name: str, args: Args) -> Value:
         if table.shape in LOOSE:
             return self.row_method(table, name, args)
-        frame, given = table._replace(shape="row" if table.shape == "row" else "frame"), args.all()
+        frame, arguments = table._replace(shape="row" if table.shape == "row" else "frame"), args.all()
         if name in ("merge", "join"):
             return self.merged(frame, args, named=name == "merge")
         if name in ("query", "eval"):
-            return self.queried(frame, self.choices(given))
+            return self.queried(frame, self.choices(arguments))
         if name == "filter" and "items" in args.named:
             return self.pick(frame, args.named["items"], pair=False)
         if name == "to_dict" and table.shape in ("frame", "row"):
@@ -115,12 +115,12 @@ class Tables(Calls):
                 self.escape(frozenset({frame}))
             else:
                 self.read(frame, column)
-        funcs = frozenset(atom for atom in given if isinstance(atom, Function))
-        called = self.called(table, name, given, columns=bool(columns))
+        funcs = frozenset(atom for atom in arguments if isinstance(atom, Function))
+        called = self.called(table, name, arguments, columns=bool(columns))
         if name == "pipe":
             return called
         tables = frozenset(atom for atom in called if isinstance(atom, Table))
-        self.put_in(name, called - tables, given - funcs)
+        self.put_in(name, called - tables, arguments - funcs)
         if (name == "pivot_table" and args.plain) or (name[:5] == "pivot" and "values" in args.named):
             return SOME  # all of it is of the columns named
         out = self.derived(with_made(frame, made), table.shape, name, columns=bool(columns), funcs=bool(funcs))
@@ -157,7 +157,7 @@ class Tables(Calls):
             return record
         return frozenset({Box(self.here(), (record,), (MURKY,) if "index" in texts else None, sure=False)})
 
-    def called(self, table: Table, name: str, given: Value, *, columns: bool) -> Value:
+    def called(self, table: Table, name: str, arguments: Value, *, columns: bool) -> Value:
         """Call the functions given to a method with what it calls them with: groups, columns, rows or all of it."""
         each: Value = frozenset({table._replace(shape="row")})
         if table.shape in ("groups", "windows") or name in ("pipe", "assign", "where", "mask"):
@@ -167,8 +167,8 @@ class Tables(Calls):
         if name in ("agg", "aggregate") and columns:
             each = SOME
         if name in (*CALLING, "agg", "aggregate", "pipe", "assign", "where", "mask"):
-            self.visit(frozenset(atom for atom in given if isinstance(atom, Tool)), each)
-        return NONE.union(*(self.repeat(func, [each]) for func in given if isinstance(func, Function)))
+            self.visit(frozenset(atom for atom in arguments if isinstance(atom, ToolName)), each)
+        return NONE.union(*(self.repeat(func, [each]) for func in arguments if isinstance(func, Function)))
 
     def derived(self, frame: Table, shape: str, name: str, *, columns: bool, funcs: bool) -> Value:
         """Return what a method makes of a table; the arguments name columns, or hold functions, or neither."""
@@ -198,7 +198,7 @@ class Tables(Calls):
         if name == "rename":
             texts = {text for box in boxes for text in self.every(box) if isinstance(text, str)}
             made = {text for text in texts if self.is_new(frame, text)}
-            if any(isinstance(atom, (Function, Tool)) or atom in (DATA, MURKY) for atom in args.all()):
+            if any(isinstance(atom, (Function, ToolName)) or atom in (DATA, MURKY) for atom in args.all()):
                 values = [UNKNOWN]
         elif made:
             values += [self.get(box, frozenset({0})) for box in boxes if box.keys is None]

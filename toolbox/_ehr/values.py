@@ -17,20 +17,20 @@ Value = frozenset[Any]
 Env = dict[str, Value]
 
 
-class Part(NamedTuple):
+class TablePart(NamedTuple):
     name: str
     columns: frozenset[str] | None = None  # None: all there are
     made: frozenset[str] = frozenset()  # put in by the code itself
 
 
 class Table(NamedTuple):
-    parts: tuple[Part, ...]
+    parts: tuple[TablePart, ...]
     # or row (a series), record (a dict of cells), tuple (a row by attributes), item (what a loop over a frame gives: a
     # row of any of these kinds, or the name of a column), loc, iloc, groups, windows, iterrows, itertuples
     shape: str = "frame"
 
 
-class Tool(NamedTuple):
+class ToolName(NamedTuple):
     name: str
 
 

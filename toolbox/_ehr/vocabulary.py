@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .values import Tool
+from .values import ToolName
 
 
 def words(text: str) -> frozenset[str]:
@@ -74,7 +74,7 @@ TOOLS = {
     "pandas.concat": "concat",
 }
 BUILTINS = {
-    name: frozenset({Tool(name)})
+    name: frozenset({ToolName(name)})
     for name in {*TOOLS, *MOVERS, *BANNED} | words("int float abs round any all ord range sum chr bytes bytearray")
     if "." not in name
 }

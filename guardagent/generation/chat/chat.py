@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.generation.chat.judged import Judge, Judged
-from guardagent.generation.chat.offered import Offered
-from guardagent.generation.chat.told import ENDINGS, Ending, ending, told_of
+from guardagent.generation.chat.candidate_check import CandidateCheck, CandidateChecker
+from guardagent.generation.chat.feedback import ENDINGS, Ending, ending_text, feedback_messages
+from guardagent.generation.chat.tool_set import ToolSet
 from guardagent.generation.chat.turn import GuardedTurn, Outcome, Refusal, ReleasedCall
 from guardagent.models import load_model, model_name
 from guardagent.models.chat import ChatAnswer, ChatModel
@@ -23,7 +23,7 @@ from guardagent.session.session import Session
 from guardagent.types import Decision, Message, Usage, freeze
 
 ATTEMPTS = 3
-_VARIED = 0.7  # the temperature of several candidates, which would else be one and the same
+_SAMPLING_TEMPERATURE = 0.7  # the temperature of several candidates, which would else be one and the same
 
 Messages = Sequence[Mapping[str, Any] | Message]
 
@@ -62,12 +62,12 @@ def guarded_chat(
         InputError: an argument is wrong.
         ModelError: the model did not answer; nothing is in flight then.
     """
-    chatting = _Chatting(messages, tools, session, candidates, attempts, ending, options)
+    loop = _ChatLoop(messages, tools, session, candidates, attempts, ending, options)
     model = _chat_model(model)
     while True:
         started = time.perf_counter()
-        answer = model.chat(chatting.messages, chatting.offered.written, **chatting.wanted(stream=stream))
-        if (turn := chatting.take(answer, time.perf_counter() - started)) is not None:
+        answer = model.chat(loop.messages, loop.tools.definitions, **loop.request_options(stream=stream))
+        if (turn := loop.handle(answer, time.perf_counter() - started)) is not None:
             return turn
 
 
@@ -84,17 +84,17 @@ async def aguarded_chat(
     **options: Any,
 ) -> GuardedTurn:
     """As `guarded_chat`, for an event loop."""
-    chatting = _Chatting(messages, tools, session, candidates, attempts, ending, options)
+    loop = _ChatLoop(messages, tools, session, candidates, attempts, ending, options)
     model = _chat_model(model)
     while True:
         started = time.perf_counter()
-        given = (chatting.messages, chatting.offered.written)
+        conversation = (loop.messages, loop.tools.definitions)
         if (achat := getattr(model, "achat", None)) is not None:
-            answer = await achat(*given, **chatting.wanted(stream=stream))
+            answer = await achat(*conversation, **loop.request_options(stream=stream))
         else:
-            answer = await asyncio.to_thread(model.chat, *given, **chatting.wanted(stream=stream))
+            answer = await asyncio.to_thread(model.chat, *conversation, **loop.request_options(stream=stream))
         # Without a pause between: nobody can be cancelled with calls in flight that were never returned.
-        if (turn := chatting.take(answer, time.perf_counter() - started)) is not None:
+        if (turn := loop.handle(answer, time.perf_counter() - started)) is not None:
             return turn
 
 
@@ -105,7 +105,7 @@ def _chat_model(model: ChatModel | str) -> ChatModel:
     return found
 
 
-class _Chatting:
+class _ChatLoop:
     """Where the asking for one turn stands: `messages` is what the model is asked with next."""
 
     def __init__(
@@ -126,60 +126,60 @@ class _Chatting:
         if "reserve" in options:
             raise InputError("guarded_chat takes no `reserve`; what it releases is to run")
         self.messages: list[dict[str, Any]] = [_message(place, one) for place, one in enumerate(messages)]
-        self.offered = Offered(tools)
-        self._judge = Judge(self.offered, session, options)
+        self.tools = ToolSet(tools)
+        self._checker = CandidateChecker(self.tools, session, options)
         self._candidates, self._attempts, self._ending = candidates, attempts, kind
-        self._asked = 0
+        self._requests = 0
         self._usage = Usage()
         self._refusals: list[Refusal] = []
 
-    def wanted(self, *, stream: bool) -> dict[str, Any]:
-        temperature = _VARIED if self._candidates > 1 else 0.0
+    def request_options(self, *, stream: bool) -> dict[str, Any]:
+        temperature = _SAMPLING_TEMPERATURE if self._candidates > 1 else 0.0
         return {"candidates": self._candidates, "stream": stream, "temperature": temperature}
 
-    def take(self, answer: ChatAnswer, seconds: float) -> GuardedTurn | None:
+    def handle(self, answer: ChatAnswer, seconds: float) -> GuardedTurn | None:
         """What came of an answer; None where the model is to be asked again."""
-        self._asked += 1
+        self._requests += 1
         self._usage += replace(answer.usage, calls=1, seconds=seconds)
-        refused: list[Judged] = []
+        refused: list[CandidateCheck] = []
         for candidate in answer.candidates[: self._candidates]:
-            judged = self._judge.judge(candidate, self._asked)
-            worst = judged.worst
+            check = self._checker.check(candidate, self._requests)
+            worst = check.worst
             if worst is None or not worst.label:
-                return self._released(judged)
-            self._refusals += _refusals(judged)
-            if worst.decision is Decision.HALT or self._judge.session.halted:
-                return self._waiting("halted", judged)
-            refused.append(judged)
-        for judged in refused:  # of no other candidate anything is in flight, so that it can still be approved
-            if judged.worst is not None and judged.worst.decision is Decision.ESCALATE:
-                return self._waiting("escalated", judged)
-        if self._asked == self._attempts or not refused:
-            return self._ended(refused)
-        self.messages += told_of(refused[0])
+                return self._calls_turn(check)
+            self._refusals += _refusals(check)
+            if worst.decision is Decision.HALT or self._checker.session.halted:
+                return self._stopped_turn("halted", check)
+            refused.append(check)
+        for check in refused:  # of no other candidate anything is in flight, so that it can still be approved
+            if check.worst is not None and check.worst.decision is Decision.ESCALATE:
+                return self._stopped_turn("escalated", check)
+        if self._requests == self._attempts or not refused:
+            return self._ending_turn(refused)
+        self.messages += feedback_messages(refused[0])
         return None
 
-    def _released(self, judged: Judged) -> GuardedTurn:
+    def _calls_turn(self, check: CandidateCheck) -> GuardedTurn:
         calls = []
-        for number, call in enumerate(judged.calls, 1):
+        for number, call in enumerate(check.calls, 1):
             assert call.verdict is not None
-            call_id = call.written.id or f"call_{self._asked}_{number}"
+            call_id = call.written.id or f"call_{self._requests}_{number}"
             calls.append(ReleasedCall(call.written.name, freeze(call.args), call.verdict, call.verdict.permit, call_id))
-        return self._turn("calls" if calls else "text", judged.text, calls=tuple(calls), verdict=judged.worst)
+        return self._turn("calls" if calls else "text", check.text, calls=tuple(calls), verdict=check.worst)
 
-    def _waiting(self, outcome: Outcome, judged: Judged) -> GuardedTurn:
-        worst = judged.worst
-        waiting = next(((call.written.name, call.args) for call in judged.calls if call.verdict is worst), None)
+    def _stopped_turn(self, outcome: Outcome, check: CandidateCheck) -> GuardedTurn:
+        worst = check.worst
+        waiting = next(((call.written.name, call.args) for call in check.calls if call.verdict is worst), None)
         return self._turn(outcome, verdict=worst, waiting=waiting)
 
-    def _ended(self, refused: Sequence[Judged]) -> GuardedTurn:
-        verdicts = [verdict for judged in refused[:1] for verdict in judged.verdicts if verdict.label]
-        said = ending(self._ending, verdicts)
-        return self._turn("refused", said, verdict=refused[0].worst if refused else None)
+    def _ending_turn(self, refused: Sequence[CandidateCheck]) -> GuardedTurn:
+        verdicts = [verdict for check in refused[:1] for verdict in check.verdicts if verdict.label]
+        text = ending_text(self._ending, verdicts)
+        return self._turn("refused", text, verdict=refused[0].worst if refused else None)
 
     def _turn(self, outcome: Outcome, text: str = "", **values: Any) -> GuardedTurn:
         refusals = tuple(self._refusals)
-        return GuardedTurn(outcome, text, refusals=refusals, asked=self._asked, usage=self._usage, **values)
+        return GuardedTurn(outcome, text, refusals=refusals, requests=self._requests, usage=self._usage, **values)
 
 
 def _message(place: int, message: Mapping[str, Any] | Message) -> dict[str, Any]:
@@ -190,11 +190,11 @@ def _message(place: int, message: Mapping[str, Any] | Message) -> dict[str, Any]
     return dict(message)
 
 
-def _refusals(judged: Judged) -> list[Refusal]:
-    if judged.problem:
-        return [Refusal(judged.attempt, "", "", judged.verdicts[0])]
+def _refusals(check: CandidateCheck) -> list[Refusal]:
+    if check.problem:
+        return [Refusal(check.attempt, "", "", check.verdicts[0])]
     return [
-        Refusal(judged.attempt, call.written.name, call.arguments, call.verdict, call.repeated)
-        for call in judged.calls
+        Refusal(check.attempt, call.written.name, call.arguments, call.verdict, call.repeated)
+        for call in check.calls
         if call.verdict is not None and call.verdict.label
     ]

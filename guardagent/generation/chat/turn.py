@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from guardagent.generation.chat.offered import written
+from guardagent.generation.chat.tool_set import canonical_json
 from guardagent.session.replan import AllowedCall
 from guardagent.types import Usage, Verdict
 
@@ -54,7 +54,7 @@ class GuardedTurn:
         verdict: the one that decided; None for a text.
         waiting: the call that escalated or halted, with its tool and arguments. It may not run.
         refusals: all that was not released, in order.
-        asked: how often the model was asked.
+        requests: the number of requests to the model.
         usage: what that took.
     """
 
@@ -64,7 +64,7 @@ class GuardedTurn:
     verdict: Verdict | None = None
     waiting: tuple[str, Any] | None = None
     refusals: tuple[Refusal, ...] = ()
-    asked: int = 0
+    requests: int = 0
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -76,7 +76,7 @@ class GuardedTurn:
         """The turn as a message of the assistant, for the conversation to go on with."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
         if self.calls:
-            message["tool_calls"] = [as_tool_call(call.id, call.tool, written(call.args)) for call in self.calls]
+            message["tool_calls"] = [as_tool_call(call.id, call.tool, canonical_json(call.args)) for call in self.calls]
         return message
 
 

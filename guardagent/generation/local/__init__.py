@@ -19,10 +19,18 @@ _MISSING = [name for name in ("torch", "transformers", "llguidance") if find_spe
 if _MISSING:
     raise InputError(f"{', '.join(_MISSING)} missing; guarded generation needs: pip install 'guardagent[generation]'")
 
-from guardagent.generation.local.engines import Engine  # noqa: E402 - the extra is looked for first
+from guardagent.generation.local.decoding import guarded_generate  # noqa: E402
+from guardagent.generation.local.engines import ModelEngine  # noqa: E402 - the extra is looked for first
 from guardagent.generation.local.formats import Format, format_names  # noqa: E402
-from guardagent.generation.local.guarded import guarded_generate  # noqa: E402
 from guardagent.generation.local.processor import GuardedLogits  # noqa: E402
-from guardagent.generation.local.result import Guarded, ReleasedCall  # noqa: E402
+from guardagent.generation.local.result import GeneratedCall, GeneratedTurn  # noqa: E402
 
-__all__ = ["Engine", "Format", "Guarded", "GuardedLogits", "ReleasedCall", "format_names", "guarded_generate"]
+__all__ = [
+    "Format",
+    "GeneratedCall",
+    "GeneratedTurn",
+    "GuardedLogits",
+    "ModelEngine",
+    "format_names",
+    "guarded_generate",
+]

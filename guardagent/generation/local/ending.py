@@ -22,7 +22,7 @@ def check_ending(ending: object) -> None:
         raise InputError(f"ending is {ending!r}; expected one of {', '.join(map(repr, _ENDINGS))}, or a function")
 
 
-def said(ending: Ending, verdict: Verdict | None) -> str:
+def ending_text(ending: Ending, verdict: Verdict | None) -> str:
     """The text of an ending: why the last call was denied, and what rules say that would mend it.
 
     Args:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from guardagent.errors import GuardError, InputError
-from guardagent.generation.local.judge import Judge
-from guardagent.generation.local.prompt import ends_of
-from guardagent.generation.local.result import ReleasedCall
-from guardagent.generation.local.tools import read_tools
-from guardagent.generation.local.turn import Choice, Misfit, Turn, Unreadable, Written
+from guardagent.generation.local.prompt import end_tokens
+from guardagent.generation.local.result import GeneratedCall
+from guardagent.generation.local.tool_schemas import read_tools
+from guardagent.generation.local.turn import InvalidToken, MalformedCall, PartialCall, ToolChoice, TurnBuffer
+from guardagent.generation.local.turn_check import TurnChecker
 from guardagent.generation.local.vocabulary import vocabulary_of
 from guardagent.session.session import Session
 
@@ -51,20 +51,22 @@ class GuardedLogits:
         session: Session,
         *,
         tool_format: str = "auto",
-        tool_choice: Choice = "auto",
+        tool_choice: ToolChoice = "auto",
         parallel: bool | None = None,
         facts: Mapping[str, Any] | None = None,
         agent: str | None = None,
         ends: Sequence[int] | None = None,
         width: int = WIDTH,
     ) -> None:
-        known = read_tools(tools)
-        self._ends = list(ends) if ends is not None else ends_of(tokenizer, None)
+        schemas = read_tools(tools)
+        self._ends = list(ends) if ends is not None else end_tokens(tokenizer, None)
         self._vocabulary = vocabulary_of(tokenizer, self._ends)
-        form = self._vocabulary.format(tool_format)
-        self._turn = Turn(self._vocabulary, form, list(known.values()), tool_choice if known else "none")
-        is_parallel = form.is_parallel if parallel is None else parallel
-        self._judge = Judge(session, known, is_parallel=is_parallel, facts=facts, agent=agent)
+        format_used = self._vocabulary.format(tool_format)
+        self._turn = TurnBuffer(
+            self._vocabulary, format_used, list(schemas.values()), tool_choice if schemas else "none"
+        )
+        is_parallel = format_used.is_parallel if parallel is None else parallel
+        self._checker = TurnChecker(session, schemas, is_parallel=is_parallel, facts=facts, agent=agent)
         self._seen: int | None = None  # how many tokens of the sequence were read, with the prompt
         self._width, self._is_over, self._is_released = width, False, False
 
@@ -79,7 +81,7 @@ class GuardedLogits:
             return scores
         return scores.masked_fill(~self._allowed(bits, scores).to(scores.device), -float("inf"))
 
-    def release(self, sequence: Any) -> tuple[ReleasedCall, ...]:
+    def release(self, sequence: Any) -> tuple[GeneratedCall, ...]:
         """The calls of the turn, which take their places in the session and are in flight.
 
         Args:
@@ -93,7 +95,7 @@ class GuardedLogits:
             raise InputError("there is nothing to release; expected what generate wrote with this processor, once")
         self._read(getattr(sequence, "sequences", sequence))
         self._is_released = True
-        calls = self._judge.place()
+        calls = self._checker.reserve()
         if calls is None:
             raise GuardError("something else happened in the session meanwhile, and a call is no longer allowed")
         return calls
@@ -106,27 +108,27 @@ class GuardedLogits:
             self._seen = sequences.shape[1]
         for token in sequences[0, self._seen :].tolist():
             self._seen += 1
-            self._is_over = self._is_over or token in self._ends or not self._is_right(token)
+            self._is_over = self._is_over or token in self._ends or not self._push(token)
 
-    def _is_right(self, token: int) -> bool:
+    def _push(self, token: int) -> bool:
         try:
             found = self._turn.push(token)
-        except (Misfit, Unreadable):
+        except (InvalidToken, MalformedCall):
             return False
-        return all(self._accepts(written) for written in found)
+        return all(self._accept(written) for written in found)
 
-    def _accepts(self, written: Written) -> bool:
-        if not self._stands(written):
+    def _accept(self, written: PartialCall) -> bool:
+        if not self._complies(written):
             return False
-        if written.is_whole:
-            self._judge.accept(written.tool, written.args)
+        if written.is_complete:
+            self._checker.accept(written.tool, written.args)
             self._turn.accept()
         return True
 
-    def _stands(self, written: Written) -> bool:
-        if not written.is_whole:
-            return self._judge.can_comply(written.tool, written.args)
-        verdict = self._judge.judge(written.tool, written.args)
+    def _complies(self, written: PartialCall) -> bool:
+        if not written.is_complete:
+            return self._checker.can_comply(written.tool, written.args)
+        verdict = self._checker.check(written.tool, written.args)
         return verdict is None or not verdict.label
 
     # --- masking
@@ -136,8 +138,8 @@ class GuardedLogits:
 
         allowed = np.zeros(scores.shape[1], dtype=bool)
         if bits is not None and not self._is_over:
-            told = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")[: len(allowed)].astype(bool)
-            allowed[: len(told)] = told
+            bitmask = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")[: len(allowed)].astype(bool)
+            allowed[: len(bitmask)] = bitmask
             self._look_ahead(allowed, scores[0].detach().float().cpu().numpy())
         if not allowed.any():  # no allowed way on: the turn ends with what was complete before
             self._is_over = True
@@ -152,21 +154,21 @@ class GuardedLogits:
         likeliest = looked_at[np.argsort(-scores[looked_at], kind="stable")]
         allowed[likeliest[self._width :]] = False
         for token in likeliest[: self._width]:
-            allowed[token] = token in self._ends or self._would_stand(int(token))
+            allowed[token] = token in self._ends or self._would_comply(int(token))
 
-    def _would_stand(self, token: int) -> bool:
+    def _would_comply(self, token: int) -> bool:
         try:
-            found = self._turn.tried(token)
-        except Unreadable:
+            found = self._turn.completed_by(token)
+        except MalformedCall:
             return False
-        mark = self._judge.mark()
+        mark = self._checker.mark()
         try:
-            return all(self._would_follow(written) for written in found)
+            return all(self._would_accept(written) for written in found)
         finally:
-            self._judge.rollback(mark)
+            self._checker.rollback(mark)
 
-    def _would_follow(self, written: Written) -> bool:
-        stands = self._stands(written)
-        if stands and written.is_whole:
-            self._judge.accept(written.tool, written.args)
+    def _would_accept(self, written: PartialCall) -> bool:
+        stands = self._complies(written)
+        if stands and written.is_complete:
+            self._checker.accept(written.tool, written.args)
         return stands

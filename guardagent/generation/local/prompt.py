@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.generation.local.tools import described
+from guardagent.generation.local.tool_schemas import definitions
 
 _EXPECTED = "expected chat messages, a text, or a list of tokens"
 
@@ -32,12 +32,12 @@ def _of_chat(tokenizer: Any, messages: Sequence[Any], tools: Iterable[Any]) -> l
     if not getattr(tokenizer, "chat_template", None):
         raise InputError("the tokenizer has no chat template; expected the prompt as a text or a list of tokens")
     text = tokenizer.apply_chat_template(
-        list(messages), tools=described(tools) or None, add_generation_prompt=True, tokenize=False
+        list(messages), tools=definitions(tools) or None, add_generation_prompt=True, tokenize=False
     )
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def ends_of(tokenizer: Any, defaults: Any) -> list[int]:
+def end_tokens(tokenizer: Any, defaults: Any) -> list[int]:
     """The tokens that end a turn, as the model's configuration has them, or else the tokenizer.
 
     Raises:

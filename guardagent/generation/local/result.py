@@ -13,7 +13,7 @@ Ended = Literal["end", "length", "gave up"]
 
 
 @dataclass(frozen=True, slots=True)
-class ReleasedCall:
+class GeneratedCall:
     """A call that may run now. It is in flight: record its outcome. Where nothing judged, it has no verdict.
 
     Attributes:
@@ -30,7 +30,7 @@ class ReleasedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class GeneratedTurn:
     """One turn of a model.
 
     Attributes:
@@ -49,7 +49,7 @@ class Guarded:
     """
 
     text: str
-    calls: tuple[ReleasedCall, ...] = ()
+    calls: tuple[GeneratedCall, ...] = ()
     ended: Ended = "end"
     why: str = ""
     verdict: Verdict | None = None
@@ -66,10 +66,10 @@ class Guarded:
         """The turn as a chat message, for the next prompt."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text}
         if self.calls:
-            message["tool_calls"] = [_called(at, call) for at, call in enumerate(self.calls)]
+            message["tool_calls"] = [_tool_call(at, call) for at, call in enumerate(self.calls)]
         return message
 
 
-def _called(at: int, call: ReleasedCall) -> dict[str, Any]:
+def _tool_call(at: int, call: GeneratedCall) -> dict[str, Any]:
     function = {"name": call.tool, "arguments": thaw(call.args)}  # chat templates take a mapping, not its text
     return {"type": "function", "id": f"call{at:05}", "function": function}  # Mistral's want nine letters and digits

@@ -37,17 +37,17 @@ class Sampler:
         seed: int | None = None,
         processors: Iterable[Processor] = (),
     ) -> None:
-        self.do_sample = bool(_first(do_sample, getattr(defaults, "do_sample", None)))
+        self.do_sample = bool(_value_or(do_sample, getattr(defaults, "do_sample", None)))
         self._generator, self._seed = generator, seed
-        self._before = [*_penalties(defaults), *processors]
-        given = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-        chosen = {name: _first(value, getattr(defaults, name, None)) for name, value in given.items()}
-        self._warpers = _warpers(**chosen) if self.do_sample else []
+        self._processors = [*_penalties(defaults), *processors]
+        options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        settings = {name: _value_or(value, getattr(defaults, name, None)) for name, value in options.items()}
+        self._warpers = _warpers(**settings) if self.do_sample else []
 
     @property
     def looks_back(self) -> bool:
         """Whether the tokens so far matter."""
-        return bool(self._before)
+        return bool(self._processors)
 
     def choose(self, tokens: Sequence[int], logits: Any, allowed: Any) -> int | None:
         """The next token; None where none is allowed.
@@ -60,17 +60,17 @@ class Sampler:
         import torch
 
         scores = logits[None].to(torch.float32)
-        if self._before:
+        if self._processors:
             before = torch.tensor([tokens], device=logits.device)
-            for processor in self._before:
+            for processor in self._processors:
                 scores = processor(before, scores)
         if allowed is not None:
             scores = scores.masked_fill(~allowed.to(scores.device), -math.inf)
             if float(scores.max()) == -math.inf:
                 return None
-        return self._chosen(scores)
+        return self._draw(scores)
 
-    def _chosen(self, scores: Any) -> int:
+    def _draw(self, scores: Any) -> int:
         import torch
 
         if not self.do_sample:
@@ -78,9 +78,9 @@ class Sampler:
         for warper in self._warpers:
             scores = warper(None, scores)
         probabilities = torch.nn.functional.softmax(scores, dim=-1)
-        return int(torch.multinomial(probabilities, 1, generator=self._drawn_from(scores.device)))
+        return int(torch.multinomial(probabilities, 1, generator=self._generator_on(scores.device)))
 
-    def _drawn_from(self, device: Any) -> Any:
+    def _generator_on(self, device: Any) -> Any:
         import torch
 
         if self._generator is None and self._seed is not None:
@@ -88,8 +88,8 @@ class Sampler:
         return self._generator
 
 
-def _first(given: Any, default: Any) -> Any:
-    return default if given is None else given
+def _value_or(value: Any, default: Any) -> Any:
+    return default if value is None else value
 
 
 def _penalties(defaults: Any) -> list[Processor]:

@@ -9,20 +9,20 @@ from itertools import compress
 from typing import Any, Literal
 
 from guardagent.errors import GuardError
-from guardagent.generation.local.formats import Format, Reader, Written
-from guardagent.generation.local.members import Unreadable
-from guardagent.generation.local.tools import Tool
+from guardagent.generation.local.formats import BlockReader, Format, PartialCall
+from guardagent.generation.local.json_scanner import MalformedCall
+from guardagent.generation.local.tool_schemas import ToolSchema
 from guardagent.generation.local.vocabulary import Vocabulary
 
-Choice = Literal["auto", "required", "none"]
+ToolChoice = Literal["auto", "required", "none"]
 
 
-class Misfit(Exception):  # noqa: N818 - it says what a token is, and is no error of anybody's
+class InvalidToken(Exception):  # noqa: N818 - it says what a token is, and is no error of anybody's
     """A token that cannot stand here; nothing was added."""
 
 
 @dataclass(slots=True)
-class Block:
+class CallBlock:
     """A block of calls that is being written.
 
     Attributes:
@@ -37,7 +37,7 @@ class Block:
     first: int
     matcher: Any
     is_forced: bool = False
-    readers: list[Reader | None] = field(default_factory=lambda: [None])
+    readers: list[BlockReader | None] = field(default_factory=lambda: [None])
 
     @property
     def is_closed(self) -> bool:
@@ -45,12 +45,12 @@ class Block:
         return reader is not None and reader.is_closed
 
 
-class Turn:
+class TurnBuffer:
     """One turn of a model.
 
     Args:
         vocabulary: of its tokenizer.
-        form: how it writes calls.
+        tool_format: the format in which it writes calls.
         tools: those that it may call.
         choice: whether it may call, has to (then it begins with a call), or must not.
 
@@ -59,23 +59,25 @@ class Turn:
         root: the token with which the call that is being written begins, or the next one would.
     """
 
-    def __init__(self, vocabulary: Vocabulary, form: Format, tools: Sequence[Tool], choice: Choice = "auto") -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, tool_format: Format, tools: Sequence[ToolSchema], choice: ToolChoice = "auto"
+    ) -> None:
         self.tokens: list[int] = []
         self.root = 0
-        self._vocabulary, self._form, self._tools, self._choice = vocabulary, form, tools, choice
+        self._vocabulary, self._format, self._tools, self._choice = vocabulary, tool_format, tools, choice
         self._text = bytearray()
         self._ends: list[int] = []
         self._free = 0  # where the free text begins in which a block may open
         self._blocks: list[tuple[int, int]] = []  # where those that are closed stand in the text
         self._opened = 0  # where the mark of the block begins that is open
         self._first: int | None = 0 if choice == "required" else None  # the token in which the first block opened
-        self.block: Block | None = None
+        self.block: CallBlock | None = None
         if choice == "required":
-            self.block = Block(0, 0, vocabulary.matcher(form, tools, form.forced), is_forced=True)
+            self.block = CallBlock(0, 0, vocabulary.matcher(tool_format, tools, tool_format.forced), is_forced=True)
 
     # --- writing
 
-    def push(self, token: int) -> list[Written]:
+    def push(self, token: int) -> list[PartialCall]:
         """Adds a token; what is complete by it.
 
         Raises:
@@ -83,68 +85,68 @@ class Turn:
             Unreadable: what is complete cannot be judged. The token was added.
         """
         if self.block is not None and self.block.is_closed:
-            self._close(len(self._text))
+            self._close_block(len(self._text))
         before = len(self._text)
         self.tokens.append(token)
         self._text += self._vocabulary.bytes_of(token)
         self._ends.append(len(self._text))
         if self.block is None:
-            return self._look(before)
+            return self._find_block(before)
         if not self.block.matcher.consume_token(token):
             raise GuardError(f"token {token} was written where the grammar does not allow it")
-        return self._read(self.block, before)
+        return self._push_to_block(self.block, before)
 
-    def _close(self, end: int) -> None:
+    def _close_block(self, end: int) -> None:
         self.block = None
         self._blocks.append((self._opened, end))
         self._free = end
 
-    def _look(self, before: int) -> list[Written]:
+    def _find_block(self, before: int) -> list[PartialCall]:
         """Whether a block opens in free text."""
         found = self._opening(before)
         if found is None:
             return []
         begins, behind = found
         place = len(self.tokens) - 1
-        if self._choice == "none" or (block := self._open(begins, behind, before)) is None:
+        if self._choice == "none" or (block := self._open_block(begins, behind, before)) is None:
             self.cut(place)
-            raise Misfit
+            raise InvalidToken
         self.block, self.root, self._opened = block, block.start, begins
         self._first = block.start if self._first is None else self._first
         if behind == len(self._text):
             return []
         block.readers.append(None)
-        return self._read_on(block, self._form.reader(), behind)
+        return self._resume(block, self._format.reader(), behind)
 
     def _opening(self, before: int) -> tuple[int, int] | None:
-        return self._form.opening(self._text, max(self._free, before - self._form.longest + 1))
+        return self._format.opening(self._text, max(self._free, before - self._format.longest + 1))
 
-    def _open(self, begins: int, behind: int, before: int) -> Block | None:
+    def _open_block(self, begins: int, behind: int, before: int) -> CallBlock | None:
         """A block that opened with the last token; None where the rest of that token is no beginning of a call."""
         start, last = bisect_right(self._ends, begins), len(self.tokens) - 1
         if behind == len(self._text):
-            block = Block(start, last + 1, self._vocabulary.matcher(self._form, self._tools, b""))
-            block.readers[0] = self._form.reader()
+            block = CallBlock(start, last + 1, self._vocabulary.matcher(self._format, self._tools, b""))
+            block.readers[0] = self._format.reader()
             return block
         try:
-            matcher = self._vocabulary.matcher(self._form, self._tools, bytes(self._text[before:behind]))
+            matcher = self._vocabulary.matcher(self._format, self._tools, bytes(self._text[before:behind]))
         except UnicodeDecodeError:  # the token began within a character
             return None
         fits = matcher.try_consume_tokens([self.tokens[last]]) == 1
-        return Block(start, last, matcher) if fits else None
+        return CallBlock(start, last, matcher) if fits else None
 
-    def _read(self, block: Block, before: int) -> list[Written]:
+    def _push_to_block(self, block: CallBlock, before: int) -> list[PartialCall]:
         reader = block.readers[-1]
         block.readers.append(None if reader is None else reader.copy())
         if reader is not None:
-            return self._read_on(block, block.readers[-1], before)
+            return self._resume(block, block.readers[-1], before)
         found = self._opening(before)  # a block that was called for is being opened
         if found is None:
             return []
         self._opened = found[0]
-        return self._read_on(block, self._form.reader(), found[1])
+        return self._resume(block, self._format.reader(), found[1])
 
-    def _read_on(self, block: Block, reader: Reader | None, start: int) -> list[Written]:
+    def _resume(self, block: CallBlock, reader: BlockReader | None, start: int) -> list[PartialCall]:
         assert reader is not None
         block.readers[-1] = reader
         return reader.read(self._text, start)
@@ -166,7 +168,7 @@ class Turn:
             block.matcher.rollback(there - length)
             del block.readers[length - block.first + 1 :]
 
-    def forget_calls(self) -> None:
+    def drop_calls(self) -> None:
         """Drops the tokens from the first block on; nothing can be written after that."""
         if self._first is not None:
             del self.tokens[self._first :]
@@ -188,7 +190,7 @@ class Turn:
         """Which token a place in the text is in."""
         return bisect_right(self._ends, place)
 
-    def tried(self, token: int) -> list[Written]:
+    def completed_by(self, token: int) -> list[PartialCall]:
         """What would be complete by a token and by what must follow it.
 
         Raises:
@@ -219,4 +221,4 @@ class Turn:
         return bytes(compress(self._text, kept)).decode(errors="replace")
 
 
-__all__ = ["Block", "Choice", "Misfit", "Turn", "Unreadable", "Written"]
+__all__ = ["CallBlock", "InvalidToken", "MalformedCall", "PartialCall", "ToolChoice", "TurnBuffer"]

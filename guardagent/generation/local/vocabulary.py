@@ -12,10 +12,10 @@ import numpy as np
 
 from guardagent.errors import InputError
 from guardagent.generation.local.formats import Format, find_format
-from guardagent.generation.local.tools import Tool
+from guardagent.generation.local.tool_schemas import ToolSchema
 
-_KEPT = 64  # grammars that are kept, compiled
-_READ: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], Vocabulary]] = weakref.WeakKeyDictionary()
+_MAX_GRAMMARS = 64  # grammars that are kept, compiled
+_CACHE: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], Vocabulary]] = weakref.WeakKeyDictionary()
 
 
 class Vocabulary:
@@ -54,17 +54,17 @@ class Vocabulary:
         """The format of a name, or for `auto` that of the tokenizer's chat template."""
         return find_format(name, self._template, self.tokens)
 
-    def literally(self, text: str) -> str:
+    def literal(self, text: str) -> str:
         """A text in a grammar: as one special token, where there is one of this name, or as bytes."""
         token = self.tokens.get(text)
         special = f" | <[{token}]>" if token is not None and self._guide.is_special_token(token) else ""
         return f"({json.dumps(text, ensure_ascii=False)}{special})"
 
-    def matcher(self, form: Format, tools: Sequence[Tool], before: bytes | str) -> Any:
+    def matcher(self, tool_format: Format, tools: Sequence[ToolSchema], before: bytes | str) -> Any:
         """What holds tokens to a block of calls.
 
         Args:
-            form: how calls are written.
+            tool_format: how calls are written.
             tools: those that may be called.
             before: what comes first: the opening, to be written (a text), or the bytes of the token in which the block
                 opened (the grammar reads whole tokens).
@@ -72,12 +72,12 @@ class Vocabulary:
         Raises:
             InputError: the grammar library cannot hold arguments to one of the schemas.
         """
-        key = (form, before, *((tool.name, tool.schema_text) for tool in tools))
+        key = (tool_format, before, *((tool.name, tool.schema_text) for tool in tools))
         if (found := self._matchers.get(key)) is None:
-            while len(self._matchers) >= _KEPT:
+            while len(self._matchers) >= _MAX_GRAMMARS:
                 del self._matchers[next(iter(self._matchers))]
-            head = self.literally(before) if isinstance(before, str) and before else _bytes_literally(before)
-            text = f"start: {head} block\n{form.grammar(tools, self.tokens, self.literally)}"
+            head = self.literal(before) if isinstance(before, str) and before else _literal_bytes(before)
+            text = f"start: {head} block\n{tool_format.grammar(tools, self.tokens, self.literal)}"
             found = self._matchers[key] = self._compiled(text)
         return found.deep_copy()
 
@@ -91,7 +91,7 @@ class Vocabulary:
 
 def vocabulary_of(tokenizer: Any, ends: Sequence[int]) -> Vocabulary:
     """The vocabulary of a tokenizer; it is read once."""
-    read = _READ.setdefault(tokenizer, {})
+    read = _CACHE.setdefault(tokenizer, {})
     key = (len(tokenizer), *ends)
     if key not in read:
         read[key] = Vocabulary(tokenizer, ends)
@@ -109,6 +109,6 @@ def _template(tokenizer: Any) -> str:
     return template if isinstance(template, str) else json.dumps(template)
 
 
-def _bytes_literally(before: bytes | str) -> str:
+def _literal_bytes(before: bytes | str) -> str:
     text = before if isinstance(before, str) else before.decode()
     return json.dumps(text, ensure_ascii=False) if text else ""

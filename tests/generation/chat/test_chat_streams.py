@@ -19,7 +19,7 @@ def test_a_stream_is_put_together_and_judged(chat: Chat, session: Session) -> No
     turn, server = chat([stream_of(TOO_MUCH), stream_of(REFUND)], stream=True)
     (call,) = turn.calls
     assert (dict(call.args), call.id, turn.text) == ({"amount": 50, "note": "none"}, "id_1", "One moment.")
-    assert (turn.asked, turn.usage.prompt_tokens, turn.usage.completion_tokens) == (2, 200, 20)
+    assert (turn.requests, turn.usage.prompt_tokens, turn.usage.completion_tokens) == (2, 200, 20)
     assert [refusal.verdict.rules for refusal in turn.refusals] == [("small",)]
     assert server.requests[0]["stream_options"] == {"include_usage": True}
     assert [event.tool for event in session.history] == ["find", "refund"]
@@ -59,7 +59,7 @@ def test_pieces_that_do_not_make_a_call(chat: Chat, session: Session, pieces: li
     """They are refused with the reason; nothing is guessed."""
     turn, server = chat([streamed([*map(chunk, pieces), chunk({}, "stop")]), stream_of(REFUND)], stream=True)
     assert problem in server.requests[1]["messages"][-1]["content"]
-    assert (turn.asked, [event.tool for event in session.history]) == (2, ["find", "refund"])
+    assert (turn.requests, [event.tool for event in session.history]) == (2, ["find", "refund"])
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ def test_a_stream_that_breaks_off_is_asked_for_again(chat: Chat, session: Sessio
     cut = Reply(stream_of(REFUND).body, content_type="text/event-stream", cut=True)
     for broken in (streamed(whole, done=False), streamed(whole), cut):
         turn, server = chat([broken, stream_of(REFUND)], stream=True)
-        assert (turn.asked, len(server.requests)) == (1, 2)
+        assert (turn.requests, len(server.requests)) == (1, 2)
         session.record("done", permit=turn.calls[0].permit)
     with pytest.raises(ModelError, match="the stream broke off"):
         chat([streamed(whole)], stream=True)

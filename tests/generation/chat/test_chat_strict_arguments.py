@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from guardagent import InputError, Session, guarded_chat
-from guardagent.generation.chat.offered import Offered
+from guardagent.generation.chat.tool_set import ToolSet
 from guardagent.testing import ChatCandidate, ScriptedChat, WrittenCall
 from tests.generation.chat.conftest import ASK, REFUND, TOO_MUCH, TOOLS, Chat, tool
 from tests.generation.chat.replies import candidates, message, proposes
@@ -137,30 +137,30 @@ def test_an_odd_name_can_be_sent_back(session: Session) -> None:
 def test_a_wrong_tool_is_an_error_of_the_caller(tools: Any, problem: str) -> None:
     """Before any model is asked."""
     with pytest.raises(InputError, match=problem):
-        Offered(tools)
+        ToolSet(tools)
 
 
 def test_a_pattern_takes_linear_time() -> None:
     """The texts are the model's; this one takes longer than the world has time with Python's own expressions."""
-    offered = Offered([tool("a", x={"type": "string", "pattern": "^(a+)+$"})])
+    offered = ToolSet([tool("a", x={"type": "string", "pattern": "^(a+)+$"})])
     with pytest.raises(InputError, match="does not match"):
-        offered.read("a", f'{{"x": "{"a" * 5000}!"}}')
+        offered.parse("a", f'{{"x": "{"a" * 5000}!"}}')
 
 
 def test_names_in_parts_of_a_schema_are_declared_and_a_tool_may_take_any() -> None:
     """A schema may be put together; one that says that it takes other names does."""
     named = {"properties": {"y": {"type": "integer"}}}
     schema = {"$defs": {"p": named}, "properties": {"x": {}}, "allOf": [{"$ref": "#/$defs/p"}]}
-    offered = Offered(
+    offered = ToolSet(
         [
             {"type": "function", "function": {"name": "a", "parameters": schema}},
             {"type": "function", "function": {"name": "any", "parameters": {"additionalProperties": True}}},
             {"type": "function", "function": {"name": "none"}},
         ]
     )
-    assert offered.read("a", '{"x": 1, "y": 2}') == {"x": 1, "y": 2}
-    assert offered.read("any", '{"z": 1}') == {"z": 1}
-    assert offered.read("none", "{}") == {}
+    assert offered.parse("a", '{"x": 1, "y": 2}') == {"x": 1, "y": 2}
+    assert offered.parse("any", '{"z": 1}') == {"z": 1}
+    assert offered.parse("none", "{}") == {}
     for name, arguments in (("a", '{"z": 1}'), ("a", '{"y": "1"}'), ("none", '{"z": 1}')):
         with pytest.raises(InputError, match="do not fit"):
-            offered.read(name, arguments)
+            offered.parse(name, arguments)

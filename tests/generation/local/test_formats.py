@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from guardagent import InputError
 from guardagent.generation.local.formats import Format, find_format, format_names
-from guardagent.generation.local.members import Members, Unreadable, loaded
-from guardagent.generation.local.tools import read_tools
-from guardagent.generation.local.turn import Misfit, Turn
+from guardagent.generation.local.json_scanner import JsonScanner, MalformedCall, parse_value
+from guardagent.generation.local.tool_schemas import read_tools
+from guardagent.generation.local.turn import InvalidToken, TurnBuffer
 from guardagent.generation.local.vocabulary import vocabulary_of
 from tests.generation.local import tiny
 
@@ -45,7 +45,7 @@ def bytes_read(form: Format, text: bytes, sizes: list[int]) -> list[tuple[str, d
                 continue
             found += reader.read(so_far, start)
             start, reader, free = len(so_far), None if reader.is_closed else reader.copy(), len(so_far)
-    return [(one.tool, dict(one.args), one.is_whole) for one in found]
+    return [(one.tool, dict(one.args), one.is_complete) for one in found]
 
 
 @given(form=st.sampled_from(sorted(BLOCKS)), sizes=st.lists(st.integers(1, 6)))
@@ -81,14 +81,14 @@ GRAMMARS = [
 ]  # fmt: skip
 
 
-def opened(kind: str, choice: Any = "auto") -> tuple[Turn, Any]:
+def opened(kind: str, choice: Any = "auto") -> tuple[TurnBuffer, Any]:
     of = tiny.tokenizer([PAY, REST], **VOCABULARIES[kind])  # type: ignore[arg-type]
     vocabulary = vocabulary_of(of, [of.eos_token_id])
     form = vocabulary.format(kind.split(",", maxsplit=1)[0])
-    return Turn(vocabulary, form, list(read_tools(TOOLS).values()), choice), of
+    return TurnBuffer(vocabulary, form, list(read_tools(TOOLS).values()), choice), of
 
 
-def is_allowed(turn: Turn, token: int) -> bool:
+def is_allowed(turn: TurnBuffer, token: int) -> bool:
     bits = turn.allowed()
     return bits is None or bool(bits[token // 8] >> token % 8 & 1)
 
@@ -103,7 +103,7 @@ def test_the_grammar_lets_calls_through(kind: str, text: str, choice: str) -> No
     calls = []
     for token in of(TURNS[text])["input_ids"]:
         assert is_allowed(turn, token), of.decode(turn.tokens)
-        calls += [dict(one.args) for one in turn.push(token) if one.is_whole]
+        calls += [dict(one.args) for one in turn.push(token) if one.is_complete]
     assert calls
     assert all(args in (ARGS, {"to": "e"}) for args in calls)
     assert turn.free_text() == ""
@@ -133,10 +133,10 @@ def test_an_opening_within_a_token_is_held_to_the_grammar_too() -> None:
     """A token that opens a block and goes on in it fits where a call can begin so, and nowhere else."""
     of = tiny.tokenizer(['x<tool_call>\n{"name"', "x<tool_call>no"], words=False)
     vocabulary = vocabulary_of(of, [of.eos_token_id])
-    turn = Turn(vocabulary, vocabulary.format("hermes"), list(read_tools(TOOLS).values()))
+    turn = TurnBuffer(vocabulary, vocabulary.format("hermes"), list(read_tools(TOOLS).values()))
     right, wrong = (of(text)["input_ids"] for text in ('x<tool_call>\n{"name"', "x<tool_call>no"))
     assert len(right) == len(wrong) == 1
-    with pytest.raises(Misfit):
+    with pytest.raises(InvalidToken):
         turn.push(wrong[0])
     assert turn.push(right[0]) == []
     assert turn.free_text() == "x"
@@ -160,7 +160,7 @@ JSON = st.recursive(
 def test_members_are_found_where_they_are_complete(value: dict[str, Any], ascii_only: bool) -> None:
     """The members of an object and of the objects in it, with their values, and then the object."""
     text = json.dumps(value, ensure_ascii=ascii_only).encode(errors="surrogatepass")
-    found = [(one.path, loaded(text[one.start : one.end])) for one in Members(2).read(text, 0, len(text))]
+    found = [(one.path, parse_value(text[one.start : one.end])) for one in JsonScanner(2).read(text, 0, len(text))]
     expected: list[Any] = []
     for key, one in value.items():
         expected += [((key, inner), part) for inner, part in one.items()] if isinstance(one, dict) else []
@@ -171,8 +171,8 @@ def test_members_are_found_where_they_are_complete(value: dict[str, Any], ascii_
 @pytest.mark.parametrize("text", [b'{"a": 1, "a": 2}', b"1e999", b"NaN", b'"\xff"', b"[" * 10_000, b"1" * 5000])
 def test_what_cannot_be_judged_is_said_to_be_so(text: bytes) -> None:
     """A key that comes twice, a number that is none, half a character, and what Python does not read."""
-    with pytest.raises(Unreadable):
-        loaded(text)
+    with pytest.raises(MalformedCall):
+        parse_value(text)
 
 
 def test_the_format_is_told_by_the_chat_template_or_the_tokens() -> None:

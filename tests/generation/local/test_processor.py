@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 import torch
 
 from guardagent import GuardError, InputError
-from guardagent.generation.local import GuardedLogits, ReleasedCall
+from guardagent.generation.local import GeneratedCall, GuardedLogits
 from tests.generation.local import tiny
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def generated(random_model: tuple[Any, Any], processor: GuardedLogits, seed: int
 def test_no_denied_call_is_completed(random_model: tuple[Any, Any], tmp_path: Path) -> None:
     """Of 60 turns that begin with a call; the calls are in flight."""
     rules = tiny.policies(tmp_path)
-    released: list[ReleasedCall] = []
+    released: list[GeneratedCall] = []
     for seed in range(60):
         session = tiny.session(rules)
         processor = GuardedLogits(random_model[1], tiny.TOOLS, session, tool_choice="required")

@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("torch")
 
 from guardagent import InputError
-from guardagent.generation.local import Guarded, guarded_generate
-from guardagent.generation.local.forbidden import Forbidden
+from guardagent.generation.local import GeneratedTurn, guarded_generate
+from guardagent.generation.local.token_trie import ForbiddenTrie
 from guardagent.session.session import Session
 from tests.generation.local import tiny
 
@@ -20,7 +20,7 @@ SMALL = ("refund", {"order": "W2", "amount": 5})
 PURGE: tuple[str, dict[str, Any]] = ("purge", {})
 
 
-def written(texts: dict[str, float], session: Session | None, **options: Any) -> Guarded:
+def written(texts: dict[str, float], session: Session | None, **options: Any) -> GeneratedTurn:
     """A turn of an engine that writes these."""
     given = {"do_sample": True, "seed": 1, **options}
     return guarded_generate(tiny.Known(OF, texts), OF, tiny.CHAT, tiny.TOOLS, session, **given)
@@ -31,7 +31,7 @@ def session(tmp_path: Path) -> Session:
     return tiny.session(tiny.policies(tmp_path))
 
 
-def names(turn: Guarded) -> list[str]:
+def names(turn: GeneratedTurn) -> list[str]:
     return [call.tool for call in turn.calls]
 
 
@@ -231,7 +231,7 @@ def test_what_begins_as_many_denied_values_do_is_left(session: Session) -> None:
 def test_a_value_that_goes_on_from_a_denied_one_takes_it_along() -> None:
     """900 is denied at what ends it; 9000 is denied, and 900 is not gone on with."""
     digits, end = [9, 0, 0], 10
-    forbidden = Forbidden(0)
+    forbidden = ForbiddenTrie(0)
     for token in [1, *digits, end]:
         forbidden.push(token)
     assert forbidden.deny([1, *digits, end], 1) == 4

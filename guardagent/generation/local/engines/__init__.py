@@ -15,7 +15,7 @@ _ENGINES = Plugins("generation engine", __name__, ("engine",))
 
 
 @runtime_checkable
-class Engine(Protocol):
+class ModelEngine(Protocol):
     """Runs a model on one sequence.
 
     Attributes:
@@ -41,16 +41,16 @@ class Engine(Protocol):
         ...
 
 
-def engine_of(model: Any) -> Engine:
+def engine_of(model: Any) -> ModelEngine:
     """The engine of a model; an engine is its own.
 
     Raises:
         InputError: no engine knows such a model.
     """
-    if isinstance(model, Engine):
+    if isinstance(model, ModelEngine):
         return model
     for _, found in _ENGINES.load_all():
-        engine: Engine | None = found.engine(model)
+        engine: ModelEngine | None = found.engine(model)
         if engine is not None:
             return engine
     raise InputError(f"model is a {type(model).__name__}; expected a model of transformers, or an Engine")

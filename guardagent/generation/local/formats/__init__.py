@@ -11,32 +11,32 @@ from typing import Any, Protocol
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError, UnknownNameError
-from guardagent.generation.local.tools import Tool
+from guardagent.generation.local.tool_schemas import ToolSchema
 
 _FORMATS = Plugins("tool format", __name__, ("FORMAT",))
 
-Literally = Callable[[str], str]
+LiteralWriter = Callable[[str], str]
 """Writes a text into a grammar in Lark's language, as the tokenizer has it: as a special token, where it is one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class PartialCall:
     """What is known of a call that is being written.
 
     Attributes:
         tool: its name.
         args: the arguments that are complete.
         start: where the last thing that is complete began, as a place in the text: the name, or an argument's value.
-        is_whole: whether the call is.
+        is_complete: whether the whole call is.
     """
 
     tool: str
     args: Mapping[str, Any]
     start: int
-    is_whole: bool = False
+    is_complete: bool = False
 
 
-class Reader(Protocol):
+class BlockReader(Protocol):
     """Reads a block of calls while it is written."""
 
     @property
@@ -44,7 +44,7 @@ class Reader(Protocol):
         """Whether the block is at its end."""
         ...
 
-    def read(self, text: bytearray, start: int) -> list[Written]:
+    def read(self, text: bytearray, start: int) -> list[PartialCall]:
         """Reads on from a place to the end of the text: each name, argument and call that is complete by then.
 
         Raises:
@@ -52,7 +52,7 @@ class Reader(Protocol):
         """
         ...
 
-    def copy(self) -> Reader: ...
+    def copy(self) -> BlockReader: ...
 
 
 class Format(Protocol):
@@ -76,11 +76,11 @@ class Format(Protocol):
         """Where a block opens, no earlier than at a place: where its mark begins, and where what follows it begins."""
         ...
 
-    def grammar(self, tools: Sequence[Tool], tokens: Collection[str], literally: Literally) -> str:
+    def grammar(self, tools: Sequence[ToolSchema], tokens: Collection[str], literal: LiteralWriter) -> str:
         """The rule `block` in Lark's language: what follows an opening, to the end of the block."""
         ...
 
-    def reader(self) -> Reader:
+    def reader(self) -> BlockReader:
         """Reads a block, from behind its opening."""
         ...
 

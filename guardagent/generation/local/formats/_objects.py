@@ -6,16 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guardagent.generation.local.formats import Written
-from guardagent.generation.local.members import Member, Members, Unreadable, loaded
-from guardagent.generation.local.tools import Tool
+from guardagent.generation.local.formats import PartialCall
+from guardagent.generation.local.json_scanner import JsonMember, JsonScanner, MalformedCall, parse_value
+from guardagent.generation.local.tool_schemas import ToolSchema
 from guardagent.types import EMPTY
 
 _STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 """JSON as chat templates write it. Free spaces would let a model write one call in endlessly many ways."""
 
 
-def arguments(tool: Tool) -> str:
+def arguments(tool: ToolSchema) -> str:
     """The arguments of a tool, in a grammar."""
     return f"%json {json.dumps({**tool.schema, 'x-guidance': _STYLE})}"
 
@@ -25,7 +25,7 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def call_rules(tools: Sequence[Tool], key: str, tail: str = "") -> str:
+def call_rules(tools: Sequence[ToolSchema], key: str, tail: str = "") -> str:
     """The rule `call`: an object with the name of a tool, and under a key its arguments."""
     lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(tools)))}"]
     for at, tool in enumerate(tools):
@@ -45,7 +45,7 @@ class ObjectReader:
     def __init__(self, key: str, closing: bytes = b"") -> None:
         self.is_closed = False
         self._key, self._closing = key, closing
-        self._call: Members | None = None  # None between calls
+        self._call: JsonScanner | None = None  # None between calls
         self._between: int | None = None  # where what stands between calls began
         self._tool, self._last = "", 0
         self._args: Mapping[str, Any] = EMPTY
@@ -56,48 +56,50 @@ class ObjectReader:
         copied._call = None if self._call is None else self._call.copy()  # noqa: SLF001 - a copy of this
         return copied
 
-    def read(self, text: bytearray, start: int) -> list[Written]:
-        found: list[Written] = []
+    def read(self, text: bytearray, start: int) -> list[PartialCall]:
+        found: list[PartialCall] = []
         while start < len(text) and not self.is_closed:
-            start = self._look(text, start) if self._call is None else self._read_call(self._call, text, start, found)
+            start = (
+                self._find_call(text, start) if self._call is None else self._read_call(self._call, text, start, found)
+            )
         return found
 
-    def _look(self, text: bytearray, at: int) -> int:
+    def _find_call(self, text: bytearray, at: int) -> int:
         """Goes on to where a call begins, or the block is closed."""
         if text[at] == ord("{"):
-            self._call, self._tool, self._args, self._between = Members(2), "", EMPTY, None
+            self._call, self._tool, self._args, self._between = JsonScanner(2), "", EMPTY, None
             return at
         self._between = at if self._between is None else self._between
         self.is_closed = bool(self._closing) and text.endswith(self._closing, self._between, at + 1)
         return at + 1
 
-    def _read_call(self, call: Members, text: bytearray, start: int, found: list[Written]) -> int:
+    def _read_call(self, call: JsonScanner, text: bytearray, start: int, found: list[PartialCall]) -> int:
         for member in call.read(text, start, len(text)):
             if not member.path:
                 self._call = None
-                found.append(self._whole(loaded(text[member.start : member.end])))
+                found.append(self._complete_call(parse_value(text[member.start : member.end])))
                 return member.end
-            found += self._part(member, text)
+            found += self._partial_call(member, text)
         return len(text)
 
-    def _part(self, member: Member, text: bytearray) -> list[Written]:
+    def _partial_call(self, member: JsonMember, text: bytearray) -> list[PartialCall]:
         if member.path == ("name",):
-            self._tool = _name(loaded(text[member.start : member.end]))
+            self._tool = _name(parse_value(text[member.start : member.end]))
         elif len(member.path) == 2 and member.path[0] == self._key:
-            self._args = {**self._args, member.path[1]: loaded(text[member.start : member.end])}
+            self._args = {**self._args, member.path[1]: parse_value(text[member.start : member.end])}
         else:
             return []
         self._last = member.start
-        return [Written(self._tool, self._args, member.start)]
+        return [PartialCall(self._tool, self._args, member.start)]
 
-    def _whole(self, call: Any) -> Written:
+    def _complete_call(self, call: Any) -> PartialCall:
         args = call.get(self._key)
         if not isinstance(args, dict):
-            raise Unreadable(f"the arguments of {self._tool} are no object")
-        return Written(_name(call.get("name")), args, self._last, is_whole=True)
+            raise MalformedCall(f"the arguments of {self._tool} are no object")
+        return PartialCall(_name(call.get("name")), args, self._last, is_complete=True)
 
 
 def _name(value: Any) -> str:
     if not isinstance(value, str):
-        raise Unreadable("the name of the tool is no text")
+        raise MalformedCall("the name of the tool is no text")
     return value

@@ -10,10 +10,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from guardagent.generation.local.formats import Literally, Reader, Written
+from guardagent.generation.local.formats import BlockReader, LiteralWriter, PartialCall
 from guardagent.generation.local.formats._objects import ObjectReader, arguments, call_rules
-from guardagent.generation.local.members import Members, loaded
-from guardagent.generation.local.tools import Tool
+from guardagent.generation.local.json_scanner import JsonScanner, parse_value
+from guardagent.generation.local.tool_schemas import ToolSchema
 from guardagent.types import EMPTY
 
 _OPENING, _ARGS, _ID = "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"
@@ -33,21 +33,21 @@ class Mistral:
         at = text.find(_OPENING.encode(), since)
         return None if at < 0 else (at, at + len(_OPENING))
 
-    def grammar(self, tools: Sequence[Tool], tokens: Collection[str], literally: Literally) -> str:
+    def grammar(self, tools: Sequence[ToolSchema], tokens: Collection[str], literal: LiteralWriter) -> str:
         if _ARGS in tokens:
-            return _named(tools, literally, with_id=_ID in tokens)
+            return _named_grammar(tools, literal, with_id=_ID in tokens)
         with_id = f'(", \\"id\\": \\"" {_SOME_ID} "\\"")?'
         return f'block: " "? "[" call (", " call)* "]"\n{call_rules(tools, "arguments", with_id)}'
 
-    def reader(self) -> Reader:
+    def reader(self) -> BlockReader:
         return _EitherReader()
 
 
-def _named(tools: Sequence[Tool], literally: Literally, *, with_id: bool) -> str:
-    of_id = f"({literally(_ID)} {_SOME_ID})?" if with_id else ""
+def _named_grammar(tools: Sequence[ToolSchema], literal: LiteralWriter, *, with_id: bool) -> str:
+    of_id = f"({literal(_ID)} {_SOME_ID})?" if with_id else ""
     lines = [f"block: {' | '.join(f'call_{at}' for at in range(len(tools)))}"]
     for at, tool in enumerate(tools):
-        lines += [f"call_{at}: {literally(tool.name)} {of_id} {literally(_ARGS)} args_{at}"]
+        lines += [f"call_{at}: {literal(tool.name)} {of_id} {literal(_ARGS)} args_{at}"]
         lines += [f"args_{at}: {arguments(tool)}"]
     return "\n".join(lines)
 
@@ -67,7 +67,7 @@ class _EitherReader:
         copied._reader = None if self._reader is None else self._reader.copy()
         return copied
 
-    def read(self, text: bytearray, start: int) -> list[Written]:
+    def read(self, text: bytearray, start: int) -> list[PartialCall]:
         while self._reader is None and start < len(text) and text[start] == ord(" "):
             start += 1
         if self._reader is None and start < len(text):
@@ -88,7 +88,7 @@ class _NamedReader:
         self._start = self._last = start
         self._tool = ""
         self._args: Mapping[str, Any] = EMPTY
-        self._object: Members | None = None  # None while the name is being written
+        self._object: JsonScanner | None = None  # None while the name is being written
 
     def copy(self) -> _NamedReader:
         copied = _NamedReader.__new__(_NamedReader)
@@ -96,23 +96,23 @@ class _NamedReader:
         copied._object = None if self._object is None else self._object.copy()  # noqa: SLF001 - a copy of this
         return copied
 
-    def read(self, text: bytearray, start: int) -> list[Written]:
-        found: list[Written] = []
+    def read(self, text: bytearray, start: int) -> list[PartialCall]:
+        found: list[PartialCall] = []
         if self._object is None:
             name = _NAME.match(text, self._start)
             if name is None:
                 return []
-            self._tool, self._object, start = name[1].decode(errors="replace"), Members(1), name.end()
-            found.append(Written(self._tool, EMPTY, self._start))
+            self._tool, self._object, start = name[1].decode(errors="replace"), JsonScanner(1), name.end()
+            found.append(PartialCall(self._tool, EMPTY, self._start))
         members = self._object.read(text, start, len(text))
-        return found + [self._member(loaded(text[one.start : one.end]), one.path, one.start) for one in members]
+        return found + [self._member(parse_value(text[one.start : one.end]), one.path, one.start) for one in members]
 
-    def _member(self, value: Any, path: tuple[str, ...], start: int) -> Written:
+    def _member(self, value: Any, path: tuple[str, ...], start: int) -> PartialCall:
         if not path:
             self.is_closed = True
-            return Written(self._tool, value, self._last, is_whole=True)
+            return PartialCall(self._tool, value, self._last, is_complete=True)
         self._args, self._last = {**self._args, path[0]: value}, start
-        return Written(self._tool, self._args, start)
+        return PartialCall(self._tool, self._args, start)
 
 
 FORMAT = Mistral()

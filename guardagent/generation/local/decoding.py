@@ -8,22 +8,22 @@ from typing import Any, Literal
 import numpy as np
 
 from guardagent.errors import InputError
-from guardagent.generation.local.ending import Ending, check_ending, said
-from guardagent.generation.local.engines import Engine, engine_of
-from guardagent.generation.local.forbidden import Forbidden
-from guardagent.generation.local.judge import Judge
-from guardagent.generation.local.prompt import ends_of, prompt_tokens
-from guardagent.generation.local.result import Ended, Guarded, ReleasedCall
+from guardagent.generation.local.ending import Ending, check_ending, ending_text
+from guardagent.generation.local.engines import ModelEngine, engine_of
+from guardagent.generation.local.prompt import end_tokens, prompt_tokens
+from guardagent.generation.local.result import Ended, GeneratedCall, GeneratedTurn
 from guardagent.generation.local.sampling import Sampler
-from guardagent.generation.local.tools import read_tools
-from guardagent.generation.local.turn import Choice, Misfit, Turn, Unreadable, Written
+from guardagent.generation.local.token_trie import ForbiddenTrie
+from guardagent.generation.local.tool_schemas import read_tools
+from guardagent.generation.local.turn import InvalidToken, MalformedCall, PartialCall, ToolChoice, TurnBuffer
+from guardagent.generation.local.turn_check import TurnChecker
 from guardagent.generation.local.vocabulary import Vocabulary, vocabulary_of
 from guardagent.session.session import Session
 from guardagent.types import freeze, unchecked_verdict
 
 Mode = Literal["exact", "fast"]
 MAX_BACKTRACKS = 100
-_OVERTAKEN = "something else happened in the session meanwhile, and a call is no longer allowed"
+_NO_LONGER_ALLOWED = "something else happened in the session meanwhile, and a call is no longer allowed"
 
 
 def guarded_generate(
@@ -39,7 +39,7 @@ def guarded_generate(
     max_backtracks: int = MAX_BACKTRACKS,
     ending: Ending = "refusal",
     tool_format: str = "auto",
-    tool_choice: Choice = "auto",
+    tool_choice: ToolChoice = "auto",
     parallel: bool | None = None,
     facts: Mapping[str, Any] | None = None,
     agent: str | None = None,
@@ -50,7 +50,7 @@ def guarded_generate(
     seed: int | None = None,
     generator: Any = None,
     logits_processor: Iterable[Callable[[Any, Any], Any]] = (),
-) -> Guarded:
+) -> GeneratedTurn:
     """Writes one turn. Its calls are held to the tools' schemas, and released only where the session allows them.
 
     When a name or an argument is complete, the session is asked whether any completion of the call can comply. If none
@@ -91,30 +91,30 @@ def guarded_generate(
     """
     check_ending(ending)
     _check_options(mode, max_new_tokens, max_backtracks)
-    engine, known = engine_of(model), read_tools(tools)
-    ends = ends_of(tokenizer, engine.defaults)
+    engine, schemas = engine_of(model), read_tools(tools)
+    ends = end_tokens(tokenizer, engine.defaults)
     vocabulary = vocabulary_of(tokenizer, ends)
-    form = vocabulary.format(tool_format)
-    is_parallel = form.is_parallel if parallel is None else parallel
+    format_used = vocabulary.format(tool_format)
+    is_parallel = format_used.is_parallel if parallel is None else parallel
     sampler = Sampler(
         engine.defaults, do_sample=do_sample, temperature=temperature, top_k=top_k, top_p=top_p,
         generator=generator, seed=seed, processors=logits_processor,
     )  # fmt: skip
     prompt = prompt_tokens(tokenizer, messages, tools)
-    writing = _Writing(
+    decoder = _Decoder(
         engine,
         sampler,
-        Turn(vocabulary, form, list(known.values()), tool_choice if known else "none"),
-        Judge(session, known, is_parallel=is_parallel, facts=facts, agent=agent),
+        TurnBuffer(vocabulary, format_used, list(schemas.values()), tool_choice if schemas else "none"),
+        TurnChecker(session, schemas, is_parallel=is_parallel, facts=facts, agent=agent),
         vocabulary=vocabulary,
         ends=frozenset(ends),
         prompt=prompt,
         is_exact=mode == "exact",
-        longest=max_new_tokens,
-        total=8 * max_new_tokens if max_total_tokens is None else max_total_tokens,
-        backtracks=max_backtracks,
+        max_tokens=max_new_tokens,
+        max_written=8 * max_new_tokens if max_total_tokens is None else max_total_tokens,
+        max_backtracks=max_backtracks,
     )
-    return writing.written(ending)
+    return decoder.run(ending)
 
 
 def _check_options(mode: str, max_new_tokens: int, max_backtracks: int) -> None:
@@ -126,170 +126,172 @@ def _check_options(mode: str, max_new_tokens: int, max_backtracks: int) -> None:
         raise InputError(f"max_backtracks is {max_backtracks!r}; expected a whole number from 0")
 
 
-class _GaveUp(Exception):  # noqa: N818 - it is no error
+class _NoAllowedCall(Exception):  # noqa: N818 - it is no error
     """No allowed call was found within the budget; the text says why."""
 
 
-class _Writing:
+class _Decoder:
     """The writing of one turn.
 
     Args:
         engine: runs the model.
         sampler: chooses tokens.
         turn: what has been written.
-        judge: judges its calls.
+        checker: checks its calls.
         vocabulary: of the tokenizer.
         ends: the tokens that end a turn.
         prompt: what comes before it.
         is_exact: whether a denied call is begun anew.
-        longest: how many tokens the turn may have.
-        total: how many may be written.
-        backtracks: how often something may be taken back.
+        max_tokens: the most tokens that the turn may have.
+        max_written: the most tokens that may be written, discarded ones included.
+        max_backtracks: the most backtracks.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ModelEngine,
         sampler: Sampler,
-        turn: Turn,
-        judge: Judge,
+        turn: TurnBuffer,
+        checker: TurnChecker,
         *,
         vocabulary: Vocabulary,
         ends: frozenset[int],
         prompt: Sequence[int],
         is_exact: bool,
-        longest: int,
-        total: int,
-        backtracks: int,
+        max_tokens: int,
+        max_written: int,
+        max_backtracks: int,
     ) -> None:
-        self._engine, self._sampler, self._turn, self._judge = engine, sampler, turn, judge
+        self._engine, self._sampler, self._turn, self._checker = engine, sampler, turn, checker
         self._vocabulary, self._ends, self._is_exact = vocabulary, ends, is_exact
-        self._longest, self._total, self._most = longest, total, backtracks
+        self._max_tokens, self._max_written, self._max_backtracks = max_tokens, max_written, max_backtracks
         self._prompt = list(prompt)
         self._written = self._backtracks = self._discarded = 0
-        self._forbidden: Forbidden | None = None  # behind the beginning of the call that was denied last
-        self._misfits: dict[int, set[int]] = {}  # by their place
+        self._trie: ForbiddenTrie | None = None  # behind the beginning of the call that was denied last
+        self._invalid: dict[int, set[int]] = {}  # by their place
         engine.start(self._prompt)
 
-    def written(self, ending: Ending) -> Guarded:
+    def run(self, ending: Ending) -> GeneratedTurn:
         ended: Ended
         try:
-            ended, why = self._write()
+            ended, why = self._decode()
             self._drop_open_call()
-        except _GaveUp as given_up:
-            return self._gave_up(str(given_up), ending)
-        calls = self._judge.place()
+        except _NoAllowedCall as given_up:
+            return self._give_up(str(given_up), ending)
+        calls = self._checker.reserve()
         if calls is None:
-            return self._gave_up(_OVERTAKEN, ending)
+            return self._give_up(_NO_LONGER_ALLOWED, ending)
         return self._result(self._turn.free_text(), calls, ended, why)
 
-    def _gave_up(self, why: str, ending: Ending) -> Guarded:
+    def _give_up(self, why: str, ending: Ending) -> GeneratedTurn:
         self._drop_open_call()
-        verdict = self._judge.denied
+        verdict = self._checker.denied
         if verdict is not None and verdict.reasons:
             why += f"; of the last call: {'; '.join(verdict.reasons)}"
-        spoken = self._turn.free_text()
-        gap = "\n\n" if spoken.strip() else ""
-        told = said(ending, verdict)
-        self._turn.forget_calls()
-        return self._result(f"{spoken}{gap}{told}" if told else spoken, (), "gave up", why)
+        text = self._turn.free_text()
+        gap = "\n\n" if text.strip() else ""
+        closing = ending_text(ending, verdict)
+        self._turn.drop_calls()
+        return self._result(f"{text}{gap}{closing}" if closing else text, (), "gave up", why)
 
     def _drop_open_call(self) -> None:
         """What was not judged whole does not leave, not even as tokens."""
         if self._turn.is_calling:
             self._cut(self._turn.root)
 
-    def _result(self, text: str, calls: tuple[ReleasedCall, ...], ended: Ended, why: str) -> Guarded:
-        judge = self._judge
-        return Guarded(
-            text, calls, ended, why, judge.denied, freeze(dict(judge.rules)), judge.unchecked, tuple(self._turn.tokens),
-            self._backtracks, self._discarded, judge.questions, judge.checks,
+    def _result(self, text: str, calls: tuple[GeneratedCall, ...], ended: Ended, why: str) -> GeneratedTurn:
+        checker = self._checker
+        return GeneratedTurn(
+            text, calls, ended, why, checker.denied, freeze(dict(checker.rules)), checker.unchecked,
+            tuple(self._turn.tokens), self._backtracks, self._discarded, checker.questions, checker.checks,
         )  # fmt: skip
 
     # --- writing
 
-    def _write(self) -> tuple[Ended, str]:
+    def _decode(self) -> tuple[Ended, str]:
         """Writes to the end.
 
         Raises:
             _GaveUp: a budget is used up, or there is no way on.
         """
-        while len(self._turn.tokens) < self._longest:
-            if self._written >= self._total:
-                raise _GaveUp(f"{self._total} tokens were written, with those that were taken back: no more may be")
+        while len(self._turn.tokens) < self._max_tokens:
+            if self._written >= self._max_written:
+                raise _NoAllowedCall(
+                    f"{self._max_written} tokens were written, with those that were taken back: no more may be"
+                )
             token = self._choose()
             if token is None:
-                self._stuck()
+                self._forbid_last_token()
             elif token in self._ends:
                 return "end", "the model ended its turn"
             else:
                 self._add(token)
-        return "length", f"the turn has {self._longest} tokens"
+        return "length", f"the turn has {self._max_tokens} tokens"
 
     def _choose(self) -> int | None:
         turn = self._turn
-        barred = self._barred()
+        forbidden = self._forbidden_tokens()
         bits = turn.allowed()
         logits = self._engine.logits()
-        if bits is None and not barred:
+        if bits is None and not forbidden:
             return self._sampler.choose(self._tokens, logits, None)
-        return self._sampler.choose(self._tokens, logits, _allowed(bits, barred, len(logits)))
+        return self._sampler.choose(self._tokens, logits, _allowed(bits, forbidden, len(logits)))
 
     @property
     def _tokens(self) -> Sequence[int]:
         return [*self._prompt, *self._turn.tokens] if self._sampler.looks_back else ()
 
-    def _barred(self) -> set[int]:
+    def _forbidden_tokens(self) -> set[int]:
         """The tokens that are forbidden here."""
-        misfits = self._misfits.get(len(self._turn.tokens), set()) if self._misfits else set()
-        return misfits | self._forbidden.here if self._forbidden is not None else misfits
+        misfits = self._invalid.get(len(self._turn.tokens), set()) if self._invalid else set()
+        return misfits | self._trie.here if self._trie is not None else misfits
 
     def _add(self, token: int) -> None:
         self._written += 1
-        found: Sequence[Written] | None
+        found: Sequence[PartialCall] | None
         try:
             found = self._turn.push(token)
-        except Misfit:
-            self._misfits.setdefault(len(self._turn.tokens), set()).add(token)
+        except InvalidToken:
+            self._invalid.setdefault(len(self._turn.tokens), set()).add(token)
             return
-        except Unreadable as problem:
-            self._judge.deny(unchecked_verdict(str(problem), checked_by="policy"))
+        except MalformedCall as problem:
+            self._checker.deny(unchecked_verdict(str(problem), checked_by="policy"))
             found = None
         self._engine.step(token)
-        if self._forbidden is not None:
-            self._forbidden.push(token)
+        if self._trie is not None:
+            self._trie.push(token)
         if found is None:
-            self._back(len(self._turn.tokens) - 1)
+            self._backtrack(len(self._turn.tokens) - 1)
         elif found:
-            self._look_at(found)
+            self._check_completed(found)
 
-    def _look_at(self, found: Sequence[Written]) -> None:
+    def _check_completed(self, found: Sequence[PartialCall]) -> None:
         """Asks of what is complete by the last token; all of it stands, or the token does not."""
-        mark, root = self._judge.mark(), self._turn.root
+        mark, root = self._checker.mark(), self._turn.root
         for at, written in enumerate(found):
-            if not self._stands(written, found[at + 1 :]):
-                self._judge.rollback(mark)
+            if not self._complies(written, found[at + 1 :]):
+                self._checker.rollback(mark)
                 self._turn.root = root
-                self._back(self._turn.token_at(written.start))
+                self._backtrack(self._turn.token_at(written.start))
                 return
-        if found[-1].is_whole or self._turn.root != root:
-            self._forbidden = None
+        if found[-1].is_complete or self._turn.root != root:
+            self._trie = None
 
-    def _stands(self, written: Written, later: Sequence[Written]) -> bool:
+    def _complies(self, written: PartialCall, later: Sequence[PartialCall]) -> bool:
         """A call that is whole by the same token is judged whole; nobody asks first whether it could comply."""
-        if not written.is_whole:
-            return any(one.is_whole for one in later) or self._judge.can_comply(written.tool, written.args)
-        verdict = self._judge.judge(written.tool, written.args)
+        if not written.is_complete:
+            return any(one.is_complete for one in later) or self._checker.can_comply(written.tool, written.args)
+        verdict = self._checker.check(written.tool, written.args)
         if verdict is not None and verdict.label:
-            self._judge.deny(verdict)
+            self._checker.deny(verdict)
             return False
-        self._judge.accept(written.tool, written.args)
+        self._checker.accept(written.tool, written.args)
         self._turn.accept()
         return True
 
     # --- going back
 
-    def _back(self, begins: int) -> None:
+    def _backtrack(self, begins: int) -> None:
         """Takes back what led to a denial.
 
         Args:
@@ -298,45 +300,47 @@ class _Writing:
         Raises:
             _GaveUp: that was done often enough, or would lead here again.
         """
-        if self._backtracks >= self._most:
-            raise _GaveUp(f"no call that is allowed was found in {self._most + 1} attempts")
+        if self._backtracks >= self._max_backtracks:
+            raise _NoAllowedCall(f"no call that is allowed was found in {self._max_backtracks + 1} attempts")
         if self._is_exact and not self._sampler.do_sample:
-            raise _GaveUp("the likeliest call is denied, and would only come again without sampling; try mode='fast'")
+            raise _NoAllowedCall(
+                "the likeliest call is denied, and would only come again without sampling; try mode='fast'"
+            )
         self._backtracks += 1
         if self._is_exact:
             self._cut(self._turn.root)
             return
-        forbidden = self._forbidding()
+        forbidden = self._trie_of_call()
         self._cut(forbidden.deny(self._turn.tokens, begins))
 
-    def _stuck(self) -> None:
+    def _forbid_last_token(self) -> None:
         """No token is left here: the one before is forbidden, too.
 
         Raises:
             _GaveUp: there is none before.
         """
         if len(self._turn.tokens) <= self._turn.root:
-            raise _GaveUp("every way to go on is forbidden")
-        self._cut(self._forbidding().forbid(self._turn.tokens))
+            raise _NoAllowedCall("every way to go on is forbidden")
+        self._cut(self._trie_of_call().forbid(self._turn.tokens))
 
-    def _forbidding(self) -> Forbidden:
+    def _trie_of_call(self) -> ForbiddenTrie:
         """What is forbidden behind the root of the call that is being written."""
-        if self._forbidden is None or self._forbidden.root != self._turn.root:
-            self._forbidden = Forbidden(self._turn.root)
+        if self._trie is None or self._trie.root != self._turn.root:
+            self._trie = ForbiddenTrie(self._turn.root)
             for token in self._turn.tokens[self._turn.root :]:
-                self._forbidden.push(token)
-        return self._forbidden
+                self._trie.push(token)
+        return self._trie
 
     def _cut(self, length: int) -> None:
         self._discarded += len(self._turn.tokens) - length
         self._turn.cut(length)
         self._engine.cut(len(self._prompt) + length)
-        self._misfits = {place: tokens for place, tokens in self._misfits.items() if place <= length}
-        if self._forbidden is not None:
-            self._forbidden.cut(length)
+        self._invalid = {place: tokens for place, tokens in self._invalid.items() if place <= length}
+        if self._trie is not None:
+            self._trie.cut(length)
 
 
-def _allowed(bits: bytes | None, barred: Collection[int], size: int) -> Any:
+def _allowed(bits: bytes | None, forbidden: Collection[int], size: int) -> Any:
     """Whether each token may come, of what the grammar says and what is barred."""
     import torch
 
@@ -344,6 +348,6 @@ def _allowed(bits: bytes | None, barred: Collection[int], size: int) -> Any:
         allowed = np.ones(size, dtype=bool)
     else:
         allowed = np.unpackbits(np.frombuffer(bits, np.uint8), count=size, bitorder="little").view(bool)
-    if barred:
-        allowed[list(barred)] = False
+    if forbidden:
+        allowed[list(forbidden)] = False
     return torch.from_numpy(allowed)

@@ -14,7 +14,7 @@ _QUOTE, _BACKSLASH, _COMMA, _COLON = b'"\\,:'
 _OPEN, _CLOSE = b"{[", b"}]"
 
 
-class Unreadable(ValueError):  # noqa: N818 - it says what a text is
+class MalformedCall(ValueError):  # noqa: N818 - it says what a text is
     """What was written is no JSON that can be judged."""
 
 
@@ -26,7 +26,7 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class JsonMember:
     """A value that is complete: the keys that lead to it (none: the object itself), and where it stands."""
 
     path: tuple[str, ...]
@@ -35,7 +35,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class Members:
+class JsonScanner:
     """Where the reading of one object stands. It reads what a grammar lets through, and is small, so that it is copied.
 
     Attributes:
@@ -47,18 +47,20 @@ class Members:
     path: tuple[str, ...] = ()
     starts: tuple[int, ...] = ()
     phase: Phase = Phase.VALUE
-    listed: int = 0  # the depth of the outermost list, or of the first object that is too deep: nothing in it counts
-    in_text: bool = False
+    skipped_depth: int = (
+        0  # the depth of the outermost list, or of the first object that is too deep: nothing in it counts
+    )
+    in_string: bool = False
     escaped: bool = False
-    plain: bool = False  # a number or a word is being read
+    in_scalar: bool = False  # a number or a word is being read
 
-    def copy(self) -> Members:
-        return Members(
-            self.levels, self.depth, self.path, self.starts, self.phase, self.listed, self.in_text, self.escaped,
-            self.plain,
+    def copy(self) -> JsonScanner:
+        return JsonScanner(
+            self.levels, self.depth, self.path, self.starts, self.phase, self.skipped_depth, self.in_string,
+            self.escaped, self.in_scalar,
         )  # fmt: skip
 
-    def read(self, text: bytes | bytearray, start: int, end: int) -> Iterator[Member]:
+    def read(self, text: bytes | bytearray, start: int, end: int) -> Iterator[JsonMember]:
         """Reads on in a text, up to the end of the object; what it finds complete.
 
         Raises:
@@ -73,81 +75,81 @@ class Members:
     def is_complete(self) -> bool:
         return self.phase is Phase.AFTER and not self.depth
 
-    def _byte(self, text: bytes | bytearray, at: int, byte: int) -> Iterator[Member]:
-        if self.in_text:
-            yield from self._in_text(text, at, byte)
+    def _byte(self, text: bytes | bytearray, at: int, byte: int) -> Iterator[JsonMember]:
+        if self.in_string:
+            yield from self._string_byte(text, at, byte)
         elif byte == _QUOTE:
-            self.in_text = True
-            self._begins(at)
+            self.in_string = True
+            self._begin_value(at)
         elif byte in _OPEN:
-            self._begins(at)
-            self._opens(byte)
+            self._begin_value(at)
+            self._open(byte)
         elif byte in _CLOSE or byte == _COMMA:
-            yield from self._ends(at, byte)
+            yield from self._close(at, byte)
         elif byte == _COLON:
-            self.phase = Phase.VALUE if not self.listed else self.phase
+            self.phase = Phase.VALUE if not self.skipped_depth else self.phase
         elif byte in _SPACE:
-            yield from self._plain_ends(at)
-        elif not self.plain and not self.listed:
-            self._begins(at)
-            self.plain = True
+            yield from self._end_scalar(at)
+        elif not self.in_scalar and not self.skipped_depth:
+            self._begin_value(at)
+            self.in_scalar = True
 
-    def _in_text(self, text: bytes | bytearray, at: int, byte: int) -> Iterator[Member]:
+    def _string_byte(self, text: bytes | bytearray, at: int, byte: int) -> Iterator[JsonMember]:
         if self.escaped:
             self.escaped = False
         elif byte == _BACKSLASH:
             self.escaped = True
         elif byte == _QUOTE:
-            self.in_text = False
-            if not self.listed:
-                yield from self._text_ends(text, at)
+            self.in_string = False
+            if not self.skipped_depth:
+                yield from self._end_string(text, at)
 
-    def _text_ends(self, text: bytes | bytearray, at: int) -> Iterator[Member]:
+    def _end_string(self, text: bytes | bytearray, at: int) -> Iterator[JsonMember]:
         if self.phase is Phase.KEY:
-            self.path = (*self.path, loaded(text[self.starts[-1] : at + 1]))
+            self.path = (*self.path, parse_value(text[self.starts[-1] : at + 1]))
             self.starts = self.starts[:-1]
             self.phase = Phase.COLON
         else:
             yield self._complete(at + 1)
 
-    def _begins(self, at: int) -> None:
-        if not self.listed and self.phase is not Phase.COLON:
+    def _begin_value(self, at: int) -> None:
+        if not self.skipped_depth and self.phase is not Phase.COLON:
             self.starts = (*self.starts, at)
 
-    def _opens(self, byte: int) -> None:
+    def _open(self, byte: int) -> None:
         self.depth += 1
-        if self.listed:
+        if self.skipped_depth:
             return
         if byte == _OPEN[0] and self.depth <= self.levels:
             self.phase = Phase.KEY
         else:
-            self.listed = self.depth
+            self.skipped_depth = self.depth
 
-    def _ends(self, at: int, byte: int) -> Iterator[Member]:
+    def _close(self, at: int, byte: int) -> Iterator[JsonMember]:
         if byte == _COMMA:
-            yield from self._plain_ends(at)
-            self.phase = Phase.KEY if not self.listed else self.phase
+            yield from self._end_scalar(at)
+            self.phase = Phase.KEY if not self.skipped_depth else self.phase
             return
-        if not self.listed:
-            yield from self._plain_ends(at)
+        if not self.skipped_depth:
+            yield from self._end_scalar(at)
         self.depth -= 1
-        if not self.listed or self.depth < self.listed:
-            self.listed = 0
+        if not self.skipped_depth or self.depth < self.skipped_depth:
+            self.skipped_depth = 0
             yield self._complete(at + 1)
 
-    def _plain_ends(self, at: int) -> Iterator[Member]:
-        if self.plain and not self.listed:
-            self.plain = False
+    def _end_scalar(self, at: int) -> Iterator[JsonMember]:
+        if self.in_scalar and not self.skipped_depth:
+            self.in_scalar = False
             yield self._complete(at)
 
-    def _complete(self, end: int) -> Member:
+    def _complete(self, end: int) -> JsonMember:
         """A value is complete: it is forgotten where it began, and which key led to it."""
-        member = Member(self.path, self.starts[-1], end)
+        member = JsonMember(self.path, self.starts[-1], end)
         self.path, self.starts, self.phase = self.path[:-1], self.starts[:-1], Phase.AFTER
         return member
 
 
-def loaded(text: bytes | bytearray) -> Any:
+def parse_value(text: bytes | bytearray) -> Any:
     """The value of a piece of JSON.
 
     Raises:
@@ -156,4 +158,4 @@ def loaded(text: bytes | bytearray) -> Any:
     try:
         return strict_json.loads(text)
     except ValueError as error:
-        raise Unreadable(str(error)) from None
+        raise MalformedCall(str(error)) from None

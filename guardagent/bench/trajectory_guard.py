@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import MAX_DATA_BYTES, parse_json, read_text
-from guardagent.bench.trajectories import Made, Trajectory
+from guardagent.bench.trajectories import RecordedCall, Trajectory
 from guardagent.errors import ContentError
 from guardagent.policy.policies import Policies
 from guardagent.session.session import Session
 from guardagent.types import EMPTY, Decision, Event, Verdict
 
 State = MutableMapping[str, MutableMapping[str, Any]]
-Absorb = Callable[[State, Made], None]
+Absorb = Callable[[State, RecordedCall], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class TrajectoryGuard:
     """What judges.
 
     Attributes:
@@ -44,23 +44,23 @@ class Guard:
         """The verdict on each call of a trial; None for those that write nothing, which are not judged."""
         state = None if self.state is None else _copied(self.state)
         session = self.policies.session(state=state, facts={**self.facts, **trajectory.facts})
-        found: list[Verdict | None] = []
+        verdicts: list[Verdict | None] = []
         for call in trajectory.calls:
-            verdict = self._judged(session, call, found) if call.tool in self.writes else None
-            found.append(verdict)
+            verdict = self._verdict_on(session, call, verdicts) if call.tool in self.writes else None
+            verdicts.append(verdict)
             if verdict is None or verdict.label == 0:
                 session.observe(_event(call), judge=False)
                 if state is not None and not call.failed:
                     self.absorb(state, call)
-        return found
+        return verdicts
 
-    def _judged(self, session: Session, call: Made, before: list[Verdict | None]) -> Verdict:
+    def _verdict_on(self, session: Session, call: RecordedCall, before: list[Verdict | None]) -> Verdict:
         """A call is only asked about, which halts nothing; so a halt is remembered here."""
         halted = next((one for one in before if one is not None and one.decision is Decision.HALT), None)
         return halted or session.check(call.tool, call.args, reserve=False)
 
 
-def _event(call: Made) -> Event:
+def _event(call: RecordedCall) -> Event:
     return Event(call.tool, call.args, call.output, None if call.answered else "unknown")
 
 

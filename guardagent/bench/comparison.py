@@ -19,7 +19,7 @@ from guardagent.bench.report import NOT_RUN
 from guardagent.errors import ContentError, InputError
 
 COLUMNS = ("model calls", "prompt tokens", "completion tokens", "seconds", "US dollars")
-WORDS = ("words of a demonstration", "words of a prompt", "words of the answers")
+WORD_COLUMNS = ("words of a demonstration", "words of a prompt", "words of the answers")
 
 Row = Mapping[str, Any]
 Costs = dict[str, float | None]
@@ -32,7 +32,7 @@ _UNKNOWN = {**dict.fromkeys(_USAGE), "cached": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRun:
     """One run: its folder, its summary, and the means of what its checks took."""
 
     folder: str
@@ -58,7 +58,7 @@ class Comparison:
         notes: what is missing, and why.
     """
 
-    runs: Sequence[Measured]
+    runs: Sequence[MeasuredRun]
     compiled: Costs | None
     notes: Sequence[str]
 
@@ -70,10 +70,10 @@ class Comparison:
     def not_run(self) -> list[str]:
         return [mode for mode in NOT_RUN if mode not in {run.summary["mode"] for run in self.runs}]
 
-    def break_even(self) -> list[tuple[Measured, Costs]]:
+    def break_even(self) -> list[tuple[MeasuredRun, Costs]]:
         """For each generating run: from how many checks on compiling once has cost less, by each of the columns."""
         return [
-            (run, {name: _checks((self.compiled or {}).get(name), run.per_check[name]) for name in COLUMNS})
+            (run, {name: _break_even_checks((self.compiled or {}).get(name), run.per_check[name]) for name in COLUMNS})
             for run in self.runs
             if run.summary["mode"] == "generate"
         ]
@@ -103,7 +103,7 @@ def compare(folders: Sequence[Path], compiled: Path | None = None) -> Comparison
     """
     if not folders:
         raise InputError("no folder to compare; expected those that `guardagent bench --out` wrote")
-    runs = [_measured(folder) for folder in folders]
+    runs = [_read_run(folder) for folder in folders]
     for run in runs[1:]:
         for name in ("name", "agent", "data_sha256"):
             if run.summary[name] != runs[0].summary[name]:
@@ -116,7 +116,7 @@ def compare(folders: Sequence[Path], compiled: Path | None = None) -> Comparison
     return Comparison(runs, costs, list(_notes(runs, compiled, usage)))
 
 
-def _measured(folder: Path) -> Measured:
+def _read_run(folder: Path) -> MeasuredRun:
     path = folder / "summary.json"
     if not path.is_file():
         raise InputError(f"{folder}: holds no summary.json; expected the folder of a `bench` that ran to its end")
@@ -126,9 +126,9 @@ def _measured(folder: Path) -> Measured:
         raise ContentError(f"is no summary of a guard's evaluation{lacks}; expected that of `bench`", path)
     rows = _rows(folder / "results.jsonl")
     if len(rows) != summary["n"]:
-        said = f"has {len(rows)} rows, and the summary is of {summary['n']}; expected those of one run"
-        raise ContentError(said, folder / "results.jsonl")
-    return Measured(str(folder), summary, _per_check(rows))
+        mismatch = f"has {len(rows)} rows, and the summary is of {summary['n']}; expected those of one run"
+        raise ContentError(mismatch, folder / "results.jsonl")
+    return MeasuredRun(str(folder), summary, _per_check(rows))
 
 
 def _rows(path: Path) -> list[Row]:
@@ -142,14 +142,14 @@ def _rows(path: Path) -> list[Row]:
 
 def _per_check(rows: Sequence[Row]) -> Costs:
     """Means. An answer from a cache takes no time and costs nothing: these two are over the rows without any."""
-    used = [_usage_of(row) for row in rows]
-    fresh = [(row, usage) for row, usage in zip(rows, used, strict=True) if not usage["cached"]]
+    usages = [_usage_of(row) for row in rows]
+    uncached = [(row, usage) for row, usage in zip(rows, usages, strict=True) if not usage["cached"]]
     return {
         "model calls": _mean(row["model_calls"] for row in rows),
-        "prompt tokens": _mean(usage["prompt_tokens"] for usage in used),
-        "completion tokens": _mean(usage["completion_tokens"] for usage in used),
-        "seconds": _mean(row["elapsed_ms"] / 1000 for row, _ in fresh),
-        "US dollars": _mean(usage["cost"] for _, usage in fresh),
+        "prompt tokens": _mean(usage["prompt_tokens"] for usage in usages),
+        "completion tokens": _mean(usage["completion_tokens"] for usage in usages),
+        "seconds": _mean(row["elapsed_ms"] / 1000 for row, _ in uncached),
+        "US dollars": _mean(usage["cost"] for _, usage in uncached),
     }
 
 
@@ -171,33 +171,33 @@ def _usage_of_compiling(path: Path) -> Row:
 
 
 def _costs_of_compiling(usage: Row) -> Costs:
-    fresh = not usage["cached"]
+    uncached = not usage["cached"]
     return {
         "model calls": usage["calls"],
         "prompt tokens": usage["prompt_tokens"],
         "completion tokens": usage["completion_tokens"],
-        "seconds": usage["seconds"] if fresh else None,
-        "US dollars": usage["cost"] if fresh else None,
+        "seconds": usage["seconds"] if uncached else None,
+        "US dollars": usage["cost"] if uncached else None,
     }
 
 
-def _checks(once: float | None, each: float | None) -> int | None:
+def _break_even_checks(once: float | None, each: float | None) -> int | None:
     """The number of checks from which on something that is done once costs no more."""
     return math.ceil(once / each) if once is not None and each else None
 
 
-def _notes(runs: Sequence[Measured], compiled: Path | None, usage: Row | None) -> Iterable[str]:
+def _notes(runs: Sequence[MeasuredRun], compiled: Path | None, usage: Row | None) -> Iterable[str]:
     for run in runs:
-        if lacking := [name for name in COLUMNS if run.per_check[name] is None]:
-            yield f"{run.folder}: {', '.join(lacking)} not known: the model did not say, or all came from the cache."
+        if unknown := [name for name in COLUMNS if run.per_check[name] is None]:
+            yield f"{run.folder}: {', '.join(unknown)} not known: the model did not say, or all came from the cache."
     if len({run.summary["version"] for run in runs}) > 1:
         yield "The runs are of different versions of GuardAgent."
     if compiled is None:
         yield "No break-even: no report of `guardagent compile --json` was given (--compiled)."
     elif usage and usage["cached"]:
         yield f"{compiled}: {usage['cached']} answers came from the cache; seconds and US dollars are not known."
-    elif usage and (lacking := [name for name, cost in _costs_of_compiling(usage).items() if cost is None]):
-        yield f"{compiled}: {', '.join(lacking)} not known: the model did not say."
+    elif usage and (unknown := [name for name, cost in _costs_of_compiling(usage).items() if cost is None]):
+        yield f"{compiled}: {', '.join(unknown)} not known: the model did not say."
     if not any(run.summary["mode"] == "generate" for run in runs):
         yield "No break-even: no run of mode generate is among these."
 

@@ -20,7 +20,7 @@ ATTEMPTS = ("code", "debug")
 NO_CODE = "no code"
 """The plan was of no use, or the model did not answer: no version of the code came to be."""
 
-_ASKED = ("plan", *ATTEMPTS, "judge")
+_MODEL_STEPS = ("plan", *ATTEMPTS, "judge")
 
 
 def describe(verdict: Verdict) -> dict[str, Any] | None:
@@ -31,11 +31,11 @@ def describe(verdict: Verdict) -> dict[str, Any] | None:
     judged = [step.text for step in verdict.story if step.name == "judge"]
     return {
         "usage": asdict(verdict.usage),
-        "attempts": [] if judged else [_attempts(_of_vote(verdict.story, vote)) for vote in votes],
+        "attempts": [] if judged else [_attempts(_steps_of_vote(verdict.story, vote)) for vote in votes],
         "words": {
             "demonstration": _mean(_demonstrations(verdict.story)),
-            "prompt": _mean(map(_prompt_words, _first(verdict.story))),
-            "response": sum(len(step.text.split()) for step in verdict.story if step.name in _ASKED),
+            "prompt": _mean(map(_prompt_words, _first_prompts(verdict.story))),
+            "response": sum(len(step.text.split()) for step in verdict.story if step.name in _MODEL_STEPS),
         },
         "code_written": holds_code(judged[0]) if judged and judged[0] else None,
     }
@@ -43,18 +43,18 @@ def describe(verdict: Verdict) -> dict[str, Any] | None:
 
 def is_silent(verdict: Verdict) -> bool:
     """Whether a model was to answer, and gave no answer at all."""
-    texts = [step.text for step in verdict.story if step.name in _ASKED]
-    return bool(verdict.errors and texts) and not any(texts)
+    answers = [step.text for step in verdict.story if step.name in _MODEL_STEPS]
+    return bool(verdict.errors and answers) and not any(answers)
 
 
 def measure_generated(rows: Sequence[Row]) -> dict[str, Any] | None:
     """Over all rows that a model took part in; None where it did in none."""
-    kept = [row for row in rows if row.get("generated")]
-    if not kept:
+    generated_rows = [row for row in rows if row.get("generated")]
+    if not generated_rows:
         return None
-    found = [row["generated"] for row in kept]
-    attempts = [attempt for one in found for attempt in one["attempts"]]
-    written = [one["code_written"] for one in found if one["code_written"] is not None]
+    records = [row["generated"] for row in generated_rows]
+    attempts = [attempt for record in records for attempt in record["attempts"]]
+    written = [one["code_written"] for one in records if one["code_written"] is not None]
     return {
         "executable": {
             "before": percent(sum(attempt[0] is None for attempt in attempts), len(attempts)),
@@ -62,37 +62,37 @@ def measure_generated(rows: Sequence[Row]) -> dict[str, Any] | None:
         },
         "errors": _errors(attempts),
         "code_written": percent(sum(written), len(written)),
-        "cached": sum(one["usage"]["cached"] for one in found),
-        "per_check": _per_check(kept),
+        "cached": sum(one["usage"]["cached"] for one in records),
+        "per_check": _per_check(generated_rows),
     }
 
 
 def _per_check(rows: Sequence[Row]) -> dict[str, float | None]:
     """Means. An answer from a cache takes no time and costs nothing, so these two are over the rows without any."""
     words, usage = [row["generated"]["words"] for row in rows], [row["generated"]["usage"] for row in rows]
-    fresh = [row for row in rows if not row["generated"]["usage"]["cached"]]
+    uncached = [row for row in rows if not row["generated"]["usage"]["cached"]]
     return {
-        "seconds": _mean(row["elapsed_ms"] / 1000 for row in fresh),
+        "seconds": _mean(row["elapsed_ms"] / 1000 for row in uncached),
         "words of a demonstration": _mean(one["demonstration"] for one in words),
         "words of a prompt": _mean(one["prompt"] for one in words),
         "words of the answers": _mean(one["response"] for one in words),
         "prompt tokens": _mean(one["prompt_tokens"] for one in usage),
         "completion tokens": _mean(one["completion_tokens"] for one in usage),
-        "US dollars": _mean((row["generated"]["usage"]["cost"] for row in fresh), digits=6),
+        "US dollars": _mean((row["generated"]["usage"]["cost"] for row in uncached), digits=6),
     }
 
 
-def _of_vote(story: Sequence[Step], vote: int) -> list[Step]:
+def _steps_of_vote(story: Sequence[Step], vote: int) -> list[Step]:
     return [step for step in story if step.vote == vote]
 
 
 def _attempts(story: Sequence[Step]) -> list[str | None]:
     """For each version of the code, and at least one: what kind of error stopped it, or None for the one that ran."""
-    found = [_stopped(step) for step in story if step.name == "run" or (step.name in ATTEMPTS and step.kind)]
-    return found or [NO_CODE]
+    kinds = [_error_kind(step) for step in story if step.name == "run" or (step.name in ATTEMPTS and step.kind)]
+    return kinds or [NO_CODE]
 
 
-def _stopped(step: Step) -> str | None:
+def _error_kind(step: Step) -> str | None:
     """The kind of error; one without a kind is none of the code's."""
     return step.kind or ("other" if step.error else None)
 
@@ -105,11 +105,11 @@ def _errors(attempts: Sequence[Sequence[str | None]]) -> dict[str, dict[str, int
     return {kind: {"examples": count, "solved": solved[kind]} for kind, count in sorted(before.items())}
 
 
-def _first(story: Sequence[Step]) -> list[Step]:
+def _first_prompts(story: Sequence[Step]) -> list[Step]:
     """The first question of each kind but debugging: plan and code, or the judgement."""
     names: dict[str, Step] = {}
     for step in story:
-        if step.name in _ASKED and step.name != "debug":
+        if step.name in _MODEL_STEPS and step.name != "debug":
             names.setdefault(step.name, step)
     return list(names.values())
 

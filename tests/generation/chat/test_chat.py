@@ -28,7 +28,7 @@ def test_a_call_that_complies_comes_back_and_is_in_flight(chat: Chat, session: S
     """With the arguments that were judged, its verdict and its permit; the tokens are counted."""
     turn, server = chat([proposes(REFUND, text="I refund it.")])
     (call,) = turn.calls
-    assert (turn.outcome, turn.text, turn.asked, call.id) == ("calls", "I refund it.", 1, "id_1")
+    assert (turn.outcome, turn.text, turn.requests, call.id) == ("calls", "I refund it.", 1, "id_1")
     assert (call.tool, dict(call.args), call.verdict.decision) == ("refund", {"amount": 50, "note": "none"}, "allow")
     assert (turn.usage.calls, turn.usage.prompt_tokens, turn.usage.completion_tokens) == (1, 100, 10)
     assert session.use(call.permit, "refund", call.args) == {"amount": 50, "note": "none"}
@@ -42,7 +42,7 @@ def test_a_model_that_keeps_proposing_the_denied_call(chat: Chat, session: Sessi
     """Three times it is asked, then there is a safe ending; the second and third time nothing is checked."""
     turn, server = chat([proposes(TOO_MUCH)])
     assert (turn.outcome, turn.calls, turn.text) == ("refused", (), "I cannot do this. At most 100.")
-    assert (turn.asked, len(server.requests), turn.repeated, turn.usage.calls) == (3, 3, 2, 3)
+    assert (turn.requests, len(server.requests), turn.repeated, turn.usage.calls) == (3, 3, 2, 3)
     assert [(one.attempt, one.tool, one.repeated) for one in turn.refusals] == [
         (1, "refund", False),
         (2, "refund", True),
@@ -57,7 +57,7 @@ def test_a_model_that_keeps_proposing_the_denied_call(chat: Chat, session: Sessi
 def test_a_model_that_complies_at_the_second_attempt(chat: Chat, session: Session) -> None:
     """It is told why, and what would mend it, in place of a result; the caller's messages stay as they are."""
     turn, server = chat([proposes(TOO_MUCH, text="All of it."), proposes(REFUND)])
-    assert ([call.tool for call in turn.calls], turn.text, turn.asked) == (["refund"], "", 2)
+    assert ([call.tool for call in turn.calls], turn.text, turn.requests) == (["refund"], "", 2)
     asked, refused, result = server.requests[1]["messages"]
     assert asked == ASK[0]
     assert refused["tool_calls"][0]["id"] == result["tool_call_id"]
@@ -84,7 +84,7 @@ def test_a_call_that_is_denied_only_in_company_may_come_by_itself(chat: Chat, se
     twice, once = [("pay", {"to": "ann"}), ("pay", {"to": "bob"})], ("pay", {"to": "bob"})
     turn, _ = chat([proposes(*twice), proposes(*twice), proposes(once)])
     assert [dict(call.args) for call in turn.calls] == [{"to": "bob"}]
-    assert turn.asked == 3
+    assert turn.requests == 3
     assert turn.repeated == 2
     assert names(session) == ["pay"]
 
@@ -121,7 +121,7 @@ def test_the_first_candidate_that_complies_wholly_is_taken(chat: Chat, session: 
     """Of three: one is mixed, one complies, and the third is not looked at."""
     mixed, good, halts = message(REFUND, TOO_MUCH), message(REFUND), message(("delete", {"id": 1}))
     turn, server = chat([candidates(mixed, good, halts)], candidates=3)
-    assert (len(turn.calls), turn.asked, names(session), session.halted) == (1, 1, ["refund"], False)
+    assert (len(turn.calls), turn.requests, names(session), session.halted) == (1, 1, ["refund"], False)
     assert server.requests[0]["n"] == 3
     assert server.requests[0]["temperature"] > 0
     assert [refusal.tool for refusal in turn.refusals] == ["refund"]
@@ -140,7 +140,7 @@ def test_an_escalated_candidate_comes_back_only_where_none_complies(chat: Chat, 
 def test_an_endpoint_without_several_candidates_is_asked_for_one(chat: Chat) -> None:
     """It says so once."""
     turn, server = chat([status(400, "Unsupported", "n"), proposes(TOO_MUCH), proposes(REFUND)], candidates=2)
-    assert ([call.tool for call in turn.calls], turn.asked) == (["refund"], 2)
+    assert ([call.tool for call in turn.calls], turn.requests) == (["refund"], 2)
     assert ["n" in request for request in server.requests] == [True, False, False]
 
 
@@ -173,7 +173,7 @@ def test_an_endpoint_that_fails_leaves_nothing_in_flight(chat: Chat, session: Se
 def test_an_endpoint_that_recovers_is_asked_again(chat: Chat) -> None:
     """As for plain text."""
     turn, server = chat([status(503), proposes(REFUND)])
-    assert (turn.calls[0].tool, turn.asked, len(server.requests)) == ("refund", 1, 2)
+    assert (turn.calls[0].tool, turn.requests, len(server.requests)) == ("refund", 1, 2)
 
 
 def test_the_same_in_an_event_loop(serve: Serve, session: Session) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from guardagent._terminal import printable
-from guardagent.batch.cases import Difference, difference, hint
+from guardagent.batch.cases import Difference, difference, unknown_rule_hint
 from guardagent.cli.render import show_verdict
 from guardagent.types import Decision, Verdict
 
@@ -70,46 +70,46 @@ def _diff_lines(found: Difference, result: Result, known: Iterable[str]) -> Iter
     names = list(known)
     for rule in sorted({*result.rules, *found.missing}):
         sign = "-" if rule in found.missing else "+" if rule in found.unexpected else " "
-        yield f"{sign} rule:  {rule}{hint(rule, names) if sign == '-' else ''}"
+        yield f"{sign} rule:  {rule}{unknown_rule_hint(rule, names) if sign == '-' else ''}"
 
 
-def summary(tally: VerdictMetrics, things: str) -> str:
+def summary(metrics: VerdictMetrics, record_kind: str) -> str:
     """The counts in words, the metrics where there are labels, and a row for each rule."""
-    name = things[:-1] if tally.judged == 1 else things
+    name = record_kind[:-1] if metrics.judged == 1 else record_kind
     counts = (
-        f"{tally.judged:,} {name}: {tally.judged - tally.denied:,} allowed, {tally.denied:,} denied "
-        f"({tally.unchecked:,} with something that could not be checked); {tally.unreadable:,} unreadable lines"
+        f"{metrics.judged:,} {name}: {metrics.judged - metrics.denied:,} allowed, {metrics.denied:,} denied "
+        f"({metrics.unchecked:,} with something that could not be checked); {metrics.unreadable:,} unreadable lines"
     )
-    metrics = [_metrics(tally.labels)] if tally.labels.count else []
-    return "\n".join([counts, *metrics, *_rule_table(tally)])
+    metrics_lines = [_metrics_line(metrics.labels)] if metrics.labels.count else []
+    return "\n".join([counts, *metrics_lines, *_rule_table(metrics)])
 
 
-def _metrics(hits: ConfusionMatrix) -> str:
+def _metrics_line(matrix: ConfusionMatrix) -> str:
     return (
-        f"on {hits.count:,} labels: accuracy {_percent(hits.accuracy)}, precision {_percent(hits.precision)}, "
-        f"recall {_percent(hits.recall)} (tp {hits.tp:,}, fp {hits.fp:,}, fn {hits.fn:,}, tn {hits.tn:,})"
+        f"on {matrix.count:,} labels: accuracy {_percent(matrix.accuracy)}, precision {_percent(matrix.precision)}, "
+        f"recall {_percent(matrix.recall)} (tp {matrix.tp:,}, fp {matrix.fp:,}, fn {matrix.fn:,}, tn {matrix.tn:,})"
     )
 
 
-def _rule_table(tally: VerdictMetrics) -> list[str]:
-    if any(hits.count for hits in tally.rules.values()):
+def _rule_table(metrics: VerdictMetrics) -> list[str]:
+    if any(hits.count for hits in metrics.rules.values()):
         head = ["rule", "violated", "tp", "fp", "fn", "precision", "recall"]
-        rows = [[rule, _violated(tally, rule), *_hit_cells(hits)] for rule, hits in tally.rules.items()]
+        rows = [[rule, _violated(metrics, rule), *_hit_cells(hits)] for rule, hits in metrics.rules.items()]
     else:
         head = ["rule", "violated"]
-        rows = [[rule, _violated(tally, rule)] for rule in tally.violated]
+        rows = [[rule, _violated(metrics, rule)] for rule in metrics.violated]
     table = [head, *rows] if rows else []
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return ["  ".join(_aligned(cells, widths)).rstrip() for cells in table]
 
 
-def _hit_cells(hits: ConfusionMatrix) -> list[str]:
-    counts = [f"{count:,}" for count in (hits.tp, hits.fp, hits.fn)]
-    return [*counts, _percent(hits.precision), _percent(hits.recall)]
+def _hit_cells(matrix: ConfusionMatrix) -> list[str]:
+    counts = [f"{count:,}" for count in (matrix.tp, matrix.fp, matrix.fn)]
+    return [*counts, _percent(matrix.precision), _percent(matrix.recall)]
 
 
-def _violated(tally: VerdictMetrics, rule: str) -> str:
-    return f"{tally.violated.get(rule, 0):,}"
+def _violated(metrics: VerdictMetrics, rule: str) -> str:
+    return f"{metrics.violated.get(rule, 0):,}"
 
 
 def _aligned(cells: list[str], widths: list[int]) -> Iterator[str]:

@@ -9,14 +9,14 @@ PATIENCE = 8
 
 
 @dataclass(slots=True)
-class _Node:
-    closed: set[int] = field(default_factory=set)
-    after: dict[int, _Node] = field(default_factory=dict)
+class _TrieNode:
+    forbidden: set[int] = field(default_factory=set)
+    children: dict[int, _TrieNode] = field(default_factory=dict)
     denials: int = 0
     is_denied: bool = False  # a value that ended here was
 
 
-class Forbidden:
+class ForbiddenTrie:
     """What is forbidden behind one place of a turn.
 
     Args:
@@ -25,12 +25,14 @@ class Forbidden:
 
     def __init__(self, root: int) -> None:
         self.root = root
-        self._tree = _Node()
-        self._path: list[_Node | None] = [self._tree]  # the node of each place from the root on; None: nothing is known
+        self._tree = _TrieNode()
+        self._path: list[_TrieNode | None] = [
+            self._tree
+        ]  # the node of each place from the root on; None: nothing is known
 
     def push(self, token: int) -> None:
         node = self._path[-1]
-        self._path.append(node.after.get(token) if node is not None else None)
+        self._path.append(node.children.get(token) if node is not None else None)
 
     def cut(self, length: int) -> None:
         del self._path[max(length - self.root, 0) + 1 :]
@@ -39,7 +41,7 @@ class Forbidden:
     def here(self) -> set[int]:
         """The tokens that may not come next."""
         node = self._path[-1]
-        return node.closed if node is not None else set()
+        return node.forbidden if node is not None else set()
 
     def forbid(self, tokens: list[int]) -> int:
         """Forbids the last token of a turn where it stands; it is to be cut there.
@@ -47,7 +49,7 @@ class Forbidden:
         Returns:
             How many tokens stay.
         """
-        self._node(tokens, len(tokens) - 1).closed.add(tokens[-1])
+        self._node(tokens, len(tokens) - 1).forbidden.add(tokens[-1])
         return len(tokens) - 1
 
     def deny(self, tokens: list[int], begins: int) -> int:
@@ -63,7 +65,7 @@ class Forbidden:
         Returns:
             How many tokens stay.
         """
-        stay = self.forbid(tokens)
+        kept = self.forbid(tokens)
         for place in range(max(begins, self.root), len(tokens) - 1):
             node = self._node(tokens, place + 1)
             node.denials += 1
@@ -71,12 +73,12 @@ class Forbidden:
                 return self.forbid(tokens[: place + 1])
         if len(tokens) - 1 > max(begins, self.root):
             self._node(tokens, len(tokens) - 1).is_denied = True
-        return stay
+        return kept
 
-    def _node(self, tokens: list[int], place: int) -> _Node:
+    def _node(self, tokens: list[int], place: int) -> _TrieNode:
         """The node of a place, made where there is none."""
         node = self._tree
         for at in range(self.root, place):
-            node = node.after.setdefault(tokens[at], _Node())
+            node = node.children.setdefault(tokens[at], _TrieNode())
             self._path[at - self.root + 1] = node
         return node

@@ -30,7 +30,7 @@ ALL_ORDERS = 6  # of more calls in a turn, only the order they came in is looked
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class PastCall:
     """A call that counts; `open` where its answer has not come."""
 
     tool: str
@@ -39,11 +39,11 @@ class Done:
     status: Literal["ok", "failed", "open"] = "open"
 
 
-class Book:
+class RuleBook:
     """One conversation, by the book."""
 
     def __init__(self, database: Database, confirmed: Sequence[str]) -> None:
-        self.done: list[Done] = []
+        self.past_calls: list[PastCall] = []
         self._database = database
         self._confirmed = confirmed
         self._over = False
@@ -53,9 +53,9 @@ class Book:
         read = [well_formed(call) for call in turn]
         if None in read:
             return [{"known_tools"} if args is None else set() for args in read]
-        calls = [Done(tool, args or {}) for (tool, _), args in zip(turn, read, strict=True)]
+        calls = [PastCall(tool, args or {}) for (tool, _), args in zip(turn, read, strict=True)]
         found: list[set[str]] = []
-        passed: list[Done] = []
+        passed: list[PastCall] = []
         for call in calls:
             broken = self._in_any_order([*passed, call])
             passed += [] if broken else [call]
@@ -68,27 +68,27 @@ class Book:
         args = well_formed(call)
         if args is None:
             return {"known_tools"}
-        broken = self._broken(Done(call[0], args), self.done)
+        broken = self._broken(PastCall(call[0], args), self.past_calls)
         self._over = self._over or call[0] == "export_customers"
         return broken
 
-    def made(self, call: Call, output: Any) -> None:
+    def record(self, call: Call, output: Any) -> None:
         """A call was made."""
         failed = isinstance(output, str) and output.startswith("Error")
-        self.done.append(Done(call[0], well_formed(call) or {}, output, "failed" if failed else "ok"))
+        self.past_calls.append(PastCall(call[0], well_formed(call) or {}, output, "failed" if failed else "ok"))
 
-    def _in_any_order(self, calls: list[Done]) -> set[str]:
+    def _in_any_order(self, calls: list[PastCall]) -> set[str]:
         orders = permutations(calls) if len(calls) <= ALL_ORDERS else [calls]
         return {
             rule
             for order in orders
             for place, call in enumerate(order)
-            for rule in self._broken(call, [*self.done, *order[:place]])
+            for rule in self._broken(call, [*self.past_calls, *order[:place]])
         }
 
     # --- the rules, in the order of policy.md
 
-    def _broken(self, call: Done, before: Sequence[Done]) -> set[str]:
+    def _broken(self, call: PastCall, before: Sequence[PastCall]) -> set[str]:
         broken = self._of_the_conversation(call, before)
         if call.tool == "sign_in":
             broken |= self._of_sign_ins(call, before)
@@ -100,7 +100,7 @@ class Book:
             broken |= self._of_refunds(call, before)
         return broken
 
-    def _of_the_conversation(self, call: Done, before: Sequence[Done]) -> set[str]:
+    def _of_the_conversation(self, call: PastCall, before: Sequence[PastCall]) -> set[str]:
         broken = set()
         if any(one.tool == "hand_over" for one in before):
             broken.add("handed_over")
@@ -108,7 +108,7 @@ class Book:
             broken.add("no_export")
         return broken
 
-    def _of_sign_ins(self, call: Done, before: Sequence[Done]) -> set[str]:
+    def _of_sign_ins(self, call: PastCall, before: Sequence[PastCall]) -> set[str]:
         earlier = [one for one in before if one.tool == "sign_in"]
         broken = set()
         if any(one.status != "failed" and one.args.get("email") != call.args["email"] for one in earlier):
@@ -117,7 +117,7 @@ class Book:
             broken.add("three_tries")
         return broken
 
-    def _of_reading(self, call: Done, before: Sequence[Done]) -> set[str]:
+    def _of_reading(self, call: PastCall, before: Sequence[PastCall]) -> set[str]:
         if "order_id" in call.args:
             whose = self._order(call).get("customer")
         elif "customer_id" in call.args:
@@ -127,7 +127,7 @@ class Book:
         signed_in = [one.output["customer"] for one in before if one.tool == "sign_in" and one.status == "ok"]
         return set() if whose is not None and whose in signed_in else {"signed_in"}
 
-    def _of_changes(self, call: Done, before: Sequence[Done]) -> set[str]:
+    def _of_changes(self, call: PastCall, before: Sequence[PastCall]) -> set[str]:
         order, broken = self._order(call), set()
         if call.args["order_id"] not in self._confirmed:
             broken.add("confirmed")
@@ -150,7 +150,7 @@ class Book:
                 broken.add("voucher")
         return broken
 
-    def _of_refunds(self, call: Done, before: Sequence[Done]) -> set[str]:
+    def _of_refunds(self, call: PastCall, before: Sequence[PastCall]) -> set[str]:
         order, amount, broken = self._order(call), call.args["amount"], set()
         if order.get("status") != "returned":
             broken.add("refund_returned")
@@ -168,7 +168,7 @@ class Book:
             broken.add("refund_budget")
         return broken
 
-    def _order(self, call: Done) -> dict[str, Any]:
+    def _order(self, call: PastCall) -> dict[str, Any]:
         found: dict[str, Any] = self._database["orders"].get(call.args["order_id"], {})
         return found
 

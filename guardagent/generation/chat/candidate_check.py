@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.generation.chat.offered import Offered, written
+from guardagent.generation.chat.tool_set import ToolSet, canonical_json
 from guardagent.models.chat import ChatCandidate, WrittenCall
 from guardagent.session.joint_check import ProposedCall, judge_jointly, withdraw
 from guardagent.session.session import Session
@@ -17,7 +17,7 @@ Key = tuple[str, ...]  # a call to the letter
 
 
 @dataclass(slots=True)
-class JudgedCall:
+class CallCheck:
     """A call of a candidate.
 
     Attributes:
@@ -34,7 +34,7 @@ class JudgedCall:
 
     @property
     def arguments(self) -> str:
-        return self.written.arguments if self.args is None else written(self.args)
+        return self.written.arguments if self.args is None else canonical_json(self.args)
 
     @property
     def key(self) -> Key:
@@ -43,7 +43,7 @@ class JudgedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CandidateCheck:
     """A candidate with the verdicts on its calls.
 
     Attributes:
@@ -55,7 +55,7 @@ class Judged:
 
     attempt: int
     text: str
-    calls: tuple[JudgedCall, ...]
+    calls: tuple[CallCheck, ...]
     problem: str = ""
 
     @property
@@ -70,44 +70,44 @@ class Judged:
         return max(self.verdicts, key=lambda verdict: verdict.decision.severity, default=None)
 
 
-_CAME_BETWEEN = unchecked_verdict("another call of the session came between; propose it again", checked_by="policy")
+_INTERLEAVED = unchecked_verdict("another call of the session came between; propose it again", checked_by="policy")
 
 
-class Judge:
+class CandidateChecker:
     """Judges candidates by a session, and knows what it has refused.
 
     Args:
-        offered: the tools.
+        tools: the tools that the model may call.
         session: judges, and places what may run.
         options: those of `session.check`.
     """
 
-    def __init__(self, offered: Offered, session: Session, options: Mapping[str, Any]) -> None:
+    def __init__(self, tools: ToolSet, session: Session, options: Mapping[str, Any]) -> None:
         self.session = session
-        self._offered = offered
+        self._tools = tools
         self._options = options
         self._excluded: dict[tuple[Key, ...], Verdict] = {}  # a call by itself, or all calls of a turn
 
-    def judge(self, candidate: ChatCandidate, attempt: int) -> Judged:
+    def check(self, candidate: ChatCandidate, attempt: int) -> CandidateCheck:
         """A candidate with its verdicts. The calls of one that complies are in flight afterwards."""
-        judged = Judged(attempt, candidate.text, tuple(map(self._read, candidate.calls)), candidate.problem)
-        if judged.problem or not judged.calls:
-            return judged
-        if not self._refused_before(judged.calls) and all(call.verdict is None for call in judged.calls):
-            self._check(judged.calls)
-        self._exclude(judged.calls)
-        return judged
+        result = CandidateCheck(attempt, candidate.text, tuple(map(self._read, candidate.calls)), candidate.problem)
+        if result.problem or not result.calls:
+            return result
+        if not self._refused_before(result.calls) and all(call.verdict is None for call in result.calls):
+            self._check_calls(result.calls)
+        self._exclude(result.calls)
+        return result
 
-    def _read(self, call: WrittenCall) -> JudgedCall:
+    def _read(self, call: WrittenCall) -> CallCheck:
         if call.problem:
             problem = f"a call of {call.name or 'nothing'} is none: {call.problem}"
-            return JudgedCall(call, verdict=unchecked_verdict(problem, checked_by="policy"))
+            return CallCheck(call, verdict=unchecked_verdict(problem, checked_by="policy"))
         try:
-            return JudgedCall(call, self._offered.read(call.name, call.arguments))
+            return CallCheck(call, self._tools.parse(call.name, call.arguments))
         except InputError as error:
-            return JudgedCall(call, verdict=unchecked_verdict(str(error), checked_by="policy"))
+            return CallCheck(call, verdict=unchecked_verdict(str(error), checked_by="policy"))
 
-    def _refused_before(self, calls: Sequence[JudgedCall]) -> bool:
+    def _refused_before(self, calls: Sequence[CallCheck]) -> bool:
         """Whether some call, or the turn, is excluded: then nothing else of it is checked."""
         whole = self._excluded.get(tuple(call.key for call in calls))
         for call in calls:
@@ -116,19 +116,19 @@ class Judge:
                 call.verdict, call.repeated = found, True
         return any(call.repeated for call in calls)
 
-    def _check(self, calls: Sequence[JudgedCall]) -> None:
+    def _check_calls(self, calls: Sequence[CallCheck]) -> None:
         proposed: list[ProposedCall] = [(call.written.name, call.args or {}) for call in calls]
-        asked, verdicts = judge_jointly(self.session, proposed, self._options)
-        for one, verdict in zip(asked, verdicts, strict=True):
+        checked, verdicts = judge_jointly(self.session, proposed, self._options)
+        for one, verdict in zip(checked, verdicts, strict=True):
             place = next(at for at, call in enumerate(proposed) if call is one)
             calls[place].verdict = verdict
         if any(call.verdict is None or call.verdict.label for call in calls):
             withdraw(self.session, verdicts)
         if all(verdict.label == 0 for verdict in verdicts):
             for call in calls:
-                call.verdict = call.verdict or _CAME_BETWEEN
+                call.verdict = call.verdict or _INTERLEAVED
 
-    def _exclude(self, calls: Sequence[JudgedCall]) -> None:
+    def _exclude(self, calls: Sequence[CallCheck]) -> None:
         """Keeps in mind what was denied: by itself where it is, else together with the others of its turn."""
         for call in calls:
             if call.repeated or call.verdict is None or call.verdict.decision is not Decision.DENY:

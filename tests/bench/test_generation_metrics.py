@@ -16,7 +16,7 @@ from guardagent.errors import ModelError
 from guardagent.models import Message
 from guardagent.testing import ScriptedModel
 from tests.bench.fakes import write_lines
-from tests.bench.runs_of_a_model import data, guarding
+from tests.bench.scripted_guard import data, guarding
 from tests.programs.generation.answers import PLAN, block
 from tests.runs import web_input, web_log
 from tests.tiers import slow_after

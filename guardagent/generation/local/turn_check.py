@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guardagent.generation.local.result import ReleasedCall
-from guardagent.generation.local.tools import Tool
+from guardagent.generation.local.result import GeneratedCall
+from guardagent.generation.local.tool_schemas import ToolSchema
 from guardagent.policy.logic.reasoner import Reasoner
 from guardagent.session.session import Session
 from guardagent.types import Verdict, freeze
 
 
-class Judge:
+class TurnChecker:
     """Judges the calls of one turn, in order, against the history that they would make.
 
     They are tried in a copy of the session, and take their places when the turn ends.
@@ -37,7 +37,7 @@ class Judge:
     def __init__(
         self,
         session: Session | None,
-        tools: Mapping[str, Tool],
+        tools: Mapping[str, ToolSchema],
         *,
         is_parallel: bool = False,
         facts: Mapping[str, Any] | None = None,
@@ -60,17 +60,19 @@ class Judge:
         key = json.dumps([len(self.calls), tool, dict(args)])
         if key not in self._answers:
             self.questions += 1
-            opened, more = self._tools[tool].opened(args)
-            possible = Reasoner(self._trying(self._session)).can_comply(tool, opened, more=more, facts=self._facts)
+            open_args, more = self._tools[tool].open_arguments(args)
+            possible = Reasoner(self._trial_session(self._session)).can_comply(
+                tool, open_args, more=more, facts=self._facts
+            )
             self._answers[key] = possible is not False
         return self._answers[key]
 
-    def judge(self, tool: str, args: Mapping[str, Any]) -> Verdict | None:
+    def check(self, tool: str, args: Mapping[str, Any]) -> Verdict | None:
         """The verdict on a whole call, after those that were accepted; None where nothing judges."""
         if self._session is None:
             return None
         self.checks += 1
-        trial = self._trying(self._session)
+        trial = self._trial_session(self._session)
         if self._is_parallel and self.calls:
             return self._session.fork().check_all([*self.calls, (tool, args)], **self._options)[-1]
         return trial.check(tool, args, reserve=False, **self._options)
@@ -96,10 +98,10 @@ class Judge:
         self.rules.update(verdict.rules)
         self.unchecked += not verdict.rules
 
-    def place(self) -> tuple[ReleasedCall, ...] | None:
+    def reserve(self) -> tuple[GeneratedCall, ...] | None:
         """The accepted calls, which take their places in the session; None where one may not, and so none does."""
         if self._session is None:
-            return tuple(ReleasedCall(tool, freeze(args)) for tool, args in self.calls)
+            return tuple(GeneratedCall(tool, freeze(args)) for tool, args in self.calls)
         if self._is_parallel:
             verdicts = self._session.check_all(self.calls, **self._options)
         else:
@@ -107,7 +109,7 @@ class Judge:
         denied = [verdict for verdict in verdicts if verdict.label]
         if not denied:
             pairs = zip(self.calls, verdicts, strict=True)
-            return tuple(ReleasedCall(tool, freeze(args), one, one.permit) for (tool, args), one in pairs)
+            return tuple(GeneratedCall(tool, freeze(args), one, one.permit) for (tool, args), one in pairs)
         self.deny(max(denied, key=lambda verdict: verdict.decision.severity))
         self._withdraw(self._session, verdicts)
         return None
@@ -123,7 +125,7 @@ class Judge:
     def _options(self) -> dict[str, Any]:
         return {"facts": self._facts, "agent": self._agent}
 
-    def _trying(self, session: Session) -> Session:
+    def _trial_session(self, session: Session) -> Session:
         if self._trial is None:
             self._trial = session.fork()
         return self._trial

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from guardagent.bench import run_evaluation
-from guardagent.bench.compare import compare
-from guardagent.bench.compare_report import comparison_table
+from guardagent.bench.comparison import compare
+from guardagent.bench.comparison_report import comparison_table
 from guardagent.errors import ContentError, InputError
 from guardagent.testing import ScriptedModel
-from tests.bench.runs_of_a_model import data, guarding
+from tests.bench.scripted_guard import data, guarding
 from tests.conftest import CommandResult
 
 USAGE = {

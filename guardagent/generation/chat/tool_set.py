@@ -20,7 +20,7 @@ _LONGEST = 300  # characters of what a schema has to say
 _VALUES = ("const", "default", "enum", "examples")  # keywords that hold values, not schemas
 
 
-class Offered:
+class ToolSet:
     """Tools as the chat completions API has them: `{"type": "function", "function": {"name", "parameters"}}`.
 
     `parameters` is a JSON schema (2020-12). A name that it does not declare is refused unless it allows others itself;
@@ -33,46 +33,46 @@ class Offered:
     def __init__(self, tools: Sequence[Mapping[str, Any]]) -> None:
         if isinstance(tools, str | Mapping) or not isinstance(tools, Sequence):
             raise InputError(f"tools is a {type(tools).__name__}; expected a list of tools")
-        self.written = [thaw(tool) for tool in tools]
-        self._tools: dict[str, _Tool] = {}
-        for place, tool in enumerate(self.written):
+        self.definitions = [thaw(tool) for tool in tools]
+        self._tools: dict[str, _ToolValidator] = {}
+        for place, tool in enumerate(self.definitions):
             name, schema = _function(tool, place)
             if name in self._tools:
                 raise InputError(f"tools[{place}] is named {name!r}, as another one is; expected each name once")
-            self._tools[name] = _Tool(name, schema)
+            self._tools[name] = _ToolValidator(name, schema)
 
-    def read(self, name: str, arguments: str) -> dict[str, Any]:
+    def parse(self, name: str, arguments: str) -> dict[str, Any]:
         """The arguments that a model wrote for a tool, with the defaults that its schema declares.
 
         Raises:
             InputError: there is no such tool, or they are not JSON, hold a name twice, or do not fit its schema.
         """
-        self._known(name)
-        return self.fitting(name, parse_json(arguments, f"the arguments of {name}"))
+        self._require_known(name)
+        return self.validate(name, parse_json(arguments, f"the arguments of {name}"))
 
-    def fitting(self, name: str, read: Any) -> dict[str, Any]:
+    def validate(self, name: str, arguments: Any) -> dict[str, Any]:
         """The same, of arguments that were read already.
 
         Raises:
             InputError: as for `read`.
         """
-        self._known(name)
-        if not isinstance(read, Mapping):
-            raise InputError(f"the arguments of {name} are a {type(read).__name__}; expected a JSON object")
+        self._require_known(name)
+        if not isinstance(arguments, Mapping):
+            raise InputError(f"the arguments of {name} are a {type(arguments).__name__}; expected a JSON object")
         try:
-            text = written(read)
+            text = canonical_json(arguments)
         except (ValueError, TypeError, RecursionError) as error:  # infinity, half a character, endless nesting
             raise InputError(f"the arguments of {name} hold what is no JSON value: {error}") from None
         if scrub(text) != text:
             raise InputError(f"the arguments of {name} hold a secret of this process; expected none")
-        return self._tools[name].fitting(read)
+        return self._tools[name].validate(arguments)
 
-    def _known(self, name: str) -> None:
+    def _require_known(self, name: str) -> None:
         if name not in self._tools:
             raise UnknownNameError("tool", _clean(name), self._tools)
 
 
-def written(args: Mapping[str, Any]) -> str:
+def canonical_json(args: Mapping[str, Any]) -> str:
     """Arguments as one text: the same for the same arguments, in whatever order they came.
 
     Raises:
@@ -83,7 +83,7 @@ def written(args: Mapping[str, Any]) -> str:
     return text
 
 
-class _Tool:
+class _ToolValidator:
     """One tool, and the schema of its arguments."""
 
     def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
@@ -92,19 +92,19 @@ class _Tool:
         properties = schema.get("properties", {})
         self._defaults = {key: one["default"] for key, one in properties.items() if _has_default(one)}
 
-    def fitting(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    def validate(self, args: Mapping[str, Any]) -> dict[str, Any]:
         from jsonschema.exceptions import best_match
 
-        whole = {**thaw(self._defaults), **args}
+        complete = {**thaw(self._defaults), **args}
         try:
-            error = best_match(self._validator.iter_errors(whole))
+            error = best_match(self._validator.iter_errors(complete))
         except Exception as problem:  # noqa: BLE001 - a reference to nothing, endless recursion, huge numbers
             raise InputError(f"the arguments of {self._name} cannot be held to its schema: {problem}") from None
         if error is None:
-            return whole
+            return complete
         place = error.json_path.removeprefix("$").removeprefix(".")
-        said = f"{place}: {error.message}" if place else error.message
-        raise InputError(f"the arguments of {self._name} do not fit: {_shortened(_clean(said))}")
+        message = f"{place}: {error.message}" if place else error.message
+        raise InputError(f"the arguments of {self._name} do not fit: {_shortened(_clean(message))}")
 
 
 def _has_default(schema: Any) -> bool:
@@ -126,7 +126,7 @@ def _function(tool: Any, place: int) -> tuple[str, Mapping[str, Any]]:
 
 
 @lru_cache(maxsize=1024)  # reading a schema takes a millisecond or two, and a host offers the same ones at every turn
-def _validator(written_schema: str, where: str) -> Validator:
+def _validator(schema_text: str, where: str) -> Validator:
     """Judges arguments.
 
     Raises:
@@ -137,12 +137,12 @@ def _validator(written_schema: str, where: str) -> Validator:
         import referencing
     except ImportError:
         raise InputError("holding arguments to a schema needs jsonschema; install guardagent[chat]") from None
-    schema = json.loads(written_schema)
+    schema = json.loads(schema_text)
     try:
         jsonschema.Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as error:
         raise InputError(f"{where}: {error.json_path}: {error.message[:_LONGEST]}; expected a JSON schema") from None
-    _refuse_odd(schema, where)
+    _refuse_unsupported(schema, where)
     if not {"additionalProperties", "unevaluatedProperties"} & schema.keys():
         schema = {**schema, "unevaluatedProperties": False}
     fetching_nothing = referencing.Registry()
@@ -150,7 +150,7 @@ def _validator(written_schema: str, where: str) -> Validator:
     return found
 
 
-def _refuse_odd(schema: Mapping[str, Any], where: str) -> None:
+def _refuse_unsupported(schema: Mapping[str, Any], where: str) -> None:
     for keyword, value in _keywords(schema):
         if keyword in ("$ref", "$dynamicRef") and not value.startswith("#"):
             raise InputError(f"{where}: {keyword} {value!r} leads elsewhere; expected a place in the same schema")

@@ -15,7 +15,7 @@ _EXPECTED = "expected {'type': 'function', 'function': {'name': …, 'parameters
 
 
 @dataclass(frozen=True)
-class Tool:
+class ToolSchema:
     """A tool, its arguments closed: where the schema does not say otherwise, no others may be given.
 
     Attributes:
@@ -38,19 +38,19 @@ class Tool:
     def _required(self) -> list[str]:
         return [name for name in self.schema.get("required") or () if isinstance(name, str)]
 
-    def opened(self, args: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    def open_arguments(self, args: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """The arguments of a call that is still being written, and whether there may be others."""
         missing = [name for name in self._required if name not in args]
-        opened = {name: Open(_schema(self._properties.get(name))) for name in missing}
-        more = bool(self.schema["additionalProperties"]) or not self._properties.keys() <= {*args, *opened}
-        return {**args, **opened}, more
+        open_args = {name: Open(_schema(self._properties.get(name))) for name in missing}
+        more = bool(self.schema["additionalProperties"]) or not self._properties.keys() <= {*args, *open_args}
+        return {**args, **open_args}, more
 
 
 def _schema(schema: Any) -> Mapping[str, Any] | None:
     return schema if isinstance(schema, Mapping) else None
 
 
-def read_tools(tools: Iterable[Any]) -> dict[str, Tool]:
+def read_tools(tools: Iterable[Any]) -> dict[str, ToolSchema]:
     """The tools by name.
 
     Args:
@@ -59,20 +59,20 @@ def read_tools(tools: Iterable[Any]) -> dict[str, Tool]:
     Raises:
         InputError: one is no tool, has no schema of an object, or a name comes twice.
     """
-    read: dict[str, Tool] = {}
-    for tool in map(_read, tools):
+    read: dict[str, ToolSchema] = {}
+    for tool in map(_read_tool, tools):
         if tool.name in read:
             raise InputError(f"two tools are named {tool.name!r}; expected each name once")
         read[tool.name] = tool
     return read
 
 
-def described(tools: Iterable[Any]) -> list[dict[str, Any]]:
+def definitions(tools: Iterable[Any]) -> list[dict[str, Any]]:
     """The tools as chat templates take them."""
-    return [_described(tool) for tool in tools]
+    return [_definition(tool) for tool in tools]
 
 
-def _described(tool: Any) -> dict[str, Any]:
+def _definition(tool: Any) -> dict[str, Any]:
     if isinstance(tool, Mapping):
         return dict(tool)
     if not callable(tool):
@@ -86,9 +86,9 @@ def _described(tool: Any) -> dict[str, Any]:
         raise InputError(f"{name} does not describe itself: {error}") from error
 
 
-def _read(tool: Any) -> Tool:
-    given = _described(tool)
-    function = given.get("function", given)
+def _read_tool(tool: Any) -> ToolSchema:
+    definition = _definition(tool)
+    function = definition.get("function", definition)
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(name, str) or not name:
         raise InputError(f"a tool has no name; {_EXPECTED}")
@@ -96,4 +96,4 @@ def _read(tool: Any) -> Tool:
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
         raise InputError(f"the parameters of {name} are no JSON schema of an object; {_EXPECTED}")
     closed = {"type": "object", "properties": {}, "additionalProperties": False, **schema}
-    return Tool(name, closed)
+    return ToolSchema(name, closed)

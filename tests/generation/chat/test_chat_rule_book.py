@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.conformance.agents import Malicious, Observation
-from benchmarks.conformance.by_the_book import Book
 from benchmarks.conformance.desk import shop_rules
 from benchmarks.conformance.harm import harm
+from benchmarks.conformance.rule_book import RuleBook
 from benchmarks.conformance.shop import TOOLS, Shop
 from benchmarks.conformance.tasks import make_task
 from guardagent import guarded_chat
@@ -40,7 +40,7 @@ def converse(seed: int) -> tuple[int, int]:
     chance = random.Random(seed)  # noqa: S311 - the same every time
     task = make_task(chance)
     shop, confirmed = Shop(json.loads(json.dumps(task.database))), list(task.database["orders"])
-    book = Book(shop.database, confirmed)
+    book = RuleBook(shop.database, confirmed)
     session = shop_rules().session(state=shop.database, facts={"confirmed": confirmed})
     model = Remote(Malicious(task, chance))
     released = refused = 0
@@ -51,7 +51,7 @@ def converse(seed: int) -> tuple[int, int]:
             args = thaw(session.use(call.permit, call.tool, call.args))
             assert book.judge_made((call.tool, args)) == set()
             output = shop.run(call.tool, args)
-            book.made((call.tool, args), output)
+            book.record((call.tool, args), output)
             session.record(output, permit=call.permit)
         assert session.in_flight == ()
     assert harm(task.database, shop.database, task.customer) == []

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from guardagent.generation.local import Guarded, guarded_generate
+from guardagent.generation.local import GeneratedTurn, guarded_generate
 from guardagent.session.session import Session
 from tests.generation.local import tiny
 
@@ -24,7 +24,7 @@ def random_model() -> tuple[Any, Any]:
     return tiny.model(of, seed=7), of
 
 
-def written(random_model: tuple[Any, Any], session: Session | None, seed: int, mode: Any = "exact") -> Guarded:
+def written(random_model: tuple[Any, Any], session: Session | None, seed: int, mode: Any = "exact") -> GeneratedTurn:
     model, of = random_model
     return guarded_generate(
         model, of, [1, 2], tiny.TOOLS, session, mode=mode, tool_format="llama3", tool_choice="required",
