@@ -1,6 +1,5 @@
-"""Many runs at once.
+"""Batch judging of files of any size.
 
-A file of any size is read in chunks of whole lines, each line is judged by itself, in several processes, and the
-results come in the order of the file. A bad line is an error of its own; results survive their writer, and a run that
-was interrupted goes on.
+A file is read in chunks of whole lines. Several processes judge the lines independently, and the results come in the
+order of the file. An unreadable line is an error of its own. Results are durable, and an interrupted run can resume.
 """

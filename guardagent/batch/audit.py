@@ -1,4 +1,4 @@
-"""Replays a trace event by event, as a session would have judged it, to its end and what is still owed there."""
+"""Replays a trace event by event as a session would judge it, including the obligations unmet at its end."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MAX_FINDINGS = 100  # violations of each policy, reasons and errors that one ver
 
 
 def judge_trace(policies: Policies, trace: Trace) -> Verdict:
-    """One verdict on a whole trace: the most severe decision, and every violation with its place.
+    """Judges a whole trace: returns the most severe decision, and every violation with its place.
 
-    The evidence of a violation says under `event` which event it is, an index into `events`, or null for the end of the
-    trace. `details` says how many events there are, and how often each policy is violated, listed or not.
+    The evidence of a violation has the index of its event under `event`; null stands for the end of the trace.
+    `details` has the number of events, and the number of violations of each policy, including those not listed.
     """
     summary = _TraceVerdict()
     if _keeps_all_rules(policies, trace):
@@ -29,14 +29,14 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     session = policies.session(state=trace.state, facts=trace.facts)
     for index, step in enumerate(trace.steps):
         verdict = session.observe(step.event, state=step.state, facts=step.facts, judge=True)
-        if verdict.decision is not Decision.ALLOW or verdict.usage.calls:  # most are plain allowances
+        if verdict.decision is not Decision.ALLOW or verdict.usage.calls:  # most are allowed without a warning
             summary.add(verdict, index, f"events[{index}] ({_event_name(step.event)}): ")
     summary.add(session.finish(), None, "at the end: ")
     return summary.verdict(len(trace.steps))
 
 
 def _keeps_all_rules(policies: Policies, trace: Trace) -> bool:
-    """Whether automata show that every part of every rule is kept, much faster than a session, which else says why."""
+    """Whether the automata alone prove that all rules hold. Much faster than a session, which is needed for reasons."""
     if policies.product is None:
         return False
     events = [step.event for step in trace.steps]
@@ -53,12 +53,12 @@ def _kinds(events: Iterable[Event]) -> set[tuple[str, str | None, str | None, fr
 def _needs_session(
     policies: Policies, tool: str, action: str | None, decision: str | None, tags: frozenset[str]
 ) -> bool:
-    """Whether anything but the temporal rules is asked of such an event."""
+    """Whether other rules than temporal ones concern such an event."""
     return policies.applicability(SessionCall(tool, EMPTY).labelled(action, decision, tags)).needs_more_checks
 
 
 def _is_too_deep(trace: Trace) -> bool:
-    """Whether a session cannot hold what is in it."""
+    """Whether values of the trace are nested too deeply for a session."""
     try:
         freeze(trace.facts)
         for step in trace.steps:
@@ -73,7 +73,7 @@ def _event_name(event: Event) -> str:
 
 
 class _TraceVerdict:
-    """What the verdicts of a trace say, put together. What is said often stands once, with its first place."""
+    """Merges the verdicts of a trace. A repeated reason or error is listed once, with its first place."""
 
     def __init__(self) -> None:
         self._worst = Verdict(Decision.ALLOW, checked_by="policy")
@@ -114,14 +114,14 @@ def _with_event(violation: Violation, event: int | None, place: str) -> Violatio
 
 
 def _with_place(text: str, place: str) -> str:
-    """The place stands after what every reason of its kind begins with."""
+    """Inserts the place after the common prefix of reasons."""
     head = _UNCHECKED if text.startswith(_UNCHECKED) else ""
     rest = text.removeprefix(head)
     return head + (rest if rest.startswith(place) else place + rest)
 
 
 def _capped(strings: Mapping[str, str]) -> tuple[str, ...]:
-    """The first of them, and how many more there are."""
+    """The first strings, and the number of the others."""
     first = list(strings.values())[:MAX_FINDINGS]
     more = len(strings) - len(first)
     return (*first, f"and {more:,} more") if more else tuple(first)

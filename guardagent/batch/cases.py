@@ -1,4 +1,4 @@
-"""Judges the call that a case proposes, and compares the verdict with what the case expects."""
+"""Judges the proposed call of a case, and compares the verdict with the expected one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def judge_case(policies: Policies, case: Case) -> Verdict:
-    """The verdict on the proposed call alone: what the history violates is not reported again."""
+    """Judges the proposed call alone: violations in the history are not reported again."""
     session = policies.session(state=case.state, facts=case.facts)
     for event in case.history:
         session.observe(event, judge=False)
@@ -26,24 +26,25 @@ def judge_case(policies: Policies, case: Case) -> Verdict:
 
 
 def read_expectation(text: str, path: Path | str, line: int, failed_output: Any = None) -> Case:
-    """A case that says what it expects.
+    """Reads a case that has an expectation.
 
     Raises:
-        ContentError: it is no case, or expects nothing.
+        ContentError: the line is not a case, or expects nothing.
     """
     case = read_case(text, path, line, failed_output)
     if case.label is None and case.rules is None:
-        raise ContentError("expects nothing; expected a label, rules, or both", path, line)
+        raise ContentError("has no expectation; expected 'label', 'rules' or both", path, line)
     return case
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a case expects beside what came.
+    """The difference between the expectation of a case and its verdict.
 
     Attributes:
-        label: (expected, found); None where they are the same, or nothing was expected.
-        missing, unexpected: rules that were expected and not found, and the other way round.
+        label: (expected, found); None if they are equal, or no label was expected.
+        missing: rules that were expected but not violated.
+        unexpected: rules that were violated but not expected.
     """
 
     label: tuple[int, int] | None = None
@@ -55,7 +56,7 @@ class Difference:
 
 
 def difference(result: Result) -> Difference:
-    """Where a verdict is not what its case expects."""
+    """Compares a verdict with the expectation of its case."""
     label = result.expected_label
     found, expected = set(result.rules), set(result.rules if result.expected_rules is None else result.expected_rules)
     return Difference(
@@ -66,6 +67,6 @@ def difference(result: Result) -> Difference:
 
 
 def unknown_rule_hint(rule: str, known: Iterable[str]) -> str:
-    """Says that no policy has this id, and which was probably meant."""
+    """A hint that no policy has this id, with the nearest id; empty if one has it."""
     names = list(known)
     return "" if rule in names else f" (no such policy{name_hint(rule, names)})"

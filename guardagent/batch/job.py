@@ -1,4 +1,4 @@
-"""Judges the lines of a file: each is a record, and comes to a row of JSON or to an error that says where."""
+"""Judges the lines of a file. Each line is a record, and gives a row of JSON or a located error."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from guardagent.errors import ContentError, InputError
 from guardagent.policy.policies import Policies
 from guardagent.types import Context, Event, Verdict, unchecked_verdict
 
-_NO_EVENT, _NO_CONTEXT = Event(""), Context()  # a record has its own
+_NO_EVENT, _NO_CONTEXT = Event(""), Context()  # placeholders: each record has its own
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is done with each line of a file. Other processes get a copy, so its functions are those of modules.
+    """The work to do for each line of a file. Worker processes get a pickled copy, so its functions are module-level.
 
     Attributes:
         path: the file; `-` for standard input.
-        load: gives the policies.
-        read: makes a record of a line's text, its path, its number and the pattern of failed outputs.
-        judge: gives the verdict of the policies on a record.
+        load: loads the policies.
+        read: makes a record from the text of a line, the path, the line number and the pattern of failed outputs.
+        judge: returns the verdict of the policies on a record.
     """
 
     path: str
@@ -35,19 +35,19 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What messages call the file."""
+        """The name of the file in messages."""
         return "standard input" if self.path == "-" else self.path
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a line: an error that says why it could not be read, or a verdict.
+    """The result of one line: an error if it is unreadable, else a verdict.
 
     Attributes:
         row: the verdict as a line of JSON.
-        label, rules, unchecked: what it says: allowed or not, the violated policies, and whether it has errors.
+        label, rules, unchecked: the label, the ids of the violated policies, and whether the verdict has errors.
         is_clean: the record is allowed, without a warning.
-        expected_label, expected_rules: what the record says it should be, if it does.
+        expected_label, expected_rules: the expectation of the record, if it has one.
         resumed: an earlier run has already reported it.
     """
 
@@ -64,13 +64,13 @@ class Result:
 
 
 def judge_lines(job: Job, policies: Policies, chunk: Chunk, earlier_rows: Iterable[str] = ()) -> Iterator[Result]:
-    """The results of a chunk's lines, in their order, each as soon as it is there.
+    """Yields the results of a chunk's lines, in order, each as soon as it is known.
 
     Args:
-        job: what is done.
-        policies: what `job.load` gave.
+        job: the work to do.
+        policies: the result of `job.load`.
         chunk: the lines.
-        earlier_rows: the rows of the first of its records, where an earlier run has judged them.
+        earlier_rows: rows for the first records of the chunk, from an earlier run.
 
     Raises:
         InputError: there are more such rows than records.
@@ -79,7 +79,7 @@ def judge_lines(job: Job, policies: Policies, chunk: Chunk, earlier_rows: Iterab
     for line in chunk.lines:
         yield _judge_line(job, policies, line, remaining_rows)
     if remaining_rows:
-        raise InputError(f"{job.name}: there are more results of it than records; expected those of an earlier run")
+        raise InputError(f"{job.name}: more results than records; expected the results of an earlier run on this file")
 
 
 def _judge_line(job: Job, policies: Policies, line: InputLine, remaining_rows: deque[str]) -> Result:
@@ -89,14 +89,14 @@ def _judge_line(job: Job, policies: Policies, line: InputLine, remaining_rows: d
     except InputError as error:
         return Result(line.number, error=str(error), resumed=resumed)
     except RecursionError:
-        too_deep = ContentError("nested too deep; expected less of it", job.name, line.number)
+        too_deep = ContentError("is nested too deeply; expected fewer levels", job.name, line.number)
         return Result(line.number, error=str(too_deep), resumed=resumed)
     row = remaining_rows.popleft() if resumed else row_of(record.id, _verdict(job, policies, record))
     return result_of(line.number, record, row, resumed=resumed)
 
 
 def result_of(line: int, record: Any, row: str, *, resumed: bool = False) -> Result:
-    """The result of a record, whose verdict is a row."""
+    """The result of a record from the row of its verdict."""
     verdict = json.loads(row)
     return Result(
         line,
@@ -118,14 +118,14 @@ def _verdict(job: Job, policies: Policies, record: Any) -> Verdict:
 
 
 def row_of(record_id: str | int, verdict: Verdict) -> str:
-    """The verdict as a line of JSON; one that JSON cannot hold denies."""
+    """The verdict as a line of JSON; a verdict that JSON cannot represent becomes a denial."""
     try:
         return _json(record_id, verdict)
     except ValueError as error:
-        return _json(record_id, unchecked_verdict(f"the verdict cannot be written: {error}", checked_by="policy"))
+        return _json(record_id, unchecked_verdict(f"the verdict cannot be written as JSON: {error}", checked_by="policy"))
 
 
 def _json(record_id: str | int, verdict: Verdict) -> str:
     row = {"id": record_id, **verdict.to_dict(), "rules": list(verdict.rules)}
     text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=str)
-    return text.encode("utf-8", "backslashreplace").decode()  # half a character becomes its escape, which JSON has
+    return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate becomes its JSON escape

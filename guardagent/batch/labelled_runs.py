@@ -1,4 +1,4 @@
-"""Judges labelled runs of an agent, one JSON object in a line, with one function."""
+"""Judges labelled runs of an agent (one JSON object per line) with a function."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ RunJudge = Callable[[str, str, Mapping[str, Any]], Verdict]
 
 
 def judge_runs(path: str, judge: RunJudge) -> Iterator[Result]:
-    """The result of each line, in its order: a verdict, or why the line cannot be read. The labels are not judged by.
+    """Yields the result of each line in order: a verdict, or the error of an unreadable line. Labels are not used.
 
     Raises:
-        InputError: the file cannot be read, or holds no line.
+        InputError: the file cannot be read, or has no lines.
     """
     name, empty = ("standard input" if path == "-" else path), True
     with open_bytes(path) as stream:
@@ -28,7 +28,7 @@ def judge_runs(path: str, judge: RunJudge) -> Iterator[Result]:
                 empty = False
                 yield _result(line, name, judge)
     if empty:
-        raise InputError(f"{name}: holds no runs; expected one JSON object in a line")
+        raise InputError(f"{name}: holds no runs; expected one JSON object per line")
 
 
 def _result(line: InputLine, name: str, judge: RunJudge) -> Result:

@@ -1,4 +1,4 @@
-"""Reads a file of any size in chunks of whole lines, each with its place and the digest of all up to its end."""
+"""Reads a file of any size in chunks of whole lines, each with its position and the digest of the file up to there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class InputLine:
     """A line that is not blank.
 
     Attributes:
-        data: its bytes without its end; None where it has more than `limit` bytes, and was not kept.
+        data: its bytes without the line ending; None for a line of more than `limit` bytes, which is discarded.
     """
 
     number: int
@@ -32,13 +32,13 @@ class InputLine:
     limit: int = MAX_LINE
 
     def text(self, path: Path | str) -> str:
-        """What stands in it.
+        """The decoded line.
 
         Raises:
-            ContentError: it is too long, or not UTF-8.
+            ContentError: the line is too long, or is not UTF-8.
         """
         if self.data is None:
-            raise ContentError(f"longer than {self.limit:,} bytes; expected at most that in a line", path, self.number)
+            raise ContentError(f"the line is too long; expected at most {self.limit:,} bytes", path, self.number)
         try:
             return self.data.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -47,7 +47,7 @@ class InputLine:
 
 @dataclass(frozen=True, slots=True)
 class FilePosition:
-    """A place between two lines: how many lines and bytes stand before it, and the digest of those bytes."""
+    """A position between two lines: the number of lines and bytes before it, and the digest of those bytes."""
 
     line: int = 0
     read: int = 0
@@ -56,7 +56,7 @@ class FilePosition:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some lines that follow each other, and the mark after them."""
+    """Consecutive lines, and the position after them."""
 
     lines: tuple[InputLine, ...]
     end: FilePosition
@@ -66,8 +66,8 @@ class Chunk:
 class LineReader:
     r"""Reads a stream of bytes from its beginning.
 
-    Only "\n" ends a line, as in JSON Lines; a "\r" before it is white space to JSON. Blank lines have a number, and
-    are passed over. A byte order mark is no part of the first line.
+    Only "\n" ends a line, as in JSON Lines; a "\r" before it is JSON whitespace. Blank lines are counted and skipped.
+    A byte order mark is not part of the first line.
     """
 
     def __init__(self, stream: BufferedReader, limit: int = MAX_LINE) -> None:
@@ -81,7 +81,7 @@ class LineReader:
         return FilePosition(self._line, self._read, self._digest.hexdigest())
 
     def skip_to(self, position: FilePosition) -> bool:
-        """Reads up to a mark; false where the bytes before it are others, or where it now stands within a line."""
+        """Skips to a position; false if the bytes before it have changed, or if it is now inside a line."""
         last = b"\n"
         while block := self._stream.read(min(_BLOCK, position.read - self._read)):
             self._advance(block)
@@ -90,10 +90,10 @@ class LineReader:
         return self.position == position and (last == b"\n" or not self._stream.peek(1))
 
     def chunks(self, end: int | None = None) -> Iterator[Chunk]:
-        """The rest of the file.
+        """Yields the rest of the file in chunks.
 
         Args:
-            end: a number of bytes at which a chunk has to end, since one did when the file was read before.
+            end: a byte offset at which a chunk must end, because one did in an earlier run.
         """
         while (chunk := self._chunk(end)).size:
             yield chunk
@@ -134,14 +134,14 @@ class LineReader:
 
 @contextlib.contextmanager
 def open_bytes(path: Path | str) -> Iterator[BufferedReader]:
-    """A file's bytes, or those of standard input for `-`.
+    """Opens a file for reading, or standard input for `-`.
 
     Raises:
-        InputError: it is missing, a folder, or cannot be read.
+        InputError: the file is missing, is a folder, or cannot be read.
     """
     if str(path) == "-":
         if sys.stdin is None:
-            raise InputError("standard input: is closed; expected JSON Lines")
+            raise InputError("standard input is closed; expected JSON Lines")
         yield sys.stdin.buffer  # type: ignore[misc]
         return
     with _open(Path(path)) as file:

@@ -1,4 +1,4 @@
-"""Judges a file of any size line by line: a bad line is an error of its own, and the rest goes on."""
+"""Judges a file of any size line by line. An unreadable line is an error of its own, and does not end the run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from guardagent.policy.policies import Policies
 if TYPE_CHECKING:
     from guardagent.batch.pool import Work
 
-_MAX_PENDING_CHUNKS = 3  # chunks for each process that are read and not given yet
-_MAX_PENDING_BYTES = 16 * 2**20  # and in all of them together, unless one alone is larger
+_MAX_PENDING_CHUNKS = 3  # chunks per process that are read and not yet reported
+_MAX_PENDING_BYTES = 16 * 2**20  # in all of them together, unless a single chunk is larger
 
 
 def judge_file(
@@ -28,20 +28,20 @@ def judge_file(
     workers: int = 1,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Generator[Result]:
-    """The results of a file's lines, in their order, kept in the log and counted in its metrics.
+    """Yields the results of a file's lines in order, writes them to the log, and counts them in its metrics.
 
-    Memory holds a few chunks of lines, whatever the size of the file.
+    Holds only a few chunks of lines in memory, whatever the size of the file.
 
     Args:
-        job: the file, and what is done with each line.
-        policies: what judges; other processes load their own.
-        log: keeps the rows; those that it has are neither judged nor given again.
-        workers: how many processes judge.
-        advance: is told how many bytes of the file are done.
+        job: the file, and the work to do for each line.
+        policies: the policies; worker processes load their own.
+        log: stores the rows; lines that it already has are neither judged nor yielded again.
+        workers: the number of processes.
+        advance: a callback that gets the number of bytes done so far.
 
     Raises:
-        InputError: the file cannot be read, or is not the one that the log was written for.
-        LimitError: a worker process was ended from outside.
+        InputError: the file cannot be read, or differs from the one that the log was written for.
+        LimitError: a worker process was killed.
     """
     with log, open_bytes(job.path) as file, remember() as raise_if_interrupted:
         reader = LineReader(file)
@@ -66,7 +66,7 @@ def judge_file(
 
 
 def _judge_serially(job: Job, policies: Policies, work: Iterable[Work]) -> Generator[tuple[Chunk, Iterable[Result]]]:
-    """Each chunk with its results, which are made as they are asked for."""
+    """Yields each chunk with its results, which are computed lazily."""
     for chunk, earlier_rows in work:
         yield chunk, judge_lines(job, policies, chunk, earlier_rows)
 

@@ -1,9 +1,8 @@
-"""Work that is under way at once, with little of it begun, and processes that do it.
+"""A bounded concurrent map, and the pool of worker processes that it runs on.
 
-`concurrent.futures` runs it. Its `ProcessPoolExecutor` cannot carry what is promised here: all its processes answer
-through one pipe, which has no end while any of them lives, so that one which is killed within its answer is waited for
-for ever; it cannot end its processes at once, as a Ctrl-C has to; and they outlive a parent that is killed. So each
-thread of a `ThreadPoolExecutor` has a process with a pipe of its own, whose end is the end of the process.
+The pool is a `ThreadPoolExecutor`; each thread drives one process through a pipe of its own. `ProcessPoolExecutor` does
+not meet the requirements. Its processes share one result pipe, so that it waits forever for a process that was killed
+while answering. It cannot terminate its processes at once, as Ctrl-C requires. Its processes outlive a killed parent.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from guardagent.policy.policies import Policies
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
-Work = tuple[Chunk, tuple[str, ...]]  # a chunk, and the rows of its first records, which an earlier run has judged
+Work = tuple[Chunk, tuple[str, ...]]  # a chunk, and the rows of its first records from an earlier run
 Submit = Callable[[Work], Future[list[Result]]]
 
 
@@ -40,13 +39,13 @@ def map_concurrently(
     *,
     ordered: bool = True,
 ) -> Iterator[tuple[Item, Outcome]]:
-    """Each item with its outcome.
+    """Yields each item with its outcome.
 
     Args:
-        submit: begins an item.
-        items: are read only as there is room for them.
-        has_room: whether one more may begin beside those that have begun and are not given yet.
-        ordered: gives them in their order; else each as soon as it is done.
+        submit: starts the work on an item.
+        items: the items; read only as there is room for them.
+        has_room: whether one more item may start besides those that are started and not yet yielded.
+        ordered: yields items in their order; else each as soon as it is done.
     """
     waiting, running = iter(items), dict[Future[Outcome], Item]()
     while True:
@@ -60,10 +59,11 @@ def map_concurrently(
 
 @contextlib.contextmanager
 def worker_processes(job: Job, count: int) -> Iterator[Submit]:
-    """Gives what begins a chunk in one of several processes. They end at once where what they do is of no use any more.
+    """Starts worker processes, and gives the function that submits a chunk to one of them.
 
-    The future raises an InputError where the policies are wrong by now or the known rows are of something else, and a
-    LimitError where its process was ended from outside, as for the memory that it took.
+    An exception in the body terminates the processes at once. A future raises an InputError if the policies have become
+    invalid or the earlier rows do not fit the chunk, and a LimitError if its process was killed, for example for lack
+    of memory.
     """
     workers: list[_Worker] = []
     idle: SimpleQueue[_Worker] = SimpleQueue()
@@ -78,7 +78,7 @@ def worker_processes(job: Job, count: int) -> Iterator[Submit]:
             worker.process.terminate()
         raise
     finally:
-        threads.shutdown(cancel_futures=True)  # no pipe is closed that a thread still reads
+        threads.shutdown(cancel_futures=True)  # before the pipes close: a thread may still read one
         for worker in workers:
             worker.pipe.close()
             worker.process.join()
@@ -86,7 +86,7 @@ def worker_processes(job: Job, count: int) -> Iterator[Submit]:
 
 @dataclass(frozen=True, slots=True)
 class _Worker:
-    """A process and the pipe to it."""
+    """A worker process and the pipe to it."""
 
     process: BaseProcess
     pipe: Connection
@@ -96,14 +96,16 @@ class _Worker:
             self.pipe.send(work)
             reply = self.pipe.recv()
         except (EOFError, OSError):
-            raise LimitError("a worker process was ended from outside; expected it to have memory enough") from None
+            raise LimitError(
+                "a worker process was killed, probably for lack of memory; use fewer '--workers'"
+            ) from None
         if isinstance(reply, str):
             raise InputError(reply)
         return reply  # type: ignore[no-any-return]
 
 
 def _judge(idle: SimpleQueue[_Worker], work: Work) -> list[Result]:
-    worker = idle.get()  # there is one for each thread
+    worker = idle.get()  # there is one worker per thread
     try:
         return worker.judge(work)
     finally:
@@ -114,8 +116,8 @@ def _start_worker(job: Job) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve_chunks, args=(job, theirs))
-    resource_tracker.ensure_running()  # which start() would do, and let interrupts through again
-    with theirs, _interrupts_blocked():  # it is to know of none: this process decides what a Ctrl-C does
+    resource_tracker.ensure_running()  # start() would do it too, and unblock interrupts
+    with theirs, _interrupts_blocked():  # the parent alone handles Ctrl-C
         process.start()
     return _Worker(process, ours)
 
@@ -130,7 +132,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def _serve_chunks(job: Job, pipe: Connection) -> None:
-    """A worker process: judges the chunks that come, until the pipe ends."""
+    """The main function of a worker process: judges chunks until the pipe closes."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     policies: Policies | None = None
     with contextlib.suppress(EOFError, OSError):
@@ -140,13 +142,13 @@ def _serve_chunks(job: Job, pipe: Connection) -> None:
                 if policies is None:
                     policies = job.load()
                 reply: list[Result] | str = list(judge_lines(job, policies, chunk, earlier_rows))
-            except GuardError as error:  # as its text, since not every error can be sent
+            except GuardError as error:  # as a string, since not every error can be pickled
                 reply = str(error)
             pipe.send(reply)
 
 
 def _end_with_parent() -> None:
-    """However that one ends, in whatever this one is doing then."""
+    """Ends this process when its parent ends, in whatever way."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

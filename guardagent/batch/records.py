@@ -1,7 +1,7 @@
-"""Reads a case or a trace from a line of JSON. Every mistake is located, and says what was expected.
+"""Reads a case or a trace from a line of JSON. Every error has a location and says what was expected.
 
-Keys that the formats do not name are ignored, and no rule ever sees them. A key that stands in for one of theirs
-(`arguments` for `args`) is a mistake all the same: what it holds would be missed, and missing could read as allowed.
+Unknown keys are ignored and never shown to a rule. A near miss of a known key (`arguments` for `args`) is an error: its
+value would be lost, and a lost value could lead to an allowance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guardagent.types import Event
 _TYPE_NAMES = {
     dict: "an object",
     list: "a list",
-    str: "a text",
+    str: "a string",
     int: "a number",
     float: "a number",
     bool: "a boolean",
@@ -28,7 +28,7 @@ _TYPE_NAMES = {
 
 
 class _KeyType(NamedTuple):
-    """What stands under a key, where it is not null, which is as if the key were not there."""
+    """The type of a value. Null counts as absent."""
 
     type: type
     expected: str
@@ -38,8 +38,8 @@ _TOOL, _ARGS = _KeyType(str, "the name of a tool"), _KeyType(dict, "an object of
 _OBJECT, _FACTS = _KeyType(dict, "an object"), _KeyType(dict, "an object of facts")
 _BOOLEAN, _STRING, _STRINGS = (
     _KeyType(bool, "true, false or null"),
-    _KeyType(str, "a text"),
-    _KeyType(list, "a list of texts"),
+    _KeyType(str, "a string"),
+    _KeyType(list, "a list of strings"),
 )
 _OBJECTS = _KeyType(list, "a list of objects")
 
@@ -66,15 +66,15 @@ _NEAR_MISSES = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A call that an agent proposes, after what happened before it.
+    """A proposed call with its history.
 
     Attributes:
-        id: what the verdict is called by.
-        history: what happened before, in its order.
+        id: the id of the case and its verdict.
+        history: the earlier events, in order.
         proposed: the call to judge.
-        state: None where none is given, so that nothing is known of it.
+        state: the state; None if the case has none, so that it is unknown.
         facts: `user_confirmed` and `context`.
-        label, rules: what the verdict should be; None where the case does not say. No rule sees them.
+        label, rules: the expectation; None if the case has none. No rule sees them.
     """
 
     id: str | int
@@ -88,7 +88,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """An event of a trace, with the state from then on and the facts that were new; None where they stay."""
+    """An event of a trace, with the new state and new facts; None if they do not change."""
 
     event: Event
     state: Mapping[str, Any] | None = None
@@ -97,7 +97,7 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """All that happened in one conversation, from its beginning to its end."""
+    """A complete conversation."""
 
     id: str | int
     steps: tuple[TraceStep, ...]
@@ -106,16 +106,16 @@ class Trace:
 
 
 def read_case(text: str, path: Path | str, line: int, failed_output: Any = None) -> Case:
-    """The case in a line of a file.
+    """Reads a case from a line of a file.
 
     Args:
         text: the line.
         path: the file, for messages.
-        line: its number, for messages.
-        failed_output: the compiled pattern of the output of a failed call; None where nothing tells.
+        line: the line number, for messages.
+        failed_output: the compiled pattern of the outputs of failed calls, if the policy has one.
 
     Raises:
-        ContentError: it is no case; says where and what was expected.
+        ContentError: the line is not a case; with location and expectation.
     """
     record = _JsonObject.of_line(text, path, line, _CASE)
     label = record.values.get("label")
@@ -133,7 +133,7 @@ def read_case(text: str, path: Path | str, line: int, failed_output: Any = None)
 
 
 def read_trace(text: str, path: Path | str, line: int, failed_output: Any = None) -> Trace:
-    """The trace in a line of a file; the arguments and errors are those of `read_case`."""
+    """Reads a trace from a line of a file; arguments and errors as for `read_case`."""
     record = _JsonObject.of_line(text, path, line, _TRACE)
     steps = tuple(_step(part, failed_output) for part in record.objects_at("events", _STEP))
     return Trace(record.id(), steps, record.values.get("state"), record.values.get("facts") or {})
@@ -160,12 +160,12 @@ def _step(record: _JsonObject, failed_output: Any) -> TraceStep:
         frozenset(record.strings("tags") or ()),
     )
     if not (event.tool or event.action or event.decision or event.tags):
-        raise record.error("", "names nothing that happened; expected a tool, an action, a decision or tags")
+        raise record.error("", "has no content; expected 'tool', 'action', 'decision' or 'tags'")
     return TraceStep(event, get("state"), get("facts"))
 
 
 def _status(record: _JsonObject, failed_output: Any) -> Literal["ok", "failed", "unknown"]:
-    """How a call ended. A step that is no call has just happened; of an output that is not there nothing is known."""
+    """The status of a call. A step without a tool is ok; a call without an output is unknown."""
     failed = record.values.get("failed")
     if failed is not None:
         return "failed" if failed else "ok"
@@ -178,7 +178,7 @@ def _status(record: _JsonObject, failed_output: Any) -> Literal["ok", "failed", 
 
 @dataclass(frozen=True, slots=True)
 class _JsonObject:
-    """A JSON object of a record and where it stands: `events[3]`, or nothing for the record itself."""
+    """A JSON object within a record, with its path: `events[3]`; empty for the record itself."""
 
     values: dict[str, Any]
     error_at: Callable[[str], ContentError]
@@ -195,25 +195,25 @@ class _JsonObject:
         return cls(value, error_at).checked(key_types)
 
     def checked(self, key_types: Mapping[str, _KeyType]) -> _JsonObject:
-        """Itself, with everything under the keys that are known of the kind that is expected there."""
+        """Returns the object after checking the types of all known keys."""
         for key, value in self.values.items():
             key_type = key_types.get(key)
             if (
                 key_type is not None and value is not None and type(value) is not key_type.type
-            ):  # exact: a boolean is no number
+            ):  # exact: a boolean is not a number
                 raise self.wrong(key, value, key_type.expected)
             if (
                 key_type is None
                 and (meant := _NEAR_MISSES.get(key, "")) in key_types
                 and self.values.get(meant) is None
             ):
-                raise self.error(key, f"is no key of this format; did you mean {meant!r}?")
+                raise self.error(key, f"is not a key of this format; did you mean {meant!r}?")
         return self
 
     def id(self) -> str | int:
-        value = self._required("id", "a text")
+        value = self._required("id", "a string")
         if type(value) is not str and type(value) is not int:
-            raise self.wrong("id", value, "a text")
+            raise self.wrong("id", value, "a string")
         return value
 
     def tool(self) -> str:
@@ -228,7 +228,7 @@ class _JsonObject:
             return None
         for index, item in enumerate(value):
             if type(item) is not str:
-                raise self.wrong(f"{key}[{index}]", item, "a text")
+                raise self.wrong(f"{key}[{index}]", item, "a string")
         return tuple(value)
 
     def object_at(self, key: str, key_types: Mapping[str, _KeyType]) -> _JsonObject:
@@ -257,6 +257,6 @@ class _JsonObject:
 
     def _required(self, key: str, expected: str) -> Any:
         if key not in self.values:
-            keys = ", ".join(map(repr, self.values)) or "nothing"
-            raise self.error(key, f"missing; expected {expected}; it has {keys:.200}")
+            keys = ", ".join(map(repr, self.values)) or "no keys"
+            raise self.error(key, f"is missing; expected {expected}; the object has {keys:.200}")
         return self.values[key]

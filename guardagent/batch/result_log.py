@@ -1,7 +1,6 @@
-"""A file of results that survives its writer: rows of JSON, one in a line, appended by one process at a time.
+"""A durable file of results: rows of JSON, one per line, appended by one process at a time.
 
-Wherever a run was ended, every row is there that was written; of the last one perhaps a part, which is cut off before
-the next one comes.
+If a run is killed, all written rows remain. Only the last one may be torn; it is removed before the next is appended.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from guardagent.errors import ContentError, InputError
 
 
 class ResultLog:
-    """The file, open and locked; a new one where there is none.
+    """The file, open and locked; created if missing.
 
     Raises:
         InputError: another run is writing to it, or it cannot be written.
@@ -32,7 +31,7 @@ class ResultLog:
         self._complete_size = 0
         if not self._has_lock():
             self.close()
-            raise InputError(f"{path}: another run is writing to it; expected that one to end first")
+            raise InputError(f"{path}: another run is writing to it; wait until that run ends")
 
     def __enter__(self) -> Self:
         return self
@@ -41,44 +40,44 @@ class ResultLog:
         self.close()
 
     def close(self) -> None:
-        """Lets others write."""
+        """Closes and unlocks the file."""
         self._file.close()
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """The size of the file in bytes."""
         return self._file.seek(0, os.SEEK_END)
 
     def rows(self, start: int = 0) -> list[str]:
-        """The lines from a place on, which may be anything, without a last one that is torn."""
+        """The lines from a byte offset on, unvalidated, without a torn last line."""
         with file_errors(self.path):
             self._file.seek(start)
             data = self._file.readall() or b""
-        complete = data[: data.rfind(b"\n") + 1]  # bytes, since it may be torn within a character
+        complete = data[: data.rfind(b"\n") + 1]  # on bytes: the row may be torn within a character
         self._complete_size = start + len(complete)
         return complete.decode("utf-8", "replace").split("\n")[:-1]
 
     def drop_torn_row(self) -> None:
-        """Cuts a torn row off, to which the next one would be glued, once all that was read is known to be ours."""
+        """Truncates a torn last row, once the rows before it are validated."""
         with file_errors(self.path):
             self._file.truncate(self._complete_size)
 
     def append(self, row: str) -> None:
-        """Adds a row, all of it."""
+        """Appends a row."""
         data = f"{row}\n".encode()
         with file_errors(self.path):
             while data:
                 data = data[self._file.write(data) :]
 
     def replace(self, rows: Iterable[str]) -> None:
-        """Writes other rows instead, and ends: even a crash of the machine leaves the old ones or these."""
+        """Replaces all rows atomically and closes the file; after a crash, either the old or the new rows remain."""
         with self, file_errors(self.path):
             replace_file(self.path, "".join(f"{row}\n" for row in rows))
 
     def _has_lock(self) -> bool:
-        """Whether no other run holds it, nor has replaced it since it was opened."""
+        """Locks the file; whether that succeeded, and no other run has replaced the file since it was opened."""
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system releases it, however this process ends
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released by the system when the process ends
             return os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
         except OSError:
             return False
@@ -86,10 +85,10 @@ class ResultLog:
 
 @contextlib.contextmanager
 def file_errors(path: Path) -> Iterator[None]:
-    """Says of a file what the system says."""
+    """Turns errors of the operating system into errors that name the file."""
     try:
         yield
     except OSError as error:
         raise InputError(f"{path}: cannot be read or written: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ContentError("is not UTF-8; expected it as it was written", path) from None
+        raise ContentError("is not UTF-8; expected the unchanged file", path) from None

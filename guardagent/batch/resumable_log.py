@@ -1,9 +1,8 @@
-"""A result log of the lines of a file: a run that was ended anywhere goes on after the last whole row.
+"""A result log for the lines of a file: an interrupted run resumes after the last complete row.
 
-Beside the rows lies a small file that says how far the input was read for them. It is replaced before the rows of a
-chunk are written and so promises where that chunk ends: whatever part of its rows is there later is known to belong to
-exactly those bytes of the input. So nothing depends on when, or by what, the writer was ended; ids may come again; and
-no list of what is done grows with the input.
+A small progress file beside the rows records the position in the input. It is replaced before the rows of a chunk are
+written, and names the end of that chunk: any rows after it belong to exactly those bytes of the input. So the run may
+be killed at any moment, ids may repeat, and the progress file does not grow with the input.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from guardagent.batch.verdict_metrics import VerdictMetrics
 from guardagent.errors import ContentError, InputError
 
 _KEYS = {"id", "label", "decision", "rules", "errors"}
-_START_ANEW = "expected what it was written for; name another --out to begin anew"
+_START_ANEW = "expected the input and policies of that run; to start anew, use another '--out'"
 
 
 class MetricsOnly:
-    """Keeps nothing but the metrics: for results that go elsewhere."""
+    """Keeps the metrics only, and no rows."""
 
     def __init__(self, metrics: VerdictMetrics) -> None:
         self.metrics = metrics
@@ -34,33 +33,33 @@ class MetricsOnly:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is open."""
+        """Does nothing: no file is open."""
 
-    def seek(self, reader: LineReader) -> tuple[list[str], int | None]:  # noqa: ARG002 - it stays at the beginning
-        """Reads up to where the results end; the rows of the next chunk that are there, and where that chunk ends."""
+    def seek(self, reader: LineReader) -> tuple[list[str], int | None]:  # noqa: ARG002 - the reader stays at the beginning
+        """Skips the input that is done. Returns the existing rows of the next chunk, and the end of that chunk."""
         return [], None
 
     def begin_chunk(self, end: FilePosition) -> None:
-        """Says where the chunk ends whose rows come next."""
+        """Records the end of the chunk whose rows come next."""
 
     def write(self, row: str) -> None:
-        """Keeps a row."""
+        """Stores a row."""
 
     def end_chunk(self) -> None:
-        """Says that all rows of the promised chunk are written."""
+        """Records that all rows of the chunk are written."""
 
 
 class ResumableLog(MetricsOnly):
-    """Keeps the rows of a run in a file.
+    """Stores the rows of a run in a file.
 
     Args:
-        path: the file, one row in a line.
-        setup: stands for all that judges; rows of another setup are not continued.
-        metrics: what came of the lines so far: nothing.
-        resume: goes on after the rows that are there; else there must be none.
+        path: the file, one row per line.
+        setup: identifies version, command and policies; a run resumes only under the same setup.
+        metrics: empty metrics.
+        resume: continue after the existing rows; otherwise the file must be empty or missing.
 
     Raises:
-        InputError: there are rows that cannot be continued, another run is writing, or the file cannot be written.
+        InputError: the existing rows cannot be continued, another run is writing, or the file cannot be written.
     """
 
     def __init__(self, path: Path, setup: str, metrics: VerdictMetrics, *, resume: bool = False) -> None:
@@ -86,7 +85,7 @@ class ResumableLog(MetricsOnly):
     def seek(self, reader: LineReader) -> tuple[list[str], int | None]:
         if not reader.skip_to(self._done):
             raise InputError(
-                f"{self.path}: the first {self._done.line:,} lines of the input are not those it was written for; "
+                f"{self.path}: the first {self._done.line:,} lines of the input have changed since it was written; "
                 + _START_ANEW
             )
         return self._rows_of_next_chunk(), self._promised.read
@@ -103,7 +102,7 @@ class ResumableLog(MetricsOnly):
         self._done, self._written = self._promised, self._log.size
 
     def _refuse_change(self, end: FilePosition) -> None:
-        """Where an earlier run has promised an end, it is the only one."""
+        """Refuses another end than the one that an earlier run recorded."""
         if self._promised not in (self._done, end):
             raise InputError(f"{self.path}: the input changed before line {self._promised.line + 1:,}; {_START_ANEW}")
 
@@ -116,9 +115,7 @@ class ResumableLog(MetricsOnly):
             "metrics": self.metrics.to_dict(),
         }
         new_file = self._progress_path.with_name(f"{self._progress_path.name}.new")
-        with file_errors(
-            self._progress_path
-        ):  # not synced to the disk, which would take longer than to judge the chunk
+        with file_errors(self._progress_path):  # not synced: that would take longer than judging the chunk
             new_file.write_text(json.dumps(values), encoding="utf-8")
             new_file.replace(self._progress_path)
 
@@ -126,7 +123,7 @@ class ResumableLog(MetricsOnly):
         if resume:
             self._read_progress()
         elif self._log.size:
-            raise InputError(f"{self.path}: holds results already; expected --resume to go on, or another --out")
+            raise InputError(f"{self.path}: already holds results; use '--resume' to continue, or another '--out'")
 
     def _read_progress(self) -> None:
         with file_errors(self._progress_path):
@@ -134,7 +131,9 @@ class ResumableLog(MetricsOnly):
         if text:
             self._restore(parse_json(text, self._progress_path))
         if self._log.size < self._written:
-            raise InputError(f"{self.path}: holds less than was written; expected it unchanged, or another --out")
+            raise InputError(
+                f"{self.path}: has fewer rows than were written; expected the unchanged file, or another '--out'"
+            )
         if self._log.size and not text:
             raise InputError(
                 f"{self.path}: holds results, but {self._progress_path} is missing; expected both, or neither"
@@ -146,19 +145,21 @@ class ResumableLog(MetricsOnly):
             self._written, setup = int(values["written"]), values["setup"]
             metrics = VerdictMetrics.from_dict(values["metrics"])
         except (KeyError, TypeError, ValueError):
-            raise ContentError("is no record of a run; expected it as it was written", self._progress_path) from None
+            raise ContentError("is not a progress file; expected the unchanged file", self._progress_path) from None
         if setup != self._setup:
-            raise InputError(f"{self.path}: was written under other policies, or by another version; {_START_ANEW}")
+            raise InputError(f"{self.path}: was written under other policies or by another version; {_START_ANEW}")
         self.metrics = metrics
 
     def _rows_of_next_chunk(self) -> list[str]:
-        """The rows of the promised chunk that are there."""
+        """The existing rows of the chunk that was begun."""
         rows = self._log.rows(self._written)
         if rows and self._promised == self._done:
-            raise InputError(f"{self.path}: holds more than was written; expected it unchanged, or another --out")
+            raise InputError(
+                f"{self.path}: has more rows than were written; expected the unchanged file, or another '--out'"
+            )
         for row in rows:
             value = parse_json(row, self.path)
             if not isinstance(value, dict) or not value.keys() >= _KEYS:
-                raise ContentError("its last rows are no verdicts; expected it as it was written", self.path)
+                raise ContentError("the last rows are not verdicts; expected the unchanged file", self.path)
         self._log.drop_torn_row()
         return rows

@@ -1,4 +1,4 @@
-"""Counts what came of the lines of a file, and measures it where the records say what should come of them."""
+"""Counts the results of a file's lines, and compares them with expected labels and rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent.batch.job import Result
 
 @dataclass(slots=True)
 class ConfusionMatrix:
-    """How often something was found rightly, found wrongly, missed, and rightly not found."""
+    """Counts of true positives, false positives, false negatives and true negatives."""
 
     tp: int = 0
     fp: int = 0
@@ -43,14 +43,14 @@ class ConfusionMatrix:
 
 @dataclass(slots=True)
 class VerdictMetrics:
-    """What came of the lines so far.
+    """The results of the lines so far.
 
     Attributes:
-        judged, unreadable: how many lines gave a verdict, and how many an error.
-        denied, unchecked: how many verdicts have label 1, and how many of them because of errors.
-        violated: how many records violate a rule, by its id.
-        labels: the labels of the verdicts beside those that the records say.
-        rules: the same for each rule, over the records that say which rules are violated.
+        judged, unreadable: the number of lines with a verdict, and with an error.
+        denied, unchecked: the number of verdicts with label 1, and with errors.
+        violated: rule id -> the number of records that violate it.
+        labels: the labels of the verdicts against the expected labels.
+        rules: the same for each rule, over the records with expected rules.
     """
 
     judged: int = 0
@@ -63,13 +63,13 @@ class VerdictMetrics:
 
     @classmethod
     def for_rules(cls, rules: Iterable[str]) -> Self:
-        """An empty one, with a row for each rule of some policies."""
+        """Empty metrics with a row for each rule."""
         ids = list(rules)
         return cls(violated=dict.fromkeys(ids, 0), rules={rule: ConfusionMatrix() for rule in ids})
 
     @property
     def status(self) -> int:
-        """The exit status of a command that gives many verdicts."""
+        """The exit status of a command with many verdicts."""
         return 2 if self.unreadable else 3 if self.unchecked else 1 if self.denied else 0
 
     def add(self, result: Result) -> None:
@@ -95,7 +95,7 @@ class VerdictMetrics:
         return cls(**{**values, "labels": ConfusionMatrix(**values["labels"]), "rules": rules})
 
     def _compare(self, found: set[str], expected: set[str]) -> None:
-        for rule in expected - self.rules.keys():  # one that the policies do not have is missed every time
+        for rule in expected - self.rules.keys():  # a rule that the policies lack counts as missed
             self.rules[rule] = ConfusionMatrix()
         for rule, matrix in self.rules.items():
             matrix.add(found=rule in found, expected=rule in expected)

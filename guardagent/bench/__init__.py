@@ -1,7 +1,7 @@
 """Evaluations with the paper's metrics (Section 5.1); see docs/evaluations.md.
 
 `run_evaluation` runs one by name. An evaluation is a folder under benchmarks/ with an `evaluation.py` that
-defines `EVALUATION`, made of the names below.
+defines `EVALUATION`, built from the names below.
 """
 
 from guardagent.bench.answers import answer_is_right, items_of, same_text

@@ -1,4 +1,4 @@
-"""Whether an agent's answer, a text, holds what the truth lists. The rules stand in docs/evaluations.md."""
+"""Compares an agent's answer with the items of the truth. See docs/evaluations.md for the rules."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _TOLERANCE = 1e-6
 
 
 def answer_is_right(truth: Sequence[str], answer: str) -> bool:
-    """Whether every item of the truth is an item of the answer, which may hold more.
+    """Whether every item of the truth is an item of the answer, which may have more.
 
-    An empty truth is met only by an answer without items, such as `[]`.
+    An empty truth matches only an answer without items, such as `[]`.
     """
     wanted = _distinct(item for item in map(_item, truth) if item)
     listed = items_of(answer)
@@ -35,7 +35,7 @@ def answer_is_right(truth: Sequence[str], answer: str) -> bool:
 
 
 def items_of(text: str) -> list[Item] | None:
-    """The items of a text that is a Python list, tuple, set or dict, the nested ones too; else None."""
+    """The items of a string that is a Python list, tuple, set or dict, including nested ones; else None."""
     if not text.strip().startswith(("[", "(", "{")):
         return None
     try:
@@ -46,7 +46,7 @@ def items_of(text: str) -> list[Item] | None:
 
 
 def same_text(first: str, second: str) -> bool:
-    """Whether two texts are equal but for case and whitespace."""
+    """Whether two strings are equal up to case and whitespace."""
     return _folded(first) == _folded(second)
 
 
@@ -61,7 +61,7 @@ def _leaves(value: Any) -> Iterable[Item]:
 
 
 def _all_in(wanted: list[Item], found: list[Item], *, runs: bool) -> bool:
-    """Takes each wanted item, the longest first, out of what was found."""
+    """Whether all wanted items are found, each in a part of its own; the longest items are matched first."""
     remaining = list(found)
     for item in sorted(wanted, key=len, reverse=True):
         place = next(
@@ -72,13 +72,13 @@ def _all_in(wanted: list[Item], found: list[Item], *, runs: bool) -> bool:
             return False
         index, at = place
         have = remaining[index]
-        # What stands before and after a run stays; they are no neighbours of each other.
+        # The parts before and after a match stay separate: they are not neighbours.
         remaining[index : index + 1] = [part for part in (have[:at], have[at + len(item) :]) if part]
     return True
 
 
 def _index_of(item: Item, candidate: Item, *, runs: bool) -> int:
-    """Where the item begins in a comma-joined text (`runs`), or 0 if it is the whole; -1 if neither."""
+    """The index of the item in a comma-joined text (`runs`), or 0 if it is the whole candidate; else -1."""
     starts = range(len(candidate) - len(item) + 1) if runs else range(len(candidate) == len(item))
     return next((at for at in starts if _same(item, candidate[at : at + len(item)])), -1)
 
@@ -105,7 +105,7 @@ def _same_atom(first: Atom, second: Atom) -> bool:
         return first == second
     if first == second:
         return True
-    # Whole numbers are often identifiers, where the next one is another thing, not noise.
+    # Integers are often identifiers: a neighbouring integer is a different item, not a rounding error.
     whole = float(first).is_integer() and float(second).is_integer()
     return not whole and math.isclose(first, second, rel_tol=_TOLERANCE, abs_tol=1e-9)
 

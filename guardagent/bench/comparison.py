@@ -1,7 +1,7 @@
-"""Several runs of one evaluation side by side: the metrics of each, what a check took, and from when compiling pays.
+"""Compares several runs of one evaluation: metrics, cost of a check, and break-even of compiling.
 
-The paper's Tables 1, 6 and 7 with our columns. All numbers are read from results; what these do not hold stays empty,
-and a note says why.
+These are the paper's Tables 1, 6 and 7 with our columns. All numbers are read from results. A missing number stays
+empty, with a note that explains it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNKNOWN = {**dict.fromkeys(_USAGE), "cached": 0}
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """One run: its folder, its summary, and the means of what its checks took."""
+    """One run: its folder, its summary, and the mean cost of its checks."""
 
     folder: str
     summary: Row
@@ -51,11 +51,11 @@ class MeasuredRun:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The runs side by side.
+    """The comparison of several runs.
 
     Attributes:
-        compiled: what compiling took; None where no report was given.
-        notes: what is missing, and why.
+        compiled: the cost of compiling; None without a report.
+        notes: the missing numbers, with the reason.
     """
 
     runs: Sequence[MeasuredRun]
@@ -71,7 +71,7 @@ class Comparison:
         return [mode for mode in NOT_RUN if mode not in {run.summary["mode"] for run in self.runs}]
 
     def break_even(self) -> list[tuple[MeasuredRun, Costs]]:
-        """For each generating run: from how many checks on compiling once has cost less, by each of the columns."""
+        """For each generating run and each column, the number of checks from which compiling once costs less."""
         return [
             (run, {name: _break_even_checks((self.compiled or {}).get(name), run.per_check[name]) for name in COLUMNS})
             for run in self.runs
@@ -92,24 +92,24 @@ class Comparison:
 
 
 def compare(folders: Sequence[Path], compiled: Path | None = None) -> Comparison:
-    """Reads the results of several runs of one evaluation.
+    """Compares the results of several runs of one evaluation.
 
     Args:
-        folders: those that `bench --out` wrote.
+        folders: the folders written by `bench --out`.
         compiled: the report of `guardagent compile --json`.
 
     Raises:
-        InputError: a file is missing or wrong, or the runs are of different evaluations or data.
+        InputError: a file is missing or invalid, or the runs differ in evaluation or data.
     """
     if not folders:
-        raise InputError("no folder to compare; expected those that `guardagent bench --out` wrote")
+        raise InputError("no folder to compare; expected folders written by 'guardagent bench --out'")
     runs = [_read_run(folder) for folder in folders]
     for run in runs[1:]:
         for name in ("name", "agent", "data_sha256"):
             if run.summary[name] != runs[0].summary[name]:
                 raise InputError(
-                    f"{run.folder}: its {name.replace('_', ' ')} is {run.summary[name]!r}, that of {runs[0].folder} "
-                    f"{runs[0].summary[name]!r}; expected runs of one evaluation over the same data"
+                    f"{run.folder}: {name!r} is {run.summary[name]!r}, but {runs[0].summary[name]!r} "
+                    f"in {runs[0].folder}; expected runs of one evaluation over the same data"
                 )
     usage = _usage_of_compiling(compiled) if compiled else None
     costs = _costs_of_compiling(usage) if usage else None
@@ -119,14 +119,14 @@ def compare(folders: Sequence[Path], compiled: Path | None = None) -> Comparison
 def _read_run(folder: Path) -> MeasuredRun:
     path = folder / "summary.json"
     if not path.is_file():
-        raise InputError(f"{folder}: holds no summary.json; expected the folder of a `bench` that ran to its end")
+        raise InputError(f"{folder}: has no summary.json; expected the folder of a completed 'bench'")
     summary = parse_json(read_text(path, limit=MAX_DATA_BYTES), path)
     if not isinstance(summary, dict) or (missing := [key for key in (*_SUMMARY, *METRICS) if key not in summary]):
-        lacks = f", it lacks {missing[0]!r}" if isinstance(summary, dict) else ""
-        raise ContentError(f"is no summary of a guard's evaluation{lacks}; expected that of `bench`", path)
+        lacks = f": key {missing[0]!r} is missing" if isinstance(summary, dict) else ""
+        raise ContentError(f"is not a summary of a guard's evaluation{lacks}; expected one written by 'bench'", path)
     rows = _rows(folder / "results.jsonl")
     if len(rows) != summary["n"]:
-        mismatch = f"has {len(rows)} rows, and the summary is of {summary['n']}; expected those of one run"
+        mismatch = f"has {len(rows)} rows, but the summary counts {summary['n']}; expected the files of one run"
         raise ContentError(mismatch, folder / "results.jsonl")
     return MeasuredRun(str(folder), summary, _per_check(rows))
 
@@ -135,13 +135,13 @@ def _rows(path: Path) -> list[Row]:
     rows: list[Row] = []
     for number, row in read_json_lines(path):
         if missing := [key for key in _ROW if key not in row]:
-            raise ContentError(f"lacks {missing[0]!r}; expected a row of an evaluation", path, number)
+            raise ContentError(f"key {missing[0]!r} is missing; expected a row of an evaluation", path, number)
         rows.append(row)
     return rows
 
 
 def _per_check(rows: Sequence[Row]) -> Costs:
-    """Means. An answer from a cache takes no time and costs nothing: these two are over the rows without any."""
+    """The mean costs of a check. Time and money are averaged only over rows without cached answers."""
     usages = [_usage_of(row) for row in rows]
     uncached = [(row, usage) for row, usage in zip(rows, usages, strict=True) if not usage["cached"]]
     return {
@@ -154,7 +154,7 @@ def _per_check(rows: Sequence[Row]) -> Costs:
 
 
 def _usage_of(row: Row) -> Row:
-    """What models took for a row: nothing where none was asked."""
+    """The model usage of a row; zero without a model call."""
     if row["generated"]:
         return row["generated"]["usage"]  # type: ignore[no-any-return]
     return _UNKNOWN if row["model_calls"] else _NOTHING
@@ -164,9 +164,9 @@ def _usage_of_compiling(path: Path) -> Row:
     record = parse_json(read_text(path, limit=MAX_DATA_BYTES), path)
     usage = record.get("usage") if isinstance(record, dict) else None
     if not isinstance(usage, dict) or not usage.keys() >= set(_USAGE):
-        raise ContentError("has no `usage` of a model; expected the report of `guardagent compile --json`", path)
+        raise ContentError("key 'usage' is missing; expected the report of 'guardagent compile --json'", path)
     if not record.get("passed"):
-        raise ContentError("is the report of compiling that gave no program; expected one that did", path)
+        raise ContentError("is the report of a failed compilation; expected a successful one", path)
     return usage
 
 
@@ -182,28 +182,28 @@ def _costs_of_compiling(usage: Row) -> Costs:
 
 
 def _break_even_checks(once: float | None, each: float | None) -> int | None:
-    """The number of checks from which on something that is done once costs no more."""
+    """The number of checks after which a one-time cost has paid off."""
     return math.ceil(once / each) if once is not None and each else None
 
 
 def _notes(runs: Sequence[MeasuredRun], compiled: Path | None, usage: Row | None) -> Iterable[str]:
     for run in runs:
         if unknown := [name for name in COLUMNS if run.per_check[name] is None]:
-            yield f"{run.folder}: {', '.join(unknown)} not known: the model did not say, or all came from the cache."
+            yield f"{run.folder}: {', '.join(unknown)} unknown: not reported by the model, or all cached."
     if len({run.summary["version"] for run in runs}) > 1:
         yield "The runs are of different versions of GuardAgent."
     if compiled is None:
-        yield "No break-even: no report of `guardagent compile --json` was given (--compiled)."
+        yield "No break-even: it needs '--compiled' with the report of 'guardagent compile --json'."
     elif usage and usage["cached"]:
-        yield f"{compiled}: {usage['cached']} answers came from the cache; seconds and US dollars are not known."
+        yield f"{compiled}: {usage['cached']} answers came from the cache; seconds and US dollars are unknown."
     elif usage and (unknown := [name for name, cost in _costs_of_compiling(usage).items() if cost is None]):
-        yield f"{compiled}: {', '.join(unknown)} not known: the model did not say."
+        yield f"{compiled}: {', '.join(unknown)} unknown: not reported by the model."
     if not any(run.summary["mode"] == "generate" for run in runs):
-        yield "No break-even: no run of mode generate is among these."
+        yield "No break-even: none of the runs has mode 'generate'."
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """None where nothing is there, or one value is not known."""
+    """The mean; None if there is no value or one is unknown."""
     listed = list(values)
     known = [value for value in listed if value is not None]
     return round(statistics.fmean(known), 6) if listed and len(known) == len(listed) else None

@@ -1,4 +1,4 @@
-"""The comparison of several runs as Markdown, beside the paper's rows."""
+"""Renders the comparison of several runs as Markdown, with the paper's rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = Mapping[str, float | None]
 
 
 def comparison_table(comparison: Comparison) -> str:
-    """The whole of compare.md."""
+    """The content of compare.md."""
     parts = [
         f"# {comparison.first['name']}: side by side",
         _about(comparison),
@@ -29,7 +29,7 @@ def comparison_table(comparison: Comparison) -> str:
 
 def _about(comparison: Comparison) -> str:
     lines = [f"- {run.folder}: {about(run.summary)}" for run in comparison.runs]
-    return "\n".join([*lines, "- Rows marked *paper* are quoted; their authors measured them, on other examples."])
+    return "\n".join([*lines, "- Rows marked *paper* are quoted; their authors measured them on other examples."])
 
 
 def _metrics(comparison: Comparison) -> str:
@@ -58,7 +58,7 @@ def _break_even(comparison: Comparison) -> str:
     assert comparison.compiled is not None
     rows = [_row("compiling, once", "measured", comparison.compiled, COLUMNS)]
     rows += [
-        _row(f"checks by {run.guard} that take as much", _source(run.folder), checks, COLUMNS)
+        _row(f"checks by {run.guard} at the same cost", _source(run.folder), checks, COLUMNS)
         for run, checks in comparison.break_even()
     ]
     return "## Break-even\n\n" + markdown(["guard", "source", *COLUMNS], rows)
@@ -82,5 +82,5 @@ def _row(first: str, source: str, values: Mapping[str, Any], columns: Sequence[s
 
 
 def _number(value: float | None) -> str:
-    """Empty where it is not known."""
+    """Formats a number; empty if unknown."""
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else f"{value}"

@@ -1,4 +1,4 @@
-"""What an evaluation is: its examples, how a verdict is judged, and what the paper reports. Finds them by name."""
+"""The definition of an evaluation (examples, scoring, the paper's numbers), and its lookup by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from guardagent.types import Verdict
 
 @dataclass(frozen=True, slots=True)
 class BenchExample:
-    """One run of a target agent. The guard sees its input and output; label and truth are for judging it."""
+    """One run of a target agent. The guard sees input and output; label and truth are for scoring."""
 
     id: str
     agent_input: str
@@ -28,9 +28,9 @@ class BenchExample:
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """Numbers that a paper reports, for the table beside ours: metric -> percent, None where it says "n.a.".
+    """Numbers reported by a paper, for comparison: metric -> percent, None for "n.a.".
 
-    `group` is (dimension, value) for a number about one group, None for one about the whole set.
+    `group` is (dimension, value) for a row about one group, None for one about the whole set.
     """
 
     method: str
@@ -48,13 +48,13 @@ def table_1(n: int, **methods: tuple[float | None, ...]) -> tuple[PaperRow, ...]
 
 @dataclass(frozen=True, slots=True)
 class PaperGenerated:
-    """What a paper reports of guards that a model writes, under the names of our own columns.
+    """Numbers reported by a paper on generated guards, under the names of our columns.
 
     Attributes:
         per_check: the time and the words of one check.
-        executable: the share of code that ran, `before` and `after` debugging, in percent.
-        errors: for each kind (the row's method) how many examples, and how many of them debugging `solved`.
-        code_written: the share of answers that are code where none was asked for, in percent.
+        executable: the share of executable code, `before` and `after` debugging, in percent.
+        errors: for each kind of error (the row's method), the number of examples, and of those `solved` by debugging.
+        code_written: the share of answers that are code although none was requested, in percent.
     """
 
     per_check: tuple[PaperRow, ...] = ()
@@ -77,15 +77,15 @@ class Evaluation:
 
     Attributes:
         agent: the target agent, a folder of the memory.
-        load: the examples of a data file.
-        explained: whether a denial names exactly what the truth says is violated.
-        answered: whether an answer is the right one.
-        run_answer: what the run itself answered, read from its log without any guard.
-        groups: dimension -> the group an example is in, for the breakdowns.
-        rates: further shares over all examples, by the name they have in the summary.
-        paper: what the paper reports.
-        paper_generated: what it reports of guards that a model writes.
-        shots: how many demonstrations the paper shows a model.
+        load: reads the examples of a data file.
+        explained: whether a denial names exactly the violations of the truth.
+        answered: whether an answer is correct.
+        run_answer: the answer of the run itself, read from its log without a guard.
+        groups: dimension -> the group of an example, for the breakdowns.
+        rates: further shares over all examples, by their name in the summary.
+        paper: the paper's numbers.
+        paper_generated: the paper's numbers on generated guards.
+        shots: the paper's number of demonstrations.
     """
 
     agent: str
@@ -102,11 +102,11 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """An evaluation of trajectories, with and without a guard: the same object, where calls are judged and not runs.
+    """An evaluation of trajectories, with and without a guard: it judges calls instead of runs.
 
     Attributes:
-        writes: the tools that change something.
-        absorb: brings the state (kind of records -> id -> record) up to date with a call (`Made`) that went well.
+        writes: the tools that change the state.
+        absorb: applies a successful call (`RecordedCall`) to the state (kind of records -> id -> record).
     """
 
     writes: frozenset[str]
@@ -114,11 +114,11 @@ class Replay:
 
 
 def load_evaluation(name: str, benchmarks: Path | None = None) -> tuple[Evaluation, Path]:
-    """The evaluation of a name such as `eicu-ac`, and the file that defines it.
+    """Loads an evaluation by a name such as `eicu-ac`; returns it with the file that defines it.
 
     Raises:
         UnknownNameError: no folder has that name.
-        InputError: there are no benchmarks here, or the file defines no evaluation of a target agent's runs.
+        InputError: there is no folder of benchmarks, or the file defines no evaluation of a target agent's runs.
     """
     evaluation, file = find_evaluation(name, benchmarks)
     if isinstance(evaluation, Replay):
@@ -127,10 +127,10 @@ def load_evaluation(name: str, benchmarks: Path | None = None) -> tuple[Evaluati
 
 
 def find_evaluation(name: str, benchmarks: Path | None = None) -> tuple[Evaluation | Replay, Path]:
-    """As `load_evaluation`, of either kind."""
+    """Like `load_evaluation`, for both kinds of evaluations."""
     root = shipped_folder("benchmarks") if benchmarks is None else benchmarks
     if not root.is_dir():
-        raise InputError(f"{root}: no such folder; expected one folder per evaluation in it")
+        raise InputError(f"{root}: no such folder; expected a folder with one folder per evaluation")
     known = {file.parent.name.replace("_", "-"): file for file in root.glob("*/evaluation.py")}
     wanted = name.replace("_", "-")
     if wanted not in known:
@@ -144,12 +144,12 @@ def _load(file: Path) -> Evaluation | Replay:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up there
+    sys.modules[name] = module  # dataclasses look up their module there
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ContentError(f"does not load: {type(error).__name__}: {error}", file) from error
+        raise ContentError(f"cannot be loaded: {type(error).__name__}: {error}", file) from error
     evaluation = getattr(module, "EVALUATION", None)
     if not isinstance(evaluation, Evaluation | Replay):
-        raise ContentError("defines no `EVALUATION`; expected a guardagent.bench.Evaluation or Replay", file)
+        raise ContentError("does not define 'EVALUATION'; expected a 'guardagent.bench.Evaluation' or 'Replay'", file)
     return evaluation

@@ -1,4 +1,4 @@
-"""What judges the examples: the guard as it is deployed, or one of the paper's settings and ablations."""
+"""The guard under evaluation: the guard as deployed, or one of the paper's settings and ablations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CODE_SETTINGS = ("without_toolbox", "required_checks", "votes")
 
 
 class Judge(Protocol):
-    """What is evaluated: a GuardAgent, or anything with its `guard`, and `aguard` where several work at once."""
+    """The evaluated object: a GuardAgent, or any object with `guard`, and with `aguard` for several workers."""
 
     def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         ...
@@ -39,14 +39,14 @@ class Experiment:
     Attributes:
         mode: `program`, `generate` and `auto` as for GuardAgent; `model-only` is the paper's baseline without code.
         model, toolbox, memory, prompts, votes, debug_rounds, cache, max_cost: as for GuardAgent.
-        shots: how many demonstrations; None: as many as the paper (Section 5.1).
-        least_similar: the farthest demonstrations instead of the nearest (Appendix M).
-        without_toolbox: no functions; the model writes the check itself, and is believed (Table 2).
+        shots: the number of demonstrations; None: as in the paper (Section 5.1).
+        least_similar: show the least similar demonstrations instead of the most similar (Appendix M).
+        without_toolbox: no functions; the model writes the check itself, and its result is trusted (Table 2).
         without_memory: no demonstrations (Table 2).
-        without_code_instructions: `model-only` that may judge in any way it likes (Appendix L).
-        required_checks: with `generate`, the checks that the host makes itself are made too, as in a deployed guard.
-            The paper's method has none.
-        workers: how many examples are judged at once.
+        without_code_instructions: `model-only` without instructions about code (Appendix L).
+        required_checks: with `generate`, also run the host's required checks, as a deployed guard does. The paper's
+            method has none.
+        workers: the number of examples judged at once.
     """
 
     mode: BenchMode = "auto"
@@ -70,7 +70,7 @@ class Experiment:
         """The guard of an agent with these settings.
 
         Raises:
-            InputError: a setting is wrong, or does not go with another one.
+            InputError: a setting is invalid, or conflicts with another one.
         """
         mode: Mode = "generate" if self.mode == "model-only" else self.mode
         guard = GuardAgent(
@@ -79,13 +79,13 @@ class Experiment:
             shots=shots if self.shots is None else self.shots,
             **{name: getattr(self, name) for name in _GUARD_AGENT_SETTINGS},
         )
-        if guard.obstacle:  # every single verdict would be that nothing is configured
+        if guard.obstacle:  # otherwise every verdict would be this error
             raise InputError(guard.obstacle)
         self._refuse_without_effect(guard)
         return guard
 
     def judge(self, guard: GuardAgent) -> Judge:
-        """What judges: the guard itself, or a flow over what it is made of."""
+        """The guard itself, or a flow over its setup for the paper's settings."""
         if guard.program is not None or self.required_checks:
             return guard
         setup = replace(guard.setup, least_similar=self.least_similar)
@@ -103,8 +103,8 @@ class Experiment:
         return FlowJudge(guard, generated)
 
     def settings(self, guard: GuardAgent) -> dict[str, Any]:
-        """What tells this experiment from others, as JSON values."""
-        if guard.program is not None:  # a model, where there is one, judges what the program cannot
+        """The settings that identify this experiment, as JSON values."""
+        if guard.program is not None:  # a model, if there is one, judges the runs that the program cannot decide
             return {"mode": "auto", "model": model_name(guard.model)} if guard.model else {"mode": "program"}
         names = ("votes", "debug_rounds", "max_cost", *_ABLATIONS)
         head = {"mode": self.mode if self.mode == "model-only" else "generate", "model": model_name(guard.model)}
@@ -112,41 +112,43 @@ class Experiment:
         return head | {"shots": shots} | {name: getattr(self, name) for name in names}
 
     def _refuse_without_effect(self, guard: GuardAgent) -> None:
-        """Settings that would change nothing are mistakes."""
+        """Refuses settings without an effect."""
         if guard.program is not None and (changed := self._changed(_MODEL_SETTINGS)):
-            raise InputError(f"{_option(changed[0])} changes nothing where a program judges; expected --mode generate")
+            raise InputError(f"{_option(changed[0])!r} has no effect on a program; expected '--mode generate'")
         if self.mode == "model-only" and (changed := self._changed(_CODE_SETTINGS)):
-            raise InputError(f"{_option(changed[0])} changes nothing in --mode model-only; expected --mode generate")
+            raise InputError(
+                f"{_option(changed[0])!r} has no effect with '--mode model-only'; expected '--mode generate'"
+            )
         if self.mode != "model-only" and self.without_code_instructions:
-            raise InputError("--without-code-instructions is a setting of --mode model-only")
+            raise InputError("'--without-code-instructions' needs '--mode model-only'")
         if self.without_memory and (self.least_similar or self.shots):
-            raise InputError("--without-memory shows no demonstrations; expected it without --least-similar and --k")
+            raise InputError("'--without-memory' shows no demonstrations; expected no '--least-similar' and no '--k'")
         if self.least_similar and self.shots == 0:
-            raise InputError("--least-similar needs demonstrations to choose from; expected --k of at least 1")
+            raise InputError("'--least-similar' needs demonstrations; expected '--k' of at least 1")
         if self.required_checks and self._changed(_ABLATIONS) != ["required_checks"]:
-            raise InputError("--required-checks is the guard as deployed; expected it without the paper's ablations")
+            raise InputError("'--required-checks' is the guard as deployed; expected none of the paper's ablations")
         if self.workers < 1:
-            raise InputError(f"workers is {self.workers}; expected at least 1")
+            raise InputError(f"'workers' is {self.workers}; expected at least 1")
 
     def _changed(self, names: Sequence[str]) -> list[str]:
-        """Those of some settings that are not as they are where nothing is said."""
+        """Those of some settings that differ from their defaults."""
         defaults = {field.name: field.default for field in fields(self)}
         return [name for name in names if getattr(self, name) != defaults[name]]
 
 
 class FlowJudge:
-    """Judges by a flow, with the model, the cap on the cost and the cache of a guard."""
+    """Judges by a flow, with the model, cost limit and cache of a guard."""
 
     def __init__(self, guard: GuardAgent, flow: Callable[[Event, Context], Flow]) -> None:
         self._guard = guard
         self._flow = flow
 
     def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
-        """As GuardAgent's."""
+        """Like `GuardAgent.guard`."""
         return drive(self._verdict_flow(input, output_log, facts), self._guard.meter())
 
     async def aguard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
-        """As `guard`, without blocking the event loop."""
+        """Like `guard`, without blocking the event loop."""
         return await adrive(self._verdict_flow(input, output_log, facts), self._guard.meter())
 
     def _verdict_flow(self, agent_input: str, output_log: str, facts: Mapping[str, Any] | None) -> Flow:

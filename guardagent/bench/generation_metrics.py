@@ -1,4 +1,4 @@
-"""What generating took: whether the code ran before and after debugging, why not, and words, tokens and time per check.
+"""Metrics of generation: executable code before and after debugging, errors, and words, tokens and time per check.
 
 The paper's Table 2 and Appendix K (executable code and errors), Table 6 (time) and Table 7 (words).
 """
@@ -18,13 +18,13 @@ from guardagent.types import Step, Verdict
 
 ATTEMPTS = ("code", "debug")
 NO_CODE = "no code"
-"""The plan was of no use, or the model did not answer: no version of the code came to be."""
+"""No version of the code was generated: the plan was unusable, or the model did not answer."""
 
 _MODEL_STEPS = ("plan", *ATTEMPTS, "judge")
 
 
 def describe(verdict: Verdict) -> dict[str, Any] | None:
-    """What a row keeps of how a verdict was generated; None for one that no model took part in."""
+    """The part of a row about generation; None for a verdict without a model."""
     if not verdict.story:
         return None
     votes = sorted({step.vote for step in verdict.story})
@@ -42,13 +42,13 @@ def describe(verdict: Verdict) -> dict[str, Any] | None:
 
 
 def is_silent(verdict: Verdict) -> bool:
-    """Whether a model was to answer, and gave no answer at all."""
+    """Whether a model was called and gave no answer at all."""
     answers = [step.text for step in verdict.story if step.name in _MODEL_STEPS]
     return bool(verdict.errors and answers) and not any(answers)
 
 
 def measure_generated(rows: Sequence[Row]) -> dict[str, Any] | None:
-    """Over all rows that a model took part in; None where it did in none."""
+    """The metrics over all rows with a model; None without such rows."""
     generated_rows = [row for row in rows if row.get("generated")]
     if not generated_rows:
         return None
@@ -68,7 +68,7 @@ def measure_generated(rows: Sequence[Row]) -> dict[str, Any] | None:
 
 
 def _per_check(rows: Sequence[Row]) -> dict[str, float | None]:
-    """Means. An answer from a cache takes no time and costs nothing, so these two are over the rows without any."""
+    """The means per check. Time and money are averaged only over rows without cached answers."""
     words, usage = [row["generated"]["words"] for row in rows], [row["generated"]["usage"] for row in rows]
     uncached = [row for row in rows if not row["generated"]["usage"]["cached"]]
     return {
@@ -87,18 +87,18 @@ def _steps_of_vote(story: Sequence[Step], vote: int) -> list[Step]:
 
 
 def _attempts(story: Sequence[Step]) -> list[str | None]:
-    """For each version of the code, and at least one: what kind of error stopped it, or None for the one that ran."""
+    """The kind of error of each version of the code, None for one that ran; never empty."""
     kinds = [_error_kind(step) for step in story if step.name == "run" or (step.name in ATTEMPTS and step.kind)]
     return kinds or [NO_CODE]
 
 
 def _error_kind(step: Step) -> str | None:
-    """The kind of error; one without a kind is none of the code's."""
+    """The kind of error; `other` if the error has no kind."""
     return step.kind or ("other" if step.error else None)
 
 
 def _errors(attempts: Sequence[Sequence[str | None]]) -> dict[str, dict[str, int]]:
-    """Kind of the first version's error -> how many there were, and how many of them debugging solved."""
+    """Kind of the first version's error -> the number of examples, and of those solved by debugging."""
     failed = [attempt for attempt in attempts if attempt[0] is not None]
     before = Counter(str(attempt[0]) for attempt in failed)
     solved = Counter(str(attempt[0]) for attempt in failed if attempt[-1] is None)
@@ -106,7 +106,7 @@ def _errors(attempts: Sequence[Sequence[str | None]]) -> dict[str, dict[str, int
 
 
 def _first_prompts(story: Sequence[Step]) -> list[Step]:
-    """The first question of each kind but debugging: plan and code, or the judgement."""
+    """The first step of each kind except debugging: plan and code, or the judgement."""
     names: dict[str, Step] = {}
     for step in story:
         if step.name in _MODEL_STEPS and step.name != "debug":
@@ -128,7 +128,7 @@ def _words(record: Mapping[str, Any]) -> int:
 
 
 def _mean(values: Iterable[float | None], digits: int = 2) -> float | None:
-    """None where nothing is there, or one value is not known."""
+    """The mean; None if there is no value or one is unknown."""
     listed = list(values)
     known = [value for value in listed if value is not None]
     return round(statistics.fmean(known), digits) if listed and len(known) == len(listed) else None

@@ -1,4 +1,4 @@
-"""The tables of what generating took, beside the paper's; empty where no model took part."""
+"""The tables on generation beside the paper's; empty without a model."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ Values = Mapping[str, float | None]
 
 
 def generated_tables(summary: Mapping[str, Any], evaluation: Evaluation) -> list[str]:
-    """Sections of table.md: code that ran and its errors, and the time and words of one check."""
+    """Sections of table.md: executable code, errors, and the time and words of one check."""
     found, paper = summary["generated"], evaluation.paper_generated
     if found is None:
         return []
     sections = [_section("One check", found["per_check"], paper.per_check)]
     if summary["mode"] == "model-only":
         measured = {"percent": found["code_written"]}
-        return [*sections, _section("Answers that are code, though none was asked for", measured, paper.code_written)]
-    title = "Code that ran, before and after debugging, in percent"
+        return [*sections, _section("Answers that are code although none was requested", measured, paper.code_written)]
+    title = "Executable code before and after debugging, in percent"
     return [*sections, _section(title, found["executable"], paper.executable), *_errors(found["errors"], paper.errors)]
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table, of which the numbers begin with the third column."""
+    """A Markdown table with numbers from the third column on."""
     aligned = ["---" if column < 2 else "---:" for column in range(len(head))]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in [head, aligned, *rows])
 

@@ -13,7 +13,7 @@ Row = Mapping[str, Any]
 
 
 def measure(rows: Sequence[Row]) -> dict[str, Any]:
-    """The metrics of some rows. One whose denominator is empty is None."""
+    """The metrics of some rows; None for an empty denominator."""
     must_deny = [row for row in rows if row["truth"] == 1]
     must_pass = [row for row in rows if row["truth"] == 0]
     denied = [row for row in rows if row["label"] == 1]
@@ -39,13 +39,13 @@ def measure(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def measure_unknown(rows: Sequence[Row]) -> dict[str, Any]:
-    """The share of the rows that the program could not decide, and the metrics where these are denied."""
+    """The share of rows that the program could not decide, and the metrics with those rows denied."""
     program_alone = [row if not row["unknown"] else {**row, **_denied(row)} for row in rows]
     return {"share": percent(sum(row["unknown"] for row in rows), len(rows)), "program_alone": measure(program_alone)}
 
 
 def measure_groups(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Dimension -> group -> its metrics; a row that is in no group of a dimension is left out of it."""
+    """Dimension -> group -> metrics; a row without a group in a dimension is left out of it."""
     members: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
         for dimension, group in row["groups"].items():
@@ -56,7 +56,7 @@ def measure_groups(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def measure_cost(rows: Sequence[Row]) -> dict[str, Any]:
-    """What checking took: rows that could not be checked, model calls, and the time per verdict."""
+    """The cost of checking: rows that could not be checked, model calls, and time per verdict."""
     times = sorted(row["elapsed_ms"] for row in rows)
     p99 = times[math.ceil(0.99 * len(times)) - 1]  # nearest rank
     return {
@@ -67,7 +67,7 @@ def measure_cost(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def wrong_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows that cost a metric a point, and what was wrong with each."""
+    """The rows that lower a metric, with the reasons."""
     return [{"id": row["id"], "wrong": found} for row in rows if (found := _mistakes(row))]
 
 
@@ -76,7 +76,7 @@ def percent(part: int, whole: int) -> float | None:
 
 
 def _denied(row: Row) -> dict[str, Any]:
-    """The part of a row that differs where the run is denied without an explanation."""
+    """The fields of a row that change if the run is denied without an explanation."""
     must_deny = row["truth"] == 1
     explained, answered = (False, None) if must_deny else (None, False)
     return {"label": 1, "label_right": must_deny, "explained": explained, "answered": answered}

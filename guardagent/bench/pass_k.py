@@ -1,4 +1,4 @@
-"""pass^k, and the precision and recall of write calls: what tau-bench's and the solver-aided paper's numbers mean."""
+"""The metrics of tau-bench and the solver-aided paper: pass^k, and precision and recall of write calls."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Call = tuple[str, Mapping[str, Any]]
 
 
 def pass_hat_k(successes: Iterable[Sequence[bool]]) -> dict[int, float]:
-    """For each k, the chance that k trials of a task all succeed, in percent: the mean of C(c, k) / C(n, k).
+    """For each k, the probability that k trials of a task all succeed, in percent: the mean of C(c, k) / C(n, k).
 
-    It goes to the smallest number of trials that a task has.
+    The largest k is the smallest number of trials of a task.
 
     Args:
-        successes: for each task, whether each of its n trials succeeded, which c did.
+        successes: for each task, the success of each of its n trials; c of them are true.
     """
     tasks = [(sum(task), len(task)) for task in successes]
     most = min((trials for _, trials in tasks), default=0)
@@ -28,7 +28,7 @@ def pass_hat_k(successes: Iterable[Sequence[bool]]) -> dict[int, float]:
 
 @dataclass(frozen=True, slots=True)
 class WriteCalls:
-    """How many write calls were expected and made, and how many of those made were expected."""
+    """The numbers of write calls expected, made, and both."""
 
     expected: int = 0
     made: int = 0
@@ -48,7 +48,7 @@ class WriteCalls:
 
 
 def match_expected(made: Sequence[Call], expected: Sequence[Call]) -> list[bool]:
-    """Which calls are expected: each expected one is made once, in any order, with equal arguments."""
+    """For each call, whether it matches an expected one: each is matched once, in any order, with equal arguments."""
     remaining = list(expected)
     found = []
     for call in made:
@@ -60,7 +60,7 @@ def match_expected(made: Sequence[Call], expected: Sequence[Call]) -> list[bool]
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Whether two JSON values are the same: numbers by value, and null is null."""
+    """Whether two JSON values are equal: numbers by value, and null equals null."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):

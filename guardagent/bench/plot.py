@@ -1,4 +1,4 @@
-"""plot.png: this run beside the paper's numbers, and this run by group."""
+"""Draws plot.png: this run beside the paper's numbers, and this run by group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def draw(path: Path, summary: Mapping[str, Any], paper: Sequence[PaperRow]) -> N
 
     groups = summary["groups"]
     heights = [3.6, *(1.2 + 0.45 * len(blocks) for blocks in groups.values())]
-    # A canvas of its own: pyplot would choose a backend for the whole process.
+    # An explicit canvas: pyplot would choose a backend for the whole process.
     figure = Figure(figsize=(_WIDTH, sum(heights)), layout=ConstrainedLayoutEngine(h_pad=0.15))
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
@@ -41,7 +41,7 @@ def draw(path: Path, summary: Mapping[str, Any], paper: Sequence[PaperRow]) -> N
 
 
 def _draw_methods(axis: Any, summary: Mapping[str, Any], paper: Sequence[PaperRow]) -> None:
-    """Metrics side by side, a bar per method."""
+    """Draws the metrics with one bar per method."""
     metrics = list(shares(summary))
     series: list[tuple[str, Values, str]] = [(f"this run (measured, n={summary['n']})", shares(summary), _OURS)]
     for number, row in enumerate(paper):
@@ -60,7 +60,7 @@ def _draw_methods(axis: Any, summary: Mapping[str, Any], paper: Sequence[PaperRo
 
 
 def _draw_groups(axis: Any, dimension: str, groups: Mapping[str, Values]) -> None:
-    """A pair of bars per group: whether the label is right and, where there is one, the finer answer."""
+    """Draws two bars per group: label accuracy, and a finer metric."""
     finer_metric = _finer_metric(groups)
     for offset, metric, colour in ((-0.2, "LPA", _OURS), (0.2, finer_metric, _OURS_LIGHT)):
         places = [place + offset for place in range(len(groups))]
@@ -74,7 +74,7 @@ def _draw_groups(axis: Any, dimension: str, groups: Mapping[str, Values]) -> Non
 
 
 def _finer_metric(groups: Mapping[str, Values]) -> str:
-    """What is shown beside LPA: the evaluation's own rate, else EA."""
+    """The metric beside LPA: the evaluation's own rate, else EA."""
     own = [name for block in groups.values() for name in block if name not in ("LPA", "LPP", "LPR", "EA", "FRA")]
     return own[0] if own else "EA"
 

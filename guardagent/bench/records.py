@@ -1,4 +1,4 @@
-"""Reads data files: JSON Lines of ours, or a JSON array as the originals were published."""
+"""Reads data files: our JSON Lines, or a JSON array as originally published."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from guardagent.errors import ContentError, name_hint
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One object of a data file. Its readers raise a ContentError that says where and what was expected."""
+    """One object of a data file. Its methods raise a ContentError with location and expectation."""
 
     values: dict[str, Any]
     path: Path
     number: int
-    published: bool = False  # an entry of a JSON array: it has a number, but no line
+    published: bool = False  # an entry of a JSON array, which has a number but no line
 
     def string(self, key: str, default: str | None = None) -> str:
         if default is not None and self.values.get(key) is None:
             return default
-        return str(self._get(key, str, "a text"))
+        return str(self._get(key, str, "a string"))
 
     def label(self, key: str = "label") -> int:
         value = self._get(key, int, "the number 0 or 1")
@@ -33,9 +33,9 @@ class Record:
         return int(value)
 
     def strings(self, key: str) -> list[str]:
-        value = self._get(key, list, "a list of texts")
+        value = self._get(key, list, "a list of strings")
         if not all(isinstance(item, str) for item in value):
-            raise self.error(f"key {key!r} holds something else than texts; expected a list of texts")
+            raise self.error(f"key {key!r} has an item that is not a string; expected a list of strings")
         return list(value)
 
     def string_or_strings(self, key: str) -> list[str]:
@@ -45,13 +45,15 @@ class Record:
         return dict(self._get(key, dict, "an object"))
 
     def columns(self, key: str) -> dict[str, list[str]]:
-        """An object of database -> list of columns; null stands for an empty one."""
+        """A mapping of databases to lists of columns; null means empty."""
         if key in self.values and self.values[key] is None:
             return {}
         value = self.mapping(key)
         for database, names in value.items():
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                raise self.error(f"key {key!r}: {database!r} is no list of columns; expected a list of texts")
+                raise self.error(
+                    f"key {key!r}: the value of {database!r} is not a list of columns; expected a list of strings"
+                )
         return value
 
     def error(self, message: str) -> ContentError:
@@ -63,7 +65,7 @@ class Record:
         if key not in self.values:
             raise self.error(f"key {key!r} is missing; expected {expected}{name_hint(key, self.values)}")
         value = self.values[key]
-        if type(value) is not kind:  # exact: a boolean is no number
+        if type(value) is not kind:  # exact: a boolean is not a number
             raise self.error(f"key {key!r} is {value!r:.60}; expected {expected}")
         return value
 
@@ -72,15 +74,15 @@ Reader = Callable[[Record], BenchExample]
 
 
 def read_examples(path: Path, line: Reader, entry: Reader | None = None) -> list[BenchExample]:
-    """The examples of a data file, in its order.
+    """Reads the examples of a data file, in order.
 
     Args:
         path: JSON Lines, or a JSON array.
-        line: makes an example of a line.
-        entry: makes one of an entry of a JSON array; None where no original of that form was published.
+        line: makes an example from a line.
+        entry: makes an example from an entry of a JSON array; None if arrays are not supported.
 
     Raises:
-        ContentError: a row is wrong or an id occurs twice; it says where.
+        ContentError: a row is invalid, or an id appears twice.
     """
     examples: dict[str, BenchExample] = {}
     for record in _records(path):
@@ -88,10 +90,10 @@ def read_examples(path: Path, line: Reader, entry: Reader | None = None) -> list
             raise ContentError("is a JSON array; expected JSON Lines, one object per line", path)
         example = entry(record) if record.published and entry else line(record)
         if example.id in examples:
-            raise record.error(f"id {example.id!r} occurs twice; expected each id once")
+            raise record.error(f"id {example.id!r} appears twice; expected each id once")
         examples[example.id] = example
     if not examples:
-        raise ContentError("holds no example; expected at least one", path)
+        raise ContentError("holds no examples; expected at least one", path)
     return list(examples.values())
 
 

@@ -1,7 +1,7 @@
-"""Evaluations of finished trajectories: pass^k and write calls, as they are and as a guard would have left them.
+"""Evaluates recorded trajectories: pass^k and write calls, without and with a guard.
 
-What the agent would have done instead of a denied call is not known. So a trial with a denial is unknown with the
-guard, and pass^k is given as its bounds.
+It is unknown what the agent would have done instead of a denied call. So the outcome of a trial with a denial is
+unknown, and pass^k with the guard is a pair of bounds.
 """
 
 from __future__ import annotations
@@ -40,16 +40,19 @@ def run_replay(
     """Measures a file of trajectories and writes results.jsonl, summary.json, table.md and plot.png into a folder.
 
     Args:
-        evaluation: which tools write, and how.
-        name: what it is called.
-        data: the trajectories, as tau-bench writes them.
+        evaluation: the tools that write, and their effect on the state.
+        name: the name of the evaluation.
+        data: the trajectories in the format of tau-bench.
         out: the folder.
-        policies: the guard's policy file; without one, only what happened is measured.
+        policies: the guard's policy file; without one, the trajectories are measured without a guard.
         state: the records at the beginning of every trial, for the guard.
-        facts: what a host would have known in every trial, for the guard.
+        facts: the facts of every trial, for the guard.
+
+    Returns:
+        The summary.
 
     Raises:
-        InputError: a file is wrong, or the folder holds the results of something else.
+        InputError: a file is invalid, or the folder holds other results.
     """
     guard = _guard(evaluation, policies, state, facts)
     rows = [row_of(one, evaluation.writes, guard) for one in read_trajectories(data)]
@@ -74,7 +77,7 @@ def _guard(
 
     if policies is None:
         if (state, facts) != (None, None):
-            raise InputError("a state or facts without policies; expected --policies FILE too: only a guard needs them")
+            raise InputError("'--state' and '--facts' need a guard; expected '--policies FILE' too")
         return None
     records = None if state is None else read_state(state)
     return TrajectoryGuard(load_policies(policies), evaluation.writes, records, evaluation.absorb, facts or {})
@@ -84,7 +87,7 @@ def _guard(
 
 
 def row_of(trajectory: Trajectory, writes: frozenset[str], guard: TrajectoryGuard | None) -> Row:
-    """What is kept of a trial. A write call that failed has changed nothing, and is none of those made."""
+    """The row of a trial. A failed write call changed nothing, and does not count as made."""
     verdicts = [None] * len(trajectory.calls) if guard is None else guard.verdicts(trajectory)
     calls = [(call, verdict) for call, verdict in zip(trajectory.calls, verdicts, strict=True) if call.tool in writes]
     made = [(call.tool, call.args) for call, _ in calls if not call.failed]
@@ -113,7 +116,7 @@ def _verdict_fields(verdict: Verdict) -> dict[str, Any]:
 
 
 def _guarded_outcome(calls: Sequence[Mapping[str, Any]], expected: Sequence[Any] | None) -> dict[str, Any]:
-    """What the guard leaves of a trial: all of it as it was, or nobody knows what."""
+    """The outcome of a trial with the guard: `unchanged` without a denial, else `unknown`."""
     left = [call for call in calls if not _denied(call)]
     made = [(call["tool"], call["args"]) for call in left if not call["failed"]]
     return {
@@ -127,11 +130,11 @@ def _denied(call: Mapping[str, Any]) -> bool:
     return call.get("decision") not in (None, "allow", "warn")
 
 
-# --- all of them ------------------------------------------------------------------------------------------------------
+# --- all trials -------------------------------------------------------------------------------------------------------
 
 
 def summarize(rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
-    """The metrics of all trials. Write calls are counted where the task says what was expected."""
+    """The metrics of all trials. Write calls are counted for tasks with expected calls."""
     rows_with_expected = [row for row in rows if row["expected"] is not None]
     calls = [call for row in rows_with_expected for call in row["calls"]]
     done = [call for call in calls if not call["failed"]]
@@ -188,7 +191,7 @@ def _succeeds(row: Row, *, unknown: bool) -> bool:
 
 
 def _denials(rows: Sequence[Row]) -> dict[str, Any]:
-    """Which write calls were denied: expected ones, others, those that failed anyway; and by which rules."""
+    """The numbers of denied write calls: expected, not expected, failed anyway, and by rule."""
     denied = [call for row in rows for call in row["calls"] if _denied(call)]
     return {
         "calls": len(denied),
@@ -207,7 +210,7 @@ def _write(out: Path, rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{out}: cannot be made a folder: {error.strerror}") from None
+        raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
     with ResultLog(out / "results.jsonl") as log:
         _refuse_other_rows(log.path, {row["id"] for row in rows})
         (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
@@ -218,7 +221,7 @@ def _write(out: Path, rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
 
 
 def _refuse_other_rows(path: Path, ids: set[str]) -> None:
-    """Makes sure that no other evaluation's rows are replaced."""
+    """Checks that no rows of another evaluation would be replaced."""
     from guardagent._support.files import read_json_lines
 
     if not path.exists() or not path.stat().st_size:
@@ -227,5 +230,5 @@ def _refuse_other_rows(path: Path, ids: set[str]) -> None:
     if others:
         raise InputError(
             f"{path}: holds {len(others)} rows of other data, such as {others[0]!r}; "
-            "expected a new folder, or that of the same data"
+            "expected a new folder, or the folder of the same data"
         )

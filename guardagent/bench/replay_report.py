@@ -1,4 +1,4 @@
-"""The results of an evaluation of trajectories as a Markdown table and a plot."""
+"""Renders the results of an evaluation of trajectories as a Markdown table and a plot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Block = Mapping[str, Any]
 
 
 def replay_table(summary: Block) -> str:
-    """The whole of table.md."""
+    """The content of table.md."""
     parts = [f"# {summary['name']}", _about(summary), _pass_table(summary), _calls_table(summary), _notes(summary)]
     return "\n\n".join(parts) + "\n"
 
@@ -50,13 +50,11 @@ def _calls_table(summary: Block) -> str:
 
 def _notes(summary: Block) -> str:
     trials = summary["trials"]
-    lines = [
-        f"- Write calls that failed changed nothing, and are not counted as made: {summary['failed_write_calls']}."
-    ]
+    lines = [f"- Failed write calls, which are not counted as made: {summary['failed_write_calls']}."]
     if trials["fewest"] < trials["most"]:
-        lines.append(f"- Tasks have {trials['fewest']} to {trials['most']} trials; pass^k goes to the fewest.")
+        lines.append(f"- Tasks have {trials['fewest']} to {trials['most']} trials; the largest k is the fewest.")
     if left_out := summary["trials_without_expected_calls"]:
-        lines.append(f"- Trials whose task does not say what was expected, left out of the write calls: {left_out}.")
+        lines.append(f"- Trials without expected calls, left out of the write calls: {left_out}.")
     if summary["with_guard"]:
         lines += _guard_notes(summary["with_guard"])
     return "\n".join(lines)
@@ -67,9 +65,9 @@ def _guard_notes(guard: Block) -> list[str]:
     rules = ", ".join(f"{rule} {count}" for rule, count in denied["rules"].items()) or "none"
     unknown, succeeded = guard["unknown_trials"], guard["unknown_that_succeeded"]
     trials = (
-        f"- Trials with a denied call: {unknown}, of which {succeeded} had succeeded. "
-        "What the agent would have done instead is not known: the bounds take them all as failed, and all "
-        "as succeeded."
+        f"- Trials with a denied call: {unknown}, of which {succeeded} succeeded without the guard. "
+        "It is unknown what the agent would have done instead: the lower bound counts them all as failed, the upper "
+        "bound all as succeeded."
     )
     calls = (
         f"- Denied write calls: {denied['calls']}; {denied['expected']} expected, {denied['not_expected']} not, "
@@ -84,12 +82,12 @@ def _numbers(block: Block, columns: Sequence[str]) -> list[str]:
 
 
 def draw_replay(path: Path, summary: Block) -> None:
-    """Draws pass^k over k; without matplotlib, says that there is no plot."""
+    """Draws pass^k over k; without matplotlib, prints a note instead."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        sys.stderr.write("no plot: matplotlib is not installed; install guardagent[bench]\n")
+        sys.stderr.write("no plot: matplotlib is not installed; install 'guardagent[bench]'\n")
         return
     figure = Figure(figsize=(6, 4), layout="constrained")
     FigureCanvasAgg(figure)

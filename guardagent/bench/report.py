@@ -1,4 +1,4 @@
-"""The results as a Markdown table beside the paper's, and one table per breakdown."""
+"""Renders the results as Markdown: a table beside the paper's, and one table per breakdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_RUN = {
 
 
 def table(summary: Block, evaluation: Evaluation) -> str:
-    """The whole of table.md."""
+    """The content of table.md."""
     paper = evaluation.paper
     parts = [
         f"# {summary['name']}",
@@ -33,12 +33,12 @@ def table(summary: Block, evaluation: Evaluation) -> str:
 
 
 def shares(block: Block) -> dict[str, float | None]:
-    """The metrics of a block by name: the paper's five, then what the evaluation adds."""
+    """The metrics of a block by name: the paper's five, then those of the evaluation."""
     return {**{name: block[name] for name in METRICS}, **block["rates"]}
 
 
 def percent_text(values: Mapping[str, float | None], metric: str) -> str:
-    """One decimal; `n/a` for an empty denominator, a dash for what was not reported."""
+    """Formats a percentage with one decimal; `n/a` for an empty denominator, a dash if not reported."""
     if metric not in values:
         return "-"
     value = values[metric]
@@ -46,14 +46,14 @@ def percent_text(values: Mapping[str, float | None], metric: str) -> str:
 
 
 def about(summary: Block) -> str:
-    """What was run, in words: version, mode, model and settings."""
+    """A sentence with version, mode, model and settings."""
     model = f", model {summary['model']}" if summary["model"] else ""
     all_settings = {name: value for name, value in summary["settings"].items() if name not in ("mode", "model")}
     settings_in_use = {name: value for name, value in all_settings.items() if value is not None and value is not False}
     changed = [name if value is True else f"{name} {value}" for name, value in settings_in_use.items()]
     settings = f" Settings: {', '.join(changed).replace('_', ' ')}." if changed else ""
     if summary["mode"] == "generate" and not all_settings["required_checks"]:
-        settings += " The checks that the host makes by itself in a deployed guard were left out, as in the paper."
+        settings += " Without the host's required checks, as in the paper."
     return (
         f"GuardAgent {summary['version']}, mode {summary['mode']}{model}, guarding {summary['agent']}, "
         f"on the {summary['n']} runs of {summary['data']}. All metrics in percent.{settings}"
@@ -89,22 +89,22 @@ def _notes(summary: Block, paper: Sequence[PaperRow]) -> str:
     right = f"{counts['right_runs']} of the {counts['TN'] + counts['FP']} runs that must pass"
     passed = f"{percent_text(summary, 'FRA_of_right_runs')} percent of these"
     lines = [
-        f"- {right} answered right by themselves; {passed} passed with the right answer.",
-        f"- Could not be checked, and so denied: {summary['errors']}. Model calls: {_calls(summary)}.",
-        f"- Left undecided by the program: {percent_text(summary['unknown'], 'share')} percent of the runs.",
+        f"- {right} gave the right answer without a guard; {passed} passed with the right answer.",
+        f"- Denied because they could not be checked: {summary['errors']}. Model calls: {_calls(summary)}.",
+        f"- Not decided by the program: {percent_text(summary['unknown'], 'share')} percent of the runs.",
         f"- Time per verdict: median {times['median']:.1f} ms, p99 {times['p99']:.1f} ms.",
     ]
     if wrong := [row["id"] for row in summary["wrong"]]:
         more = f" and {len(wrong) - 20} more" if len(wrong) > 20 else ""
-        lines.append(f"- Not right in every respect ({len(wrong)}; see summary.json): {', '.join(wrong[:20])}{more}.")
+        lines.append(f"- Rows with an error ({len(wrong)}; see summary.json): {', '.join(wrong[:20])}{more}.")
     if paper:
-        lines.append("- Rows marked *paper* are quoted; their authors measured them, on other examples than these.")
+        lines.append("- Rows marked *paper* are quoted; their authors measured them on other examples.")
     return "\n".join(lines)
 
 
 def _calls(summary: Block) -> str:
     cached = (summary["generated"] or {"cached": 0})["cached"]
-    from_cache = f", {cached} of them answered by the cache" if cached else ""
+    from_cache = f", {cached} of them answered from the cache" if cached else ""
     return f"{summary['model_calls']}{from_cache}"
 
 

@@ -1,4 +1,4 @@
-"""results.jsonl: a row per example, written as it is judged, so that an interrupted run goes on where it stopped."""
+"""The file results.jsonl: one row per example, written when it is judged, so that an interrupted run can resume."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ _KEYS = {"id", "label", "truth", "errors", "digest"}
 
 
 class Results(ResultLog):
-    """The file of rows. A row counts for an example only if its digest is that of the example and the guard.
+    """The file of rows. A row is reused only if its digest is that of the example and the guard.
 
-    With `retry_errors`, rows that could not be checked do not count either: where a model decides, its
-    failure may have passed by now.
+    With `retry_errors`, rows that could not be checked are judged again: a failure of a model may be temporary.
     """
 
     def __init__(self, path: Path, *, retry_errors: bool = False) -> None:
@@ -43,15 +42,15 @@ class Results(ResultLog):
             raise
 
     def refuse_other_rows(self, ids: Iterable[str]) -> None:
-        """Makes sure that the rows are those of this data, which another evaluation must not replace.
+        """Checks that all rows belong to this data.
 
         Raises:
-            InputError: one is of an example that is not there.
+            InputError: a row belongs to an unknown example.
         """
         if others := sorted(self._rows.keys() - set(ids)):
             raise InputError(
                 f"{self.path}: holds {len(others)} rows of other data, such as {others[0]!r}; "
-                "expected a new folder, or that of the same evaluation and data"
+                "expected a new folder, or the folder of the same evaluation and data"
             )
 
     def get(self, example: BenchExample, digest: str) -> Row | None:
@@ -61,11 +60,11 @@ class Results(ResultLog):
         return row
 
     def keep(self, row: Row) -> None:
-        """Writes the row of one example."""
+        """Appends the row of an example."""
         self.append(line_of(row))
 
     def complete(self, rows: Iterable[Row]) -> None:
-        """Writes the rows of all examples instead, in the order of the data."""
+        """Replaces the file by the rows of all examples in the order of the data."""
         self.replace(map(line_of, rows))
 
     def _read(self) -> Iterator[Row]:
@@ -74,7 +73,7 @@ class Results(ResultLog):
                 continue
             row = parse_json(line, self.path, number)
             if not isinstance(row, dict) or not row.keys() >= _KEYS:
-                message = "is no row of an evaluation; expected those of an earlier run, or choose an empty folder"
+                message = "is not a row of an evaluation; expected the rows of an earlier run, or an empty folder"
                 raise ContentError(message, self.path, number)
             yield row
 
@@ -82,9 +81,9 @@ class Results(ResultLog):
 def result_row(
     evaluation: Evaluation, example: BenchExample, verdict: Verdict, digest: str, *, of_program: bool = False
 ) -> Row:
-    """The row of one verdict. `explained` is None where there is nothing to explain, `answered` likewise.
+    """The row of a verdict. `explained` is None for a run that must pass, `answered` for one that must be denied.
 
-    With `of_program`, a verdict that a model reached is of a run that the program could not decide.
+    With `of_program`, a verdict by a model means that the program could not decide the run.
     """
     must_deny = example.label == 1
     allowed_answer = verdict.answer if verdict.label == 0 else None
@@ -114,7 +113,7 @@ def result_row(
 
 
 def digest_of(example: BenchExample, setup: str) -> str:
-    """Changes when the example or what judges it changes."""
+    """A digest of the example and the setup."""
     values = [
         setup,
         example.id,
@@ -127,15 +126,15 @@ def digest_of(example: BenchExample, setup: str) -> str:
 
 
 def setup_of(guard: GuardAgent, evaluation_file: Path, settings: Mapping[str, Any]) -> str:
-    """Stands for all that judges the examples: the settings, the guard's files, the evaluation, this version."""
+    """Identifies the setup of a run: settings, the guard's files, the evaluation and the version."""
     files = [file for file in (*guard.sources, evaluation_file) if file.is_file()]
-    # Names without folders: moving a checkout changes nothing.
+    # Names without folders, so that a checkout may move.
     contents = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
     return repr((__version__, dict(settings), contents))
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file so that a crash leaves the old one or the new one.
+    """Writes a file atomically.
 
     Raises:
         InputError: it cannot be written.
@@ -145,7 +144,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def line_of(row: Mapping[str, Any]) -> str:
-    """A row as JSON; half a character becomes its escape, which JSON has."""
+    """A row as JSON; a lone surrogate becomes its JSON escape."""
     return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,4 +1,4 @@
-"""Runs an evaluation: every example through the guard, then the metrics, the table and the plot."""
+"""Runs an evaluation: judges every example, then writes metrics, table and plot."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from guardagent.bench.results import Results, Row, digest_of, result_row, setup_
 from guardagent.errors import InputError, ModelError
 from guardagent.types import Verdict
 
-_MAX_SILENT_EXAMPLES = 3  # so many examples without any answer are no accident
+_MAX_SILENT_EXAMPLES = 3  # after this many examples without an answer, the run ends
 
 
 def run_evaluation(
@@ -45,41 +45,43 @@ def run_evaluation(
 ) -> dict[str, Any]:
     """Judges every example of a data file and writes the results into a folder.
 
-    An interrupted run, started again with the same arguments, judges only what is missing.
+    An interrupted run resumes when it is started again with the same arguments.
 
     Args:
         name: the evaluation: a folder of `benchmarks`, with `-` or `_`.
-        data: JSON Lines, or the original as published where the evaluation reads it.
+        data: JSON Lines, or the original as published if the evaluation supports it.
         out: the folder for results.jsonl, summary.json, table.md and plot.png.
         progress: show a progress bar on standard error, if that is a terminal.
         benchmarks: a folder of evaluations instead of the shipped one.
         policies: for an evaluation of trajectories, the guard's policy file.
-        state: the records that it knows.
-        facts: the facts that it knows.
-        settings: those of an `Experiment`: mode, model, toolbox, memory, and the paper's settings and ablations.
+        state: for an evaluation of trajectories, the guard's state.
+        facts: for an evaluation of trajectories, the guard's facts.
+        settings: the settings of an `Experiment`: mode, model, toolbox, memory, and the paper's ablations.
 
     Returns:
         The summary.
 
     Raises:
-        InputError: a name, a file or a setting is wrong.
+        InputError: a name, a file or a setting is invalid.
         ModelError: the model answers none of the first examples.
     """
     experiment = Experiment(**settings)
     evaluation, source = find_evaluation(name, benchmarks)
     if isinstance(evaluation, Replay):
         if experiment != Experiment(model=experiment.model):
-            raise InputError(f"{name} asks no model; expected no other options than --policies, --state and --facts")
+            raise InputError(f"evaluation {name!r} uses no model; expected only '--policies', '--state' and '--facts'")
         return run_replay(evaluation, name, data, out, policies=policies, state=state, facts=facts)
     if (policies, state, facts) != (None, None, None):
-        raise InputError(f"{name} judges by its agent's guard; expected no --policies, --state or --facts")
+        raise InputError(
+            f"evaluation {name!r} uses its agent's guard; expected no '--policies', '--state' or '--facts'"
+        )
     examples = evaluation.load(data)
     with (
         experiment.guard_agent(evaluation.agent, evaluation.shots) as guard,
         Results(_folder(out) / "results.jsonl", retry_errors=guard.model is not None) as results,
     ):
         results.refuse_other_rows(example.id for example in examples)
-        (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
+        (out / "summary.json").unlink(missing_ok=True)  # only a completed run has one
         settings_row = experiment.settings(guard)
         setup, judge = setup_of(guard, source, settings_row), experiment.judge(guard)
         rows = judge_all(
@@ -115,7 +117,7 @@ def judge_all(
     workers: int = 1,
     of_program: bool = False,
 ) -> list[Row]:
-    """The rows of all examples, in their order; those that `results` has already are not judged again."""
+    """Judges all examples and returns their rows in order; rows that `results` already has are reused."""
     digests = {example.id: digest_of(example, setup) for example in examples}
     rows = {example.id: results.get(example, digests[example.id]) for example in examples}
     missing = [example for example in examples if rows[example.id] is None]
@@ -139,7 +141,7 @@ def judge_all(
 
 
 def _verdicts(judge: Any, examples: Sequence[BenchExample], workers: int) -> Iterator[tuple[BenchExample, Verdict]]:
-    """Each example with its verdict, as soon as that is there."""
+    """Yields each example with its verdict as soon as it is judged."""
     if workers == 1:
         for example in examples:
             yield example, judge.guard(example.agent_input, example.agent_output)
@@ -154,7 +156,7 @@ def _verdicts(judge: Any, examples: Sequence[BenchExample], workers: int) -> Ite
 
 @contextlib.contextmanager
 def _event_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread. What is under way when it ends is cancelled, and with it the requests to models."""
+    """Runs an event loop in a thread. At its end, pending tasks and their model requests are cancelled."""
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         thread = threading.Thread(target=loop.run_forever)
@@ -167,10 +169,10 @@ def _event_loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def _refuse_silence(already: int) -> Callable[[Verdict], None]:
-    """Ends a run whose model answered none of its first examples: all the others would be denied unseen, too.
+    """A callback that ends a run if the model answered none of the first examples: the others would fail too.
 
     Args:
-        already: how many examples were judged in an earlier run; where there are any, the model did answer.
+        already: the number of examples judged in an earlier run; if it is not zero, the model did answer.
     """
     silent = 0
 
@@ -196,7 +198,7 @@ def _folder(out: Path) -> Path:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{out}: cannot be made a folder: {error.strerror}") from None
+        raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
     return out
 
 
@@ -230,7 +232,7 @@ def _write(out: Path, evaluation: Evaluation, summary: Mapping[str, Any]) -> Non
     try:
         draw(out / "plot.png", summary, evaluation.paper)
     except ImportError:
-        sys.stderr.write("no plot: matplotlib is not installed; install guardagent[bench]\n")
+        sys.stderr.write("no plot: matplotlib is not installed; install 'guardagent[bench]'\n")
     write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
 
 

@@ -1,9 +1,9 @@
-"""Reads trajectories as tau-bench writes them: a JSON array with an entry per trial of a task.
+"""Reads trajectories in the format of tau-bench: a JSON array with one entry per trial of a task.
 
     {"task_id", "trial", "reward", "info": {"task": {"actions": [{"name", "kwargs"}]}}, "traj": [messages]}
 
-The messages are those of a chat with `tool_calls`. An entry may also have `facts`, which tau-bench does not write: what
-a host would have known in that conversation.
+The messages are chat messages with `tool_calls`. An entry may also have `facts`, an extension of the format: the facts
+of a host in that conversation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from guardagent._support.files import MAX_DATA_BYTES, parse_json, read_text
 from guardagent.bench.records import Record
 from guardagent.errors import ContentError
 
-_IN_TEXT = re.compile(r"^\s*Action:\s*\{", re.MULTILINE)  # how agents call tools that have no tool_calls
+_IN_TEXT = re.compile(r"^\s*Action:\s*\{", re.MULTILINE)  # calls in the text of models without tool_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class RecordedCall:
 
     Attributes:
         tool, args: the call.
-        output: what the tool gave back.
-        answered: whether it gave anything back.
+        output: the output of the tool.
+        answered: whether there is an output.
     """
 
     tool: str
@@ -38,7 +38,7 @@ class RecordedCall:
 
     @property
     def failed(self) -> bool:
-        """As tau-bench's tools say it; such a call has changed nothing."""
+        """Whether the output is an error of a tau-bench tool; such a call changed nothing."""
         return isinstance(self.output, str) and self.output.startswith("Error")
 
 
@@ -47,11 +47,11 @@ class Trajectory:
     """One trial of a task.
 
     Attributes:
-        task, trial: which.
-        success: whether its reward is 1.
-        calls: what the agent did, in order.
-        expected: what it was to do, as tau-bench has it: (tool, args); None where no trial of the task says.
-        facts: what a host would have known.
+        task, trial: the ids of task and trial.
+        success: whether the reward is 1.
+        calls: the calls of the agent, in order.
+        expected: tau-bench's expected calls as (tool, args); None if no trial of the task has them.
+        facts: the facts of a host.
     """
 
     task: int | str
@@ -67,14 +67,16 @@ class Trajectory:
 
 
 def read_trajectories(path: Path) -> list[Trajectory]:
-    """The trajectories of a file, in its order.
+    """Reads the trajectories of a file, in order.
 
     Raises:
-        ContentError: it is none such, or a trial occurs twice; it says where.
+        ContentError: the file is invalid, or a trial appears twice.
     """
     entries = parse_json(read_text(path, limit=MAX_DATA_BYTES), path)
     if not isinstance(entries, list) or not entries:
-        raise ContentError("holds no trajectories; expected a JSON array of them, as tau-bench writes it", path)
+        raise ContentError(
+            "holds no trajectories; expected a JSON array of trajectories in the format of tau-bench", path
+        )
     found: dict[str, Trajectory] = {}
     for number, values in enumerate(entries, start=1):
         if not isinstance(values, dict):
@@ -82,13 +84,13 @@ def read_trajectories(path: Path) -> list[Trajectory]:
         record = Record(values, path, number, published=True)
         one = _trajectory(record)
         if one.id in found:
-            raise record.error(f"trial {one.trial} of task {one.task} occurs twice; expected each trial once")
+            raise record.error(f"trial {one.trial} of task {one.task} appears twice; expected each trial once")
         found[one.id] = one
     return _with_expected(list(found.values()))
 
 
 def _with_expected(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
-    """A trial that ended with an error says nothing of its task; another trial of it may."""
+    """Fills in expected calls from other trials of the task: a trial that ended with an error has none."""
     known = {one.task: one.expected for one in trajectories if one.expected is not None}
     return [replace(one, expected=known.get(one.task)) if one.expected is None else one for one in trajectories]
 
@@ -97,9 +99,9 @@ def _trajectory(record: Record) -> Trajectory:
     messages = _objects(record.values.get("traj"), "traj", record)
     facts = record.values.get("facts") or {}
     if not isinstance(facts, dict):
-        raise record.error("key 'facts' is no object; expected an object of facts")
+        raise record.error("key 'facts' is not an object; expected an object of facts")
     return Trajectory(
-        _value(record, "task_id", (int, str), "a number or a text"),
+        _value(record, "task_id", (int, str), "a number or a string"),
         _value(record, "trial", (int,), "a number"),
         abs(_value(record, "reward", (int, float), "a number") - 1) <= 1e-6,
         tuple(_calls(messages, record)),
@@ -122,13 +124,13 @@ def _expected(record: Record) -> tuple[tuple[str, Mapping[str, Any]], ...] | Non
     actions = _objects(task.get("actions"), "info.task.actions", record)
     for action in actions:
         if not isinstance(action.get("name"), str) or not isinstance(action.get("kwargs"), dict):
-            raise record.error("info.task.actions: an action without `name` or `kwargs`; expected both")
+            raise record.error("'info.task.actions' has an action without 'name' or 'kwargs'; expected both")
     return tuple((action["name"], action["kwargs"]) for action in actions)
 
 
 def _objects(value: Any, key: str, record: Record) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise record.error(f"{key} is {value!r:.60}; expected a list of objects")
+        raise record.error(f"{key!r} is {value!r:.60}; expected a list of objects")
     return value
 
 
@@ -138,7 +140,9 @@ def _calls(messages: Sequence[dict[str, Any]], record: Record) -> Iterator[Recor
             continue
         place = f"traj[{at}]"
         if message.get("function_call") or _IN_TEXT.search(str(message.get("content") or "")):
-            raise record.error(f"{place}: calls a tool in its text; expected `tool_calls` (tau-bench's tool-calling)")
+            raise record.error(
+                f"{place!r} calls a tool in its text; expected 'tool_calls' (tau-bench's tool-calling agent)"
+            )
         calls = _objects(message.get("tool_calls") or [], f"{place}.tool_calls", record)
         yield from _with_outputs([_call(call, place, record) for call in calls], calls, messages[at + 1 :])
 
@@ -146,22 +150,22 @@ def _calls(messages: Sequence[dict[str, Any]], record: Record) -> Iterator[Recor
 def _call(call: Mapping[str, Any], place: str, record: Record) -> RecordedCall:
     function = call.get("function")
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-        raise record.error(f"{place}.tool_calls: a call without a function's name")
+        raise record.error(f"'{place}.tool_calls' has a call without a function name; expected 'function.name'")
     args = function.get("arguments")
     if isinstance(args, str):
         try:
             args = parse_json(args, record.path)
         except ContentError as error:
-            raise record.error(f"{place}: the arguments of {function['name']}: {error}") from None
+            raise record.error(f"{place!r}: the arguments of {function['name']!r}: {error}") from None
     if not isinstance(args, dict):
-        raise record.error(f"{place}: the arguments of {function['name']} are {args!r:.60}; expected an object")
+        raise record.error(f"{place!r}: the arguments of {function['name']!r} are {args!r:.60}; expected an object")
     return RecordedCall(function["name"], args, answered=False)
 
 
 def _with_outputs(
     calls_made: Sequence[RecordedCall], calls: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> Iterator[RecordedCall]:
-    """The calls of one message with the outputs that directly follow it: by their ids, where they tell them apart."""
+    """Pairs the calls of a message with the outputs directly after it: by id if the ids are unique, else by order."""
     outputs: list[Mapping[str, Any]] = []
     for message in after:
         if message.get("role") != "tool":

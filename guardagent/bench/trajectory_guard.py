@@ -1,7 +1,7 @@
-"""Judges the write calls of finished trajectories by a policy, as a guard would have met them.
+"""Judges the write calls of recorded trajectories by a policy, as a guard would have judged them.
 
-A call that is denied has not happened: neither the history nor the state has it afterwards. The calls after it are
-judged as they were made, though the agent might have made others.
+A denied call enters neither the history nor the state. The calls after it are judged as recorded, although the agent
+might have made other calls.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Absorb = Callable[[State, RecordedCall], None]
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryGuard:
-    """What judges.
+    """A guard for recorded trajectories.
 
     Attributes:
-        policies: the rules.
+        policies: the policies.
         writes: the tools whose calls are judged.
-        state: the records at the beginning of every trial; None where nothing is known of them.
-        absorb: brings the state up to date with a call that went well.
-        facts: what the host knows in every trial; those of a trajectory win.
+        state: the records at the beginning of every trial; None if unknown.
+        absorb: applies a successful call to the state.
+        facts: the facts of every trial; facts of a trajectory override them.
     """
 
     policies: Policies
@@ -41,7 +41,7 @@ class TrajectoryGuard:
     facts: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def verdicts(self, trajectory: Trajectory) -> list[Verdict | None]:
-        """The verdict on each call of a trial; None for those that write nothing, which are not judged."""
+        """The verdict on each call of a trial; None for calls of other tools, which are not judged."""
         state = None if self.state is None else _copied(self.state)
         session = self.policies.session(state=state, facts={**self.facts, **trajectory.facts})
         verdicts: list[Verdict | None] = []
@@ -55,7 +55,7 @@ class TrajectoryGuard:
         return verdicts
 
     def _verdict_on(self, session: Session, call: RecordedCall, before: list[Verdict | None]) -> Verdict:
-        """A call is only asked about, which halts nothing; so a halt is remembered here."""
+        """Judges a call without reserving it. Since that never halts the session, an earlier halt is returned again."""
         halted = next((one for one in before if one is not None and one.decision is Decision.HALT), None)
         return halted or session.check(call.tool, call.args, reserve=False)
 
@@ -65,29 +65,29 @@ def _event(call: RecordedCall) -> Event:
 
 
 def _copied(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Of each kind of records a new mapping: whole records are replaced, and none is changed."""
+    """Copies each kind of records one level deep: `absorb` replaces whole records and changes none."""
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in state.items()}
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """The records of a JSON object, or of a folder with a NAME.json for each of its keys.
+    """Reads records from a JSON object, or from a folder with one NAME.json per key.
 
     Raises:
-        InputError: there are none.
+        InputError: there are no records.
     """
     if path.is_dir():
         files = sorted(path.glob("*.json"))
         if not files:
-            raise ContentError("holds no NAME.json; expected one per kind of records", path)
+            raise ContentError("has no NAME.json; expected one JSON file per kind of records", path)
         return {file.stem: parse_json(read_text(file, limit=MAX_DATA_BYTES), file) for file in files}
     return read_object(path)
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object.
+    """Reads a JSON object.
 
     Raises:
-        InputError: it is none.
+        InputError: the file is not a JSON object.
     """
     value = parse_json(read_text(path, limit=MAX_DATA_BYTES), path)
     if not isinstance(value, dict):

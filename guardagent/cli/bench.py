@@ -1,4 +1,4 @@
-"""`guardagent bench`: one evaluation."""
+"""The command `bench`: runs one evaluation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BenchMode(StrEnum):
 
 
 def _in_checkout(name: str) -> str:
-    """The name, where there are evaluations: they are no part of what is installed."""
+    """Checks first that a checkout is at hand: the wheel does not contain the evaluations."""
     from guardagent._support.content import shipped_folder
 
     shipped_folder("benchmarks")
@@ -47,23 +47,27 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="eicu-ac, mind2web-sc, csqa, tau, or one of your own.", callback=_in_checkout, is_eager=True
+            help="The evaluation: eicu-ac, mind2web-sc, csqa, tau, or your own.", callback=_in_checkout, is_eager=True
         ),
     ],
     *,
     data: Annotated[Path, typer.Option("--data", help="The data set (a file).")],
-    out: Annotated[Path, typer.Option("--out", help="Where the results go (a folder; an interrupted run resumes).")],
+    out: Annotated[Path, typer.Option("--out", help="The folder for the results; an interrupted run resumes.")],
     model: ModelName = None,
-    mode: Annotated[BenchMode, typer.Option("--mode", help="What judges.")] = BenchMode.AUTO,
-    k: Annotated[int | None, typer.Option("--k", help="How many demonstrations (default: as the paper).")] = None,
-    least_similar: Annotated[bool, typer.Option("--least-similar", help="The farthest demonstrations.")] = False,
-    without_toolbox: Annotated[bool, typer.Option("--without-toolbox", help="The model writes the check.")] = False,
-    without_memory: Annotated[bool, typer.Option("--without-memory", help="No demonstrations.")] = False,
+    mode: Annotated[BenchMode, typer.Option("--mode", help="The guard that judges the examples.")] = BenchMode.AUTO,
+    k: Annotated[int | None, typer.Option("--k", help="The number of demonstrations (default: the paper's).")] = None,
+    least_similar: Annotated[
+        bool, typer.Option("--least-similar", help="Show the least similar demonstrations.")
+    ] = False,
+    without_toolbox: Annotated[
+        bool, typer.Option("--without-toolbox", help="Let the model write the check itself.")
+    ] = False,
+    without_memory: Annotated[bool, typer.Option("--without-memory", help="Show no demonstrations.")] = False,
     without_code_instructions: Annotated[
-        bool, typer.Option("--without-code-instructions", help="model-only, in any way the model likes.")
+        bool, typer.Option("--without-code-instructions", help="With model-only: give no instructions about code.")
     ] = False,
     required_checks: Annotated[
-        bool, typer.Option("--required-checks", help="Make the host's own checks too, as in a deployed guard.")
+        bool, typer.Option("--required-checks", help="Also run the host's required checks, as a deployed guard does.")
     ] = False,
     votes: Votes = 1,
     debug_rounds: DebugRounds = 3,
@@ -72,15 +76,18 @@ def bench(
     timeout: Timeout = None,
     max_cost: MaxCost = None,
     cache: CacheFolder = None,
-    workers: Annotated[int, typer.Option("--workers", help="How many examples are judged at once.")] = 1,
+    workers: Annotated[int, typer.Option("--workers", help="The number of examples judged at once.")] = 1,
     toolbox: ToolboxFolder = None,
     memory: MemoryFolder = None,
-    policies: Annotated[Path | None, typer.Option("-p", "--policies", help="tau: the guard's policy file.")] = None,
-    state: Annotated[Path | None, typer.Option("--state", help="tau: the records, for the guard (JSON).")] = None,
+    policies: Annotated[Path | None, typer.Option("-p", "--policies", help="For tau: the guard's policy file.")] = None,
+    state: Annotated[Path | None, typer.Option("--state", help="For tau: the guard's state (JSON).")] = None,
     facts: FactsText = None,
     as_json: Json = False,
 ) -> None:
-    """Run one evaluation, with the paper's metrics. Needs a checkout of the project, with its benchmarks/."""
+    """Run one evaluation and report the paper's metrics.
+
+    Needs a checkout of the project with its folder benchmarks/.
+    """
     from guardagent.bench import run_evaluation
 
     try:
@@ -110,10 +117,10 @@ def bench(
             facts=read_facts(facts) if facts is not None else None,
         )
     except KeyboardInterrupt:
-        note(f"guardagent: interrupted; the same command goes on where it stopped ({out})")
+        note(f"guardagent: interrupted; run the same command again to resume ({out})")
         raise typer.Exit(130) from None
     if as_json:
         print_json(summary)
     else:
         print_line((out / "table.md").read_text(encoding="utf-8"))
-        note(f"Written to {out}")
+        note(f"Results written to {out}")

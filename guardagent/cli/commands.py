@@ -1,4 +1,4 @@
-"""Every command, by its name: where it lives and what it does. A command's module is loaded when the command is run."""
+"""The table of all commands: module, function and help. A command's module is loaded when the command runs."""
 
 from __future__ import annotations
 
@@ -10,49 +10,55 @@ from typer.core import TyperGroup
 from guardagent.cli.group import LazyCommand, Subcommands, group_of
 
 TOOLBOX = {
-    "list": LazyCommand("guardagent.cli.toolbox", "list_functions", "List the functions, without running any of them."),
-    "show": LazyCommand("guardagent.cli.toolbox", "show", "Show one function: its signature and documentation."),
-    "accept": LazyCommand("guardagent.cli.toolbox", "accept", "Read a proposed function, and take it into a toolbox."),
+    "list": LazyCommand("guardagent.cli.toolbox", "list_functions", "List the toolbox functions without running them."),
+    "show": LazyCommand("guardagent.cli.toolbox", "show", "Show the signature and documentation of one function."),
+    "accept": LazyCommand("guardagent.cli.toolbox", "accept", "Review a proposed function and add it to a toolbox."),
 }
 MEMORY = {
-    "list": LazyCommand("guardagent.cli.memory", "list_agents", "List the known agents and what is known of them."),
-    "add": LazyCommand("guardagent.cli.memory", "add", "Add demonstrations to an agent of yours."),
+    "list": LazyCommand("guardagent.cli.memory", "list_agents", "List the known agents."),
+    "add": LazyCommand("guardagent.cli.memory", "add", "Add demonstrations to an agent in your own memory."),
     "export": LazyCommand("guardagent.cli.memory", "export", "Print all demonstrations of an agent."),
-    "review": LazyCommand("guardagent.cli.memory", "review", "Confirm or drop what waits to be remembered."),
+    "review": LazyCommand("guardagent.cli.memory", "review", "Accept or reject entries that await review."),
 }
 LOG = {
-    "show": LazyCommand("guardagent.cli.log", "show", "Show entries, a line for each."),
-    "verify": LazyCommand("guardagent.cli.log", "verify", "Check that every entry is there and as it was written."),
-    "export": LazyCommand("guardagent.cli.log", "export", "Write all entries, as JSON Lines or as a table."),
+    "show": LazyCommand("guardagent.cli.log", "show", "Show the entries of a log, one per line."),
+    "verify": LazyCommand("guardagent.cli.log", "verify", "Verify that a log is complete and unchanged."),
+    "export": LazyCommand("guardagent.cli.log", "export", "Export all entries as JSON Lines or CSV."),
 }
 COMMANDS: dict[str, LazyCommand | Subcommands] = {
-    "guard": LazyCommand("guardagent.cli.guard", "guard", "Judge one run of an agent: its input and its output log."),
-    "run": LazyCommand("guardagent.cli.run", "run", "Run one guard program file in the sandbox."),
-    "check": LazyCommand("guardagent.cli.policies", "check", "Judge the call that each case proposes."),
-    "test": LazyCommand("guardagent.cli.policies", "compare", "Compare verdicts with what cases expect, as a diff."),
-    "audit": LazyCommand("guardagent.cli.policies", "audit", "Replay whole traces, with what is owed at their end."),
-    "verify": LazyCommand("guardagent.cli.workflow", "verify", "Prove a workflow graph against checks and rules."),
-    "graph": LazyCommand("guardagent.cli.workflow", "graph", "Extract the graph of a workflow, and draw it."),
-    "lint": LazyCommand("guardagent.cli.lint", "lint", "Find what is wrong with rules themselves."),
-    "lock": LazyCommand("guardagent.cli.lock", "lock", "Write down the hashes of what may run."),
-    "mcp-proxy": LazyCommand("guardagent.cli.mcp", "mcp_proxy", "Guard an MCP server."),
-    "compile": LazyCommand(
-        "guardagent.cli.compile", "compile_", "Compile a request into a program that needs no model."
+    "guard": LazyCommand("guardagent.cli.guard", "guard", "Judge one run of an agent by its input and output log."),
+    "run": LazyCommand("guardagent.cli.run", "run", "Run a guard program in the sandbox."),
+    "check": LazyCommand("guardagent.cli.policies", "check", "Judge the proposed call of each case."),
+    "test": LazyCommand("guardagent.cli.policies", "compare", "Compare verdicts with the expected ones, as a diff."),
+    "audit": LazyCommand(
+        "guardagent.cli.policies", "audit", "Replay whole traces, including obligations unmet at their end."
     ),
-    "bench": LazyCommand("guardagent.cli.bench", "bench", "Run one evaluation, with the paper's metrics."),
-    "bench-compare": LazyCommand("guardagent.cli.compare", "bench_compare", "Put evaluations side by side."),
-    "init": LazyCommand("guardagent.cli.project", "init", "Make a starter project."),
-    "doctor": LazyCommand("guardagent.cli.project", "doctor", "Say what protects this machine, and what is missing."),
-    "demo": LazyCommand("guardagent.cli.project", "demo", "A two-minute tour, offline."),
-    "toolbox": Subcommands("The functions that guard programs may call.", TOOLBOX),
-    "memory": Subcommands("The known target agents and their demonstrations.", MEMORY),
-    "log": Subcommands("Audit logs: what guards have decided.", LOG),
+    "verify": LazyCommand("guardagent.cli.workflow", "verify", "Verify a workflow graph before it runs."),
+    "graph": LazyCommand("guardagent.cli.workflow", "graph", "Extract and draw the graph of a workflow."),
+    "lint": LazyCommand("guardagent.cli.lint", "lint", "Find contradictory, vacuous and otherwise faulty rules."),
+    "lock": LazyCommand(
+        "guardagent.cli.lock", "lock", "Write a lock file with the hashes of all content that may run."
+    ),
+    "mcp-proxy": LazyCommand("guardagent.cli.mcp", "mcp_proxy", "Run a guard in front of an MCP server."),
+    "compile": LazyCommand(
+        "guardagent.cli.compile", "compile_", "Compile a guard request into a program that needs no model."
+    ),
+    "bench": LazyCommand("guardagent.cli.bench", "bench", "Run one evaluation and report the paper's metrics."),
+    "bench-compare": LazyCommand(
+        "guardagent.cli.compare", "bench_compare", "Compare the results of several evaluations."
+    ),
+    "init": LazyCommand("guardagent.cli.project", "init", "Create a starter project."),
+    "doctor": LazyCommand("guardagent.cli.project", "doctor", "Check which sandbox protections work on this machine."),
+    "demo": LazyCommand("guardagent.cli.project", "demo", "Show a two-minute tour, offline."),
+    "toolbox": Subcommands("List, show and add the functions that guard programs may call.", TOOLBOX),
+    "memory": Subcommands("Manage the known agents and their demonstrations.", MEMORY),
+    "log": Subcommands("Show, verify and export audit logs.", LOG),
 }
 
 
 def command_line() -> TyperGroup:
-    """The whole command line."""
-    return group_of("Keeps LLM agents inside the rules their operators set.", COMMANDS, _options, completion=True)
+    """The command line with all commands."""
+    return group_of("Keep LLM agents inside the rules that their operators set.", COMMANDS, _options, completion=True)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 - a Typer callback

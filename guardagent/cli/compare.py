@@ -1,4 +1,4 @@
-"""The command that puts several evaluations side by side: `bench-compare`."""
+"""The command `bench-compare`: compares the results of several evaluations."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from guardagent.errors import InputError
 if TYPE_CHECKING:
     from guardagent.bench.comparison import Comparison
 
-Folders = Annotated[list[Path], typer.Argument(help="Folders that `bench --out` wrote, of the same data.")]
+Folders = Annotated[list[Path], typer.Argument(help="Folders written by 'bench --out' over the same data.")]
 Compiled = Annotated[
-    Path | None, typer.Option("--compiled", help="The report of `compile --json`, for the break-even (a file).")
+    Path | None, typer.Option("--compiled", help="The report of 'compile --json', for the break-even (a file).")
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="Where compare.md and compare.json go (a folder).")]
+Out = Annotated[Path | None, typer.Option("--out", help="The folder for compare.md and compare.json.")]
 
 
 def bench_compare(folders: Folders, *, compiled: Compiled = None, out: Out = None, as_json: Json = False) -> None:
-    """Put evaluations side by side: metrics, what a check took, and from how many checks on compiling pays."""
+    """Compare evaluations: metrics, cost of a check, and the number of checks from which compiling pays."""
     from guardagent.bench.comparison import compare
     from guardagent.bench.comparison_report import comparison_table
 
@@ -44,6 +44,6 @@ def _write(out: Path, found: Comparison, table: str) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{out}: cannot be made a folder: {error.strerror}") from None
+        raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
     write_text(out / "compare.md", table)
     write_text(out / "compare.json", json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")

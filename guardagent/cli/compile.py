@@ -1,4 +1,4 @@
-"""The command that makes a guard program of a request: `compile`."""
+"""The command `compile`: turns a guard request into a guard program."""
 
 from __future__ import annotations
 
@@ -30,38 +30,44 @@ if TYPE_CHECKING:
     from guardagent.models import Model
     from guardagent.programs.compile import Means, Subject
 
-Examples = Annotated[str, typer.Option("--examples", help="Labelled runs, one JSON object in a line (a file, -).")]
+Examples = Annotated[
+    str, typer.Option("--examples", help="Labelled runs, one JSON object per line (a file, or - for standard input).")
+]
 ModelName = Annotated[
     str | None,
     typer.Option("--model", help="The model that writes the program. [env: GUARDAGENT_MODEL]"),
 ]
-Out = Annotated[Path, typer.Option("-o", "--out", help="The program's file; written only if it passes everything.")]
-Candidates = Annotated[int, typer.Option("--candidates", min=1, help="How many programs are written and compared.")]
-Rounds = Annotated[int, typer.Option("--rounds", min=0, help="How often one that fails goes back to the model.")]
-Without = Annotated[
-    list[str] | None, typer.Option("--without", help="A transformation of the examples to leave out; repeatable.")
+Out = Annotated[
+    Path, typer.Option("-o", "--out", help="The program's file; written only if the program passes everything.")
 ]
-Inputs = Annotated[int, typer.Option("--inputs", min=0, help="On how many random runs properties are tried.")]
+Candidates = Annotated[int, typer.Option("--candidates", min=1, help="The number of programs to generate and compare.")]
+Rounds = Annotated[int, typer.Option("--rounds", min=0, help="How often the model may repair a failing program.")]
+Without = Annotated[
+    list[str] | None, typer.Option("--without", help="A transformation of the examples to skip; repeatable.")
+]
+Inputs = Annotated[
+    int, typer.Option("--inputs", min=0, help="The number of random runs on which properties are tested.")
+]
 NoProperties = Annotated[
-    bool, typer.Option("--no-properties", help="Take a program also where clauses have no property.")
+    bool, typer.Option("--no-properties", help="Accept a program even if some clauses have no property.")
 ]
 Crosshair = Annotated[
-    float, typer.Option("--crosshair", min=0, help="Seconds for CrossHair, where it is installed, to break a property.")
+    float, typer.Option("--crosshair", min=0, help="Seconds for CrossHair, if installed, to refute a property.")
 ]
 Divide = Annotated[
     str,
     typer.Option(
-        "--divide", help="Compile the request in parts: always, never, or auto: where it has more than 30 sentences."
+        "--divide", help="Compile the request in parts: always, never, or auto (if it has more than 30 sentences)."
     ),
 ]
 AcceptDispute = Annotated[
     list[str] | None,
-    typer.Option("--accept-dispute", help="Set aside an example that the model disputes, or clause-N; repeatable."),
+    typer.Option("--accept-dispute", help="Accept the model's dispute of an example or of clause-N; repeatable."),
 ]
 Shown = Annotated[
-    int, typer.Option("--show", min=0, help="How many examples the model is shown; at least one of each kind.")
+    int, typer.Option("--show", min=0, help="The number of examples shown to the model; at least one of each kind.")
 ]
-MaxCost = Annotated[float | None, typer.Option("--max-cost", help="US dollars that compiling may take.")]
+MaxCost = Annotated[float | None, typer.Option("--max-cost", help="The most that compiling may cost, in US dollars.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object and nothing else.")]
 
 
@@ -93,12 +99,15 @@ def compile_(
     cache: CacheFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Compile a request into a program that needs no model: tested on examples, and written only if it passes all."""
+    """Compile a guard request into a program that needs no model.
+
+    The program is tested on the examples, and written only if it passes all tests.
+    """
     from guardagent.programs.compile import compile_program
 
     target = _target(agent, request, specification, toolbox, memory)
     if out.is_dir() or not out.absolute().parent.is_dir():
-        raise InputError(f"{out}: cannot be written there; expected a file in a folder that exists")
+        raise InputError(f"{out}: cannot be written; expected a file in an existing folder")
     context = _context(_model(model, prices, timeout), prompts, sandbox, redact, max_cost, cache, shown)
     result = compile_program(
         target,
@@ -126,7 +135,7 @@ def compile_(
 
 
 def _closing_message(written: str | None, proposed: list[str]) -> str:
-    """What there is now, and what a person has to do."""
+    """Says what was written, and what to do next."""
     if written:
         return f"Written to {written}"
     if not proposed:
@@ -134,8 +143,8 @@ def _closing_message(written: str | None, proposed: list[str]) -> str:
     files = "\n".join(f"  {file}" for file in proposed)
     accept = f"guardagent toolbox accept {proposed[0]} --toolbox FOLDER"
     return (
-        f"No program was written. A function is proposed, with tests, and nothing has run it:\n{files}\n"
-        f"Read it. If it is right, take it into a toolbox of yours and compile again with --toolbox FOLDER:\n  {accept}"
+        f"No program was written. The model proposes a function, with tests; neither has been run:\n{files}\n"
+        f"Review it. To accept it, add it to a toolbox and compile again with '--toolbox FOLDER':\n  {accept}"
     )
 
 
@@ -146,14 +155,14 @@ def _target(
     toolbox: list[str] | None,
     memory: str | None,
 ) -> Subject:
-    """What the files say. A known agent's own request and specification stand where no others are given."""
+    """Reads request and specification from the files, or else from the known agent."""
     from guardagent._support.files import read_text
     from guardagent.programs.compile import Subject
     from guardagent.programs.memory.agents import Memory, read_specification
     from guardagent.sandbox.toolbox import Toolbox
 
     if agent is None and request is None:
-        raise InputError("nothing to compile; expected --agent NAME or --request FILE")
+        raise InputError("nothing to compile; expected '--agent NAME' or '--request FILE'")
     known = Memory(*([memory] if memory else [])).agent(agent) if agent else None
     front: dict[str, Any] = {"required_checks": known.required if known else (), "data": known.data if known else {}}
     text = known.specification if known else ""
@@ -189,22 +198,22 @@ def _context(
 
 
 def _model(name: str | None, prices: str | None, timeout: float | None) -> Model:
-    """The model of an option or of the environment.
+    """The model of the option or of the environment.
 
     Raises:
-        ModelError: none is named.
+        ModelError: neither names a model.
     """
     from guardagent.errors import ModelError
     from guardagent.models import load_model
 
     chosen = name or os.environ.get("GUARDAGENT_MODEL")
     if not chosen:
-        raise ModelError("no model is configured: name one with --model or in GUARDAGENT_MODEL")
+        raise ModelError("no model is configured; expected '--model' or the environment variable 'GUARDAGENT_MODEL'")
     found = model_of(chosen, prices, timeout)
     return load_model(found) if isinstance(found, str) else cast("Model", found)
 
 
-def _print_progress(words: str) -> None:
-    """To whoever waits at a terminal."""
+def _print_progress(message: str) -> None:
+    """Prints a message if standard error is a terminal."""
     if sys.stderr.isatty():
-        note(words)
+        note(message)

@@ -1,4 +1,4 @@
-"""The tour of `guardagent demo`: runs of three agents, guarded offline."""
+"""The tour of the command `demo`: runs of three agents, judged offline."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _SHOWN_LINES = 14
 
 _NEXT = """\
 What to try next
-  guardagent init my-guard         a project of your own, with a rule, an agent and runs to try
-  guardagent toolbox list          what guard programs may call
-  guardagent memory list           the agents that are known
+  guardagent init my-guard         create a project with a rule, an agent and runs to try
+  guardagent toolbox list          list the functions that guard programs may call
+  guardagent memory list           list the known agents
   guardagent guard --agent ehragent --input INPUT.txt --output-log LOG.txt --show-code
                                    judge a run of your own
 The documentation is in docs/."""
 
 
 def tour(console: Console) -> None:
-    """Shows for each agent its request, an allowed and a denied run, the checks that were made, and the verdicts."""
+    """Shows for each agent the guard request, an allowed and a denied run, the checks and the verdicts."""
     console.rule("GuardAgent: six runs of three agents, judged without a model")
     for name, description in _STOPS:
         _stop(console, name, description)
@@ -52,7 +52,7 @@ def _stop(console: Console, name: str, description: str) -> None:
         verdict, run = next(pair for pair in runs if pair[0].label == label)
         console.print()
         _show_run(console, run)
-        for who, title in (("program", "What the program called:"), ("host", "What the host checked by itself:")):
+        for who, title in (("program", "Calls of the program:"), ("host", "Required checks of the host:")):
             if calls := [call for call in verdict.calls if call.made_by == who and (who == "program" or call.is_check)]:
                 console.print(title, style="bold")
                 show_calls(calls, console)
@@ -60,7 +60,7 @@ def _stop(console: Console, name: str, description: str) -> None:
 
 
 def _show_run(console: Console, run: Demonstration) -> None:
-    for title, text in (("What the agent was asked:", run.agent_input), ("What it did:", run.agent_output)):
+    for title, text in (("Input of the agent:", run.agent_input), ("Output of the agent:", run.agent_output)):
         console.print(title, style="bold")
         lines = printable(text).splitlines()
         for line in lines[:_SHOWN_LINES]:

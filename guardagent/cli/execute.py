@@ -1,4 +1,4 @@
-"""Runs one command line. Exit status: 0 allowed or clean, 1 denied, 2 the input is wrong, 3 it could not be checked."""
+"""Runs one command line. Exit status: 0 allowed or clean, 1 denied, 2 invalid input, 3 could not be checked."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ INTERRUPTED = 130
 
 
 def execute(arguments: Sequence[str]) -> int:
-    """The exit status of a command line. A mistake in it ends with a message, never with a traceback."""
+    """Runs a command line and returns its exit status. Errors end with a message, never with a traceback."""
     if sys.stdout is None:
-        return 3  # no verdict could be delivered
+        return 3  # no verdict can be delivered
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -28,13 +28,13 @@ def execute(arguments: Sequence[str]) -> int:
         ended = command_line().main([*arguments], "guardagent", standalone_mode=False)
     except typer.Abort:
         return INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - a bug of ours must not look like an allowance, nor like a crash
+    except Exception as error:  # noqa: BLE001 - an internal error must not look like status 0 or 1
         return _report_failure(error, as_json="--json" in _own_arguments(arguments))
     return ended if isinstance(ended, int) else 0
 
 
 def _own_arguments(arguments: Sequence[str]) -> Iterator[str]:
-    """The arguments before `--`: what follows belongs to another program."""
+    """The arguments before `--`; those after it belong to another program."""
     for argument in arguments:
         if argument == "--":
             return
@@ -42,12 +42,14 @@ def _own_arguments(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _report_failure(error: Any, *, as_json: bool) -> int:
-    usage = hasattr(error, "format_message")  # Typer's, whose class lies elsewhere in each version
+    usage = hasattr(
+        error, "format_message"
+    )  # Typer's usage errors; the module of their class depends on Typer's version
     kind, status = ("usage", 2) if usage else _kind(error)
     message = error.format_message() if usage else str(error)
     if kind == "internal":
         message = f"internal error, nothing was checked: {error_text(error)}"
-    with contextlib.suppress(OSError):  # nobody may be there to read it
+    with contextlib.suppress(OSError):  # standard error may be closed
         if usage and not as_json:
             error.show()
         else:
@@ -56,7 +58,7 @@ def _report_failure(error: Any, *, as_json: bool) -> int:
 
 
 def _kind(error: Exception) -> tuple[str, int]:
-    """`ContentError` is of the kind `content`, `UnknownNameError` of the kind `unknown_name`."""
+    """(kind, exit status): a `ContentError` has the kind `content`, an `UnknownNameError` the kind `unknown_name`."""
     if not isinstance(error, GuardError):
         return "internal", 3
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__.removesuffix("Error")).lower()

@@ -1,4 +1,4 @@
-"""A group of commands that are loaded when they are run, and parameters that cost nothing where they need nothing."""
+"""Typer groups that load a command when it runs, and skip conversions that would load Pydantic."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, TextIO, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-CLOSED_PIPE = 141  # as a shell has it for a program that a closed pipe ends
+CLOSED_PIPE = 141  # the status that shells give a program ended by SIGPIPE
 
 
 class LazyCommand(NamedTuple):
-    """Where a command lives, and its help in a line."""
+    """A command by module and function, with one line of help."""
 
     module: str
     function: str
@@ -31,7 +31,7 @@ class LazyCommand(NamedTuple):
 
 
 class Subcommands(NamedTuple):
-    """Commands below a command, and its help in a line."""
+    """A group of commands, with one line of help."""
 
     help: str
     entries: Mapping[str, LazyCommand]
@@ -47,12 +47,12 @@ def group_of(
     *,
     completion: bool = False,
 ) -> TyperGroup:
-    """A group of the commands that lie at these places."""
+    """A Typer group of lazily loaded commands."""
     app = _app(cls=Group, help=text, no_args_is_help=True, add_completion=completion)
     app.callback(cls=Group)(options)
     group = cast("Group", typer.main.get_command(app))
     group.entries = entries
-    group.commands = dict.fromkeys(entries)  # type: ignore[assignment]  # Typer needs their names only
+    group.commands = dict.fromkeys(entries)  # type: ignore[assignment]  # Typer needs only their names
     return group
 
 
@@ -62,7 +62,7 @@ def _app(**options: Any) -> typer.Typer:
 
 
 class _FastParameters:
-    """Leaves values that need no conversion as they are: Typer loads Pydantic for it, which costs as a check does."""
+    """Skips the conversion of values that need none: Typer loads Pydantic for it, which takes as long as a check."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
@@ -83,22 +83,22 @@ def _process_value(param: Any, process: Callable[[Any, Any], Any], ctx: Any, val
 
 
 class Command(_FastParameters, TyperCommand):
-    """A command."""
+    """A single command."""
 
 
 class Group(_FastParameters, TyperGroup):
-    """Commands, each loaded when it is run."""
+    """A group whose commands are loaded when they run."""
 
     entries: Mapping[str, LazyCommand | Subcommands] = {}
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Typer's signature
         return list(self.entries)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as Typer calls it
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - Typer's signature
         place = self.entries.get(cmd_name)
         return None if place is None else place.load()
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as Typer calls it
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer's signature
         with formatter.section("Commands"):
             formatter.write_dl([(name, place.help) for name, place in self.entries.items()])
 
@@ -113,7 +113,7 @@ class Group(_FastParameters, TyperGroup):
 
 @contextmanager
 def _closed_pipe_exit() -> Iterator[None]:
-    """Ends with a status of its own where nobody reads on: Typer's would be 1, which says denied."""
+    """Exits with 141 when the reader of a pipe has closed it: Typer's status would be 1, which means denied."""
     try:
         try:
             yield
@@ -123,16 +123,16 @@ def _closed_pipe_exit() -> Iterator[None]:
         closed = [stream for stream in (sys.stdout, sys.stderr) if _is_closed(stream)]
         if not closed:
             raise RuntimeError(f"another process ended: {error}") from None
-        for stream in closed:  # the last flush must not complain of it once more
+        for stream in closed:  # so that the flush at exit does not raise again
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         raise typer.Exit(CLOSED_PIPE) from None
 
 
 def _is_closed(stream: TextIO) -> bool:
-    """Whether nobody reads on; asked of the system, as the stream may have thrown away what it could not write."""
+    """Whether the reader of a stream has closed it, according to the system: the buffer may already be dropped."""
     try:
         ends = select.poll()
         ends.register(stream.fileno(), 0)
         return bool(ends.poll(0))
-    except (OSError, ValueError):  # no file of the system
+    except (OSError, ValueError):  # not a file of the system
         return False

@@ -1,4 +1,4 @@
-"""`guardagent guard`: one run of an agent, judged."""
+"""The command `guard`: judges one run of an agent."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Mode(StrEnum):
     GENERATE = "generate"
 
 
-InputFile = Annotated[str, typer.Option("--input", help="What the agent was asked (a file, - for stdin).")]
-OutputFile = Annotated[str, typer.Option("--output-log", help="What the agent did and answered (a file, -).")]
-ModeName = Annotated[Mode, typer.Option("--mode", help="Judge by a stored program, or generate one.")]
+InputFile = Annotated[str, typer.Option("--input", help="The agent's input (a file, or - for standard input).")]
+OutputFile = Annotated[str, typer.Option("--output-log", help="The agent's actions and answer (a file, or -).")]
+ModeName = Annotated[Mode, typer.Option("--mode", help="Run a stored program, generate one, or choose (auto).")]
 
 
 def guard(
@@ -62,9 +62,10 @@ def guard(
     memory: MemoryFolder = None,
     sandbox: SandboxName = "auto",
     require_hardening: RequireHardening = False,
-    shots: Annotated[int, typer.Option("--shots", help="How many demonstrations the model is shown.")] = 3,
+    shots: Annotated[int, typer.Option("--shots", help="The number of demonstrations shown to the model.")] = 3,
     max_distance: Annotated[
-        float | None, typer.Option("--max-distance", help="How far from the run they may be: 0 equal, 1 nothing alike.")
+        float | None,
+        typer.Option("--max-distance", help="The greatest distance of a demonstration: 0 equal, 1 nothing alike."),
     ] = None,
     debug_rounds: DebugRounds = 3,
     votes: Votes = 1,
@@ -75,19 +76,19 @@ def guard(
     max_cost: MaxCost = None,
     cache: CacheFolder = None,
     remember: Annotated[
-        bool, typer.Option("--remember", help="Keep what was executed for `memory review`; needs a --memory of yours.")
+        bool, typer.Option("--remember", help="Keep executed guards for 'memory review'; needs your own '--memory'.")
     ] = False,
     shadow: Annotated[
-        float, typer.Option("--shadow", help="Have a share of the runs (0 to 1) judged again, by the other mode.")
+        float, typer.Option("--shadow", help="The share of runs (0 to 1) to judge again by the other mode.")
     ] = 0.0,
     locked: Locked = None,
     show_code: Annotated[bool, typer.Option("--show-code", help="Show the program that decided.")] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show all that led to the verdict: prompts, plan, code, errors, calls.")
+        bool, typer.Option("--explain", help="Show the prompts, plan, code, errors and calls behind the verdict.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Judge one run of an agent: its input and its output log."""
+    """Judge one run of an agent by its input and output log."""
     from guardagent._support.files import read_text
     from guardagent.guard import GuardAgent
 
@@ -114,7 +115,7 @@ def guard(
         locked=locked,
         shadow=shadow,
     )
-    with guard_agent:  # it closes after the verdict is out: what is judged again keeps nobody waiting for it
+    with guard_agent:  # closes after the verdict is printed, so that a shadow run delays nobody
         verdict = guard_agent.guard(read_text(input), read_text(output_log), read_facts(facts))
         if show_code:
             from guardagent.cli.render import show_code as show
@@ -124,5 +125,5 @@ def guard(
 
 
 def _last_code(verdict: Verdict) -> str:
-    """The last version of the code that a model wrote and that ran; empty where none did."""
+    """The last version of the generated code that ran; empty if none did."""
     return next((step.text for step in reversed(verdict.story) if step.name == "run"), "")

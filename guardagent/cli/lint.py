@@ -1,4 +1,4 @@
-"""The command on policy files themselves: `lint`."""
+"""The command `lint`: checks a policy file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def lint(
-    policies: Annotated[str, typer.Argument(help="The policy file. Nothing that it names is run.")],
+    policies: Annotated[str, typer.Argument(help="The policy file. No file that it names is run.")],
     *,
     as_json: JsonLines = False,
 ) -> None:
-    """Find what is wrong with rules themselves: contradictory, vacuous, shadowed, under-constrained, and more."""
+    """Find contradictory, vacuous, shadowed, under-constrained and otherwise faulty rules."""
     from guardagent.policy.lint import lint_report
 
     result = lint_report(policies)
@@ -28,7 +28,7 @@ def lint(
     for undecided in result.undecided:
         note(f"note: {undecided}")
     if not result.findings and not result.undecided:
-        note(f"{policies}: nothing found in {result.rules} rule{'' if result.rules == 1 else 's'}")
+        note(f"{policies}: no findings in {result.rules} rule{'' if result.rules == 1 else 's'}")
     raise typer.Exit(1 if result.findings else 3 if result.undecided else 0)
 
 

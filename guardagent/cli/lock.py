@@ -1,4 +1,4 @@
-"""The command that pins content by its hashes: `lock`."""
+"""The command `lock`: pins content by its hashes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from guardagent.errors import InputError
 if TYPE_CHECKING:
     from guardagent.programs.runtime.lock import Content
 
-Out = Annotated[Path, typer.Option("-o", "--out", help="The lock file to write; keep it where no agent can write.")]
+Out = Annotated[Path, typer.Option("-o", "--out", help="The lock file to write; keep it where agents cannot write.")]
 Agents = Annotated[
-    list[str] | None, typer.Option("--agent", help="A known agent; repeatable. Without it, all that are known.")
+    list[str] | None, typer.Option("--agent", help="A known agent; repeatable (default: all known agents).")
 ]
 PolicyFiles = Annotated[
-    list[Path] | None, typer.Option("-p", "--policies", help="A policy file, with the files that it names; repeatable.")
+    list[Path] | None,
+    typer.Option("-p", "--policies", help="A policy file, including the files that it names; repeatable."),
 ]
-Programs = Annotated[list[Path] | None, typer.Option("--program", help="A guard program by itself; repeatable.")]
+Programs = Annotated[list[Path] | None, typer.Option("--program", help="A single guard program; repeatable.")]
 
 
 def lock(
@@ -35,14 +36,17 @@ def lock(
     program: Programs = None,
     as_json: Json = False,
 ) -> None:
-    """Write down the hashes of what may run; --locked FILE then runs nothing else. Runs none of it."""
+    """Write a lock file with the hashes of all content that may run.
+
+    With '--locked FILE', other commands refuse any other content. Nothing is run here.
+    """
     from guardagent.programs.runtime.lock import Lock
 
     locked = Lock.of(_contents(agent, memory, toolbox, prompts, policies or [], program or []), out)
     try:
         out.write_text(locked.to_json(), encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror}; expected a file in a folder of yours") from None
+        raise InputError(f"{out}: cannot be written: {error.strerror}; expected a file in a writable folder") from None
     counts = {kind: sum(map(len, names.values())) for kind, names in sorted(locked.files.items())}
     if as_json:
         print_json({"lock": str(out), "files": counts})
@@ -58,7 +62,7 @@ def _contents(
     policies: list[Path],
     program: list[Path],
 ) -> list[Content]:
-    """Every file that was named, after making sure that it is what it is taken for."""
+    """All named files, each validated."""
     from guardagent.models.prompts import Prompts
     from guardagent.policy.file.lock_contents import policy_contents as files_of
     from guardagent.programs.memory.agents import Memory

@@ -1,4 +1,4 @@
-"""The commands on audit logs: `log show`, `log verify` and `log export`. None of them changes a log."""
+"""The commands `log show`, `log verify` and `log export`. None of them changes a log."""
 
 from __future__ import annotations
 
@@ -26,18 +26,22 @@ class ExportFormat(StrEnum):
 
 
 LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="The log: a .db, .sqlite or .jsonl file.")]
-Conversation = Annotated[str | None, typer.Option("--conversation", help="Only of this conversation.")]
-Tool = Annotated[str | None, typer.Option("--tool", help="Only of this tool.")]
-DecisionName = Annotated[str | None, typer.Option("--decision", help="Only with this decision.")]
-Since = Annotated[str | None, typer.Option("--since", help="From this time on (ISO 8601, UTC where not said).")]
-Until = Annotated[str | None, typer.Option("--until", help="Up to this time.")]
-Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the last so many.")]
-KeyFile = Annotated[
-    Path | None, typer.Option("--key-file", help="The key of the log; else that in GUARDAGENT_LOG_KEY.")
+Conversation = Annotated[str | None, typer.Option("--conversation", help="Only entries of this conversation.")]
+Tool = Annotated[str | None, typer.Option("--tool", help="Only entries of this tool.")]
+DecisionName = Annotated[str | None, typer.Option("--decision", help="Only entries with this decision.")]
+Since = Annotated[
+    str | None, typer.Option("--since", help="Only entries from this time on (ISO 8601; default zone: UTC).")
 ]
-HeadFile = Annotated[Path | None, typer.Option("--head", help="A head of the log that was kept elsewhere.")]
-Out = Annotated[Path | None, typer.Option("-o", "--out", help="Write there instead of to standard output.")]
-FormName = Annotated[ExportFormat, typer.Option("--format", help="JSON Lines is a log by itself; CSV is for tables.")]
+Until = Annotated[str | None, typer.Option("--until", help="Only entries up to this time.")]
+Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the last N entries.")]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", help="The log's key (default: the variable GUARDAGENT_LOG_KEY).")
+]
+HeadFile = Annotated[Path | None, typer.Option("--head", help="A head of the log that was stored elsewhere.")]
+Out = Annotated[Path | None, typer.Option("-o", "--out", help="The file to write instead of standard output.")]
+FormName = Annotated[
+    ExportFormat, typer.Option("--format", help="jsonl (itself a valid log), or csv for spreadsheets.")
+]
 
 _STATUS = {"whole": 0, "tampered": 1, "unchecked": 3}
 
@@ -53,7 +57,10 @@ def show(
     last: Last = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Show entries, a line for each; with --json, as they stand in the log. They are not verified."""
+    """Show the entries of a log, one per line, without verifying them.
+
+    With '--json', each entry is printed as stored.
+    """
     from guardagent.log.selection import Selection, decision_name, parse_time
 
     chosen = Selection(
@@ -69,7 +76,7 @@ def show(
 
 
 def verify(path: LogFile, *, key_file: KeyFile = None, head: HeadFile = None, as_json: Json = False) -> None:
-    """Check that every entry is there and as it was written; exit 1 where one is not, 3 where a key is missing."""
+    """Verify that a log is complete and unchanged; exit 1 if it is not, 3 if the key is missing."""
     from guardagent.log import Head, load_key, verify_log
 
     report = verify_log(path, key=load_key(key_file), head=Head.load(head) if head is not None else None)
@@ -84,19 +91,19 @@ def export(
     form: FormName = ExportFormat.JSONL,
     as_json: JsonLines = False,
 ) -> None:
-    """Write all entries, as JSON Lines or as a table."""
+    """Export all entries as JSON Lines or CSV."""
     from guardagent.log.export import export_entries
     from guardagent.log.selection import Selection
 
     if as_json and form is ExportFormat.CSV:
-        raise InputError("--json with --format csv; expected one of the two")
+        raise InputError("'--json' and '--format csv' exclude each other; expected one of them")
     with _output_file(out, path) as to:
         count = export_entries(form.value, Selection().entries(path), to)
     note(f"{count:,} entries")
 
 
 def _entry_line(one: ParsedEntry) -> str:
-    """Time, number, kind, decision, tool, conversation and why; nothing that a terminal would obey."""
+    """Number, time, kind, decision, tool, conversation and reasons, without control characters."""
     from guardagent._terminal import printable
 
     fields = one.fields
@@ -114,7 +121,7 @@ def _text(value: Any) -> str:
 
 @contextmanager
 def _output_file(out: Path | None, log: Path) -> Iterator[TextIO]:
-    """A file that is whole or not there, or standard output."""
+    """Standard output, or a file that is replaced only when it is complete."""
     if out is None:
         yield sys.stdout
         return
@@ -126,6 +133,6 @@ def _output_file(out: Path | None, log: Path) -> Iterator[TextIO]:
             yield file
         fresh.replace(out)
     except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror}; expected a file in a folder of yours") from None
+        raise InputError(f"{out}: cannot be written: {error.strerror}; expected a file in a writable folder") from None
     finally:
         fresh.unlink(missing_ok=True)

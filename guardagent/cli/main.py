@@ -1,4 +1,4 @@
-"""The command line: its door. Nothing but the interpreter is loaded before an interrupt is handled."""
+"""The entry point of the command line. Imports everything late, so that an interrupt is handled from the start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Runs a command, and ends the process with its exit status."""
+    """Runs a command and ends the process with its exit status."""
     try:
         from guardagent.cli.execute import execute
 

@@ -1,4 +1,4 @@
-"""The command `mcp-proxy`: a guard before an MCP server."""
+"""The command `mcp-proxy`: runs a guard in front of an MCP server."""
 
 from __future__ import annotations
 
@@ -28,40 +28,44 @@ class ApproverChoice(StrEnum):
     NOBODY = "nobody"
 
 
-Server = Annotated[list[str], typer.Argument(metavar="-- COMMAND… | URL", help="The server: a command, or its URL.")]
+Server = Annotated[list[str], typer.Argument(metavar="-- COMMAND… | URL", help="The server: a command or a URL.")]
 PolicyFile = Annotated[str | None, typer.Option("-p", "--policies", help="The policy file.")]
 StateFile = Annotated[
-    Path | None, typer.Option("--state", help="What `state(...)` looks at: a JSON object (a file), read at each check.")
+    Path | None, typer.Option("--state", help="The state for 'state(...)': a JSON object (a file), read at each check.")
 ]
-LogFile = Annotated[Path | None, typer.Option("--log", help="Write every verdict there: a .db or .jsonl file.")]
+LogFile = Annotated[Path | None, typer.Option("--log", help="The audit log for every verdict: a .db or .jsonl file.")]
 KeyFile = Annotated[
-    Path | None, typer.Option("--key-file", help="The key of the log; else that in GUARDAGENT_LOG_KEY.")
+    Path | None, typer.Option("--key-file", help="The log's key (default: the variable GUARDAGENT_LOG_KEY).")
 ]
-Alias = Annotated[list[str] | None, typer.Option("--alias", help="TOOL=NAME: a tool's name in the rules; repeatable.")]
+Alias = Annotated[
+    list[str] | None, typer.Option("--alias", help="TOOL=NAME: the name of a tool in the rules; repeatable.")
+]
 Absent = Annotated[
-    list[str] | None, typer.Option("--absent", help="A tool that rules name and this server has not; repeatable.")
+    list[str] | None, typer.Option("--absent", help="A tool that the rules name but this server lacks; repeatable.")
 ]
-Conversation = Annotated[str | None, typer.Option("--conversation", help="The id of the session at standard input.")]
-ApproverName = Annotated[
-    ApproverChoice, typer.Option("--approver", help="Who is asked about calls that are escalated.")
+Conversation = Annotated[
+    str | None, typer.Option("--conversation", help="The conversation id of the session on standard input.")
 ]
+ApproverName = Annotated[ApproverChoice, typer.Option("--approver", help="Who approves escalated calls.")]
 Header = Annotated[
     list[str] | None,
-    typer.Option("--header", help="NAME=VARIABLE: a header for a URL, from an environment variable; repeatable."),
+    typer.Option("--header", help="NAME=VARIABLE: a header for the URL, from an environment variable; repeatable."),
 ]
 Listen = Annotated[
     str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve clients over HTTP instead of standard input.")
 ]
 LedgerFile = Annotated[
-    Path | None, typer.Option("--ledger", help="Where conversations and used approvals outlive the proxy: a .db file.")
+    Path | None,
+    typer.Option("--ledger", help="A .db file that keeps conversations and used approvals across restarts."),
 ]
-Deadline = Annotated[float, typer.Option("--deadline", help="Seconds that a check may take; longer denies.")]
+Deadline = Annotated[float, typer.Option("--deadline", help="Time limit of a check in seconds; a slower check denies.")]
 ToolsLock = Annotated[
-    Path | None, typer.Option("--tools-lock", help="A lock file; no tool may be called that does not stand in it so.")
+    Path | None,
+    typer.Option("--tools-lock", help="A lock file; tools that are missing from it or differ may not be called."),
 ]
 AcceptTools = Annotated[
     Path | None,
-    typer.Option("--accept-tools", metavar="FILE", help="Write the tools of the server into that lock file, and end."),
+    typer.Option("--accept-tools", metavar="FILE", help="Write the server's tools into this lock file, and exit."),
 ]
 
 
@@ -86,7 +90,7 @@ def mcp_proxy(
     tools_lock: ToolsLock = None,
     accept_tools: AcceptTools = None,
 ) -> None:
-    """Guard an MCP server: every call is judged before the server hears of it."""
+    """Run a guard in front of an MCP server: judge every call before it reaches the server."""
     import asyncio
 
     from guardagent.enforcement import SqliteLedger, ToolGuard
@@ -99,12 +103,14 @@ def mcp_proxy(
         _accept(_target(server, header or []), accept_tools)
         return
     if policies is None:
-        raise InputError("no rules are given; expected --policies FILE")
+        raise InputError("no policy file; expected '--policies FILE'")
     at = _address(listen)
     if at is not None and conversation is not None:
-        raise InputError("--conversation with --listen; each HTTP session is a conversation of its own")
+        raise InputError(
+            "'--conversation' and '--listen' exclude each other; each HTTP session is a conversation of its own"
+        )
     if ledger is not None and conversation is None:
-        raise InputError("--ledger without --conversation; expected both: what goes on needs an id that stays")
+        raise InputError("'--ledger' needs '--conversation': a conversation that outlives the proxy needs a fixed id")
     guard = ToolGuard(
         load_policies(policies, model=model, locked=locked),
         state=FileState(state) if state is not None else None,
@@ -135,22 +141,22 @@ def _target(server: list[str], headers: list[str]) -> Target:
 
     if server[0].startswith(("http://", "https://")):
         if len(server) > 1:
-            raise InputError(f"{server[1]!r} after a URL; expected the URL alone")
+            raise InputError(f"unexpected argument {server[1]!r} after the URL; expected the URL alone")
         require_mcp()
         return UrlTarget(server[0], dict(_header(one) for one in headers))
     if headers:
-        raise InputError("--header with a command; expected it with a URL")
+        raise InputError("'--header' applies to a URL only; the server is a command")
     return CommandTarget(server)
 
 
 def _header(text: str) -> tuple[str, str]:
-    """The value comes from the environment: on a command line everybody could read it."""
+    """Takes the value from the environment: other users can read a command line."""
     name, _, variable = text.partition("=")
     if not name or not variable:
-        raise InputError(f"--header {text!r}; expected NAME=VARIABLE, such as Authorization=MCP_AUTHORIZATION")
+        raise InputError(f"'--header' is {text!r}; expected NAME=VARIABLE, such as 'Authorization=MCP_AUTHORIZATION'")
     value = os.environ.get(variable)
     if value is None:
-        raise InputError(f"--header {text!r}: the environment has no {variable}; expected it to hold the value")
+        raise InputError(f"'--header' is {text!r}, but the environment variable {variable!r} is not set")
     return name, value
 
 
@@ -159,9 +165,11 @@ def _aliases(pairs: list[str]) -> dict[str, str]:
     for text in pairs:
         tool, _, name = text.partition("=")
         if not tool or not name:
-            raise InputError(f"--alias {text!r}; expected TOOL=NAME, such as orders_refund=refund")
+            raise InputError(f"'--alias' is {text!r}; expected TOOL=NAME, such as 'orders_refund=refund'")
         if found.setdefault(tool, name) != name:
-            raise InputError(f"--alias {text!r}: {tool!r} is {found[tool]!r} already; expected one name")
+            raise InputError(
+                f"'--alias' is {text!r}, but {tool!r} is already {found[tool]!r}; expected one name per tool"
+            )
     return found
 
 
@@ -173,7 +181,7 @@ def _address(text: str | None) -> tuple[str, int] | None:
     require_mcp()
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise InputError(f"--listen {text!r}; expected HOST:PORT, such as 127.0.0.1:8765")
+        raise InputError(f"'--listen' is {text!r}; expected HOST:PORT, such as '127.0.0.1:8765'")
     return host.strip("[]"), int(port)
 
 
@@ -182,7 +190,7 @@ def _log(path: Path | None, key_file: Path | None) -> AuditLog | None:
 
     if path is None:
         if key_file is not None:
-            raise InputError("--key-file without --log; expected both")
+            raise InputError("'--key-file' needs '--log'")
         return None
     return AuditLog(path, key=load_key(key_file))
 

@@ -1,4 +1,4 @@
-"""The commands on what is known of agents: `memory list`, `add`, `export` and `review`."""
+"""The commands `memory list`, `memory add`, `memory export` and `memory review`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import typer
 from guardagent.cli.options import Json, JsonLines, MemoryFolder
 from guardagent.cli.output import print_json, print_line, screen
 
-Folder = Annotated[str, typer.Option("--memory", help="The folder with that agent's folder.")]
+Folder = Annotated[str, typer.Option("--memory", help="The memory that holds the agent's folder.")]
 
 
 def list_agents(*, memory: MemoryFolder = None, as_json: Json = False) -> None:
-    """List the known agents and what is known of them."""
+    """List the known agents with their demonstrations, program and required checks."""
     from guardagent.programs.memory.agents import Memory, load_agent
 
     folders = Memory(*([memory] if memory else [])).names()
@@ -42,13 +42,15 @@ def list_agents(*, memory: MemoryFolder = None, as_json: Json = False) -> None:
 
 
 def add(
-    demonstrations: Annotated[str, typer.Argument(help="Demonstrations to add (JSON Lines, - for stdin).")],
+    demonstrations: Annotated[
+        str, typer.Argument(help="Demonstrations (JSON Lines; a file, or - for standard input).")
+    ],
     *,
-    agent: Annotated[str, typer.Option("--agent", help="The agent they belong to.")],
+    agent: Annotated[str, typer.Option("--agent", help="The agent that they belong to.")],
     memory: Folder,
     as_json: Json = False,
 ) -> None:
-    """Add demonstrations to an agent of yours; each is validated first, and all are added or none."""
+    """Add demonstrations to an agent in your own memory; if one is invalid, none is added."""
     from guardagent.programs.memory.additions import add_demonstrations, place
 
     folder = Path(memory) / agent
@@ -61,11 +63,11 @@ def add(
 
 def export(
     *,
-    agent: Annotated[str, typer.Option("--agent", help="Whose they are.")],
+    agent: Annotated[str, typer.Option("--agent", help="The agent.")],
     memory: MemoryFolder = None,
-    as_json: JsonLines = False,  # noqa: ARG001 - they are JSON Lines in any case
+    as_json: JsonLines = False,  # noqa: ARG001 - the output is always JSON Lines
 ) -> None:
-    """Print all demonstrations of an agent (JSON Lines), wherever they are kept."""
+    """Print all demonstrations of an agent as JSON Lines."""
     from guardagent.programs.memory.agents import Memory
 
     for one in Memory(*([memory] if memory else [])).agent(agent).demonstrations:
@@ -74,17 +76,28 @@ def export(
 
 def review(
     *,
-    agent: Annotated[str, typer.Option("--agent", help="The agent whose memory may grow.")],
+    agent: Annotated[str, typer.Option("--agent", help="The agent.")],
     memory: Folder,
-    accept: Annotated[list[str] | None, typer.Option("--accept", help="Make it one (an id); repeatable.")] = None,
-    reject: Annotated[list[str] | None, typer.Option("--reject", help="Drop it (an id); repeatable.")] = None,
+    accept: Annotated[
+        list[str] | None, typer.Option("--accept", help="Add the entry with this id as a demonstration; repeatable.")
+    ] = None,
+    reject: Annotated[
+        list[str] | None, typer.Option("--reject", help="Discard the entry with this id; repeatable.")
+    ] = None,
     right: Annotated[
         list[str] | None,
-        typer.Option("--right", help="Make it an example: ID=program, ID=generated or ID=neither; repeatable."),
+        typer.Option(
+            "--right",
+            help="Say who judged right, and keep it as an example: ID=program, ID=generated or ID=neither; repeatable.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Confirm or drop what waits: guards that were executed, and runs that program and model judged differently."""
+    """Accept or reject entries that await review.
+
+    These are executed guards, and runs on which program and model disagreed. Without options, asks for each on a
+    terminal, and lists them elsewhere.
+    """
     from guardagent.programs.memory.agents import Memory
     from guardagent.programs.memory.review import Choices, Waiting, ask_each, settle_all, show_waiting
 

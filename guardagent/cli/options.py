@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they make of them."""
+"""Options that several commands share, and how to read them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ from guardagent.errors import InputError
 if TYPE_CHECKING:
     from guardagent.models import Model
 
-AgentName = Annotated[str | None, typer.Option("--agent", help="A known agent: a folder in the memory.")]
-RequestFile = Annotated[str | None, typer.Option("--request", help="The guard request, in words (a file).")]
-SpecificationFile = Annotated[str | None, typer.Option("--specification", help="What the agent does (a file).")]
+AgentName = Annotated[str | None, typer.Option("--agent", help="A known agent (a folder in the memory).")]
+RequestFile = Annotated[str | None, typer.Option("--request", help="The guard request in natural language (a file).")]
+SpecificationFile = Annotated[
+    str | None, typer.Option("--specification", help="The specification of the agent (a file).")
+]
 FactsText = Annotated[
     str | None,
-    typer.Option("--facts", help='What the host knows: a JSON object (a file, or the text itself: {"role": "sales"}).'),
+    typer.Option("--facts", help='Facts known to the host: a JSON object (a file, or inline: {"role": "sales"}).'),
 ]
-ToolboxFolder = Annotated[list[str] | None, typer.Option("--toolbox", help="A folder of functions to add; repeatable.")]
-MemoryFolder = Annotated[str | None, typer.Option("--memory", help="A folder with one folder per agent.")]
-PromptsFolder = Annotated[str | None, typer.Option("--prompts", help="A folder of templates of your own.")]
-SandboxName = Annotated[str, typer.Option("--sandbox", help="The engine that runs programs: auto, monty, restricted.")]
+ToolboxFolder = Annotated[
+    list[str] | None, typer.Option("--toolbox", help="A folder with additional toolbox functions; repeatable.")
+]
+MemoryFolder = Annotated[str | None, typer.Option("--memory", help="The memory: a folder with one folder per agent.")]
+PromptsFolder = Annotated[str | None, typer.Option("--prompts", help="A folder with your own prompt templates.")]
+SandboxName = Annotated[str, typer.Option("--sandbox", help="The sandbox engine: auto, monty or restricted.")]
 RequireHardening = Annotated[
     bool,
     typer.Option(
         "--require-hardening",
         envvar="GUARDAGENT_REQUIRE_HARDENING",
-        help="Deny where a hardening layer is missing; see doctor.",
+        help="Deny if a hardening layer is missing; see 'doctor'.",
     ),
 ]
 ModelName = Annotated[
@@ -38,34 +42,35 @@ ModelName = Annotated[
 ]
 RequestModelName = Annotated[
     str | None,
-    typer.Option("--model", envvar="GUARDAGENT_MODEL", help="The model for `request:` policies without a program."),
+    typer.Option("--model", envvar="GUARDAGENT_MODEL", help="The model for 'request:' policies without a program."),
 ]
 Prices = Annotated[
-    str | None, typer.Option("--prices", help="US dollars per million prompt,completion tokens, such as 2,8.")
+    str | None, typer.Option("--prices", help="US dollars per million prompt and completion tokens, such as 2,8.")
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", help="Seconds for one answer of the model, with all waits and retries (default 120)."),
+    typer.Option("--timeout", help="Seconds for one answer of the model, including retries (default: 120)."),
 ]
-MaxCost = Annotated[float | None, typer.Option("--max-cost", help="US dollars that a check may take.")]
-CacheFolder = Annotated[str | None, typer.Option("--cache", help="A folder that keeps the model's answers.")]
+MaxCost = Annotated[float | None, typer.Option("--max-cost", help="The most that a check may cost, in US dollars.")]
+CacheFolder = Annotated[str | None, typer.Option("--cache", help="A folder that caches the model's answers.")]
 Redact = Annotated[
-    list[str] | None, typer.Option("--redact", help="What no model may see: a regular expression; repeatable.")
+    list[str] | None, typer.Option("--redact", help="A regular expression for text to hide from models; repeatable.")
 ]
-Votes = Annotated[int, typer.Option("--votes", help="How many plans vote on the verdict.")]
-DebugRounds = Annotated[int, typer.Option("--debug-rounds", help="How often the model may mend its code.")]
+Votes = Annotated[int, typer.Option("--votes", help="The number of plans that vote on the verdict.")]
+DebugRounds = Annotated[int, typer.Option("--debug-rounds", help="How often the model may repair its code.")]
 Locked = Annotated[
-    Path | None, typer.Option("--locked", help="A lock file; nothing runs that does not stand in it. See lock.")
+    Path | None,
+    typer.Option("--locked", help="A lock file; content that is missing from it or differs does not run. See 'lock'."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object in a line and nothing else.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object per line and nothing else.")]
 
 
 def model_of(name: str | None, prices: str | None, timeout: float | None) -> Model | str | None:
-    """The model of an option, with what others say of it.
+    """The model of `--model`, with prices and timeout applied.
 
     Raises:
-        InputError: they say something, and no model is named.
+        InputError: prices or a timeout are set, but no model is named.
     """
     options = {"prices": prices and tuple(prices.split(",")), "timeout": timeout}
     wanted = {option: value for option, value in options.items() if value is not None}
@@ -75,33 +80,35 @@ def model_of(name: str | None, prices: str | None, timeout: float | None) -> Mod
 
     chosen = name or os.environ.get("GUARDAGENT_MODEL")
     if not chosen:
-        raise InputError(f"--{next(iter(wanted))} without a model; expected --model or GUARDAGENT_MODEL")
+        raise InputError(
+            f"'--{next(iter(wanted))}' needs a model; expected '--model' or the environment variable 'GUARDAGENT_MODEL'"
+        )
     return load_model(chosen, **wanted)
 
 
 def read_facts(facts: str | None) -> dict[str, Any]:
-    """The facts of a JSON text, which begins with `{`, or of a file; none where nothing is given.
+    """The facts of inline JSON, which begins with `{`, or of a file; empty without the option.
 
     Raises:
-        InputError: it holds no JSON object.
+        InputError: the value is not a JSON object.
     """
     from guardagent._support.files import parse_json, read_text
 
     if facts is None:
         return {}
-    itself = facts.lstrip().startswith("{")
-    name = "--facts" if itself else facts
-    value = parse_json(facts if itself else read_text(facts), name)
+    is_inline = facts.lstrip().startswith("{")
+    name = "--facts" if is_inline else facts
+    value = parse_json(facts if is_inline else read_text(facts), name)
     if not isinstance(value, dict):
-        raise InputError(f"{name}: holds a {type(value).__name__}; expected a JSON object of facts")
+        raise InputError(f"{name}: is a {type(value).__name__}; expected a JSON object of facts")
     return value
 
 
 def refuse_two_stdin(*paths: str | None) -> None:
-    """Makes sure that standard input is read once.
+    """Checks that at most one option reads standard input.
 
     Raises:
-        InputError: two options name it.
+        InputError: two options do.
     """
     if paths.count("-") > 1:
-        raise InputError("standard input (-) is named twice; expected it at most once")
+        raise InputError("standard input ('-') appears twice; expected it at most once")

@@ -1,4 +1,4 @@
-"""How commands print what they found: for people, or as JSON."""
+"""Output of the commands: as text or as JSON."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 
 
 def print_line(text: str) -> None:
-    """A line on standard output; half a character becomes its escape."""
+    """Prints a line on standard output; lone surrogates are escaped."""
     sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
 
 
 def print_json(value: Any) -> None:
-    """A value as one line of JSON."""
+    """Prints a value as one line of JSON."""
     print_line(json.dumps(value, ensure_ascii=False))
 
 
 def note(text: str) -> None:
-    """A line on standard error."""
+    """Prints a line on standard error."""
     sys.stderr.write(f"{text}\n")
 
 
 def print_error(kind: str, message: str, status: int, *, as_json: bool) -> None:
-    """Says on standard error what is wrong: with `--json` as an object, in a line."""
+    """Prints an error on standard error, with `--json` as one JSON object."""
     error = {"kind": kind, "message": message, "status": status}
     note(json.dumps({"error": error}) if as_json else f"guardagent: {message}")
 
 
 def unreadable(problem: str, *, as_json: bool) -> None:
-    """Says which line of a file cannot be read; the others are judged all the same."""
+    """Prints the error of an unreadable line; the other lines are still judged."""
     print_error("content", problem, 2, as_json=as_json)
 
 
 def report(verdict: Verdict, *, as_json: bool, explain: bool = False) -> None:
-    """Prints a verdict, and ends the command with its exit status."""
+    """Prints a verdict and ends the command with its exit status."""
     if as_json:
         typer.echo(verdict.to_json(explain=explain))
     else:
@@ -54,11 +54,11 @@ def report(verdict: Verdict, *, as_json: bool, explain: bool = False) -> None:
 
 
 def screen(*, stderr: bool = False) -> Console:
-    """Where people read."""
+    """A Rich console."""
     from rich.console import Console
 
     class Screen(Console):
         def on_broken_pipe(self) -> None:
-            raise  # noqa: PLE0704 - Rich would end with 1, which says denied
+            raise  # noqa: PLE0704 - Rich would exit with 1, which means denied
 
     return Screen(stderr=stderr, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The commands that judge many records by policies: `check`, `test` and `audit`."""
+"""The commands `check`, `test` and `audit`: judge many records by policies."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from guardagent.batch.verdict_metrics import VerdictMetrics
     from guardagent.policy.policies import Policies
 
-Cases = Annotated[str, typer.Argument(help="Cases, one JSON object in a line (a file, - for stdin).")]
-Traces = Annotated[str, typer.Argument(help="Traces, one JSON object in a line (a file, - for stdin).")]
+Cases = Annotated[str, typer.Argument(help="Cases, one JSON object per line (a file, or - for standard input).")]
+Traces = Annotated[str, typer.Argument(help="Traces, one JSON object per line (a file, or - for standard input).")]
 PolicyFile = Annotated[str, typer.Option("-p", "--policies", help="The policy file.")]
-Workers = Annotated[int, typer.Option("--workers", min=1, help="How many processes judge at once.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Keep the verdicts there, one JSON object in a line.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on after the verdicts that --out holds.")]
+Workers = Annotated[int, typer.Option("--workers", min=1, help="The number of parallel processes.")]
+Out = Annotated[Path | None, typer.Option("--out", help="The file for the verdicts, one JSON object per line.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue after the verdicts in '--out'.")]
 
 
 def check(
@@ -42,7 +42,7 @@ def check(
     locked: Locked = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Judge the call that each case proposes; where cases carry labels, measure the policies."""
+    """Judge the proposed call of each case; if cases carry labels, report accuracy, precision and recall."""
     from guardagent.batch.cases import judge_case
     from guardagent.batch.job import Job
     from guardagent.batch.records import read_case
@@ -71,7 +71,10 @@ def audit(
     locked: Locked = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Replay whole traces, with what is owed at their end; in words, all that are not plainly allowed."""
+    """Replay whole traces, including obligations unmet at their end.
+
+    Without '--json' or '--out', shows only traces that are denied or warned about.
+    """
     from guardagent.batch.audit import judge_trace
     from guardagent.batch.job import Job
     from guardagent.batch.records import read_trace
@@ -90,15 +93,17 @@ def audit(
 
 
 def compare(
-    files: Annotated[list[str], typer.Argument(metavar="CASES", help="Cases that say what they expect (a file, -).")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="CASES", help="Cases with expected labels or rules (a file, or -).")
+    ],
     *,
     policies: Annotated[str | None, typer.Option("-p", "--policies", help="The policy file.")] = None,
     model: RequestModelName = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Compare verdicts with the labels and rules that cases expect, as a diff; exit 1 where one differs.
+    """Compare verdicts with the expected labels and rules, as a diff; exit 1 if one differs.
 
-    The policy file may also stand before the cases, without --policies.
+    Instead of '--policies', the policy file may be the first argument.
     """
     from guardagent.batch.cases import difference, judge_case, read_expectation
     from guardagent.batch.job import Job
@@ -113,20 +118,20 @@ def compare(
         run.show_comparison(result)
 
     metrics = run.judge(report)
-    note(f"{metrics.judged - different:,} of {metrics.judged:,} cases are as expected")
+    note(f"{metrics.judged - different:,} of {metrics.judged:,} cases match their expectation")
     raise typer.Exit(2 if metrics.unreadable else int(different > 0))
 
 
 def _policies_and_cases(files: list[str], policies: str | None) -> tuple[str, str]:
     paths = files if policies is None else [policies, *files]
     if len(paths) != 2:
-        raise InputError(f"{len(files)} files beside --policies; expected CASES --policies FILE, one file of each")
+        raise InputError(f"unexpected number of files: {len(paths)}; expected CASES --policies FILE, one file each")
     return paths[0], paths[1]
 
 
 @dataclass(slots=True)
 class _BatchRun:
-    """A file to judge, and how. Rows go to standard output, everything else to standard error."""
+    """Judges one file. Rows go to standard output, everything else to standard error."""
 
     job: Job
     record_kind: str
@@ -138,7 +143,7 @@ class _BatchRun:
     ids: tuple[str, ...] = ()
 
     def judge(self, report: Callable[[Result], None]) -> VerdictMetrics:
-        """Judges what is not judged yet, reports each result, and sums up."""
+        """Judges the remaining lines, reports each result, and prints a summary."""
         from guardagent.cli.render_results import summary
 
         policies = self.job.load()
@@ -151,12 +156,12 @@ class _BatchRun:
                 else:
                     report(result)
         if not result_log.metrics.judged and not result_log.metrics.unreadable:
-            raise InputError(f"{self.job.name}: holds no {self.record_kind}; expected one JSON object in a line")
+            raise InputError(f"{self.job.name}: holds no {self.record_kind}; expected one JSON object per line")
         note(summary(result_log.metrics, self.record_kind))
         return result_log.metrics
 
     def reporter(self, *, every: bool) -> Callable[[Result], None]:
-        """Shows results as rows of JSON, in words, or not at all where they are kept in a file."""
+        """Prints results as JSON rows or as text; prints nothing if `--out` keeps them."""
         if self.as_json:
             return lambda result: print_line(result.row)
         if self.out is not None:
@@ -167,7 +172,7 @@ class _BatchRun:
         return lambda result: show_result(result, console) if every or not result.is_clean else None
 
     def show_comparison(self, result: Result) -> None:
-        """Shows what a case expects beside what came: as a row of JSON, or where they differ, as a diff."""
+        """Prints expectation and result as a JSON row or, if they differ, as a diff."""
         from guardagent.batch.cases import difference
         from guardagent.cli.render_results import show_difference
 
@@ -193,7 +198,7 @@ class _BatchRun:
         metrics = VerdictMetrics.for_rules(policies.ids)
         if self.out is None:
             if self.resume:
-                raise InputError("--resume without --out; expected --out FILE, which holds the verdicts to go on after")
+                raise InputError("'--resume' needs '--out FILE', the file with the verdicts so far")
             return MetricsOnly(metrics)
         model = f", {self.model}" if policies.requests else ""
         setup = f"guardagent {__version__}, {self.record_kind}, policies {policies.digest}{model}"
@@ -204,13 +209,13 @@ class _BatchRun:
         try:
             yield
         except KeyboardInterrupt:
-            more = f"; the same command with --resume goes on after what {self.out} holds" if self.out else ""
+            more = f"; add '--resume' to continue after the verdicts in {self.out}" if self.out else ""
             note(f"guardagent: interrupted after {result_log.metrics.judged:,} {self.record_kind}{more}")
             raise typer.Exit(130) from None
 
     @contextlib.contextmanager
     def _progress_bar(self) -> Iterator[Callable[[int], None]]:
-        """A progress bar on standard error, if that is a terminal and standard output shows no rows there."""
+        """A progress bar on standard error, if that is a terminal and no rows go to the same terminal."""
         rows_shown = sys.stdout.isatty() and (self.as_json or self.out is None)
         if rows_shown or not sys.stderr.isatty():
             yield lambda _: None
@@ -218,7 +223,7 @@ class _BatchRun:
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
         columns = (self.record_kind, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        # Rich would lead standard output to the bar's console, even where it is a file.
+        # Rich would redirect standard output to the bar's console, even if it is a file.
         with Progress(*columns, console=screen(stderr=True), redirect_stdout=False) as bar:
             task = bar.add_task("", total=_size(self.job.path))
             yield lambda done: bar.update(task, completed=done)
@@ -231,5 +236,5 @@ def _loader(path: str, model: str | None, locked: Path | None = None) -> Callabl
 
 
 def _size(path: str) -> int | None:
-    """How many bytes a file has; None where that is not known beforehand."""
+    """The size of a file in bytes; None for a stream."""
     return Path(path).stat().st_size if Path(path).is_file() else None

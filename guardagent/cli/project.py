@@ -1,4 +1,4 @@
-"""The commands for a start: `init`, `doctor` and `demo`."""
+"""The commands `init`, `doctor` and `demo`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from guardagent.cli.options import Json
 from guardagent.cli.output import print_json, print_line, screen
 
 
-def init(folder: Annotated[Path, typer.Argument(help="A new folder.")], *, as_json: Json = False) -> None:
-    """Make a starter project: one toolbox function, one agent, and runs to try."""
+def init(folder: Annotated[Path, typer.Argument(help="The folder to create.")], *, as_json: Json = False) -> None:
+    """Create a starter project: one toolbox function, one agent, a policy file, and runs to try."""
     from guardagent.cli.starter import create
 
     advice = create(folder)
@@ -24,7 +24,7 @@ def init(folder: Annotated[Path, typer.Argument(help="A new folder.")], *, as_js
 
 
 def doctor(*, as_json: Json = False) -> None:
-    """Say what protects this machine, and what to do where a layer is missing: exit 0 if nothing is, else 1."""
+    """Check which sandbox protections work on this machine, and say how to add the others; exit 1 if one is missing."""
     from guardagent.sandbox.doctor import examine, to_dict
 
     findings = examine()
@@ -39,7 +39,7 @@ def doctor(*, as_json: Json = False) -> None:
 
 
 def demo() -> None:
-    """A two-minute tour: guards for a health-records, a web and a Q&A agent, offline."""
+    """Show a two-minute tour, offline: guards of a health-records, a web and a Q&A agent."""
     from guardagent.cli.demo import tour
 
     tour(screen())

@@ -1,4 +1,4 @@
-"""Shows verdicts and programs to a person, in colour where the terminal has it."""
+"""Prints verdicts and programs as text, in colour if the terminal supports it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _MARKS = {
     "allow": ("✔ ALLOWED", "bold green"),
     "warn": ("! ALLOWED WITH A WARNING", "bold yellow"),
     "deny": ("✘ DENIED", "bold red"),
-    "escalate": ("✘ DENIED: a person must decide", "bold magenta"),
+    "escalate": ("✘ DENIED: needs human approval", "bold magenta"),
     "halt": ("✘ DENIED: the run is halted", "bold red"),
 }
 
 
 def show_verdict(verdict: Verdict, console: Console) -> None:
-    """The decision, then why, or the answer that may pass."""
+    """Prints the decision, then the reasons or the allowed answer."""
     mark, style = _MARKS[verdict.decision]
     seconds = f"{verdict.elapsed_ms:.1f} ms, {verdict.model_calls} model calls"
     console.print(f"{mark}", style=style, end="")
     console.print(f"  ({verdict.checked_by}, {seconds})", style="dim", highlight=False)
     for reason in verdict.reasons:
-        if not reason.startswith("could not be checked: "):  # said as an error below
+        if not reason.startswith("could not be checked: "):  # printed as an error below
             _line(console, "reason", reason)
     for error in verdict.errors:
         _line(console, "could not check", error)
@@ -41,7 +41,7 @@ def show_verdict(verdict: Verdict, console: Console) -> None:
 
 
 def show_calls(calls: Iterable[ToolCall], console: Console) -> None:
-    """The toolbox calls that led to a verdict, one line each."""
+    """Prints toolbox calls, one per line."""
     for call in calls:
         values = [*map(_short, call.args), *(f"{key}={_short(value)}" for key, value in call.kwargs.items())]
         result = f"error: {call.error}" if call.error else _short(call.result, 100)
@@ -51,7 +51,7 @@ def show_calls(calls: Iterable[ToolCall], console: Console) -> None:
 
 
 def show_story(verdict: Verdict, console: Console) -> None:
-    """All that led to a verdict: each step, what a model was asked and answered, what failed, and the toolbox calls."""
+    """Prints each step behind a verdict: prompts, answers, errors and toolbox calls."""
     for step in verdict.story:
         console.rule(step.name if not step.vote else f"{step.name} (vote {step.vote + 1})", style="bold")
         for message in step.prompt:
@@ -70,7 +70,7 @@ def show_story(verdict: Verdict, console: Console) -> None:
 
 
 def usage_line(usage: Usage) -> str:
-    """What models took, in words."""
+    """Model calls, tokens, cost and time as text."""
     tokens = f"{_count_text(usage.prompt_tokens)} prompt and {_count_text(usage.completion_tokens)} completion tokens"
     cost = "cost unknown" if usage.cost is None else f"${usage.cost:.4f}"
     return f"{usage.calls} calls ({usage.cached} from the cache), {tokens}, {cost}, {usage.seconds:.1f} s"
@@ -94,7 +94,7 @@ def show_code(program: str, console: Console) -> None:
 
 
 def _line(console: Console, label: str, text: str) -> None:
-    # Texts may come from an attacker: no markup, no escape sequences.
+    # The text may come from an attacker: no markup, no escape sequences.
     console.print(f"  {label}: ", style="bold", end="")
     console.print(printable(text).replace("\n", "\n    "), markup=False, highlight=False)
 
@@ -107,11 +107,11 @@ def _short(value: Any, width: int = 48) -> str:
 
 
 def show_findings(findings: list[ComponentStatus], console: Console) -> None:
-    """Each layer and engine of this machine, and what to do about those that do not work."""
+    """Prints each hardening layer and engine, with a remedy for those that do not work."""
     for finding in findings:
         console.print(
             "missing" if finding.problem else "works  ", style="bold red" if finding.problem else "green", end=""
         )
-        behind = f"behind {', '.join(finding.layers)}" if finding.layers else "confined by itself alone"
+        behind = f"behind {', '.join(finding.layers)}" if finding.layers else "confined by the engine alone"
         status = finding.problem or (behind if finding.kind == "engine" else "active in every worker")
         console.print(f"  {finding.kind:6}  {finding.name:10}  {status}", markup=False, highlight=False)

@@ -1,4 +1,4 @@
-"""Shows many verdicts to a person: one after the other, as a diff with what was expected, and summed up."""
+"""Prints many verdicts as text: one by one, as a diff with the expectation, and as a summary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LABELS = ("0 (may proceed)", "1 (may not)")
 
 
 def show_result(result: Result, console: Console) -> None:
-    """The id, the verdict with its reasons, and the violated rules."""
+    """Prints the id, the verdict with its reasons, and the violated rules."""
     row = json.loads(result.row)
     console.print(printable(str(row["id"])), style="bold", end="  ", markup=False, highlight=False)
     show_verdict(_verdict(row), console)
@@ -30,7 +30,7 @@ def show_result(result: Result, console: Console) -> None:
 
 
 def show_labelled(result: Result, console: Console) -> None:
-    """One line with the label that came and the one that was expected; where they differ, why it came."""
+    """Prints the label and the expected label; if they differ, also the reasons."""
     row, wrong = json.loads(result.row), result.label != result.expected_label
     labels = f"label {result.label}, expected {result.expected_label}"
     console.print("WRONG" if wrong else "right", style="red" if wrong else "green", end="  ")
@@ -51,7 +51,7 @@ def _verdict(row: dict[str, Any]) -> Verdict:
 
 
 def show_difference(result: Result, where: str, known: Iterable[str], console: Console) -> None:
-    """What was expected and did not come (`-`), what came and was not expected (`+`), and why it came."""
+    """Prints missing expectations (`-`), unexpected results (`+`), and the reasons."""
     row = json.loads(result.row)
     console.print(f"{where} {printable(str(row['id']))}", style="bold", markup=False, highlight=False)
     for line in _diff_lines(difference(result), result, known):
@@ -74,11 +74,11 @@ def _diff_lines(found: Difference, result: Result, known: Iterable[str]) -> Iter
 
 
 def summary(metrics: VerdictMetrics, record_kind: str) -> str:
-    """The counts in words, the metrics where there are labels, and a row for each rule."""
+    """The counts, the metrics if there are labels, and a row for each rule."""
     name = record_kind[:-1] if metrics.judged == 1 else record_kind
     counts = (
         f"{metrics.judged:,} {name}: {metrics.judged - metrics.denied:,} allowed, {metrics.denied:,} denied "
-        f"({metrics.unchecked:,} with something that could not be checked); {metrics.unreadable:,} unreadable lines"
+        f"({metrics.unchecked:,} could not be fully checked); {metrics.unreadable:,} unreadable lines"
     )
     metrics_lines = [_metrics_line(metrics.labels)] if metrics.labels.count else []
     return "\n".join([counts, *metrics_lines, *_rule_table(metrics)])
@@ -113,7 +113,7 @@ def _violated(metrics: VerdictMetrics, rule: str) -> str:
 
 
 def _aligned(cells: list[str], widths: list[int]) -> Iterator[str]:
-    """The first column to the left, numbers to the right."""
+    """Aligns the first column to the left, numbers to the right."""
     for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
         yield cell.rjust(width) if index else printable(cell).ljust(width)
 

@@ -1,4 +1,4 @@
-"""`guardagent run`: one program file, over one run of an agent or over many labelled ones."""
+"""The command `run`: runs a guard program over one run of an agent, or over many labelled runs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from guardagent.errors import InputError
 if TYPE_CHECKING:
     from guardagent.batch.labelled_runs import RunJudge
 
-Program = Annotated[str, typer.Argument(help="A guard program (a Python file).")]
-InputFile = Annotated[str | None, typer.Option("--input", help="What the agent was asked (a file, - for stdin).")]
-OutputFile = Annotated[str | None, typer.Option("--output-log", help="What the agent did and answered (a file, -).")]
+Program = Annotated[str, typer.Argument(help="The guard program (a Python file).")]
+InputFile = Annotated[str | None, typer.Option("--input", help="The agent's input (a file, or - for standard input).")]
+OutputFile = Annotated[str | None, typer.Option("--output-log", help="The agent's actions and answer (a file, or -).")]
 Examples = Annotated[
-    str | None, typer.Option("--examples", help="Instead: labelled runs, one JSON object in a line (a file, -).")
+    str | None,
+    typer.Option("--examples", help="Instead of one run: labelled runs, one JSON object per line (a file, or -)."),
 ]
 
 
@@ -45,7 +46,7 @@ def run(
     locked: Locked = None,
     as_json: Json = False,
 ) -> None:
-    """Run one guard program file in the sandbox, over one run of an agent, or measure it over labelled runs."""
+    """Run a guard program in the sandbox over one run of an agent, or measure it over labelled runs."""
     from guardagent._support.files import read_text
     from guardagent.guard import judge_with
     from guardagent.programs.runtime.program_file import fresh_program
@@ -73,13 +74,13 @@ def run(
 
 def _one_or_many(one: str | None, log: str | None, facts: str | None, examples: str | None) -> None:
     if examples is not None and (one, log, facts) != (None, None, None):
-        raise InputError("--examples holds whole runs; expected no --input, --output-log or --facts beside it")
+        raise InputError("'--examples' holds whole runs; expected no '--input', '--output-log' or '--facts'")
     if examples is None and (one is None or log is None):
-        raise InputError("nothing to judge; expected --input and --output-log, or --examples")
+        raise InputError("nothing to judge; expected '--input' and '--output-log', or '--examples'")
 
 
 def _measure(examples: str, judge: RunJudge, *, as_json: bool) -> int:
-    """Shows what came of each labelled run, and the metrics; gives the exit status."""
+    """Prints the result of each labelled run and the metrics, and returns the exit status."""
     from guardagent.batch.labelled_runs import judge_runs
     from guardagent.batch.verdict_metrics import VerdictMetrics
     from guardagent.cli.render_results import show_labelled, summary

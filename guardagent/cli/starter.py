@@ -1,4 +1,4 @@
-"""Makes the starter project of `guardagent init`: the files of `_starter/`, copied."""
+"""Creates the starter project of `guardagent init` from the files in `_starter/`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def create(folder: Path) -> str:
     """Copies the starter project into a new or empty folder.
 
     Returns:
-        What to do next, for a person.
+        The next steps as text.
 
     Raises:
-        InputError: the folder holds something already, or cannot be written.
+        InputError: the folder is not empty, or cannot be written.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: exists already; expected a new or an empty folder")
+        raise InputError(f"{folder}: already exists; expected a new or empty folder")
     try:
         shutil.copytree(_FILES, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     except OSError as error:

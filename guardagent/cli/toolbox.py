@@ -1,4 +1,4 @@
-"""The commands on functions of a toolbox: `toolbox list`, `show`, and `accept` of a proposed one."""
+"""The commands `toolbox list`, `toolbox show` and `toolbox accept`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from guardagent.cli.options import Json, ToolboxFolder
 from guardagent.cli.output import note, print_json, print_line, screen
 from guardagent.errors import ContentError, InputError
 
-File = Annotated[Path, typer.Argument(help="The proposed function's file, as `compile` wrote it.")]
-Folder = Annotated[Path, typer.Option("--toolbox", help="The folder of functions that takes it.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Take it without asking: you have read it.")]
+File = Annotated[Path, typer.Argument(help="The file of the proposed function, written by 'compile'.")]
+Folder = Annotated[Path, typer.Option("--toolbox", help="The toolbox folder to add it to; created if missing.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Add it without confirmation: you have reviewed it.")]
 
 
 def list_functions(*, toolbox: ToolboxFolder = None, as_json: Json = False) -> None:
-    """List the functions, without running any of their code."""
+    """List the toolbox functions without running them."""
     from guardagent.sandbox.toolbox import Toolbox
 
     tools = Toolbox.load(*(toolbox or []))
@@ -33,7 +33,7 @@ def list_functions(*, toolbox: ToolboxFolder = None, as_json: Json = False) -> N
 
 
 def show(name: str, *, toolbox: ToolboxFolder = None, as_json: Json = False) -> None:
-    """Show one function: its signature and documentation."""
+    """Show the signature and documentation of one function."""
     from guardagent.sandbox.toolbox import Toolbox
 
     tool = Toolbox.load(*(toolbox or []))[name]
@@ -45,17 +45,18 @@ def show(name: str, *, toolbox: ToolboxFolder = None, as_json: Json = False) -> 
 
 
 def accept(file: File, *, toolbox: Folder, yes: Yes = False, as_json: Json = False) -> None:
-    """Show a proposed function with its tests; once a person has agreed, run the tests, and add it where they pass.
+    """Review a proposed function and add it to a toolbox.
 
-    Before that, nothing of it runs. The tests run as any code of yours, in a process of their own. The folder is made
-    where it does not exist. With --json, what there is to read stands on standard error.
+    Shows the function with its tests. After confirmation, runs the tests, and adds the function if they pass; before
+    that, none of its code runs. The tests run unconfined, in a process of their own. With '--json', the code is shown
+    on standard error.
     """
     from guardagent._support.files import read_text, save_text
     from guardagent._terminal import printable
     from guardagent.sandbox.proposed_tests import failure_report
     from guardagent.sandbox.toolbox import Toolbox
 
-    tools = Toolbox([file])  # read, never run
+    tools = Toolbox([file])  # parsed, never run
     tests = file.with_name(f"test_{file.name}")
     if not tests.is_file():
         raise InputError(f"{tests}: no such file; expected the tests of the proposed function")
@@ -65,19 +66,19 @@ def accept(file: File, *, toolbox: Folder, yes: Yes = False, as_json: Json = Fal
         _refuse_invisible(text, file)
     existing = Toolbox.load(*([toolbox] if _holds_functions(toolbox) else []))
     if clash := next((name for name in tools if name in existing), ""):
-        raise InputError(f"{file}: the function {clash!r} is in the toolbox already ({existing[clash].path})")
+        raise InputError(f"{file}: the toolbox already has a function {clash!r} ({existing[clash].path})")
     if there := next((path for path in files if path.exists()), None):
-        raise InputError(f"{there}: exists already; expected a folder without this file")
+        raise InputError(f"{there}: already exists; expected a folder without this file")
     (note if as_json else print_line)("\n\n".join(text.strip() for text in files.values()))
     if not _confirmed(file, toolbox, yes=yes, as_json=as_json):
         _end("Nothing was added.", [], as_json=as_json)
     if problem := failure_report(sources, tests.name):
-        _end(f"{printable(problem)}\n\nIts tests do not pass. Nothing was added.", [], as_json=as_json)
+        _end(f"{printable(problem)}\n\nThe tests do not pass. Nothing was added.", [], as_json=as_json)
     _make_folder(toolbox)
     for path, text in files.items():
         save_text(path, text)
     names = [*map(str, files)]
-    message = "\n".join(["Its tests pass. Added:", *names, "Programs that use this toolbox can call it now."])
+    message = "\n".join(["The tests pass. Added:", *names, "Programs that use this toolbox can now call the function."])
     _end(message, names, as_json=as_json)
 
 
@@ -93,13 +94,13 @@ def _confirmed(file: Path, toolbox: Path, *, yes: bool, as_json: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise InputError(f"{file}: nobody is there to agree; expected a terminal, or --yes from whoever has read it")
-    return typer.confirm(f"Add this to {toolbox}? It will run as code of yours, outside of the sandbox", err=as_json)
+        raise InputError(f"{file}: no terminal to confirm on; expected a terminal, or '--yes' after a review")
+    return typer.confirm(f"Add this to {toolbox}? It will run as your own code, outside the sandbox", err=as_json)
 
 
 def _holds_functions(toolbox: Path) -> bool:
     if toolbox.exists() and not toolbox.is_dir():
-        raise InputError(f"{toolbox}: is a file; expected a folder of yours, which is made where it does not exist")
+        raise InputError(f"{toolbox}: is a file; expected a folder, which is created if missing")
     return any(not path.name.startswith("_") for path in toolbox.glob("*.py"))
 
 
@@ -107,10 +108,12 @@ def _make_folder(toolbox: Path) -> None:
     try:
         toolbox.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{toolbox}: cannot be made: {error.strerror}; expected a folder of yours") from None
+        raise InputError(f"{toolbox}: cannot be created: {error.strerror}; expected a writable folder") from None
 
 
 def _refuse_invisible(text: str, file: Path) -> None:
     for number, line in enumerate(text.split("\n"), start=1):
         if odd := next((one for one in line if not one.isprintable() and one != "\t"), None):
-            raise ContentError(f"holds the character {odd!a}, which nobody sees; expected visible ones", file, number)
+            raise ContentError(
+                f"contains the invisible character {odd!a}; expected visible characters only", file, number
+            )

@@ -1,4 +1,4 @@
-"""The commands on workflow graphs: `verify` and `graph`."""
+"""The commands `verify` and `graph`."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from guardagent.cli.output import note
 from guardagent.errors import InputError, UnknownNameError
 
 Target = Annotated[
-    str, typer.Argument(help="file.py (source only), file.py:attribute, module:attribute, or graph.json.")
+    str, typer.Argument(help="file.py (parsed, not run), file.py:attribute, module:attribute, or graph.json.")
 ]
-PolicyFile = Annotated[Path | None, typer.Option("-p", "--policies", help="A policy file whose rules are proved too.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Write there instead of to standard output.")]
+PolicyFile = Annotated[Path | None, typer.Option("-p", "--policies", help="A policy file whose rules to prove.")]
+Out = Annotated[Path | None, typer.Option("--out", help="The file to write instead of standard output.")]
 
 
 def verify(
     target: Target,
     *,
     policies: PolicyFile = None,
-    require_human: Annotated[bool, typer.Option("--require-human", help="A person has to take part.")] = False,
+    require_human: Annotated[bool, typer.Option("--require-human", help="Require a human node.")] = False,
     sensitive: Annotated[
-        list[str] | None, typer.Option("--sensitive", help="A tool that no path may reach without a person.")
+        list[str] | None,
+        typer.Option("--sensitive", help="A tool that no path may reach without a human check; repeatable."),
     ] = None,
     output: Annotated[str, typer.Option("--format", help="text (the default), json, sarif, github or html.")] = "",
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Prove a workflow graph against the structural checks and the rules of a policy, before it runs."""
+    """Verify a workflow graph against the structural checks and the rules of a policy before it runs."""
     from guardagent.policy.load import read_policies
     from guardagent.workflow.analysis.paths import without_garbage_collection
     from guardagent.workflow.model.targets import graph_of_target
@@ -58,7 +59,7 @@ def graph(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """The graph of a workflow."""
+    """Extract and draw the graph of a workflow."""
     from guardagent.workflow.drawing import FORMATS, draw
     from guardagent.workflow.model.targets import graph_of_target
 
@@ -71,7 +72,7 @@ def graph(
 
 def _format(named: str, usual: str, known: Plugins, *, as_json: bool) -> str:
     if as_json and named not in ("", "json"):
-        raise InputError(f"--json with --format {named}; expected one of the two")
+        raise InputError(f"'--json' and '--format {named}' exclude each other; expected one of them")
     form = named or ("json" if as_json else usual)
     if form not in known:
         raise UnknownNameError("format", form, known)

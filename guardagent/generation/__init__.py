@@ -1,7 +1,7 @@
-"""Calls judged while a model writes them.
+"""Calls checked while a model generates them.
 
-    local   guarded decoding: a denied call never leaves a local model (Agent-C)
-    chat    a remote model's turn, judged as a whole and asked for again until it complies
+    local   guarded decoding: a local model never emits a denied call (Agent-C)
+    chat    guarded chat: a remote model's turn is judged as a whole, and requested again until it complies
 
-Both ask the same session, and hand on nothing that it denies.
+Both check against the same session, and release nothing that it denies.
 """

@@ -77,7 +77,7 @@ def test_a_case_of_a_test_expects_something() -> None:
     """Else it would pass whatever came."""
     text = '{"id": "a", "history": [], "proposed": {"tool": "t", "args": {}}'
     assert read_expectation(text + ', "rules": []}', "f", 1).rules == ()
-    with pytest.raises(ContentError, match="f:4: expects nothing; expected a label, rules, or both"):
+    with pytest.raises(ContentError, match="f:4: has no expectation; expected 'label', 'rules' or both"):
         read_expectation(text + "}", "f", 4)
 
 

@@ -65,7 +65,7 @@ def test_a_line_that_is_too_long_is_one_error() -> None:
     assert [(line.number, line.data) for line in found] == [
         (1, b"a"), (2, None), (3, b"b"), (4, b"yyyyyyyyyy"), (5, None),
     ]  # fmt: skip
-    with pytest.raises(ContentError, match=r"^log:2: longer than 10 bytes; expected at most that in a line"):
+    with pytest.raises(ContentError, match=r"^log:2: the line is too long; expected at most 10 bytes"):
         found[1].text("log")
 
 

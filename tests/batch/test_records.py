@@ -92,21 +92,23 @@ def test_how_a_call_ended() -> None:
 
 
 BAD_CASES: dict[str, dict[str, Any]] = {
-    "id: is a list; expected a text": {"id": []},
-    "id: is True; expected a text": {"id": True},
+    "id: is a list; expected a string": {"id": []},
+    "id: is True; expected a string": {"id": True},
     "history: is null; expected a list of objects": {"history": None},
-    "history[0]: is a text; expected an object": {"history": ["a"]},
-    "history[0].tool: missing; expected the name of a tool; it has nothing": {"history": [{}]},
+    "history[0]: is a string; expected an object": {"history": ["a"]},
+    "history[0].tool: is missing; expected the name of a tool; the object has no keys": {"history": [{}]},
     "history[0].args: is a list; expected an object of arguments": {"history": [{"tool": "a", "args": []}]},
     "history[0].failed: is 1; expected true, false or null": {"history": [{"tool": "a", "failed": 1}]},
     "proposed.tool: is empty; expected the name of a tool": {"proposed": {"tool": ""}},
-    "proposed.arguments: is no key of this format; did you mean 'args'?": {"proposed": {"tool": "t", "arguments": {}}},
+    "proposed.arguments: is not a key of this format; did you mean 'args'?": {
+        "proposed": {"tool": "t", "arguments": {}}
+    },
     "state: is a list; expected an object": {"state": []},
-    "context: is a text; expected an object of facts": {"context": "x"},
+    "context: is a string; expected an object of facts": {"context": "x"},
     "user_confirmed: is 1; expected true, false or null": {"user_confirmed": 1},
     "label: is 2; expected 0 or 1": {"label": 2},
     "label: is True; expected 0 or 1": {"label": True},
-    "rules[1]: is 3; expected a text": {"rules": ["a", 3]},
+    "rules[1]: is 3; expected a string": {"rules": ["a", 3]},
 }
 
 
@@ -119,11 +121,9 @@ def test_a_wrong_case_says_where(says: str) -> None:
 
 
 BAD_TRACES: dict[str, dict[str, Any]] = {
-    "events[0]: names nothing that happened; expected a tool, an action, a decision or tags": {
-        "events": [{"tags": []}]
-    },
-    "events[1].tags: is a text; expected a list of texts": {"events": [{"tool": "a"}, {"tool": "a", "tags": "x"}]},
-    "events[0].tag: is no key of this format; did you mean 'tags'?": {"events": [{"tool": "a", "tag": "x"}]},
+    "events[0]: has no content; expected 'tool', 'action', 'decision' or 'tags'": {"events": [{"tags": []}]},
+    "events[1].tags: is a string; expected a list of strings": {"events": [{"tool": "a"}, {"tool": "a", "tags": "x"}]},
+    "events[0].tag: is not a key of this format; did you mean 'tags'?": {"events": [{"tool": "a", "tag": "x"}]},
     "events[0].state: is a number; expected an object": {"events": [{"tool": "a", "state": 1.5}]},
     "facts: is a list; expected an object of facts": {"facts": []},
 }
@@ -143,7 +143,10 @@ def test_a_wrong_trace_says_where(says: str) -> None:
         ("[]", "a list; expected a JSON object"),
         ('{"id": "a", "id": "b"}', "key 'id' appears twice"),
         ('{"id": "a", "proposed": {"tool": "a", "args": {"n": 1, "n": 2}}}', "key 'n' appears twice"),
-        ('{"id": "a", "histroy": []}', "history: missing; expected a list of objects; it has 'id', 'histroy'"),
+        (
+            '{"id": "a", "histroy": []}',
+            "history: is missing; expected a list of objects; the object has 'id', 'histroy'",
+        ),
         ('{"id": NaN}', "NaN is not a JSON value"),
         ("{", "not JSON at column 2"),
         ("[" * 100_000, "not acceptable JSON"),

@@ -28,7 +28,7 @@ def test_a_second_writer_is_refused(path: Path) -> None:
     """Until the first one has ended; the rows stay."""
     with ResultLog(path) as log:
         log.append("{}")
-        with pytest.raises(InputError, match="another run is writing to it; expected that one to end first"):
+        with pytest.raises(InputError, match="another run is writing to it; wait until that run ends"):
             ResultLog(path)
     with ResultLog(path) as log:
         assert log.rows() == ["{}"]

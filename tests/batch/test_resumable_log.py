@@ -104,7 +104,7 @@ def test_several_workers_go_on_as_well(work: Job, out: Path) -> None:
 def test_results_are_never_written_over(work: Job, out: Path) -> None:
     """Without --resume a file that holds anything is refused, and stays as it is."""
     out.write_text("mine\n")
-    with pytest.raises(InputError, match="holds results already; expected --resume to go on, or another --out"):
+    with pytest.raises(InputError, match="already holds results; use '--resume' to continue, or another '--out'"):
         start(work, out)
     assert out.read_text() == "mine\n"
 
@@ -120,7 +120,7 @@ def halfway(work: Job, out: Path) -> None:
 def test_another_policy_is_not_gone_on_with(work: Job, out: Path) -> None:
     """What judges is a part of what was begun."""
     halfway(work, out)
-    with pytest.raises(InputError, match="was written under other policies, or by another version"):
+    with pytest.raises(InputError, match="was written under other policies or by another version"):
         start(work, out, resume=True, setup="other")
 
 
@@ -133,7 +133,7 @@ def test_another_input_is_not_gone_on_with(work: Job, out: Path, line: int) -> N
     lines[line] += " "
     Path(work.path).write_text("\n".join(lines))
     _, results = start(work, out, resume=True)
-    with pytest.raises(InputError, match=r"not those it was written for|the input changed before line 65"):
+    with pytest.raises(InputError, match=r"have changed since it was written|the input changed before line 65"):
         list(results)
     assert out.read_bytes() == before
 
@@ -144,7 +144,7 @@ def test_a_shorter_input_is_not_gone_on_with(work: Job, out: Path, lines: int) -
     halfway(work, out)
     write_lines(Path(work.path), *CASES[:lines])
     _, results = start(work, out, resume=True)
-    with pytest.raises(InputError, match=r"not those it was written for|the input changed before line 65"):
+    with pytest.raises(InputError, match=r"have changed since it was written|the input changed before line 65"):
         list(results)
 
 
@@ -153,10 +153,10 @@ def test_changed_rows_are_not_gone_on_with(work: Job, out: Path) -> None:
     halfway(work, out)
     rows, progress = out.read_bytes(), beside(out).read_bytes()
     for changed, says in (
-        (rows[:100], "holds less than was written"),
-        (rows + b"{}\n", "its last rows are no verdicts"),
+        (rows[:100], "has fewer rows than were written"),
+        (rows + b"{}\n", "the last rows are not verdicts"),
         (rows + b"\xff\n", "not JSON"),
-        (rows + rows.splitlines(keepends=True)[0] * 40, "there are more results of it than records"),
+        (rows + rows.splitlines(keepends=True)[0] * 40, "more results than records"),
     ):
         out.write_bytes(changed)
         beside(out).write_bytes(progress)
@@ -168,7 +168,7 @@ def test_rows_after_the_end_are_refused(work: Job, out: Path) -> None:
     """Of a run that had come to its end, nothing more can be written."""
     finish(work, out)
     out.write_bytes(out.read_bytes() + out.read_bytes().splitlines(keepends=True)[0])
-    with pytest.raises(InputError, match="holds more than was written"):
+    with pytest.raises(InputError, match="has more rows than were written"):
         finish(work, out, resume=True)
 
 
@@ -176,7 +176,7 @@ def test_a_lost_or_broken_progress_is_named(work: Job, out: Path) -> None:
     """Without it nobody knows what the rows are of."""
     halfway(work, out)
     beside(out).write_text("{}")
-    with pytest.raises(ContentError, match=r"out\.jsonl\.progress: is no record of a run"):
+    with pytest.raises(ContentError, match=r"out\.jsonl\.progress: is not a progress file"):
         start(work, out, resume=True)
     beside(out).unlink()
     with pytest.raises(InputError, match=r"out\.jsonl\.progress is missing; expected both, or neither"):

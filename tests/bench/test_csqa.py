@@ -53,7 +53,7 @@ def test_the_choice_is_what_counts(answer: str, tmp_path: Path, *, right: bool) 
     ("row", "message"),
     [
         (ROW | {"risk": "hihg"}, "key 'risk' is 'hihg'; did you mean 'high'"),
-        (ROW | {"rules": "rule 1"}, "key 'rules' is 'rule 1'; expected a list of texts"),
+        (ROW | {"rules": "rule 1"}, "key 'rules' is 'rule 1'; expected a list of strings"),
     ],
 )
 def test_wrong_rows(row: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -92,8 +92,11 @@ def test_a_missing_log_is_named(tmp_path: Path) -> None:
         ({"label": 2}, "public.jsonl:2: key 'label' is 2; expected the number 0 or 1"),
         ({"label": True}, "public.jsonl:2: key 'label' is True; expected the number 0 or 1"),
         ({"answer": 5}, "public.jsonl:2: key 'answer' is 5; expected a text"),
-        ({"inaccessible": {"cost": "cost"}}, "public.jsonl:2: key 'inaccessible': 'cost' is no list of columns"),
-        ({"id": "7:nursing"}, "public.jsonl:2: id '7:nursing' occurs twice"),
+        (
+            {"inaccessible": {"cost": "cost"}},
+            "public.jsonl:2: key 'inaccessible': the value of 'cost' is not a list of columns",
+        ),
+        ({"id": "7:nursing"}, "public.jsonl:2: id '7:nursing' appears twice"),
     ],
 )
 def test_a_wrong_row_says_where(change: dict[str, Any], message: str, tmp_path: Path) -> None:

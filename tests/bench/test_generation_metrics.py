@@ -158,7 +158,7 @@ def test_several_at_once_give_the_same(run: Run, tmp_path: Path) -> None:
     assert metrics(several) == metrics(one)
     assert several["generated"]["executable"] == one["generated"]["executable"]
     assert (several["generated"]["cached"], several["generated"]["per_check"]["seconds"]) == (12, None)
-    assert "Model calls: 12, 12 of them answered by the cache." in (tmp_path / "out" / "table.md").read_text()
+    assert "Model calls: 12, 12 of them answered from the cache." in (tmp_path / "out" / "table.md").read_text()
     ids = [line.split('"')[3] for line in rows.splitlines()]
     assert [line.split('"')[3] for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()] == ids
 
@@ -166,13 +166,13 @@ def test_several_at_once_give_the_same(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"mode": "program", "least_similar": True}, "changes nothing where a program judges"),
-        ({"mode": "auto", "without_toolbox": True}, "changes nothing where a program judges"),
-        ({"mode": "program", "shots": 0}, "--k changes nothing where a program judges"),
-        ({"mode": "model-only", "required_checks": True}, "--required-checks changes nothing in --mode model-only"),
-        ({"mode": "model-only", "votes": 3}, "--votes changes nothing in --mode model-only"),
-        ({"least_similar": True, "shots": 0}, "needs demonstrations to choose from"),
-        ({"without_code_instructions": True}, "is a setting of --mode model-only"),
+        ({"mode": "program", "least_similar": True}, "has no effect on a program"),
+        ({"mode": "auto", "without_toolbox": True}, "has no effect on a program"),
+        ({"mode": "program", "shots": 0}, "'--k' has no effect on a program"),
+        ({"mode": "model-only", "required_checks": True}, "'--required-checks' has no effect with '--mode model-only'"),
+        ({"mode": "model-only", "votes": 3}, "'--votes' has no effect with '--mode model-only'"),
+        ({"least_similar": True, "shots": 0}, "'--least-similar' needs demonstrations"),
+        ({"without_code_instructions": True}, "needs '--mode model-only'"),
         ({"without_memory": True, "least_similar": True}, "shows no demonstrations"),
         ({"required_checks": True, "without_toolbox": True}, "the guard as deployed"),
         ({"workers": 0}, "at least 1"),

@@ -106,6 +106,6 @@ def test_foreign_results_are_not_overwritten(tmp_path: Path) -> None:
     """A results.jsonl of something else is an error, and stays as it is."""
     path = tmp_path / "results.jsonl"
     path.write_text('{"score": 1}\n{"score": 2}')
-    with pytest.raises(ContentError, match=r"results\.jsonl:1: is no row of an evaluation"):
+    with pytest.raises(ContentError, match=r"results\.jsonl:1: is not a row of an evaluation"):
         Results(path)
     assert path.read_text() == '{"score": 1}\n{"score": 2}'

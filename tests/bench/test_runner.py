@@ -18,7 +18,8 @@ EVALUATION = """
 from guardagent.bench import BenchExample, Evaluation, PaperRow, read_examples
 
 def line(record):
-    return BenchExample(record.string("id"), record.string("agent_input"), record.string("agent_output"), record.label())
+    id, request, log = (record.string(key) for key in ("id", "agent_input", "agent_output"))
+    return BenchExample(id, request, log, record.label())
 
 EVALUATION = Evaluation(
     agent="porter",
@@ -115,10 +116,10 @@ def test_a_broken_evaluation_names_its_file(run: Run, tmp_path: Path) -> None:
     """A file that crashes, or defines no evaluation, is an error of that file."""
     file = tmp_path / "benchmarks" / "front_desk" / "evaluation.py"
     file.write_text("1 / 0")
-    with pytest.raises(ContentError, match=r"evaluation\.py: does not load: ZeroDivisionError"):
+    with pytest.raises(ContentError, match=r"evaluation\.py: cannot be loaded: ZeroDivisionError"):
         run()
     file.write_text("EVALUATION = 1")
-    with pytest.raises(ContentError, match=r"evaluation\.py: defines no `EVALUATION`"):
+    with pytest.raises(ContentError, match=r"evaluation\.py: does not define 'EVALUATION'"):
         run()
 
 
@@ -128,7 +129,7 @@ def test_without_matplotlib_there_is_no_plot(
     """It says what to install, and everything else is written."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     run()
-    assert "install guardagent[bench]" in capsys.readouterr().err
+    assert "install 'guardagent[bench]'" in capsys.readouterr().err
     assert not (tmp_path / "out" / "plot.png").exists()
     assert (tmp_path / "out" / "summary.json").exists()
 
@@ -136,7 +137,7 @@ def test_without_matplotlib_there_is_no_plot(
 def test_out_is_a_folder(run: Run, tmp_path: Path) -> None:
     """A file in its place is an error."""
     (tmp_path / "out").write_text("")
-    with pytest.raises(InputError, match="cannot be made a folder"):
+    with pytest.raises(InputError, match="the folder cannot be created"):
         run()
 
 

@@ -203,14 +203,14 @@ def test_outputs_belong_to_the_calls_they_follow(folder: Path) -> None:
         ({"trial": True}, "key 'trial' is True; expected a number"),
         ({"reward": "1"}, "key 'reward' is '1'; expected a number"),
         ({"info": []}, "key 'info' is"),
-        ({"info": {"task": {"actions": [{"name": "x"}]}}}, "an action without `name` or `kwargs`"),
-        ({"info": {"task": {}}}, r"info\.task\.actions is None; expected a list of objects"),
-        ({"facts": [1]}, "key 'facts' is no object"),
-        ({"traj": {}}, "traj is {}; expected a list of objects"),
-        ({"traj": [{"role": "assistant", "tool_calls": [{}]}]}, r"traj\[0\]\.tool_calls: a call without"),
+        ({"info": {"task": {"actions": [{"name": "x"}]}}}, "an action without 'name' or 'kwargs'"),
+        ({"info": {"task": {}}}, r"'info\.task\.actions' is None; expected a list of objects"),
+        ({"facts": [1]}, "key 'facts' is not an object"),
+        ({"traj": {}}, "'traj' is {}; expected a list of objects"),
+        ({"traj": [{"role": "assistant", "tool_calls": [{}]}]}, r"'traj\[0\]\.tool_calls' has a call without"),
         (
             {"traj": [{"role": "assistant", "tool_calls": [{"function": {"name": "x", "arguments": "{"}}]}]},
-            r"traj\[0\]: the arguments of x: .*not JSON",
+            r"'traj\[0\]': the arguments of 'x': .*not JSON",
         ),
         (
             {"traj": [{"role": "assistant", "tool_calls": [{"function": {"name": "x", "arguments": "[]"}}]}]},
@@ -235,17 +235,17 @@ def test_a_file_without_trajectories_is_refused(folder: Path, text: str) -> None
 
 def test_a_trial_that_occurs_twice_is_refused(folder: Path) -> None:
     """It would count twice."""
-    with pytest.raises(ContentError, match="entry 2: trial 0 of task 0 occurs twice"):
+    with pytest.raises(ContentError, match="entry 2: trial 0 of task 0 appears twice"):
         run(folder, entry(0, 0, 1.0), entry(0, 0, 1.0))
 
 
 def test_options_that_change_nothing_are_refused(folder: Path) -> None:
     """On both sides."""
-    with pytest.raises(InputError, match="asks no model"):
+    with pytest.raises(InputError, match="uses no model"):
         run(folder, entry(0, 0, 1.0), mode="generate")
-    with pytest.raises(InputError, match="expected --policies FILE too"):
+    with pytest.raises(InputError, match="expected '--policies FILE' too"):
         run(folder, entry(0, 0, 1.0), policies=None)
-    with pytest.raises(InputError, match="judges by its agent's guard"):
+    with pytest.raises(InputError, match="uses its agent's guard"):
         run_evaluation("csqa", folder / "data.json", folder / "out", policies=folder / "policy.yaml")
     with pytest.raises(ContentError, match="is an evaluation of trajectories"):
         load_evaluation("tau")
@@ -265,7 +265,7 @@ def test_a_state_may_be_a_folder(folder: Path, write: Callable[..., Path]) -> No
     summary, _ = run(folder, entry(0, 0, 1.0, CANCEL, expected=[CANCEL]), state=folder / "records")
     assert summary["with_guard"]["denied"]["calls"] == 0
     (folder / "empty").mkdir()
-    with pytest.raises(ContentError, match=r"holds no NAME\.json"):
+    with pytest.raises(ContentError, match=r"has no NAME\.json"):
         run(folder, entry(0, 0, 1.0), state=folder / "empty")
 
 

@@ -77,7 +77,7 @@ def test_facts_are_a_file_or_the_text_itself(cli: Cli, write: Write) -> None:
         ("{role: nursing}", "--facts:1: not JSON at column 2"),
         ('{"role": 1, "role": 2}', "--facts: not acceptable JSON: key 'role' appears twice"),
         ("nowhere.json", "nowhere.json: no such file"),
-        (write("list.json", "[]"), "list.json: holds a list; expected a JSON object of facts"),
+        (write("list.json", "[]"), "list.json: is a list; expected a JSON object of facts"),
     ):
         ran = cli("guard", "--agent", "ehragent", *files, "--facts", facts)
         assert ran.status == 2

@@ -25,7 +25,12 @@ Cli = Callable[..., CommandResult]
         (["bench", "eicu-ac", "--data", "d", "--out", "o", "--mode", "fast"], "usage", 2, "fast"),
         (["check", "nowhere.jsonl", "-p", "nowhere.yaml"], "input", 2, "nowhere.yaml: no such file"),
         (["toolbox", "show", "check_acces"], "unknown_name", 2, "did you mean 'check_access'?"),
-        (["verify", "nowhere.json", "--format", "sarif"], "input", 2, "--json with --format sarif"),
+        (
+            ["verify", "nowhere.json", "--format", "sarif"],
+            "input",
+            2,
+            "'--json' and '--format sarif' exclude each other",
+        ),
         (["log", "show", "nowhere.db"], "input", 2, "nowhere.db: no such file"),
     ],
 )
@@ -45,7 +50,7 @@ def test_a_mistake_is_an_object_where_json_is_asked_for(
 
 def test_json_after_two_dashes_belongs_to_another_program(cli: Cli) -> None:
     """The server's own option does not change how the proxy speaks."""
-    assert cli("mcp-proxy", "--", "server", "--json").err.startswith("guardagent: no rules are given")
+    assert cli("mcp-proxy", "--", "server", "--json").err.startswith("guardagent: no policy file")
 
 
 @pytest.mark.parametrize("reader", ["head -1", "true"])

@@ -77,7 +77,7 @@ def test_a_person_reads_what_was_decided_and_why(judge: Callable[..., CommandRes
     assert "no  ✘ DENIED" in ran.out
     assert "reason: log in first" in ran.out
     assert "rules: login_first" in ran.out
-    assert "3 cases: 1 allowed, 2 denied (0 with something that could not be checked); 0 unreadable lines" in ran.err
+    assert "3 cases: 1 allowed, 2 denied (0 could not be fully checked); 0 unreadable lines" in ran.err
     assert "on 3 labels: accuracy 33.3%, precision 50.0%, recall 50.0% (tp 1, fp 1, fn 1, tn 0)" in ran.err
     assert "small_refunds         1   1   0   0     100.0%  100.0%" in ran.err
 
@@ -96,7 +96,7 @@ def test_a_file_without_records_is_wrong(judge: Callable[..., CommandResult]) ->
     for lines in ((), ("", "  ")):
         ran = judge(*lines)
         assert (ran.status, ran.out) == (2, "")
-        assert "in.jsonl: holds no cases; expected one JSON object in a line" in ran.err
+        assert "in.jsonl: holds no cases; expected one JSON object per line" in ran.err
 
 
 def test_what_is_wrong_with_the_arguments_is_said(cli: Cli, tmp_path: Path, policies: Path) -> None:
@@ -106,7 +106,7 @@ def test_what_is_wrong_with_the_arguments_is_said(cli: Cli, tmp_path: Path, poli
         (["check", tmp_path / "none", "--policies", policies], "none: no such file"),
         (["check", cases, "--policies", tmp_path / "none"], "none: no such file"),
         (["audit", cases, "--policies", cases], "cases.jsonl:1: "),
-        (["audit", cases, "--policies", policies, "--resume"], "--resume without --out; expected --out FILE"),
+        (["audit", cases, "--policies", policies, "--resume"], "'--resume' needs '--out FILE'"),
         (["check", cases, "--policies", policies, "--workers", 0], "--workers"),
         (["test", policies, tmp_path], "is a folder; expected a file"),
         (["test", cases], "expected CASES --policies FILE"),
@@ -167,7 +167,7 @@ def test_test_shows_a_diff(cli: Cli, tmp_path: Path, policies: Path) -> None:
         f"  - rule:  smal_refunds (no such policy; did you mean 'small_refunds'? known: {known})",
         "      log in first",
     ]
-    assert "1 of 2 cases are as expected" in ran.err
+    assert "1 of 2 cases match their expectation" in ran.err
 
 
 def test_test_says_the_same_in_json(cli: Cli, tmp_path: Path, policies: Path) -> None:
@@ -178,7 +178,7 @@ def test_test_says_the_same_in_json(cli: Cli, tmp_path: Path, policies: Path) ->
     assert (ran.status, row["expected"], row["differs"]) == (0, {"label": 0, "rules": None}, False)
     ran = cli("test", policies, write_lines(tmp_path / "b.jsonl", right, case("none", amount=5)), "--json")
     assert (ran.status, ran.out.count("\n")) == (2, 1)
-    assert "b.jsonl:2: expects nothing" in ran.err
+    assert "b.jsonl:2: has no expectation" in ran.err
 
 
 def test_workers_give_what_one_gives(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_worker_that_is_ended_ends_the_run(judge: Callable[..., CommandResult]
     (tmp_path / "shop.py").write_text('import os\n\ndef stock(state, item):\n    """Ends it."""\n    os._exit(9)\n')
     ran = judge(ALLOWED, WARNED, options=["--json", "--workers", 2])
     assert (ran.status, ran.out) == (3, "")
-    assert "a worker process was ended from outside" in ran.err
+    assert "a worker process was killed" in ran.err
 
 
 SLOW = 'import time\n\ndef stock(state, item):\n    """Takes its time."""\n    time.sleep(0.05)\n    return 1\n'
@@ -239,7 +239,7 @@ def test_an_interrupt_keeps_what_was_done(
     assert time.monotonic() - started < 5
     assert said.count("\n") == 1
     assert "interrupted after" in said
-    assert "--resume goes on" in said
+    assert "add '--resume' to continue" in said
     rows = [json.loads(line)["id"] for line in out.read_text().splitlines()]
     assert 0 < len(rows) < 200
     assert rows == [f"t{at}" for at in range(len(rows))]
@@ -263,7 +263,7 @@ def test_a_worker_that_is_killed_ends_the_run(slow: Callable[..., subprocess.Pop
     workers[0].kill()
     said = process.communicate()[1]
     assert (process.returncode, len(workers)) == (3, 2)
-    assert b"a worker process was ended from outside" in said
+    assert b"a worker process was killed" in said
     rows = [json.loads(line)["id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert rows == [f"t{at}" for at in range(len(rows))]
     assert not workers[1].is_running()

@@ -48,7 +48,7 @@ def test_each_run_is_shown_with_the_label_that_was_expected(judge: Callable[...,
         ["five", "books"],
         ["right", "d"],
     ]
-    assert "4 runs: 1 allowed, 3 denied (0 with something that could not be checked)" in ran.err
+    assert "4 runs: 1 allowed, 3 denied (0 could not be fully checked)" in ran.err
     assert "accuracy 75.0%, precision 66.7%, recall 100.0% (tp 2, fp 1, fn 0, tn 1)" in ran.err
 
 

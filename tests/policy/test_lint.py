@@ -248,7 +248,7 @@ def test_a_clean_file_exits_0(run: Callable[..., CommandResult]) -> None:
     rules = ", ".join(f"{{id: {one}, temporal: 'G(tool:{one} -> O tool:login)'}}" for one in "ab")
     ran = run(f"policies: [{rules}]")
     assert (ran.status, ran.out) == (0, "")
-    assert ran.err.endswith("nothing found in 2 rules\n")
+    assert ran.err.endswith("no findings in 2 rules\n")
 
 
 def test_what_could_not_be_decided_exits_3(run: Callable[..., CommandResult]) -> None:

@@ -1,6 +1,6 @@
-"""Calls that a remote model proposes, judged before anybody gets to see them.
+"""Guarded chat: checks the calls that a remote model proposes before it returns any of them.
 
-guarded_chat     asks a model that is offered tools, until what it proposes complies
+guarded_chat     requests a turn from a model with tools until its calls comply
 aguarded_chat    the same, for an event loop
 """
 

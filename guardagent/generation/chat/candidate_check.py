@@ -1,4 +1,4 @@
-"""One candidate of a model, judged as a whole: all of its calls may run, or none does."""
+"""Judges one candidate of a model as a whole: all of its calls may run, or none."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from guardagent.session.joint_check import ProposedCall, judge_jointly, withdraw
 from guardagent.session.session import Session
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
-Key = tuple[str, ...]  # a call to the letter
+Key = tuple[str, ...]  # a call with its exact arguments
 
 
 @dataclass(slots=True)
 class CallCheck:
-    """A call of a candidate.
+    """A call of a candidate with its verdict.
 
     Attributes:
-        written: as the model wrote it.
-        args: its arguments as they were read; None where they cannot be.
-        verdict: on it; None where it was not judged, as the turn was refused for another one.
-        repeated: whether it was refused before.
+        written: the call as the model wrote it.
+        args: the parsed arguments; None if they are invalid.
+        verdict: the verdict; None if the turn was refused for another call before this one was judged.
+        repeated: whether the call was refused before.
     """
 
     written: WrittenCall
@@ -47,10 +47,10 @@ class CandidateCheck:
     """A candidate with the verdicts on its calls.
 
     Attributes:
-        attempt: the question that it answered.
-        text: what the model said.
-        calls: in its order.
-        problem: why the whole of it is of no use.
+        attempt: the number of the request that it answers.
+        text: the text of the model.
+        calls: the calls, in order.
+        problem: why the whole answer is unusable; empty if it is usable.
     """
 
     attempt: int
@@ -66,30 +66,32 @@ class CandidateCheck:
 
     @property
     def worst(self) -> Verdict | None:
-        """The most severe verdict; None where there is no call."""
+        """The most severe verdict; None without a call."""
         return max(self.verdicts, key=lambda verdict: verdict.decision.severity, default=None)
 
 
-_INTERLEAVED = unchecked_verdict("another call of the session came between; propose it again", checked_by="policy")
+_INTERLEAVED = unchecked_verdict(
+    "another call was recorded in the session meanwhile; propose the call again", checked_by="policy"
+)
 
 
 class CandidateChecker:
-    """Judges candidates by a session, and knows what it has refused.
+    """Judges candidates by a session, and remembers refused calls.
 
     Args:
         tools: the tools that the model may call.
-        session: judges, and places what may run.
-        options: those of `session.check`.
+        session: judges the calls, and reserves those that may run.
+        options: options of `session.check`.
     """
 
     def __init__(self, tools: ToolSet, session: Session, options: Mapping[str, Any]) -> None:
         self.session = session
         self._tools = tools
         self._options = options
-        self._excluded: dict[tuple[Key, ...], Verdict] = {}  # a call by itself, or all calls of a turn
+        self._excluded: dict[tuple[Key, ...], Verdict] = {}  # one call, or all calls of a turn
 
     def check(self, candidate: ChatCandidate, attempt: int) -> CandidateCheck:
-        """A candidate with its verdicts. The calls of one that complies are in flight afterwards."""
+        """Judges a candidate. If it complies, its calls are in flight afterwards."""
         result = CandidateCheck(attempt, candidate.text, tuple(map(self._read, candidate.calls)), candidate.problem)
         if result.problem or not result.calls:
             return result
@@ -100,7 +102,7 @@ class CandidateChecker:
 
     def _read(self, call: WrittenCall) -> CallCheck:
         if call.problem:
-            problem = f"a call of {call.name or 'nothing'} is none: {call.problem}"
+            problem = f"malformed call of {call.name!r}: {call.problem}"
             return CallCheck(call, verdict=unchecked_verdict(problem, checked_by="policy"))
         try:
             return CallCheck(call, self._tools.parse(call.name, call.arguments))
@@ -108,7 +110,7 @@ class CandidateChecker:
             return CallCheck(call, verdict=unchecked_verdict(str(error), checked_by="policy"))
 
     def _refused_before(self, calls: Sequence[CallCheck]) -> bool:
-        """Whether some call, or the turn, is excluded: then nothing else of it is checked."""
+        """Whether a call or the whole turn is excluded; then the other calls are not checked."""
         whole = self._excluded.get(tuple(call.key for call in calls))
         for call in calls:
             found = self._excluded.get((call.key,)) or whole
@@ -129,7 +131,7 @@ class CandidateChecker:
                 call.verdict = call.verdict or _INTERLEAVED
 
     def _exclude(self, calls: Sequence[CallCheck]) -> None:
-        """Keeps in mind what was denied: by itself where it is, else together with the others of its turn."""
+        """Excludes denied calls: alone if denied alone, else together with the other calls of the turn."""
         for call in calls:
             if call.repeated or call.verdict is None or call.verdict.decision is not Decision.DENY:
                 continue

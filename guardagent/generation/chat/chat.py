@@ -1,7 +1,7 @@
-"""Asks a model that is offered tools, until what it proposes complies: a denied call is never handed on.
+"""Requests a turn from a model with tools until the proposed calls comply. A denied call is never released.
 
-Each call is judged before anything of the answer is returned. A refused answer goes back to the model, with the reasons
-and what would mend it; after so many attempts a safe ending stands in its place, and no call.
+All calls of an answer are judged before any part of it is returned. A refused answer goes back to the model with
+reasons and remedies. After the last attempt, the turn has a safe ending instead of calls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from guardagent.session.session import Session
 from guardagent.types import Decision, Message, Usage, freeze
 
 ATTEMPTS = 3
-_SAMPLING_TEMPERATURE = 0.7  # the temperature of several candidates, which would else be one and the same
+_SAMPLING_TEMPERATURE = 0.7  # at temperature 0, all candidates would be the same
 
 Messages = Sequence[Mapping[str, Any] | Message]
 
@@ -40,27 +40,26 @@ def guarded_chat(
     stream: bool = False,
     **options: Any,
 ) -> GuardedTurn:
-    """A model's next turn, of which only calls that comply with the session's rules come back.
+    """Returns a model's next turn with only those calls that comply with the session's rules.
 
-    The calls of one answer are judged together; all of them are released or none. A call that was denied is excluded
-    from then on. One that escalates or halts comes back as such, without a permit.
+    The calls of one answer are judged together, and released all or none. A denied call is excluded from then on. An
+    escalated or halting call is returned as `waiting`, without a permit.
 
     Args:
         model: an OpenAI-compatible model, or its name.
         messages: the conversation so far; it is not changed.
-        tools: what the model is offered, as the chat completions API has it.
-        session: judges the calls, and holds those in flight that were released.
-        candidates: how many answers are asked for at once, where the endpoint has that; the first that complies wholly
-            is taken.
-        attempts: how often the model is asked at most.
-        ending: what stands in the place of calls that no attempt got right: a short `refusal` with the reason, a
-            `question` to the user, or `nothing`.
-        stream: whether the endpoint is to send its answer bit by bit. All of it is held until it was judged.
-        options: those of `session.check`, such as `facts`.
+        tools: the tools for the model, in the form of the chat completions API.
+        session: judges the calls; released calls are in flight in it.
+        candidates: the number of answers per request, if the endpoint supports it; the first that complies is used.
+        attempts: the most requests to the model.
+        ending: the text if no attempt complies: a short `refusal` with the reason, a `question` to the user, or
+            `nothing`.
+        stream: whether the endpoint streams its answer. The answer is held back until it is judged.
+        options: options of `session.check`, such as `facts`.
 
     Raises:
-        InputError: an argument is wrong.
-        ModelError: the model did not answer; nothing is in flight then.
+        InputError: an argument is invalid.
+        ModelError: the model did not answer; no call is in flight then.
     """
     loop = _ChatLoop(messages, tools, session, candidates, attempts, ending, options)
     model = _chat_model(model)
@@ -93,7 +92,7 @@ async def aguarded_chat(
             answer = await achat(*conversation, **loop.request_options(stream=stream))
         else:
             answer = await asyncio.to_thread(model.chat, *conversation, **loop.request_options(stream=stream))
-        # Without a pause between: nobody can be cancelled with calls in flight that were never returned.
+        # No await from here on: a cancellation cannot lose calls that are already in flight.
         if (turn := loop.handle(answer, time.perf_counter() - started)) is not None:
             return turn
 
@@ -101,12 +100,12 @@ async def aguarded_chat(
 def _chat_model(model: ChatModel | str) -> ChatModel:
     found: Any = load_model(model) if isinstance(model, str) else model
     if not isinstance(found, ChatModel):
-        raise InputError(f"model {model_name(found)!r} cannot be offered tools; expected an OpenAI-compatible one")
+        raise InputError(f"model {model_name(found)!r} does not support tools; expected an OpenAI-compatible model")
     return found
 
 
 class _ChatLoop:
-    """Where the asking for one turn stands: `messages` is what the model is asked with next."""
+    """The state of one turn: `messages` are those of the next request."""
 
     def __init__(
         self,
@@ -120,11 +119,11 @@ class _ChatLoop:
     ) -> None:
         for name, value in (("candidates", candidates), ("attempts", attempts)):
             if type(value) is not int or value < 1:
-                raise InputError(f"{name} is {value!r}; expected a whole number from 1")
+                raise InputError(f"{name!r} is {value!r}; expected an integer of at least 1")
         if kind not in ENDINGS:
-            raise InputError(f"ending is {kind!r}; expected one of {', '.join(ENDINGS)}")
+            raise InputError(f"'ending' is {kind!r}; expected one of {', '.join(map(repr, ENDINGS))}")
         if "reserve" in options:
-            raise InputError("guarded_chat takes no `reserve`; what it releases is to run")
+            raise InputError("'reserve' is not an option of guarded_chat: released calls are always reserved")
         self.messages: list[dict[str, Any]] = [_message(place, one) for place, one in enumerate(messages)]
         self.tools = ToolSet(tools)
         self._checker = CandidateChecker(self.tools, session, options)
@@ -138,7 +137,7 @@ class _ChatLoop:
         return {"candidates": self._candidates, "stream": stream, "temperature": temperature}
 
     def handle(self, answer: ChatAnswer, seconds: float) -> GuardedTurn | None:
-        """What came of an answer; None where the model is to be asked again."""
+        """Judges an answer. Returns the turn, or None if the model must be asked again."""
         self._requests += 1
         self._usage += replace(answer.usage, calls=1, seconds=seconds)
         refused: list[CandidateCheck] = []
@@ -151,7 +150,7 @@ class _ChatLoop:
             if worst.decision is Decision.HALT or self._checker.session.halted:
                 return self._stopped_turn("halted", check)
             refused.append(check)
-        for check in refused:  # of no other candidate anything is in flight, so that it can still be approved
+        for check in refused:  # no other candidate has calls in flight, so this one can still be approved
             if check.worst is not None and check.worst.decision is Decision.ESCALATE:
                 return self._stopped_turn("escalated", check)
         if self._requests == self._attempts or not refused:
@@ -186,7 +185,7 @@ def _message(place: int, message: Mapping[str, Any] | Message) -> dict[str, Any]
     if isinstance(message, Message):
         return {"role": message.role, "content": message.content}
     if not isinstance(message, Mapping) or "role" not in message:
-        raise InputError(f"messages[{place}] is no message; expected a mapping with `role` and `content`")
+        raise InputError(f"'messages[{place}]' is not a message; expected a mapping with 'role' and 'content'")
     return dict(message)
 
 

@@ -1,4 +1,4 @@
-"""What a model is told of a turn of its own that was refused, and what the user is told in the end."""
+"""Feedback to the model on a refused turn, and the final text for the user."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ENDINGS: tuple[Ending, ...] = ("refusal", "question", "nothing")
 
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST = 400
-_EXCLUDED = "You proposed exactly this call before, and it was refused: it is excluded. Propose something else."
+_EXCLUDED = "You proposed exactly this call before, and it was refused. It is excluded; propose something else."
 
 
 def feedback_messages(check: CandidateCheck) -> list[dict[str, Any]]:
-    """The refused turn, and the reasons in place of the results of its calls."""
+    """The refused turn as messages, with the reasons as the results of its calls."""
     if not check.calls:
         return [{"role": "user", "content": f"Your last answer cannot be used: {check.problem}. Answer again."}]
     ids = [f"refused_{check.attempt}_{number}" for number in range(1, len(check.calls) + 1)]
@@ -37,32 +37,32 @@ def feedback_messages(check: CandidateCheck) -> list[dict[str, Any]]:
 
 
 def ending_text(kind: Ending, verdicts: Sequence[Verdict]) -> str:
-    """What stands in place of the calls that no attempt got right."""
+    """The text of a turn without a complying attempt."""
     if kind == "nothing":
         return ""
     messages = [violation.message for verdict in verdicts for violation in verdict.violations]
-    reason = " ".join(dict.fromkeys(messages)) or "It could not be made sure that this is allowed."
+    reason = " ".join(dict.fromkeys(messages)) or "It could not be verified that this is allowed."
     reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}…"
     question = " How should I go on?" if kind == "question" else ""
     return f"I cannot do this. {reason}{question}"
 
 
 def _result_text(call: CallCheck, *, several: bool) -> str:
-    head = "Not run: none of the calls of one answer is made unless all are allowed. " if several else "Not run. "
+    head = "Not run: the calls of one answer run only if all of them are allowed. " if several else "Not run. "
     if call.verdict is None:
-        return f"{head}This one was not judged, as another one is refused."
+        return f"{head}This call was not judged, since another one is refused."
     if not call.verdict.label:
-        return f"{head}Nothing stands against this one."
+        return f"{head}No rule forbids this call."
     if call.repeated:
         return f"{head}{_EXCLUDED}\n{_clean(denial_message(call.verdict, call=False))}"
     return f"{head}{_clean(denial_message(call.verdict, call=False))}"
 
 
 def _name(name: str) -> str:
-    """A name that an endpoint takes: what a model made up may be anything."""
+    """Replaces characters that endpoints reject in a tool name: a model may invent any name."""
     return _NAME.sub("_", name)[:64] or "unnamed"
 
 
 def _clean(text: str) -> str:
-    """A text that can be sent: half a character cannot."""
+    """Replaces lone surrogates, which cannot be sent."""
     return text.encode("utf-8", "replace").decode()

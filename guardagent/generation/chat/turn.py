@@ -1,4 +1,4 @@
-"""What comes of asking a model for its next turn."""
+"""The result of a guarded chat: a turn with its released and refused calls."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Outcome = Literal["calls", "text", "refused", "escalated", "halted"]
 
 @dataclass(frozen=True, slots=True)
 class ReleasedCall(AllowedCall):
-    """An allowed call of a model: see `AllowedCall`.
+    """An allowed call of a model; see `AllowedCall`.
 
     Attributes:
-        id: the model's name for it, for the message with its result.
+        id: the model's id of the call, for the message with its result.
     """
 
     id: str = ""
@@ -28,11 +28,11 @@ class Refusal:
     """A call, or a whole answer, that was not released.
 
     Attributes:
-        attempt: the question that it answered, from 1.
-        tool: of the call; empty where the whole answer is of no use.
-        arguments: as the model wrote them.
-        verdict: why it was refused.
-        repeated: whether it had been refused before, so that nothing was checked again.
+        attempt: the number of the request that it answers, from 1.
+        tool: the tool; empty if the whole answer is unusable.
+        arguments: the arguments as the model wrote them.
+        verdict: the verdict with the reasons.
+        repeated: whether the same call was refused before, and so not checked again.
     """
 
     attempt: int
@@ -44,18 +44,18 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class GuardedTurn:
-    """A model's turn, as far as it may be seen.
+    """A model's turn, without refused calls.
 
     Attributes:
-        outcome: `calls` may run; `text`, and no call; `refused`: the safe ending, as nothing complied; `escalated`: a
-            call that waits for a person; `halted`: the session is.
-        text: the model's, or that of the safe ending; empty where there is none.
-        calls: what may run. They are in flight: record their outcomes.
-        verdict: the one that decided; None for a text.
-        waiting: the call that escalated or halted, with its tool and arguments. It may not run.
-        refusals: all that was not released, in order.
+        outcome: `calls`: they may run; `text`: text without a call; `refused`: the safe ending, since no attempt
+            complied; `escalated`: a call needs human approval; `halted`: the session is halted.
+        text: the text of the model or of the safe ending; may be empty.
+        calls: the calls that may run. They are in flight: record their outcomes.
+        verdict: the deciding verdict; None for a text.
+        waiting: the escalated or halting call as (tool, arguments). It may not run.
+        refusals: all calls and answers that were not released, in order.
         requests: the number of requests to the model.
-        usage: what that took.
+        usage: the model usage.
     """
 
     outcome: Outcome
@@ -69,11 +69,11 @@ class GuardedTurn:
 
     @property
     def repeated(self) -> int:
-        """How many calls were refused unseen, since the same ones had been refused before."""
+        """The number of calls refused without a check, because the same call was refused before."""
         return sum(refusal.repeated for refusal in self.refusals)
 
     def message(self) -> dict[str, Any]:
-        """The turn as a message of the assistant, for the conversation to go on with."""
+        """The turn as an assistant message for the rest of the conversation."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
         if self.calls:
             message["tool_calls"] = [as_tool_call(call.id, call.tool, canonical_json(call.args)) for call in self.calls]
@@ -81,5 +81,5 @@ class GuardedTurn:
 
 
 def as_tool_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
-    """A call as the chat completions API writes it."""
+    """A call in the form of the chat completions API."""
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}

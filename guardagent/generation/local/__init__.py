@@ -1,12 +1,12 @@
-"""Constrained generation: a tool call that the rules forbid never leaves a local model.
+"""Guarded decoding: a local model never emits a tool call that the rules forbid.
 
-    written = guarded_generate(model, tokenizer, messages, tools, session)
+    turn = guarded_generate(model, tokenizer, messages, tools, session)
 
-- `guarded`: the writing of one turn; `result`: what came of it; `ending`: what is said where nothing allowed came
-- `turn`: what has been written, token by token; `formats`: how tool calls are written, one file per format
-- `vocabulary`: the tokens' bytes, and grammars on them; `sampling`: the choice of a token; `forbidden`: no second try
-- `judge`: the questions to the session; `engines`: what runs a model, one file per engine
-- `processor`: the same for `model.generate`, as far as that can go
+- `decoding`: the decoder; `result`: the generated turn; `ending`: the final text if no allowed call is found
+- `turn`: the tokens of the turn; `formats`: the formats of tool calls; `json_scanner`: incremental JSON
+- `vocabulary`: tokens as bytes, and grammars; `sampling`: the choice of a token; `token_trie`: forbidden continuations
+- `turn_check`: the checks against the session; `tool_schemas`: the tools; `engines`: the engines that run models
+- `processor`: a logits processor for `model.generate`
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from guardagent.errors import InputError
 
 _MISSING = [name for name in ("torch", "transformers", "llguidance") if find_spec(name) is None]
 if _MISSING:
-    raise InputError(f"{', '.join(_MISSING)} missing; guarded generation needs: pip install 'guardagent[generation]'")
+    raise InputError(f"{', '.join(_MISSING)} missing; guarded decoding needs: pip install 'guardagent[generation]'")
 
 from guardagent.generation.local.decoding import guarded_generate  # noqa: E402
 from guardagent.generation.local.engines import ModelEngine  # noqa: E402 - the extra is looked for first

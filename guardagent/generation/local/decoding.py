@@ -1,4 +1,4 @@
-"""Writes one turn of a model, from which no denied call comes."""
+"""Generates one turn of a model without denied calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from guardagent.types import freeze, unchecked_verdict
 
 Mode = Literal["exact", "fast"]
 MAX_BACKTRACKS = 100
-_NO_LONGER_ALLOWED = "something else happened in the session meanwhile, and a call is no longer allowed"
+_NO_LONGER_ALLOWED = "a call is no longer allowed, because the session has changed meanwhile"
 
 
 def guarded_generate(
@@ -51,43 +51,42 @@ def guarded_generate(
     generator: Any = None,
     logits_processor: Iterable[Callable[[Any, Any], Any]] = (),
 ) -> GeneratedTurn:
-    """Writes one turn. Its calls are held to the tools' schemas, and released only where the session allows them.
+    """Generates one turn. Its calls conform to the tools' schemas, and are released only if the session allows them.
 
-    When a name or an argument is complete, the session is asked whether any completion of the call can comply. If none
-    can, or if a whole call is denied, what was written of it is taken back.
+    After each complete name or argument, the session is queried whether any completion of the call can comply. If none
+    can, or if a complete call is denied, the decoder backtracks.
 
     Args:
-        model: a causal language model of transformers, or an `Engine`.
+        model: a causal language model of transformers, or a `ModelEngine`.
         tokenizer: its fast tokenizer.
-        messages: chat messages, for the tokenizer's template; or a prompt, as a text or as tokens.
-        tools: as for a chat template: mappings in the shape of function calling, or documented functions.
-        session: judges the calls; None writes the same way, unguarded.
-        mode: `exact` goes back to the call's beginning, so that calls are distributed as the model's own that comply;
-            `fast` goes back only as far as there is another way, and forbids the one that led here.
-        max_new_tokens: how long the turn may be.
-        max_total_tokens: how many tokens may be written with those that are taken back; eight times as many where it
-            is not given.
-        max_backtracks: how often something may be taken back.
-        ending: what the user is told where it gives up: `silence`, a `refusal` with the reason, a `question`, or a
-            function of the last denied verdict that gives a text.
-        tool_format: how the model writes calls; `auto` asks its chat template.
+        messages: chat messages for the tokenizer's template, or a prompt as a string or as tokens.
+        tools: as for a chat template: function definitions as mappings, or documented functions.
+        session: judges the calls; None generates unguarded.
+        mode: `exact` restarts the call, so that calls follow the model's distribution conditioned on compliance;
+            `fast` backtracks to the nearest alternative, and forbids the path that was denied.
+        max_new_tokens: the most tokens of the turn.
+        max_total_tokens: the most tokens generated, discarded ones included; by default eight times as many.
+        max_backtracks: the most backtracks.
+        ending: the text for the user after giving up: `silence`, a `refusal` with the reason, a `question`, or a
+            function from the last denied verdict to a string.
+        tool_format: the format of calls; `auto` detects it from the chat template.
         tool_choice: `auto`, `required` (the turn begins with a call) or `none`.
-        parallel: whether the calls of the turn may run in any order; where it is not given, the format says so.
-        facts: what the host knows at this turn.
-        agent: which agent writes.
-        do_sample: as in transformers; by default as the model's configuration has it.
-        temperature: in the same way.
-        top_k: in the same way.
-        top_p: in the same way.
-        seed: of the choices.
-        generator: a `torch.Generator`, instead of a seed.
-        logits_processor: further processors of transformers.
+        parallel: whether the calls of the turn may run in any order; by default as the format defines.
+        facts: the facts of this turn.
+        agent: the name of the agent.
+        do_sample: as in transformers; by default from the model's configuration.
+        temperature: likewise.
+        top_k: likewise.
+        top_p: likewise.
+        seed: the seed for sampling.
+        generator: a `torch.Generator` instead of a seed.
+        logits_processor: further logits processors of transformers.
 
     Returns:
         The turn. Its calls are in flight.
 
     Raises:
-        InputError: an option, a tool, the tokenizer or the model is not what is expected.
+        InputError: an option, a tool, the tokenizer or the model is invalid.
     """
     check_ending(ending)
     _check_options(mode, max_new_tokens, max_backtracks)
@@ -119,31 +118,31 @@ def guarded_generate(
 
 def _check_options(mode: str, max_new_tokens: int, max_backtracks: int) -> None:
     if mode not in ("exact", "fast"):
-        raise InputError(f"mode is {mode!r}; expected 'exact' or 'fast'")
+        raise InputError(f"'mode' is {mode!r}; expected 'exact' or 'fast'")
     if type(max_new_tokens) is not int or max_new_tokens < 1:
-        raise InputError(f"max_new_tokens is {max_new_tokens!r}; expected a whole number from 1")
+        raise InputError(f"'max_new_tokens' is {max_new_tokens!r}; expected an integer of at least 1")
     if type(max_backtracks) is not int or max_backtracks < 0:
-        raise InputError(f"max_backtracks is {max_backtracks!r}; expected a whole number from 0")
+        raise InputError(f"'max_backtracks' is {max_backtracks!r}; expected an integer of at least 0")
 
 
-class _NoAllowedCall(Exception):  # noqa: N818 - it is no error
-    """No allowed call was found within the budget; the text says why."""
+class _NoAllowedCall(Exception):  # noqa: N818 - used for control flow
+    """No allowed call was found within the budget; the message has the reason."""
 
 
 class _Decoder:
-    """The writing of one turn.
+    """Generates one turn.
 
     Args:
         engine: runs the model.
         sampler: chooses tokens.
-        turn: what has been written.
-        checker: checks its calls.
-        vocabulary: of the tokenizer.
+        turn: the tokens so far.
+        checker: checks the calls.
+        vocabulary: the vocabulary of the tokenizer.
         ends: the tokens that end a turn.
-        prompt: what comes before it.
-        is_exact: whether a denied call is begun anew.
-        max_tokens: the most tokens that the turn may have.
-        max_written: the most tokens that may be written, discarded ones included.
+        prompt: the tokens of the prompt.
+        is_exact: whether to restart a denied call from its beginning.
+        max_tokens: the most tokens of the turn.
+        max_written: the most tokens generated, discarded ones included.
         max_backtracks: the most backtracks.
     """
 
@@ -167,8 +166,8 @@ class _Decoder:
         self._max_tokens, self._max_written, self._max_backtracks = max_tokens, max_written, max_backtracks
         self._prompt = list(prompt)
         self._written = self._backtracks = self._discarded = 0
-        self._trie: ForbiddenTrie | None = None  # behind the beginning of the call that was denied last
-        self._invalid: dict[int, set[int]] = {}  # by their place
+        self._trie: ForbiddenTrie | None = None  # from the beginning of the last denied call
+        self._invalid: dict[int, set[int]] = {}  # by position
         engine.start(self._prompt)
 
     def run(self, ending: Ending) -> GeneratedTurn:
@@ -187,7 +186,7 @@ class _Decoder:
         self._drop_open_call()
         verdict = self._checker.denied
         if verdict is not None and verdict.reasons:
-            why += f"; of the last call: {'; '.join(verdict.reasons)}"
+            why += f"; reasons for the last call: {'; '.join(verdict.reasons)}"
         text = self._turn.free_text()
         gap = "\n\n" if text.strip() else ""
         closing = ending_text(ending, verdict)
@@ -195,7 +194,7 @@ class _Decoder:
         return self._result(f"{text}{gap}{closing}" if closing else text, (), "gave up", why)
 
     def _drop_open_call(self) -> None:
-        """What was not judged whole does not leave, not even as tokens."""
+        """Removes an incomplete call from the turn, its tokens included."""
         if self._turn.is_calling:
             self._cut(self._turn.root)
 
@@ -206,18 +205,18 @@ class _Decoder:
             tuple(self._turn.tokens), self._backtracks, self._discarded, checker.questions, checker.checks,
         )  # fmt: skip
 
-    # --- writing
+    # --- decoding
 
     def _decode(self) -> tuple[Ended, str]:
-        """Writes to the end.
+        """Generates tokens to the end of the turn.
 
         Raises:
-            _GaveUp: a budget is used up, or there is no way on.
+            _NoAllowedCall: a budget is exhausted, or there is no allowed continuation.
         """
         while len(self._turn.tokens) < self._max_tokens:
             if self._written >= self._max_written:
                 raise _NoAllowedCall(
-                    f"{self._max_written} tokens were written, with those that were taken back: no more may be"
+                    f"{self._max_written} tokens were generated, discarded ones included, which is the limit"
                 )
             token = self._choose()
             if token is None:
@@ -226,7 +225,7 @@ class _Decoder:
                 return "end", "the model ended its turn"
             else:
                 self._add(token)
-        return "length", f"the turn has {self._max_tokens} tokens"
+        return "length", f"the turn has reached the limit of {self._max_tokens} tokens"
 
     def _choose(self) -> int | None:
         turn = self._turn
@@ -242,7 +241,7 @@ class _Decoder:
         return [*self._prompt, *self._turn.tokens] if self._sampler.looks_back else ()
 
     def _forbidden_tokens(self) -> set[int]:
-        """The tokens that are forbidden here."""
+        """The tokens that are forbidden at the current position."""
         misfits = self._invalid.get(len(self._turn.tokens), set()) if self._invalid else set()
         return misfits | self._trie.here if self._trie is not None else misfits
 
@@ -266,7 +265,7 @@ class _Decoder:
             self._check_completed(found)
 
     def _check_completed(self, found: Sequence[PartialCall]) -> None:
-        """Asks of what is complete by the last token; all of it stands, or the token does not."""
+        """Checks what the last token completes; if any of it fails, backtracks."""
         mark, root = self._checker.mark(), self._turn.root
         for at, written in enumerate(found):
             if not self._complies(written, found[at + 1 :]):
@@ -278,7 +277,7 @@ class _Decoder:
             self._trie = None
 
     def _complies(self, written: PartialCall, later: Sequence[PartialCall]) -> bool:
-        """A call that is whole by the same token is judged whole; nobody asks first whether it could comply."""
+        """Judges a complete call; queries whether a partial one can comply, unless the same token completes it."""
         if not written.is_complete:
             return any(one.is_complete for one in later) or self._checker.can_comply(written.tool, written.args)
         verdict = self._checker.check(written.tool, written.args)
@@ -289,23 +288,21 @@ class _Decoder:
         self._turn.accept()
         return True
 
-    # --- going back
+    # --- backtracking
 
     def _backtrack(self, begins: int) -> None:
-        """Takes back what led to a denial.
+        """Backtracks after a denial.
 
         Args:
-            begins: the token in which what was denied begins.
+            begins: the token in which the denied value begins.
 
         Raises:
-            _GaveUp: that was done often enough, or would lead here again.
+            _NoAllowedCall: the backtracks are used up, or another attempt would repeat the denied call.
         """
         if self._backtracks >= self._max_backtracks:
-            raise _NoAllowedCall(f"no call that is allowed was found in {self._max_backtracks + 1} attempts")
+            raise _NoAllowedCall(f"no allowed call was found in {self._max_backtracks + 1} attempts")
         if self._is_exact and not self._sampler.do_sample:
-            raise _NoAllowedCall(
-                "the likeliest call is denied, and would only come again without sampling; try mode='fast'"
-            )
+            raise _NoAllowedCall("the likeliest call is denied, and would repeat without sampling; try mode='fast'")
         self._backtracks += 1
         if self._is_exact:
             self._cut(self._turn.root)
@@ -314,17 +311,17 @@ class _Decoder:
         self._cut(forbidden.deny(self._turn.tokens, begins))
 
     def _forbid_last_token(self) -> None:
-        """No token is left here: the one before is forbidden, too.
+        """Forbids the last token, since no token can follow it.
 
         Raises:
-            _GaveUp: there is none before.
+            _NoAllowedCall: the call has no token left.
         """
         if len(self._turn.tokens) <= self._turn.root:
-            raise _NoAllowedCall("every way to go on is forbidden")
+            raise _NoAllowedCall("every continuation is forbidden")
         self._cut(self._trie_of_call().forbid(self._turn.tokens))
 
     def _trie_of_call(self) -> ForbiddenTrie:
-        """What is forbidden behind the root of the call that is being written."""
+        """The trie of forbidden continuations of the current call."""
         if self._trie is None or self._trie.root != self._turn.root:
             self._trie = ForbiddenTrie(self._turn.root)
             for token in self._turn.tokens[self._turn.root :]:
@@ -341,7 +338,7 @@ class _Decoder:
 
 
 def _allowed(bits: bytes | None, forbidden: Collection[int], size: int) -> Any:
-    """Whether each token may come, of what the grammar says and what is barred."""
+    """The mask of tokens that the grammar allows and that are not forbidden."""
     import torch
 
     if bits is None:

@@ -1,4 +1,4 @@
-"""What the user is told where no call came that may be made."""
+"""The final text for the user if no allowed call was found."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _ENDINGS = ("silence", "refusal", "question")
 
 
 def check_ending(ending: object) -> None:
-    """Refuses what is no ending.
+    """Checks that a value is a valid ending.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not.
     """
     if not callable(ending) and ending not in _ENDINGS:
-        raise InputError(f"ending is {ending!r}; expected one of {', '.join(map(repr, _ENDINGS))}, or a function")
+        raise InputError(f"'ending' is {ending!r}; expected one of {', '.join(map(repr, _ENDINGS))}, or a function")
 
 
 def ending_text(ending: Ending, verdict: Verdict | None) -> str:
-    """The text of an ending: why the last call was denied, and what rules say that would mend it.
+    """The text of an ending, with the rules' messages on the last denied call.
 
     Args:
-        ending: which one; a function of the caller's gets the verdict.
-        verdict: on the last call that was denied, where a whole one was.
+        ending: the kind of ending, or a function of the verdict.
+        verdict: the verdict on the last complete call that was denied, if there was one.
     """
     if callable(ending):
         return ending(verdict)
@@ -36,14 +36,14 @@ def ending_text(ending: Ending, verdict: Verdict | None) -> str:
     reason = _reason(verdict)
     if ending == "refusal":
         return " ".join(["I cannot do this.", *reason])
-    is_for_a_person = verdict is not None and verdict.decision is Decision.ESCALATE
+    needs_approval = verdict is not None and verdict.decision is Decision.ESCALATE
     return " ".join(
-        ["I cannot do this as it is.", *reason, "May it be done?" if is_for_a_person else "What shall I do?"]
+        ["I cannot do this as it is.", *reason, "May it be done?" if needs_approval else "What shall I do?"]
     )
 
 
 def _reason(verdict: Verdict | None) -> list[str]:
-    """The rules' messages: evidence can hold what the user must not see, and stays out."""
+    """The rules' messages. The evidence is left out: it may hold data that the user must not see."""
     if verdict is None:
         return []
     messages = [violation.message for violation in verdict.violations] or ["It could not be checked."]

@@ -1,4 +1,4 @@
-"""Finds where the members of a JSON object are complete while it is being written."""
+"""Incremental scanner that reports the members of a JSON object as they are completed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _QUOTE, _BACKSLASH, _COMMA, _COLON = b'"\\,:'
 _OPEN, _CLOSE = b"{[", b"}]"
 
 
-class MalformedCall(ValueError):  # noqa: N818 - it says what a text is
-    """What was written is no JSON that can be judged."""
+class MalformedCall(ValueError):  # noqa: N818 - a property of the text
+    """The generated text is not JSON that can be judged."""
 
 
 class Phase(Enum):
@@ -27,7 +27,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JsonMember:
-    """A value that is complete: the keys that lead to it (none: the object itself), and where it stands."""
+    """A complete value: the keys that lead to it (none for the object itself), and its offsets."""
 
     path: tuple[str, ...]
     start: int
@@ -36,10 +36,10 @@ class JsonMember:
 
 @dataclass(slots=True)
 class JsonScanner:
-    """Where the reading of one object stands. It reads what a grammar lets through, and is small, so that it is copied.
+    """The scanner state for one object. It relies on the grammar for validity, and is small, so that copies are cheap.
 
     Attributes:
-        levels: how deep members are reported: 1 only those of the object itself.
+        levels: the depth to which members are reported: 1 for those of the object itself only.
     """
 
     levels: int
@@ -47,12 +47,10 @@ class JsonScanner:
     path: tuple[str, ...] = ()
     starts: tuple[int, ...] = ()
     phase: Phase = Phase.VALUE
-    skipped_depth: int = (
-        0  # the depth of the outermost list, or of the first object that is too deep: nothing in it counts
-    )
+    skipped_depth: int = 0  # the depth of the outermost list or of an object below `levels`; 0 outside
     in_string: bool = False
     escaped: bool = False
-    in_scalar: bool = False  # a number or a word is being read
+    in_scalar: bool = False  # within a number, true, false or null
 
     def copy(self) -> JsonScanner:
         return JsonScanner(
@@ -61,10 +59,10 @@ class JsonScanner:
         )  # fmt: skip
 
     def read(self, text: bytes | bytearray, start: int, end: int) -> Iterator[JsonMember]:
-        """Reads on in a text, up to the end of the object; what it finds complete.
+        """Scans on, at most to the end of the object, and yields each completed member.
 
         Raises:
-            Unreadable: a key is no text.
+            MalformedCall: a key is not a valid string.
         """
         for at in range(start, end):
             yield from self._byte(text, at, text[at])
@@ -143,17 +141,17 @@ class JsonScanner:
             yield self._complete(at)
 
     def _complete(self, end: int) -> JsonMember:
-        """A value is complete: it is forgotten where it began, and which key led to it."""
+        """Reports a complete value, and drops its start and key."""
         member = JsonMember(self.path, self.starts[-1], end)
         self.path, self.starts, self.phase = self.path[:-1], self.starts[:-1], Phase.AFTER
         return member
 
 
 def parse_value(text: bytes | bytearray) -> Any:
-    """The value of a piece of JSON.
+    """Parses a piece of JSON strictly.
 
     Raises:
-        Unreadable: it has none, a key comes twice, or it is nested too deep.
+        MalformedCall: it is not valid JSON, a key appears twice, or it is nested too deeply.
     """
     try:
         return strict_json.loads(text)

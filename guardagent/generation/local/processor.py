@@ -1,12 +1,12 @@
-"""The guard as a processor of logits, for transformers' own `model.generate`.
+"""The guard as a logits processor for transformers' own `model.generate`.
 
     guarded = GuardedLogits(tokenizer, tools, session)
     output = model.generate(**inputs, logits_processor=[guarded])
     calls = guarded.release(output)
 
-A processor cannot take anything back. It looks one token ahead, and as far as the grammar leaves no choice, and masks
-what leads to something complete that cannot comply. So no denied call is completed; but a call with no allowed way on
-is not completed at all, and what is written is not distributed as the model's own calls that comply.
+A processor cannot backtrack. It looks ahead one token, plus any tokens that the grammar forces, and masks tokens that
+complete a name, argument or call that cannot comply. So no denied call is completed. But a call without an allowed
+continuation stays incomplete, and the distribution is not that of the model conditioned on compliance.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ WIDTH = 64
 
 
 class GuardedLogits:
-    """Masks what would complete a call that the session does not allow. For one turn, of one sequence.
+    """Masks tokens that would complete a denied call. For one turn of one sequence.
 
     Args:
         tokenizer: the model's fast tokenizer.
         tools: as for a chat template.
         session: judges the calls.
-        tool_format: how the model writes calls; `auto` asks its chat template.
+        tool_format: the format of calls; `auto` detects it from the chat template.
         tool_choice: `auto`, `required` or `none`.
-        parallel: whether the calls of the turn may run in any order; where it is not given, the format says so.
-        facts: what the host knows at this turn.
-        agent: which agent writes.
-        ends: the tokens that end a turn; the tokenizer's, where they are not given.
-        width: so many of the tokens that would complete something are looked at, the likeliest; the others are masked.
+        parallel: whether the calls of the turn may run in any order; by default as the format defines.
+        facts: the facts of this turn.
+        agent: the name of the agent.
+        ends: the tokens that end a turn; by default those of the tokenizer.
+        width: the number of completing tokens to check, likeliest first; the others are masked.
     """
 
     def __init__(
@@ -67,14 +67,16 @@ class GuardedLogits:
         )
         is_parallel = format_used.is_parallel if parallel is None else parallel
         self._checker = TurnChecker(session, schemas, is_parallel=is_parallel, facts=facts, agent=agent)
-        self._seen: int | None = None  # how many tokens of the sequence were read, with the prompt
+        self._seen: int | None = None  # the number of tokens read so far, prompt included
         self._width, self._is_over, self._is_released = width, False, False
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         if self._is_released:
-            raise InputError("this processor has released its calls; expected a new one for each turn")
+            raise InputError("this processor has already released its calls; expected a new processor for each turn")
         if len(input_ids) != 1:
-            raise InputError(f"generate writes {len(input_ids)} sequences at once; expected one, without beams")
+            raise InputError(
+                f"'generate' writes {len(input_ids)} sequences at once; expected one sequence, without beams"
+            )
         self._read(input_ids)
         bits = self._turn.allowed()
         if bits is None and not self._is_over:
@@ -82,28 +84,28 @@ class GuardedLogits:
         return scores.masked_fill(~self._allowed(bits, scores).to(scores.device), -float("inf"))
 
     def release(self, sequence: Any) -> tuple[GeneratedCall, ...]:
-        """The calls of the turn, which take their places in the session and are in flight.
+        """Releases the calls of the turn. They are in flight in the session.
 
         Args:
-            sequence: what `generate` gave back.
+            sequence: the result of `generate`.
 
         Raises:
-            InputError: the processor has seen nothing of it, or released its calls before.
-            GuardError: something else happened in the session meanwhile, and a call is no longer allowed.
+            InputError: the processor was not used for the sequence, or has already released its calls.
+            GuardError: a call is no longer allowed, because the session has changed meanwhile.
         """
         if self._seen is None or self._is_released:
-            raise InputError("there is nothing to release; expected what generate wrote with this processor, once")
+            raise InputError("there is nothing to release; expected the result of 'generate' with this processor, once")
         self._read(getattr(sequence, "sequences", sequence))
         self._is_released = True
         calls = self._checker.reserve()
         if calls is None:
-            raise GuardError("something else happened in the session meanwhile, and a call is no longer allowed")
+            raise GuardError("a call is no longer allowed, because the session has changed meanwhile")
         return calls
 
     # --- reading
 
     def _read(self, sequences: Any) -> None:
-        """Reads what was written since."""
+        """Reads the new tokens."""
         if self._seen is None:
             self._seen = sequences.shape[1]
         for token in sequences[0, self._seen :].tolist():
@@ -141,13 +143,13 @@ class GuardedLogits:
             bitmask = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")[: len(allowed)].astype(bool)
             allowed[: len(bitmask)] = bitmask
             self._look_ahead(allowed, scores[0].detach().float().cpu().numpy())
-        if not allowed.any():  # no allowed way on: the turn ends with what was complete before
+        if not allowed.any():  # no allowed continuation: the turn ends with the calls completed so far
             self._is_over = True
             allowed[self._ends] = True
         return torch.from_numpy(allowed)
 
     def _look_ahead(self, allowed: Any, scores: Any) -> None:
-        """Takes out what leads to what cannot stand: of all tokens where few are allowed, or of those that end one."""
+        """Masks tokens that lead to a violation: checks all if few are allowed, else those that complete a value."""
         looked_at = np.flatnonzero(allowed)
         if len(looked_at) > self._width:
             looked_at = np.flatnonzero(allowed[: self._vocabulary.size] & self._vocabulary.is_ending[: len(allowed)])

@@ -8,29 +8,29 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.generation.local.tool_schemas import definitions
 
-_EXPECTED = "expected chat messages, a text, or a list of tokens"
+_EXPECTED = "expected chat messages, a string, or a list of tokens"
 
 
 def prompt_tokens(tokenizer: Any, messages: Any, tools: Iterable[Any]) -> list[int]:
-    """The tokens of chat messages, of a text, or as they are.
+    """The tokens of a prompt: chat messages, a string, or a list of tokens.
 
     Raises:
-        InputError: it is none of these, or the tokenizer has no chat template.
+        InputError: the prompt is none of these, or the tokenizer has no chat template.
     """
     if isinstance(messages, str):
         return list(tokenizer(messages)["input_ids"])
     if not isinstance(messages, Sequence):
-        raise InputError(f"messages is a {type(messages).__name__}; {_EXPECTED}")
+        raise InputError(f"'messages' is a {type(messages).__name__}; {_EXPECTED}")
     if all(type(one) is int for one in messages):
         return list(messages)
     if not all(isinstance(one, Mapping) for one in messages):
-        raise InputError(f"messages holds what is no message; {_EXPECTED}")
+        raise InputError(f"'messages' contains an item that is not a message; {_EXPECTED}")
     return _of_chat(tokenizer, messages, tools)
 
 
 def _of_chat(tokenizer: Any, messages: Sequence[Any], tools: Iterable[Any]) -> list[int]:
     if not getattr(tokenizer, "chat_template", None):
-        raise InputError("the tokenizer has no chat template; expected the prompt as a text or a list of tokens")
+        raise InputError("the tokenizer has no chat template; expected the prompt as a string or a list of tokens")
     text = tokenizer.apply_chat_template(
         list(messages), tools=definitions(tools) or None, add_generation_prompt=True, tokenize=False
     )
@@ -38,16 +38,16 @@ def _of_chat(tokenizer: Any, messages: Sequence[Any], tools: Iterable[Any]) -> l
 
 
 def end_tokens(tokenizer: Any, defaults: Any) -> list[int]:
-    """The tokens that end a turn, as the model's configuration has them, or else the tokenizer.
+    """The tokens that end a turn, from the model's configuration or else the tokenizer.
 
     Raises:
-        InputError: neither has any, or it is no fast tokenizer.
+        InputError: neither defines one, or the tokenizer is not a fast tokenizer.
     """
     from transformers import PreTrainedTokenizerFast
 
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise InputError(f"tokenizer is a {type(tokenizer).__name__}; expected a fast tokenizer of transformers")
+        raise InputError(f"'tokenizer' is a {type(tokenizer).__name__}; expected a fast tokenizer of transformers")
     for found in (getattr(defaults, "eos_token_id", None), tokenizer.eos_token_id):
         if found is not None:
             return [int(one) for one in found] if isinstance(found, Iterable) else [int(found)]
-    raise InputError("no token ends a turn; expected an eos_token_id of the model's configuration or the tokenizer")
+    raise InputError("no token ends a turn; expected an 'eos_token_id' in the model's configuration or the tokenizer")

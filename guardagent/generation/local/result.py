@@ -1,4 +1,4 @@
-"""What came of one guarded turn."""
+"""The result of guarded decoding: one turn."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Ended = Literal["end", "length", "gave up"]
 
 @dataclass(frozen=True, slots=True)
 class GeneratedCall:
-    """A call that may run now. It is in flight: record its outcome. Where nothing judged, it has no verdict.
+    """A call that may run. It is in flight: record its outcome.
 
     Attributes:
-        tool: its name.
-        args: the arguments that were judged.
-        verdict: on the call.
-        permit: for `session.record`.
+        tool: the name of the tool.
+        args: the judged arguments.
+        verdict: the verdict; None without a session.
+        permit: the permit for `session.record`.
     """
 
     tool: str
@@ -34,18 +34,18 @@ class GeneratedTurn:
     """One turn of a model.
 
     Attributes:
-        text: what it says, without its calls; where it gave up, with how that is said to the user.
-        calls: those that may run, in order.
-        ended: `end` of its own accord, at the `length` that was allowed, or it `gave up` finding an allowed call.
-        why: in words.
-        verdict: the last one on a call that was denied.
-        denied: how often a call that was written violated each rule, by its id.
-        unchecked: how many calls could not be checked.
-        tokens: what the model wrote and was not taken back.
-        backtracks: how often something was taken back.
-        discarded: how many tokens that took.
-        questions: how often it was asked whether a call that was being written can still comply.
-        checks: how many whole calls were judged.
+        text: the text without calls; after giving up, including the ending for the user.
+        calls: the calls that may run, in order.
+        ended: `end` if the model ended the turn, `length` at the token limit, or `gave up` without an allowed call.
+        why: the reason, in natural language.
+        verdict: the verdict on the last denied call.
+        denied: rule id -> the number of generated calls that violated it.
+        unchecked: the number of calls that could not be checked.
+        tokens: the generated tokens, without discarded ones.
+        backtracks: the number of backtracks.
+        discarded: the number of discarded tokens.
+        questions: the number of queries whether a partial call can still comply.
+        checks: the number of complete calls judged.
     """
 
     text: str
@@ -71,5 +71,9 @@ class GeneratedTurn:
 
 
 def _tool_call(at: int, call: GeneratedCall) -> dict[str, Any]:
-    function = {"name": call.tool, "arguments": thaw(call.args)}  # chat templates take a mapping, not its text
-    return {"type": "function", "id": f"call{at:05}", "function": function}  # Mistral's want nine letters and digits
+    function = {"name": call.tool, "arguments": thaw(call.args)}  # chat templates expect a mapping, not JSON text
+    return {
+        "type": "function",
+        "id": f"call{at:05}",
+        "function": function,
+    }  # Mistral's templates require nine letters and digits

@@ -1,4 +1,4 @@
-"""The choice of the next token, as transformers' `generate` makes it."""
+"""Sampling of the next token as in transformers' `generate`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Processor = Callable[[Any, Any], Any]
 
 
 class Sampler:
-    """Chooses tokens; with the same seed, those that `model.generate` would choose.
+    """Chooses the same tokens as `model.generate` with the same seed.
 
-    Every choice takes one draw from the generator, whatever is forbidden.
+    Every choice takes one draw from the generator, also if tokens are forbidden.
 
     Args:
-        defaults: a generation configuration, for what is not given.
-        do_sample: whether it draws; otherwise it takes the likeliest.
+        defaults: a generation configuration for options that are None.
+        do_sample: whether to sample; otherwise the likeliest token is chosen.
         temperature, top_k, top_p: as in transformers.
-        generator: a `torch.Generator`, where the caller keeps one.
-        seed: of a new one; without both, torch's own generator is used.
+        generator: a `torch.Generator`.
+        seed: the seed of a new generator; without both, torch's default generator is used.
         processors: further processors of transformers, applied before anything is forbidden.
     """
 
@@ -46,16 +46,16 @@ class Sampler:
 
     @property
     def looks_back(self) -> bool:
-        """Whether the tokens so far matter."""
+        """Whether the choice depends on earlier tokens."""
         return bool(self._processors)
 
     def choose(self, tokens: Sequence[int], logits: Any, allowed: Any) -> int | None:
-        """The next token; None where none is allowed.
+        """Chooses the next token; None if none is allowed.
 
         Args:
-            tokens: all before it, the prompt included.
-            logits: of each token.
-            allowed: whether each may come; None where all may.
+            tokens: the tokens so far, prompt included.
+            logits: the logits of the next token.
+            allowed: a mask of allowed tokens; None if all are allowed.
         """
         import torch
 
@@ -108,5 +108,5 @@ def _warpers(temperature: float | None, top_k: int | None, top_p: float | None) 
         found += [TopKLogitsWarper(top_k)] if top_k else []
         found += [TopPLogitsWarper(top_p)] if top_p is not None and top_p < 1 else []
     except (TypeError, ValueError) as error:
-        raise InputError(f"the sampling options are wrong: {error}") from None
+        raise InputError(f"the sampling options are invalid: {error}") from None
     return found

@@ -1,11 +1,11 @@
-"""The continuations of a call's beginning that are not tried again: a tree of tokens."""
+"""A trie of token sequences that the decoder must not try again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 PATIENCE = 8
-"""So many times may a value be denied that begins in one way, before another beginning is tried."""
+"""The number of denied values with the same prefix after which that prefix is forbidden."""
 
 
 @dataclass(slots=True)
@@ -13,14 +13,14 @@ class _TrieNode:
     forbidden: set[int] = field(default_factory=set)
     children: dict[int, _TrieNode] = field(default_factory=dict)
     denials: int = 0
-    is_denied: bool = False  # a value that ended here was
+    is_denied: bool = False  # a value that ends here was denied
 
 
 class ForbiddenTrie:
-    """What is forbidden behind one place of a turn.
+    """The forbidden continuations after one position of a turn.
 
     Args:
-        root: the place.
+        root: the position.
     """
 
     def __init__(self, root: int) -> None:
@@ -28,7 +28,7 @@ class ForbiddenTrie:
         self._tree = _TrieNode()
         self._path: list[_TrieNode | None] = [
             self._tree
-        ]  # the node of each place from the root on; None: nothing is known
+        ]  # the node of each position from the root on; None if outside the trie
 
     def push(self, token: int) -> None:
         node = self._path[-1]
@@ -44,26 +44,26 @@ class ForbiddenTrie:
         return node.forbidden if node is not None else set()
 
     def forbid(self, tokens: list[int]) -> int:
-        """Forbids the last token of a turn where it stands; it is to be cut there.
+        """Forbids the last token of a turn at its position.
 
         Returns:
-            How many tokens stay.
+            The number of tokens to keep.
         """
         self._node(tokens, len(tokens) - 1).forbidden.add(tokens[-1])
         return len(tokens) - 1
 
     def deny(self, tokens: list[int], begins: int) -> int:
-        """Forbids what led to a denial: the last token, or more of the value that was denied.
+        """Forbids the last token after a denial, or a longer suffix of the denied value.
 
-        A value that goes on from one that was denied (9000 after 900) takes that one's last token with it, and one that
-        begins as many that were denied do takes the beginning.
+        If the value extends a denied value (9000 after 900), that value's last token is forbidden too. If many denied
+        values share a prefix, the prefix is forbidden.
 
         Args:
             tokens: the turn.
             begins: the token in which the value begins.
 
         Returns:
-            How many tokens stay.
+            The number of tokens to keep.
         """
         kept = self.forbid(tokens)
         for place in range(max(begins, self.root), len(tokens) - 1):
@@ -76,7 +76,7 @@ class ForbiddenTrie:
         return kept
 
     def _node(self, tokens: list[int], place: int) -> _TrieNode:
-        """The node of a place, made where there is none."""
+        """The node of a position; created if missing."""
         node = self._tree
         for at in range(self.root, place):
             node = node.children.setdefault(tokens[at], _TrieNode())

@@ -1,4 +1,4 @@
-"""The tools that a model may call, as their schemas describe them."""
+"""The tools that a model may call, described by JSON schemas."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _EXPECTED = "expected {'type': 'function', 'function': {'name': …, 'parameters
 
 @dataclass(frozen=True)
 class ToolSchema:
-    """A tool, its arguments closed: where the schema does not say otherwise, no others may be given.
+    """A tool with a closed schema: no additional arguments unless the schema allows them.
 
     Attributes:
-        name: of the tool.
-        schema: a JSON schema of its arguments.
+        name: the name of the tool.
+        schema: the JSON schema of its arguments.
     """
 
     name: str
@@ -39,7 +39,7 @@ class ToolSchema:
         return [name for name in self.schema.get("required") or () if isinstance(name, str)]
 
     def open_arguments(self, args: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-        """The arguments of a call that is still being written, and whether there may be others."""
+        """The arguments of a partial call, with open values for missing ones, and whether there may be others."""
         missing = [name for name in self._required if name not in args]
         open_args = {name: Open(_schema(self._properties.get(name))) for name in missing}
         more = bool(self.schema["additionalProperties"]) or not self._properties.keys() <= {*args, *open_args}
@@ -51,13 +51,13 @@ def _schema(schema: Any) -> Mapping[str, Any] | None:
 
 
 def read_tools(tools: Iterable[Any]) -> dict[str, ToolSchema]:
-    """The tools by name.
+    """Reads tools into a mapping by name.
 
     Args:
-        tools: as for a chat template: mappings in the shape of function calling, or documented functions.
+        tools: as for a chat template: function definitions as mappings, or documented functions.
 
     Raises:
-        InputError: one is no tool, has no schema of an object, or a name comes twice.
+        InputError: an item is not a tool, has no object schema, or a name appears twice.
     """
     read: dict[str, ToolSchema] = {}
     for tool in map(_read_tool, tools):
@@ -68,7 +68,7 @@ def read_tools(tools: Iterable[Any]) -> dict[str, ToolSchema]:
 
 
 def definitions(tools: Iterable[Any]) -> list[dict[str, Any]]:
-    """The tools as chat templates take them."""
+    """The tools in the form of chat templates."""
     return [_definition(tool) for tool in tools]
 
 
@@ -83,7 +83,7 @@ def _definition(tool: Any) -> dict[str, Any]:
         return dict(get_json_schema(tool))
     except Exception as error:
         name = getattr(tool, "__name__", tool)
-        raise InputError(f"{name} does not describe itself: {error}") from error
+        raise InputError(f"no schema can be derived from the function {name!r}: {error}") from error
 
 
 def _read_tool(tool: Any) -> ToolSchema:
@@ -94,6 +94,6 @@ def _read_tool(tool: Any) -> ToolSchema:
         raise InputError(f"a tool has no name; {_EXPECTED}")
     schema = function.get("parameters", {"type": "object"})
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
-        raise InputError(f"the parameters of {name} are no JSON schema of an object; {_EXPECTED}")
+        raise InputError(f"the parameters of {name!r} are not a JSON schema of an object; {_EXPECTED}")
     closed = {"type": "object", "properties": {}, "additionalProperties": False, **schema}
     return ToolSchema(name, closed)

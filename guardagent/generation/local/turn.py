@@ -1,4 +1,4 @@
-"""What has been written in one turn, token by token: free text, and blocks of calls that are held to their grammar."""
+"""The tokens of one turn: free text, and blocks of calls that are constrained by a grammar."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from guardagent.generation.local.vocabulary import Vocabulary
 ToolChoice = Literal["auto", "required", "none"]
 
 
-class InvalidToken(Exception):  # noqa: N818 - it says what a token is, and is no error of anybody's
-    """A token that cannot stand here; nothing was added."""
+class InvalidToken(Exception):  # noqa: N818 - used for control flow
+    """A token that is not allowed here; it was not added."""
 
 
 @dataclass(slots=True)
 class CallBlock:
-    """A block of calls that is being written.
+    """A block of calls that is being generated.
 
     Attributes:
-        start: the token in which it opens.
-        first: the first token that the grammar sees.
-        matcher: holds tokens to the grammar.
-        is_forced: whether it was called for, so that its opening is a part of the grammar.
-        readers: how far the block was read, before and after each of these tokens; None while it still opens.
+        start: the token in which the block opens.
+        first: the first token that the grammar matches.
+        matcher: the matcher of the grammar.
+        is_forced: whether a call was required, so that the opening is part of the grammar.
+        readers: the parser states before and after each of these tokens; None within the opening.
     """
 
     start: int
@@ -49,14 +49,14 @@ class TurnBuffer:
     """One turn of a model.
 
     Args:
-        vocabulary: of its tokenizer.
-        tool_format: the format in which it writes calls.
-        tools: those that it may call.
-        choice: whether it may call, has to (then it begins with a call), or must not.
+        vocabulary: the vocabulary of its tokenizer.
+        tool_format: the format of its calls.
+        tools: the tools that it may call.
+        choice: whether it may call (`auto`), must begin with a call (`required`), or must not call (`none`).
 
     Attributes:
-        tokens: what has been written.
-        root: the token with which the call that is being written begins, or the next one would.
+        tokens: the tokens so far.
+        root: the token at which the current call begins, or the next one would begin.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class TurnBuffer:
         self._vocabulary, self._format, self._tools, self._choice = vocabulary, tool_format, tools, choice
         self._text = bytearray()
         self._ends: list[int] = []
-        self._free = 0  # where the free text begins in which a block may open
-        self._blocks: list[tuple[int, int]] = []  # where those that are closed stand in the text
-        self._opened = 0  # where the mark of the block begins that is open
-        self._first: int | None = 0 if choice == "required" else None  # the token in which the first block opened
+        self._free = 0  # the start of the free text in which a block may open
+        self._blocks: list[tuple[int, int]] = []  # the offsets of closed blocks in the text
+        self._opened = 0  # the offset of the open block
+        self._first: int | None = 0 if choice == "required" else None  # the token in which the first block opens
         self.block: CallBlock | None = None
         if choice == "required":
             self.block = CallBlock(0, 0, vocabulary.matcher(tool_format, tools, tool_format.forced), is_forced=True)
@@ -78,11 +78,11 @@ class TurnBuffer:
     # --- writing
 
     def push(self, token: int) -> list[PartialCall]:
-        """Adds a token; what is complete by it.
+        """Adds a token and returns the names, arguments and calls that it completes.
 
         Raises:
-            Misfit: a block would open in this token, and go on in it with what is no call; or calls are forbidden.
-            Unreadable: what is complete cannot be judged. The token was added.
+            InvalidToken: the token opens a block but does not continue it with a call, or calls are forbidden.
+            MalformedCall: the call cannot be judged. The token was added.
         """
         if self.block is not None and self.block.is_closed:
             self._close_block(len(self._text))
@@ -93,7 +93,7 @@ class TurnBuffer:
         if self.block is None:
             return self._find_block(before)
         if not self.block.matcher.consume_token(token):
-            raise GuardError(f"token {token} was written where the grammar does not allow it")
+            raise GuardError(f"token {token} was generated although the grammar does not allow it")
         return self._push_to_block(self.block, before)
 
     def _close_block(self, end: int) -> None:
@@ -102,7 +102,7 @@ class TurnBuffer:
         self._free = end
 
     def _find_block(self, before: int) -> list[PartialCall]:
-        """Whether a block opens in free text."""
+        """Looks for the opening of a block in free text."""
         found = self._opening(before)
         if found is None:
             return []
@@ -122,7 +122,7 @@ class TurnBuffer:
         return self._format.opening(self._text, max(self._free, before - self._format.longest + 1))
 
     def _open_block(self, begins: int, behind: int, before: int) -> CallBlock | None:
-        """A block that opened with the last token; None where the rest of that token is no beginning of a call."""
+        """The block that the last token opens; None if the rest of that token does not begin a call."""
         start, last = bisect_right(self._ends, begins), len(self.tokens) - 1
         if behind == len(self._text):
             block = CallBlock(start, last + 1, self._vocabulary.matcher(self._format, self._tools, b""))
@@ -130,7 +130,7 @@ class TurnBuffer:
             return block
         try:
             matcher = self._vocabulary.matcher(self._format, self._tools, bytes(self._text[before:behind]))
-        except UnicodeDecodeError:  # the token began within a character
+        except UnicodeDecodeError:  # the token begins within a character
             return None
         fits = matcher.try_consume_tokens([self.tokens[last]]) == 1
         return CallBlock(start, last, matcher) if fits else None
@@ -140,7 +140,7 @@ class TurnBuffer:
         block.readers.append(None if reader is None else reader.copy())
         if reader is not None:
             return self._resume(block, block.readers[-1], before)
-        found = self._opening(before)  # a block that was called for is being opened
+        found = self._opening(before)  # within the opening of a required block
         if found is None:
             return []
         self._opened = found[0]
@@ -152,11 +152,11 @@ class TurnBuffer:
         return reader.read(self._text, start)
 
     def accept(self) -> None:
-        """The call that is complete was accepted: another one would begin with the next token."""
+        """Marks the complete call as accepted; the next call begins with the next token."""
         self.root = len(self.tokens)
 
     def cut(self, length: int) -> None:
-        """Takes back all but the first tokens. A call that was accepted cannot be taken back."""
+        """Truncates the turn to a number of tokens. Accepted calls cannot be removed."""
         block, there = self.block, len(self.tokens)
         del self.tokens[length:], self._ends[length:]
         del self._text[self._ends[-1] if self._ends else 0 :]
@@ -169,7 +169,7 @@ class TurnBuffer:
             del block.readers[length - block.first + 1 :]
 
     def drop_calls(self) -> None:
-        """Drops the tokens from the first block on; nothing can be written after that."""
+        """Drops all tokens from the first block on; no token can be added afterwards."""
         if self._first is not None:
             del self.tokens[self._first :]
 
@@ -177,24 +177,24 @@ class TurnBuffer:
 
     @property
     def is_calling(self) -> bool:
-        """Whether a call was begun and is not whole."""
+        """Whether a call has begun and is not complete."""
         return self.block is not None and not self.block.is_closed and len(self.tokens) > self.root
 
     def allowed(self) -> bytes | None:
-        """A bit for each token that the grammar allows next; None where it allows any."""
+        """The bitmask of tokens that the grammar allows next; None if it allows all."""
         if self.block is None or self.block.is_closed:
             return None
         return self.block.matcher.compute_bitmask()  # type: ignore[no-any-return]
 
     def token_at(self, place: int) -> int:
-        """Which token a place in the text is in."""
+        """The token at an offset of the text."""
         return bisect_right(self._ends, place)
 
     def completed_by(self, token: int) -> list[PartialCall]:
-        """What would be complete by a token and by what must follow it.
+        """The names, arguments and calls that a token and its forced successors would complete.
 
         Raises:
-            Unreadable: it could not be judged.
+            MalformedCall: the call could not be judged.
         """
         block = self.block
         reader = block.readers[-1] if block is not None else None
@@ -209,7 +209,7 @@ class TurnBuffer:
             del self._text[before:]
 
     def free_text(self) -> str:
-        """What stands outside of blocks, without the names of special tokens."""
+        """The text outside of blocks, without special tokens."""
         kept = bytearray(b"\1") * len(self._text)
         start = 0
         for token, end in zip(self.tokens, self._ends, strict=True):

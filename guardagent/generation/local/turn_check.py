@@ -1,4 +1,4 @@
-"""What a session says of the calls of one turn, before any of them exists for it."""
+"""Checks the calls of one turn before any of them is reserved in the session."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from guardagent.types import Verdict, freeze
 
 
 class TurnChecker:
-    """Judges the calls of one turn, in order, against the history that they would make.
+    """Judges the calls of one turn, in order, against the history that they would produce.
 
-    They are tried in a copy of the session, and take their places when the turn ends.
+    They are tried in a fork of the session, and reserved in the session itself when the turn ends.
 
     Args:
-        session: judges; None lets everything pass.
-        tools: by name.
+        session: judges the calls; None allows everything.
+        tools: the tools by name.
         is_parallel: whether the calls may run in any order; then each must be allowed in every order.
-        facts: what the host knows at this turn.
-        agent: which agent writes.
+        facts: the facts of this turn.
+        agent: the name of the agent.
 
     Attributes:
-        calls: those that were accepted, with their arguments.
-        denied: the last verdict on a call that was not.
-        rules: how often calls violated each rule, by its id.
-        questions: how often it was asked whether a call can still comply.
-        checks: how often a whole call was judged.
+        calls: the accepted calls with their arguments.
+        denied: the verdict on the last denied call.
+        rules: rule id -> the number of calls that violated it.
+        questions: the number of queries whether a partial call can still comply.
+        checks: the number of complete calls judged.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class TurnChecker:
         self._session, self._tools, self._is_parallel, self._facts, self._agent = (
             session, tools, is_parallel, facts, agent,
         )  # fmt: skip
-        self._trial: Session | None = None  # made with the first call
+        self._trial: Session | None = None  # created with the first call
         self._answers: dict[str, bool] = {}
 
     def can_comply(self, tool: str, args: Mapping[str, Any]) -> bool:
-        """Whether some completion of a call may be allowed: false only where it is known that none is."""
+        """Whether some completion of a call may be allowed; false only if provably none is."""
         if self._session is None:
             return True
         key = json.dumps([len(self.calls), tool, dict(args)])
@@ -68,7 +68,7 @@ class TurnChecker:
         return self._answers[key]
 
     def check(self, tool: str, args: Mapping[str, Any]) -> Verdict | None:
-        """The verdict on a whole call, after those that were accepted; None where nothing judges."""
+        """Judges a complete call after the accepted ones; None without a session."""
         if self._session is None:
             return None
         self.checks += 1
@@ -78,17 +78,17 @@ class TurnChecker:
         return trial.check(tool, args, reserve=False, **self._options)
 
     def accept(self, tool: str, args: Mapping[str, Any]) -> None:
-        """Takes a call in that was judged, as those after it will see it."""
+        """Adds a judged call to the history of the next ones."""
         self.calls.append((tool, args))
         if self._trial is not None:
             self._trial.check(tool, args, **self._options)
 
     def mark(self) -> int:
-        """A point to which calls can be taken back that were accepted."""
+        """A mark for `rollback`."""
         return len(self.calls)
 
     def rollback(self, mark: int) -> None:
-        """Takes back the calls that were accepted since."""
+        """Removes the calls accepted since a mark."""
         if self._trial is not None and len(self.calls) > mark:
             self._trial.rollback(self._trial.mark() - (len(self.calls) - mark))
         del self.calls[mark:]
@@ -99,7 +99,7 @@ class TurnChecker:
         self.unchecked += not verdict.rules
 
     def reserve(self) -> tuple[GeneratedCall, ...] | None:
-        """The accepted calls, which take their places in the session; None where one may not, and so none does."""
+        """Reserves the accepted calls in the session; None if one is no longer allowed, so that none is reserved."""
         if self._session is None:
             return tuple(GeneratedCall(tool, freeze(args)) for tool, args in self.calls)
         if self._is_parallel:
@@ -116,10 +116,10 @@ class TurnChecker:
 
     @staticmethod
     def _withdraw(session: Session, verdicts: Sequence[Verdict]) -> None:
-        """Withdraws placed calls that do not run: another thread's call came between, and had one denied."""
+        """Withdraws reserved calls that will not run, because a concurrent call made one of the turn denied."""
         for verdict in verdicts:
             if verdict.permit is not None and not verdict.label:
-                session.withdraw(verdict.permit, "it was written together with a call that is denied by now")
+                session.withdraw(verdict.permit, "it belongs to a turn with a call that is now denied")
 
     @property
     def _options(self) -> dict[str, Any]:

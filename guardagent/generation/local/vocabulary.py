@@ -1,4 +1,4 @@
-"""A tokenizer's tokens as bytes, and grammars held to them."""
+"""A tokenizer's tokens as bytes, and matchers of grammars over them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guardagent.errors import InputError
 from guardagent.generation.local.formats import Format, find_format
 from guardagent.generation.local.tool_schemas import ToolSchema
 
-_MAX_GRAMMARS = 64  # grammars that are kept, compiled
+_MAX_GRAMMARS = 64  # compiled grammars in the cache
 _CACHE: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], Vocabulary]] = weakref.WeakKeyDictionary()
 
 
@@ -29,7 +29,7 @@ class Vocabulary:
     _ENDS = frozenset(b'",}]')
 
     def __init__(self, tokenizer: Any, ends: Sequence[int]) -> None:
-        self._template = _template(tokenizer)  # the tokenizer itself is not kept: it is a key to this
+        self._template = _template(tokenizer)  # keeps no reference to the tokenizer, which is the weak key of the cache
         self._guide = _guide(tokenizer, ends)
         self._bytes: dict[int, bytes] = {}
         self._matchers: dict[tuple[Any, ...], Any] = {}
@@ -38,7 +38,7 @@ class Vocabulary:
         self.size = len(tokenizer)
 
     def bytes_of(self, token: int) -> bytes:
-        """What a token adds to the text; a special one its name."""
+        """The bytes that a token adds to the text; for a special token, its name."""
         found = self._bytes.get(token)
         if found is None:
             found = self._guide.decode_bytes([token]) if token < self.size else b""
@@ -47,30 +47,30 @@ class Vocabulary:
 
     @cached_property
     def is_ending(self) -> Any:
-        """Of each token, whether a name, a value or a call can be complete by it."""
+        """For each token, whether it can complete a name, a value or a call."""
         return np.array([not self._ENDS.isdisjoint(self.bytes_of(token)) for token in range(self.size)], dtype=bool)
 
     def format(self, name: str) -> Format:
-        """The format of a name, or for `auto` that of the tokenizer's chat template."""
+        """Finds a format by name; `auto` detects it from the tokenizer's chat template."""
         return find_format(name, self._template, self.tokens)
 
     def literal(self, text: str) -> str:
-        """A text in a grammar: as one special token, where there is one of this name, or as bytes."""
+        """A string as a literal of a grammar: as bytes, or as the special token of that name if there is one."""
         token = self.tokens.get(text)
         special = f" | <[{token}]>" if token is not None and self._guide.is_special_token(token) else ""
         return f"({json.dumps(text, ensure_ascii=False)}{special})"
 
     def matcher(self, tool_format: Format, tools: Sequence[ToolSchema], before: bytes | str) -> Any:
-        """What holds tokens to a block of calls.
+        """A matcher that constrains tokens to a block of calls.
 
         Args:
-            tool_format: how calls are written.
-            tools: those that may be called.
-            before: what comes first: the opening, to be written (a text), or the bytes of the token in which the block
-                opened (the grammar reads whole tokens).
+            tool_format: the format of calls.
+            tools: the tools that may be called.
+            before: the text before the block: the required opening (a string), or the bytes of the token in which the
+                block opens (a matcher consumes whole tokens).
 
         Raises:
-            InputError: the grammar library cannot hold arguments to one of the schemas.
+            InputError: the grammar library does not support one of the schemas.
         """
         key = (tool_format, before, *((tool.name, tool.schema_text) for tool in tools))
         if (found := self._matchers.get(key)) is None:
@@ -85,12 +85,12 @@ class Vocabulary:
         from llguidance import LLMatcher
 
         if problem := LLMatcher.validate_grammar(text, self._guide):
-            raise InputError(f"the tools' schemas make no grammar: {problem}")
+            raise InputError(f"no grammar can be built from the tools' schemas: {problem}")
         return LLMatcher(self._guide, text, log_level=0)
 
 
 def vocabulary_of(tokenizer: Any, ends: Sequence[int]) -> Vocabulary:
-    """The vocabulary of a tokenizer; it is read once."""
+    """The vocabulary of a tokenizer; cached."""
     read = _CACHE.setdefault(tokenizer, {})
     key = (len(tokenizer), *ends)
     if key not in read:

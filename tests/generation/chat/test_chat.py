@@ -51,7 +51,7 @@ def test_a_model_that_keeps_proposing_the_denied_call(chat: Chat, session: Sessi
     assert turn.verdict is not None
     assert turn.verdict.rules == ("small",)
     assert names(session) == []
-    assert "it is excluded" in server.requests[2]["messages"][-1]["content"]
+    assert "It is excluded" in server.requests[2]["messages"][-1]["content"]
 
 
 def test_a_model_that_complies_at_the_second_attempt(chat: Chat, session: Session) -> None:
@@ -72,7 +72,7 @@ def test_an_allowed_call_beside_a_denied_one_is_not_released_either(chat: Chat, 
     assert [(call.tool, thaw(call.args)["amount"]) for call in turn.calls] == [("refund", 50)]
     assert names(session) == ["refund"]
     allowed, denied = server.requests[1]["messages"][-2:]
-    assert "Nothing stands against this one" in allowed["content"]
+    assert "No rule forbids this call" in allowed["content"]
     assert "At most 100" in denied["content"]
 
     turn, _ = chat([proposes(REFUND, TOO_MUCH)], attempts=1)
@@ -222,7 +222,7 @@ def test_what_changes_between_two_looks_releases_nothing_halfway(write: Callable
 def test_a_model_that_only_writes_texts_cannot_be_offered_tools(session: Session) -> None:
     """That is said before it is asked."""
     model: Any = ScriptedModel(["Hello."])
-    with pytest.raises(InputError, match="'scripted' cannot be offered tools; expected an OpenAI-compatible one"):
+    with pytest.raises(InputError, match="'scripted' does not support tools; expected an OpenAI-compatible model"):
         guarded_chat(model, ASK, TOOLS, session)
     assert model.requests == []
 

@@ -27,7 +27,7 @@ WRONG = [
     ("refund", "{}", "'amount' is a required property"),
     ("refund", "[50]", "are a list; expected a JSON object"),
     ("refund", "null", "are a NoneType; expected a JSON object"),
-    ("refund", '{"amount": 50, "note": "\\ud83d"}', "no JSON value"),
+    ("refund", '{"amount": 50, "note": "\\ud83d"}', "a value that JSON cannot represent"),
     ("refund", '{"amount": ' + "[" * 100_000, "not acceptable JSON|not JSON"),
     ("refund", '{"amount": ' + "9" * 5000 + "}", "not acceptable JSON"),
     ("pay", '{"to": "ann!"}', "to: 'ann!' does not match"),
@@ -87,7 +87,7 @@ def test_what_is_no_call_of_a_function_is_refused(chat: Chat, session: Session, 
     """Whatever an endpoint may send for one."""
     turn, _ = chat([candidates({"role": "assistant", "content": "x", "tool_calls": [one]})], attempts=1)
     assert (turn.outcome, turn.calls, len(session.history)) == ("refused", (), 1)
-    assert "is none" in turn.refusals[0].verdict.errors[0]
+    assert "malformed call" in turn.refusals[0].verdict.errors[0]
 
 
 def test_the_form_of_calls_before_tool_calls_is_judged_too(chat: Chat) -> None:
@@ -110,7 +110,7 @@ def test_calls_beside_one_that_cannot_be_read_are_not_checked(session: Session) 
     model = ScriptedChat([[("delete", {"id": 1}), ("refund", "{")], REFUND])
     turn = guarded_chat(model, ASK, TOOLS, session)
     assert (turn.outcome, session.halted) == ("calls", False)
-    assert "This one was not judged" in model.requests[1][-2]["content"]
+    assert "This call was not judged" in model.requests[1][-2]["content"]
 
 
 def test_an_odd_name_can_be_sent_back(session: Session) -> None:
@@ -124,14 +124,14 @@ def test_an_odd_name_can_be_sent_back(session: Session) -> None:
 @pytest.mark.parametrize(
     ("tools", "problem"),
     [
-        ([{"name": "refund"}], r"tools\[0\] is no tool"),
+        ([{"name": "refund"}], r"'tools\[0\]' is not a tool"),
         ("refund", "expected a list"),
         ([tool("a"), tool("a")], "expected each name once"),
         ([tool("a", x={"type": "nummer"})], "'nummer' is not valid"),
-        ([tool("a", x={"enum": {1}})], "are no JSON"),
-        ([tool("a", x={"$ref": "https://example.org/schema"})], "leads elsewhere"),
+        ([tool("a", x={"enum": {1}})], "are not JSON"),
+        ([tool("a", x={"$ref": "https://example.org/schema"})], "expected a reference within the same schema"),
         ([tool("a", x={"type": "string", "pattern": "(?=a)"})], "not an RE2 regular expression"),
-        ([tool("a", x={"type": "object", "patternProperties": {"a": {}}})], "patternProperties is not taken"),
+        ([tool("a", x={"type": "object", "patternProperties": {"a": {}}})], "'patternProperties' is not supported"),
     ],
 )
 def test_a_wrong_tool_is_an_error_of_the_caller(tools: Any, problem: str) -> None:

@@ -76,7 +76,7 @@ def test_a_timeout_without_a_named_model(cli: Callable[..., CommandResult], file
     with pytest.raises(InputError, match="a model given by name"):
         GuardAgent(agent="ehragent", model=ScriptedModel([]), timeout=5)
     ran = cli("guard", "--agent", "ehragent", *files, "--timeout", 5)
-    assert (ran.status, "--timeout without a model" in ran.err) == (2, True)
+    assert (ran.status, "'--timeout' needs a model" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize(

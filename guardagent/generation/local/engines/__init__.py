@@ -1,6 +1,6 @@
-"""What runs a model: one file per engine, each with a function `engine(model)` that takes the models it knows.
+"""Engines that run local models: one file per engine, each with a function `engine(model)`.
 
-An engine holds one sequence of tokens and what a model has computed of it.
+An engine holds one sequence of tokens and the model's computation on it.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ class ModelEngine(Protocol):
         ...
 
     def logits(self) -> Any:
-        """A tensor: of each token, how likely it comes next."""
+        """The tensor of logits of the next token."""
         ...
 
     def step(self, token: int) -> None:
-        """Adds a token. It need not be computed before `logits` is asked."""
+        """Appends a token. It need not be computed before `logits` is called."""
         ...
 
     def cut(self, length: int) -> None:
-        """Keeps the first tokens of the sequence, the prompt included; what was computed of them is not lost."""
+        """Truncates the sequence, prompt included, to a length; the computation on the kept tokens is reused."""
         ...
 
 
 def engine_of(model: Any) -> ModelEngine:
-    """The engine of a model; an engine is its own.
+    """The engine of a model; an engine is returned as it is.
 
     Raises:
-        InputError: no engine knows such a model.
+        InputError: no engine supports the model.
     """
     if isinstance(model, ModelEngine):
         return model
@@ -53,4 +53,4 @@ def engine_of(model: Any) -> ModelEngine:
         engine: ModelEngine | None = found.engine(model)
         if engine is not None:
             return engine
-    raise InputError(f"model is a {type(model).__name__}; expected a model of transformers, or an Engine")
+    raise InputError(f"'model' is a {type(model).__name__}; expected a model of transformers, or a ModelEngine")

@@ -1,4 +1,4 @@
-"""Causal language models of Hugging Face's transformers. Their key-value cache is cut back with the tokens."""
+"""Causal language models of Hugging Face's transformers. The key-value cache is truncated with the tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from guardagent.errors import InputError
 
 
 class HuggingFace:
-    """Runs a model of transformers, as it is (`eval()`, its device and its type of number are the caller's).
+    """Runs a model of transformers as it is: the caller sets `eval()`, device and dtype.
 
     Args:
         model: a causal language model.
@@ -18,20 +18,20 @@ class HuggingFace:
 
     def __init__(self, model: Any) -> None:
         if model.config.is_encoder_decoder:
-            raise InputError("the model is an encoder and a decoder; expected a causal language model")
+            raise InputError("the model is an encoder-decoder; expected a causal language model")
         self.defaults = model.generation_config
         self._model = model
         parameters = inspect.signature(model.forward).parameters
         self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
         self._tokens: list[int] = []
-        self._cached = 0  # of how many tokens the cache knows
-        self._floor = 0  # how far the cache can be cut back
+        self._cached = 0  # the number of tokens in the cache
+        self._floor = 0  # the shortest length to which the cache can be truncated
         self._cache: Any = None
         self._logits: Any = None
 
     def start(self, prompt: Sequence[int]) -> None:
         if not prompt:
-            raise InputError("the prompt is empty; expected a token at least")
+            raise InputError("the prompt is empty; expected at least one token")
         self._tokens = list(prompt)
         self._cached = self._floor = 0
         self._cache = self._logits = None
@@ -59,7 +59,7 @@ class HuggingFace:
         return self._computed(tokens)
 
     def _begin(self, before: Sequence[int]) -> None:
-        """A new cache. With a sliding window, it takes all but the last token, and then begins to keep the past."""
+        """Starts a new cache. With a sliding window, it records past states only after all tokens but the last."""
         from transformers import DynamicCache
 
         self._cache = DynamicCache(config=self._model.config)
@@ -70,10 +70,10 @@ class HuggingFace:
         self._cache.activate_past_recording()
 
     def _computed(self, tokens: Sequence[int]) -> Any:
-        """The logits behind some tokens, which are computed.
+        """Computes tokens and returns the logits after the last one.
 
         Raises:
-            InputError: the cache cannot be cut back.
+            InputError: the cache cannot be truncated.
         """
         import torch
 
@@ -83,13 +83,15 @@ class HuggingFace:
         self._cache = output.past_key_values
         self._cached += len(tokens)
         if not self._cache.is_croppable:
-            raise InputError("the model keeps a running state, which cannot be cut back; expected attention only")
+            raise InputError(
+                "the model keeps a recurrent state, which cannot be truncated; expected attention layers only"
+            )
         return output.logits[0, -1].to(torch.float32)
 
     def _shorten(self, length: int) -> None:
-        """Cuts the cache back, or drops it where it does not go back so far.
+        """Truncates the cache, or drops it if it cannot be truncated so far.
 
-        Once a layer with a sliding window is full, a cut leaves it with no more than that window.
+        Once a layer with a sliding window is full, truncation leaves at most that window.
         """
         if length >= self._cached:
             return
@@ -103,7 +105,7 @@ class HuggingFace:
 
 
 def engine(model: Any) -> HuggingFace | None:
-    """The engine of a model; None where it is none of transformers."""
+    """The engine of a model of transformers; None for any other object."""
     from transformers import PreTrainedModel
 
     return HuggingFace(model) if isinstance(model, PreTrainedModel) else None

@@ -1,6 +1,7 @@
-"""How models write tool calls: one file per format, each with a `FORMAT`.
+"""Formats in which models write tool calls: one file per format, each with a `FORMAT`.
 
-A format finds where a block of calls opens in free text, gives the grammar of what follows, and reads along in it.
+A format finds the opening of a block of calls in free text, provides the grammar of the block, and parses it
+incrementally.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from guardagent.generation.local.tool_schemas import ToolSchema
 _FORMATS = Plugins("tool format", __name__, ("FORMAT",))
 
 LiteralWriter = Callable[[str], str]
-"""Writes a text into a grammar in Lark's language, as the tokenizer has it: as a special token, where it is one."""
+"""Writes a string as a literal of a Lark grammar; as a special token if the tokenizer has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartialCall:
-    """What is known of a call that is being written.
+    """The known part of a call that is being generated.
 
     Attributes:
-        tool: its name.
-        args: the arguments that are complete.
-        start: where the last thing that is complete began, as a place in the text: the name, or an argument's value.
-        is_complete: whether the whole call is.
+        tool: the name of the tool.
+        args: the complete arguments.
+        start: the offset in the text at which the last complete name or argument value begins.
+        is_complete: whether the whole call is complete.
     """
 
     tool: str
@@ -37,18 +38,18 @@ class PartialCall:
 
 
 class BlockReader(Protocol):
-    """Reads a block of calls while it is written."""
+    """Parses a block of calls incrementally."""
 
     @property
     def is_closed(self) -> bool:
-        """Whether the block is at its end."""
+        """Whether the block has ended."""
         ...
 
     def read(self, text: bytearray, start: int) -> list[PartialCall]:
-        """Reads on from a place to the end of the text: each name, argument and call that is complete by then.
+        """Parses from an offset to the end of the text. Returns each name, argument and call completed by then.
 
         Raises:
-            Unreadable: it is nothing that can be judged.
+            MalformedCall: the call cannot be judged.
         """
         ...
 
@@ -56,12 +57,12 @@ class BlockReader(Protocol):
 
 
 class Format(Protocol):
-    """A way to write tool calls.
+    """A format of tool calls.
 
     Attributes:
-        longest: how many bytes an opening has at most.
+        longest: the greatest length of an opening in bytes.
         is_parallel: whether the calls of one turn may run in any order.
-        forced: what a turn opens with that has to be a call.
+        forced: the opening of a turn that must be a call.
     """
 
     longest: int
@@ -69,32 +70,32 @@ class Format(Protocol):
     forced: str
 
     def fits(self, template: str, tokens: Collection[str]) -> bool:
-        """Whether a model with this chat template and these tokens writes so."""
+        """Whether a model with this chat template and these tokens uses the format."""
         ...
 
     def opening(self, text: bytearray, since: int) -> tuple[int, int] | None:
-        """Where a block opens, no earlier than at a place: where its mark begins, and where what follows it begins."""
+        """The next opening of a block, from an offset on: (its start, its end)."""
         ...
 
     def grammar(self, tools: Sequence[ToolSchema], tokens: Collection[str], literal: LiteralWriter) -> str:
-        """The rule `block` in Lark's language: what follows an opening, to the end of the block."""
+        """The rule `block` as a Lark grammar: the text after an opening, to the end of the block."""
         ...
 
     def reader(self) -> BlockReader:
-        """Reads a block, from behind its opening."""
+        """A parser for a block, starting after its opening."""
         ...
 
 
 def format_names() -> tuple[str, ...]:
-    """The formats of this installation."""
+    """The names of the installed formats."""
     return tuple(_FORMATS)
 
 
 def find_format(name: str, template: str, tokens: Collection[str]) -> Format:
-    """The format of a name; of `auto`, the one that fits a chat template and the tokens.
+    """Finds a format by name; `auto` finds the one that fits the chat template and the tokens.
 
     Raises:
-        InputError: there is none.
+        InputError: no format has that name, or none fits.
     """
     if name != "auto":
         if name not in _FORMATS:
@@ -105,7 +106,9 @@ def find_format(name: str, template: str, tokens: Collection[str]) -> Format:
         found: Format = module.FORMAT
         if found.fits(template, tokens):
             return found
-    raise InputError(f"the tokenizer does not tell how tool calls are written; expected tool_format={_either()}")
+    raise InputError(
+        f"the format of tool calls cannot be detected from the tokenizer; expected 'tool_format' {_either()}"
+    )
 
 
 def _either() -> str:

@@ -1,4 +1,4 @@
-"""Calls that are written as objects: {"name": "refund", "arguments": {"amount": 5}}."""
+"""Calls in the form of JSON objects: {"name": "refund", "arguments": {"amount": 5}}."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from guardagent.generation.local.tool_schemas import ToolSchema
 from guardagent.types import EMPTY
 
 _STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-"""JSON as chat templates write it. Free spaces would let a model write one call in endlessly many ways."""
+"""JSON as chat templates write it. Free whitespace would give each call infinitely many spellings."""
 
 
 def arguments(tool: ToolSchema) -> str:
-    """The arguments of a tool, in a grammar."""
+    """The grammar of a tool's arguments."""
     return f"%json {json.dumps({**tool.schema, 'x-guidance': _STYLE})}"
 
 
 def quoted(text: str) -> str:
-    """A text in a grammar."""
+    """A string as a literal of the grammar."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def call_rules(tools: Sequence[ToolSchema], key: str, tail: str = "") -> str:
-    """The rule `call`: an object with the name of a tool, and under a key its arguments."""
+    """The rule `call`: an object with the name of a tool, and its arguments under a key."""
     lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(tools)))}"]
     for at, tool in enumerate(tools):
         head = quoted(f'{{"name": {quoted(tool.name)}, {quoted(key)}: ')
@@ -35,18 +35,18 @@ def call_rules(tools: Sequence[ToolSchema], key: str, tail: str = "") -> str:
 
 
 class ObjectReader:
-    """Reads one call after another.
+    """Parses a sequence of calls.
 
     Args:
-        key: the arguments stand under it.
-        closing: what ends the block; empty where only the end of the turn does.
+        key: the key of the arguments.
+        closing: the end mark of the block; empty if only the end of the turn ends it.
     """
 
     def __init__(self, key: str, closing: bytes = b"") -> None:
         self.is_closed = False
         self._key, self._closing = key, closing
         self._call: JsonScanner | None = None  # None between calls
-        self._between: int | None = None  # where what stands between calls began
+        self._between: int | None = None  # the start of the text between calls
         self._tool, self._last = "", 0
         self._args: Mapping[str, Any] = EMPTY
 
@@ -65,7 +65,7 @@ class ObjectReader:
         return found
 
     def _find_call(self, text: bytearray, at: int) -> int:
-        """Goes on to where a call begins, or the block is closed."""
+        """Advances to the start of a call, or to the end of the block."""
         if text[at] == ord("{"):
             self._call, self._tool, self._args, self._between = JsonScanner(2), "", EMPTY, None
             return at
@@ -95,11 +95,11 @@ class ObjectReader:
     def _complete_call(self, call: Any) -> PartialCall:
         args = call.get(self._key)
         if not isinstance(args, dict):
-            raise MalformedCall(f"the arguments of {self._tool} are no object")
+            raise MalformedCall(f"the arguments of {self._tool!r} are not an object")
         return PartialCall(_name(call.get("name")), args, self._last, is_complete=True)
 
 
 def _name(value: Any) -> str:
     if not isinstance(value, str):
-        raise MalformedCall("the name of the tool is no text")
+        raise MalformedCall("the name of the tool is not a string")
     return value

@@ -1,4 +1,4 @@
-"""As Hermes, Qwen and many others write calls, each in a block of its own:
+"""The format of Hermes, Qwen and many others, with each call in a block of its own:
 
 <tool_call>
 {"name": "refund", "arguments": {"amount": 5}}

@@ -1,8 +1,8 @@
-"""As Llama 3 writes calls: the turn is an object, or several with `; ` between them, perhaps after `<|python_tag|>`.
+"""The format of Llama 3: one object, or several separated by `; `, optionally after `<|python_tag|>`.
 
     {"name": "refund", "parameters": {"amount": 5}}
 
-A turn that begins with a brace is taken for a call, and held to be one.
+A turn that begins with a brace is treated as a call.
 """
 
 from __future__ import annotations

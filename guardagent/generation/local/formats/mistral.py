@@ -1,4 +1,4 @@
-"""As Mistral models write calls: a list, or, where the tokenizer has `[ARGS]`, each call with its name before it.
+"""The format of Mistral models: a list or, if the tokenizer has `[ARGS]`, calls with the name before the arguments.
 
 [TOOL_CALLS] [{"name": "refund", "arguments": {"amount": 5}}]
 [TOOL_CALLS]refund[ARGS]{"amount": 5}
@@ -53,7 +53,7 @@ def _named_grammar(tools: Sequence[ToolSchema], literal: LiteralWriter, *, with_
 
 
 class _EitherReader:
-    """Reads a block as what its first byte, after spaces, says that it is."""
+    """Chooses the parser of a block by its first byte after spaces."""
 
     def __init__(self) -> None:
         self._reader: ObjectReader | _NamedReader | None = None
@@ -77,10 +77,10 @@ class _EitherReader:
 
 
 class _NamedReader:
-    """Reads one call whose name stands before its arguments.
+    """Parses one call with the name before the arguments.
 
     Args:
-        start: where the name begins.
+        start: the offset of the name.
     """
 
     def __init__(self, start: int) -> None:
@@ -88,7 +88,7 @@ class _NamedReader:
         self._start = self._last = start
         self._tool = ""
         self._args: Mapping[str, Any] = EMPTY
-        self._object: JsonScanner | None = None  # None while the name is being written
+        self._object: JsonScanner | None = None  # None until the name is complete
 
     def copy(self) -> _NamedReader:
         copied = _NamedReader.__new__(_NamedReader)
