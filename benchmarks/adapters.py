@@ -1,9 +1,9 @@
-"""What a guard adds to a tool call, host by host: `python benchmarks/adapters.py [CALLS]`.
+"""The cost that a guard adds to a tool call, host by host: `python benchmarks/adapters.py [CALLS]`.
 
-Each file of `benchmarks/adapters/` measures CALLS (400) unguarded and as many guarded calls, in turn in one run, from
-the host's own call of the tool to its result. The table has the medians of the clock and their difference, which is to
-be under 1 ms, and under 3 ms for the MCP proxy, a process of its own. A host that is not installed is named as such:
-each has an environment of its own.
+Each file of `benchmarks/adapters/` measures CALLS (400) unguarded and CALLS guarded calls, alternating in one run,
+from the host's call of the tool to its result. The table has the medians of wall time and their difference. The target
+is below 1 ms, and below 3 ms for the MCP proxy, which is a separate process. A host that is not installed is listed as
+such: each has an environment of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Measure = Callable[[int], tuple[list[float], list[float]]]
 
 
 def measures() -> dict[str, Measure]:
-    """The name of each row -> what measures it."""
+    """Row name -> measuring function."""
     found: dict[str, Measure] = {}
     for path in sorted((Path(__file__).parent / "adapters").glob("*.py")):
         spec = importlib.util.spec_from_file_location(f"adapters_{path.stem}", path)
@@ -35,7 +35,7 @@ def measures() -> dict[str, Measure]:
 
 
 def row(name: str, measure: Measure, calls: int) -> str:
-    """A line of the table."""
+    """A row of the table."""
     try:
         plain, guarded = (statistics.median(seconds) * 1e6 for seconds in measure(calls))
     except (ImportError, InputError) as error:

@@ -1,8 +1,8 @@
-"""How fast `guardagent audit` is, what memory it takes, and whether it survives being killed.
+"""Speed, memory and crash safety of `guardagent audit`.
 
-`python benchmarks/audit.py [--events N] [--workers N] [--kills N] [--folder DIR]` writes a log of N events (a million
-where not said) in traces of different lengths, with some bad lines; audits it once for the time and the peak of the
-memory of all its processes; then audits it again, killed every so often and started again, and compares the results.
+`python benchmarks/audit.py [--events N] [--workers N] [--kills N] [--folder DIR]` writes a log of N events (default: a
+million) in traces of different lengths, with some unreadable lines. It audits the log once, for time and peak memory of
+all processes. Then it audits the log again, killing and resuming the run repeatedly, and compares the results.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ policies:
 
 
 def events(chance: random.Random, count: int) -> Iterator[dict[str, Any]]:
-    """One conversation of so many calls."""
+    """One conversation with a number of calls."""
     yield {"tool": "authenticate", "args": {"user": chance.randrange(10**6)}, "output": "ok"}
     order = f"#W{chance.randrange(10**6)}"
     for _ in range(count - 1):
@@ -60,7 +60,7 @@ def events(chance: random.Random, count: int) -> Iterator[dict[str, Any]]:
 
 
 def write_log(path: Path, total: int) -> tuple[int, int]:
-    """A log of so many events: how many traces it has, and how many bad lines stand between them."""
+    """Writes a log with a number of events; returns the numbers of traces and of unreadable lines."""
     chance, left, traces, bad = random.Random(5), total, 0, 0  # noqa: S311 - the same log every time
     with path.open("w", encoding="utf-8") as file:
         while left:
@@ -87,13 +87,13 @@ class Audit:
         self._watch.start()
 
     def wait(self) -> tuple[int, float, str]:
-        """The exit status, the seconds, and what it said."""
+        """(exit status, seconds, standard error)."""
         output = self.process.communicate()[1]
         self._watch.join()
         return self.process.returncode, time.perf_counter() - self.started, output
 
     def kill_after(self, seconds: float) -> bool:
-        """Whether it was still running then."""
+        """Kills the run after a time; whether it was still running."""
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -102,7 +102,7 @@ class Audit:
         return self.process.returncode == -signal.SIGKILL
 
     def _measure(self) -> None:
-        """The peak of the memory of all processes together, in MB; what they share counts for each."""
+        """Measures the peak memory of all processes together in MB; shared memory counts for each."""
         while self.process.poll() is None:
             try:
                 root = psutil.Process(self.process.pid)

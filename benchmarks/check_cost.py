@@ -1,10 +1,10 @@
-"""What a check costs: `python benchmarks/check_cost.py [ROUNDS]`, in microseconds of CPU time per check.
+"""The cost of a check: `python benchmarks/check_cost.py [ROUNDS]`, in microseconds of CPU time per check.
 
 Three rules (authentication over data, a refund to the method that was paid with, tools that are denied) after 10 and
-after 200 messages of a conversation. Beside it, in the same rounds for the same calls: a function written by hand for
-these rules, and agent-os-kernel, agentproofx and cedarpy where they are installed. None of the three looks at a history
-or at a state, so the function decides the facts that they need; that is done beforehand, and not counted for them.
-Before that: rules that count and add up, after 10,000 calls and with others in flight, the newest or the oldest.
+after 200 messages of a conversation. In the same rounds and for the same calls, it
+measures a hand-written function for these rules, and agent-os-kernel, agentproofx and cedarpy if installed. None of the
+three reads a history or a state, so the function computes their facts beforehand; that time is not counted.
+First, it measures rules with counts and sums after 10,000 calls, with the newest or the oldest calls in flight.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ CALLS = {  # each ten times, of different orders
 
 
 def conversation(messages: int) -> list[Event]:
-    """The calls of user_0: who that is, found at the second try, then orders and sums."""
+    """The calls of user_0: identification at the second try, then orders and sums."""
     failed = Event("find_user_id_by_email", {"email": "u@example.org"}, "Error: user not found", "failed")
     found = Event("find_user_id_by_email", {"email": "user@example.org"}, "user_0", "ok")
     work = [
@@ -113,7 +113,7 @@ def conversation(messages: int) -> list[Event]:
 
 
 def by_hand(history: Sequence[Event], tool: str, args: dict[str, Any]) -> str | None:
-    """The rules as somebody would write them down; gives the one that is broken."""
+    """The rules as a hand-written function; returns the violated rule."""
     order = STATE["orders"].get(args.get("order_id", ""))
     if tool == "get_order_details":
         for event in history:
@@ -196,7 +196,7 @@ def cedarpy(_: list[Event], calls: Broken) -> Callable[[], int]:
 
 
 def others() -> dict[str, Contender]:
-    """Those that are installed, with their versions."""
+    """The installed contenders with their versions."""
     found: dict[str, Contender] = {"by hand": written_by_hand}
     for package, contender in (
         ("agent-os-kernel", agent_os_kernel),
@@ -251,7 +251,7 @@ Row = tuple[str, str]  # allowed, denied or recorded; the tool
 
 
 def measured_once(policies: Policies, messages: int, contenders: dict[str, Contender]) -> dict[Row, dict[str, float]]:
-    """Microseconds per check, of each kind of call by each contender."""
+    """Microseconds per check for each kind of call and each contender."""
     history, made = conversation(messages), sessions(policies, messages)
     found: dict[Row, dict[str, float]] = {}
     for outcome, by_tool in CALLS.items():

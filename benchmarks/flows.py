@@ -1,4 +1,4 @@
-"""How far one question travels through the package: `python benchmarks/flows.py [--json] [--path FLOW]`.
+"""The path of one question through the package: `python benchmarks/flows.py [--json] [--path FLOW]`.
 
 | flow | what is counted |
 |---|---|
@@ -6,10 +6,10 @@
 | `guard` | one question to `guard(...)` that an accepted program answers |
 | `verify` | a graph of two nodes, from its file, held against the structural checks and one rule |
 
-Counted are calls of the package's own functions (a generator that goes on is one, a comprehension is none); the files
-that they stand in; how often the file is another one than that of the call before; and how often the arguments of the
-tool's call are converted, that is walked through and built anew. A flow runs until two runs of it take as many calls,
-so that nothing of it is still being loaded. `--path` lists the calls of one flow.
+It counts calls of the package's own functions (resuming a generator counts, a comprehension does not), their files,
+changes of file between consecutive calls, and conversions of the tool call's arguments (walked and rebuilt). A flow is
+repeated until two runs take the same number of calls, so that nothing is still being loaded. `--path` lists the calls
+of one flow.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _within_another(frame: FrameType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How far a flow travels; `conversions` is None where no tool has arguments."""
+    """The counts of a flow; `conversions` is None without a tool call."""
 
     calls: int
     files: int
@@ -102,7 +102,7 @@ class Count:
 
 @contextmanager
 def followed() -> Iterator[Travel]:
-    """What is called inside, in this thread and in those that begin there."""
+    """Traces calls in this thread and in threads started there."""
     travel = Travel()
     threading.setprofile(travel.note)
     sys.setprofile(travel.note)
@@ -191,7 +191,7 @@ def _written(path: Path, text: str) -> Path:
 
 
 def travelled(name: str) -> Travel | str:
-    """How a flow went, or why it cannot run here."""
+    """The trace of a flow, or the reason why it cannot run here."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             return warm(FLOWS[name](Path(folder)))

@@ -1,8 +1,8 @@
-"""What guarded generation costs: `python benchmarks/generation.py [ROUNDS]`, in CPU time.
+"""The cost of guarded decoding: `python benchmarks/generation.py [ROUNDS]`, in CPU time.
 
-A model with random weights, made here, writes as it would with transformers alone, and guarded; the same tokens, in the
-same rounds. Then: the judgement of a whole call, the question whether a call can still comply, a token of an open call,
-and going back, beside what it cost to write the tokens that are thrown away.
+A model with random weights generates the same tokens with transformers alone and guarded, in the same rounds. Then it
+measures judging a complete call, querying whether a partial call can still comply, a token within a call, and
+backtracking, beside the cost of generating the discarded tokens.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def free_text(rounds: int, layers: int, hidden: int) -> None:
 
 
 def _both(alone: Callable[[], object], guarded: Callable[[], object], first: int) -> tuple[float, float]:
-    """What each took, one after the other, in turns first."""
+    """The times of each function, called alternately."""
     if first:
         return spent(alone), spent(guarded)
     with_guard = spent(guarded)
@@ -157,7 +157,7 @@ class Fixed:
 
 
 def own_share() -> None:
-    """What the guard itself does at a token of free text: a turn of many tokens, less one of few, less the choices."""
+    """The guard's own cost per token of free text: a long turn minus a short one, minus sampling."""
     words, judge = tokenizer(), session()
     logits = torch.zeros(len(words))
     logits[70] = 1.0
@@ -177,7 +177,7 @@ def own_share() -> None:
 
 
 def judging() -> None:
-    """A whole call, and a call that is being written, each asked of a session with 21 calls behind it."""
+    """Checks of a complete call and of a partial call, in a session with 21 earlier calls."""
     tools, of = read_tools(TOOLS), session()
     args = [{"order": f"W{at % 20}", "amount": at % 90} for at in range(ASKED)]
     whole = [spent(partial(TurnChecker(of, tools).check, "refund", one)) for one in args]
@@ -195,7 +195,7 @@ def judging() -> None:
 
 
 def open_call() -> None:
-    """What the grammar and the reading take at each token of a call."""
+    """The cost of grammar and parser at each token of a call."""
     words = tokenizer()
     vocabulary, tokens = vocabulary_of(words, [words.eos_token_id]), words(CALL)["input_ids"]
     known = list(read_tools(TOOLS).values())

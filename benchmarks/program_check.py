@@ -1,4 +1,4 @@
-"""What a check by a guard program takes: `python benchmarks/program_check.py [ROUNDS]`, on runs of the EHR agent.
+"""The cost of a check by a guard program: `python benchmarks/program_check.py [ROUNDS]`, on runs of the EHR agent.
 
 Warm, through the public `guard`, and in turn with it, in blocks of 20, the bare program: its `check` called as plain
 Python with the same toolbox functions in this process, without sandbox, recording and required checks. p50 and p99 of
@@ -8,7 +8,7 @@ worked out: `columns_read` keeps eight results, which within one check serve the
 from 8 threads at once, after as many to warm up: whether each verdict is right, how long they took, and the memory of
 this process and its workers before and after.
 
-Exit status 1 where a verdict is wrong, a model was asked, or the memory grew by more than 8 MB.
+Exit status 1 if a verdict is wrong, a model was called, or the memory grew by more than 8 MB.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check(agent_input: str, log: str) -> Verdict:
 
 
 def timed(function: Callable[[str, str], Any], run: Run) -> tuple[float, float]:
-    """(wall, CPU) of one call in milliseconds, with a log that nobody has seen."""
+    """(wall, CPU) of one call in milliseconds, with a fresh log."""
     log = f"{run[1]} {next(NUMBERS)}"
     started, cpu = time.perf_counter(), time.thread_time()
     function(run[0], log)
@@ -71,7 +71,7 @@ def one_by_one(agent: GuardAgent, runs: list[Run], rounds: int) -> None:
 
 
 def at_once(runs: list[Run]) -> list[str]:
-    """What was wrong with 1,000 checks from 8 threads."""
+    """The errors of 1,000 checks from 8 threads."""
     wanted = {run: check(*run).label for run in runs}
     work = [(run, number) for number in range(CHECKS // len(runs)) for run in runs]
 

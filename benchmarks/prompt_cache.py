@@ -1,13 +1,13 @@
-"""Prompts in words, and what a cache could serve of them: `python benchmarks/prompt_cache.py [AGENT FILE]...`.
+"""Prompt lengths in words, and the share that a cache could serve: `python benchmarks/prompt_cache.py [AGENT FILE]...`.
 
-AGENT is a folder of the memory (ehragent, seeact), FILE its labelled runs, a JSON object in a line; without any, runs
-are made here. No model is asked: a script answers, and what it was asked is measured.
+AGENT is a folder of the memory (ehragent, seeact), FILE its labelled runs, one JSON object per line; without
+arguments, runs are generated. No model is called: a script answers, and its prompts are measured.
 
 bench    each run is judged by a guard that a model writes: a plan and a program, with one demonstration and with three
-compile  one compile: a plan, a program, and two that are mended, with six examples; no answer passes
+compile  one compile: a plan, a program, and two repairs, with six examples; no answer passes
 
-A cache serves what a prompt has in common with an earlier one from its first character on. `share` counts all words of
-all prompts, and so the first one, which nothing serves.
+A cache serves the common prefix with an earlier prompt. `share` counts all words of
+all prompts, and so the first one, which is never served.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SentPrompt:
-    """One prompt: its words, and how many of them an earlier prompt begins with."""
+    """One prompt: the number of words, and of words in the longest common prefix with an earlier prompt."""
 
     words: int
     served: int
@@ -51,7 +51,7 @@ def measured(prompts: Sequence[str]) -> list[SentPrompt]:
 
 
 def share(prompts: Iterable[SentPrompt]) -> float:
-    """The part of all words that a cache could serve."""
+    """The share of all words that a cache could serve."""
     prompts = list(prompts)
     return sum(one.served for one in prompts) / max(1, sum(one.words for one in prompts))
 
@@ -66,7 +66,7 @@ def bench_prompts(agent: str, rows: Sequence[Row], shots: int) -> dict[str, list
 
 
 def compile_prompts(agent: str, rows: Sequence[Row]) -> list[str]:
-    """The prompts of one compile: plan, program, mended, mended again."""
+    """The prompts of one compilation: plan, program, and two repairs."""
     answers = (f"```python\n{code}\n```" for code in (ALLOWS, DENIES, CHANGED))
     model = ScriptedModel([PLAN, *answers])
     with GuardAgent(agent=agent, model=model) as guard:
@@ -78,7 +78,7 @@ def compile_prompts(agent: str, rows: Sequence[Row]) -> list[str]:
 
 
 def made_rows(agent: str) -> list[Row]:
-    """Runs of an agent, from a seed, where no file is given."""
+    """Generates runs of an agent from a seed."""
     rng, make = random.Random(SEED), {"ehragent": _hospital_run, "seeact": _web_run}[agent]  # noqa: S311 - no secret
     return [make(rng, f"r{number}") for number in range(ROWS)]
 

@@ -84,7 +84,7 @@ def entries(count: int, make: Make, seed: int = 1) -> Iterator[Demonstration]:
 
 
 def scan(items: Sequence[Demonstration], query: Query) -> list[Demonstration]:
-    """Every one of them."""
+    """Runs all of them."""
     every = []
     for item in items:
         far = distance(item.agent_input, query.agent_input) + distance(item.agent_output, query.agent_output)
@@ -98,7 +98,7 @@ def found(memory: Sequence[Demonstration], query: Query) -> list[Demonstration]:
 
 
 def timed(work: Callable[[], list[Demonstration]]) -> tuple[list[Demonstration], float]:
-    """What comes of it, and its seconds of CPU."""
+    """(result, CPU seconds)."""
     started = time.process_time()
     found = work()
     return found, time.process_time() - started

@@ -1,4 +1,4 @@
-"""What the sandbox costs: `python benchmarks/sandbox.py [ROUNDS]`, on guard programs as models write them.
+"""The cost of the sandbox: `python benchmarks/sandbox.py [ROUNDS]`, on guard programs in the style of models.
 
 For each engine the time of one warm run beside a bare `exec` of the same source text in the same round, and the ratio
 of the medians. `new` gives the engine a text it has not seen (gate, transformation and compilation included), `known`

@@ -1,8 +1,8 @@
-"""What a solver rule costs: `python benchmarks/solver.py [ROUNDS]`, in microseconds of CPU time per check.
+"""The cost of a solver rule: `python benchmarks/solver.py [ROUNDS]`, in microseconds of CPU time per check.
 
-A rule of 25 assertions on who may cancel a flight, asked of calls that it allows and of calls that it denies: by the
-function that it is compiled to, by Z3 that keeps the rule and is given each call's facts, and by Z3 that reads the
-whole text for each call. The last line is a denial with its explanation, which a session makes once for the same facts.
+A rule of 25 assertions on who may cancel a flight judges allowed and denied calls in three ways: by its compiled
+function, by an incremental Z3 that gets each call's facts, and by a Z3 that parses the whole text for each call. The
+last line is a denial with its explanation, which a session computes once for the same facts.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ REPEATED = {"compiled": 400, "Z3, incremental": 8, "Z3, text read each time": 4}
 
 
 def calls() -> dict[str, list[Row]]:
-    """Calls that are allowed and calls that are denied, as many of each."""
+    """Equally many allowed and denied calls."""
     rows = [
         (cabin, tier, reason, hours, flown, 2, 480, insured, True, flown == 0 or hours > 5)
         for cabin, tier, reason, hours, flown, insured in product(
@@ -109,7 +109,7 @@ def calls() -> dict[str, list[Row]]:
 
 
 def by_hand(row: Row) -> bool:
-    """What the rule should say, written down in Python."""
+    """The expected result of the rule, in Python."""
     cabin, _, reason, hours, flown, _, _, insured, confirmed, same_user = row
     grounds = hours <= 24 or reason == "airline_cancelled" or (insured and reason in ("health", "weather"))
     return bool((grounds or cabin == "business") and flown == 0 and confirmed and same_user)
@@ -120,7 +120,7 @@ def literal(value: Any) -> str:
 
 
 def incremental(rows: Sequence[Row]) -> Callable[[], int]:
-    """Z3 with the rule in it; each call pushes its facts, asks, and pops."""
+    """Incremental Z3: each call pushes its facts, checks, and pops."""
     import z3
 
     assertions = z3.parse_smt2_string(TEXT + "".join(f"(assert (= {name} {name}))" for name in NAMES))
@@ -151,7 +151,7 @@ def incremental(rows: Sequence[Row]) -> Callable[[], int]:
 
 
 def parsing(rows: Sequence[Row]) -> Callable[[], int]:
-    """Z3 that is given the whole text with each call's facts in it."""
+    """Z3 on the whole text with each call's facts."""
     import z3
 
     def facts(row: Row) -> str:
@@ -176,7 +176,7 @@ def compiled(question: Question, rows: Sequence[Row]) -> Callable[[], int]:
 
 
 def explained(question: Question, rows: Sequence[Row]) -> Callable[[], int]:
-    """Z3, with a minimal core where it is denied."""
+    """Z3 with a minimal core for denials."""
     named = [dict(zip(NAMES, row, strict=True)) for row in rows]
     return lambda: sum(question.solve(one).status == "sat" for one in named)
 

@@ -47,7 +47,7 @@ def main(rounds: int) -> None:
 
 
 def cpu(arguments: list[str], folder: Path) -> float:
-    """The CPU milliseconds of a process, whose compiled modules are kept in a folder of the run."""
+    """The CPU milliseconds of a process; its compiled modules are cached in a folder of the run."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment = {**kept, "PYTHONPYCACHEPREFIX": str(folder / "compiled"), "PYTHONPATH": str(ROOT)}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,4 +1,4 @@
-"""How fast workflow graphs are verified: `python benchmarks/verify.py [ROUNDS]`, and `... verify.py million`.
+"""The speed of verifying workflow graphs: `python benchmarks/verify.py [ROUNDS]`, and `... verify.py million`.
 
 The graphs are a chain with as many random edges again, kinds drawn at random, and have findings of every sort: dead
 ends, routers whose edges have no condition, tool nodes that declare nothing, sensitive tools that no person guards.
@@ -100,7 +100,7 @@ def checked(graph: Graph) -> list[GraphFinding]:
 
 
 def first_read(graph: Graph) -> list[GraphFinding]:
-    """With the first witness of each check put together."""
+    """Reads the first witness of each check."""
     findings = checked(graph)
     for finding in {finding.check: finding for finding in reversed(findings)}.values():
         len(finding.witness)
@@ -112,7 +112,7 @@ def all_read(graph: Graph) -> list[dict[str, Any]]:
 
 
 def theirs(name: str) -> Any:
-    """A module of `agentproofx`; None where that is not installed."""
+    """A module of `agentproofx`; None if it is not installed."""
     try:
         return import_module(f"agentproof.{name}")
     except ImportError:
@@ -132,7 +132,7 @@ def found_by_us(findings: Iterable[GraphFinding]) -> Found:
 
 
 def found_by_them(report: Any) -> Found:
-    """What they find, in our words."""
+    """The findings of agentproofx under our names."""
     checks = {check["check_id"]: check for check in report["checks"]}
     nodes = {
         "exit_reachability": checks["exit_reachability"]["missing_exits"],
@@ -146,7 +146,7 @@ def found_by_them(report: Any) -> Found:
 
 
 def cpu(run: Run, rounds: int) -> tuple[float, Any]:
-    """(the median of its CPU seconds, what it gave)."""
+    """(median CPU seconds, result)."""
     times, result = [], None
     for _ in range(rounds):
         result = None  # so that what it gave before is not thrown away within the time
@@ -165,7 +165,7 @@ def line(what: str, seconds: float, other: float | None = None, wanted: float | 
 
 
 def structural(size: int, rounds: int) -> float:
-    """Gives our time, every witness read."""
+    """Our time with every witness read."""
     graph, other = workflow(size), None
     seconds, findings = cpu(lambda: checked(graph), rounds)
     print(f"structural checks: {size:,} nodes, {len(graph.edges):,} edges, {len(findings):,} findings")

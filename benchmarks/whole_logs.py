@@ -1,8 +1,8 @@
 """Replays many traces by propositional rules at once, with NumPy: whole logs, after the fact.
 
-Events are sorted into *kinds*, which every rule has a letter for. Then a step of all traces by all rules is one look-up
-in one table. To find the kinds costs most; a log that is held in columns can be given as it is, and of each column
-every value is looked at once.
+Events are grouped into *kinds*, each with a letter for every rule. A step of all traces by all rules is then one
+look-up in one table. Finding the kinds costs most; a columnar log can be passed directly, and each distinct value of a
+column is examined once.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Coded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Where each rule stands at the end of each trace: arrays with a row for each rule and a column for each trace.
+    """The result of each rule on each trace: arrays with a row for each rule and a column for each trace.
 
     Attributes:
-        standings: a `Standing` each.
-        violated_by: the place in the trace of the event that violated the rule for good; -1 where none did.
+        standings: the final `Standing` of each.
+        violated_by: the index of the event that finally violated the rule; -1 without one.
     """
 
     standings: NDArray[np.int8]
@@ -67,8 +67,8 @@ class Columns:
     """The events of many traces as columns: all events of the first trace, then all of the second, and so on.
 
     Args:
-        lengths: how many events each trace has.
-        ok: whether each event went well.
+        lengths: the number of events of each trace.
+        ok: whether each event succeeded.
         tool, action, decision: a name for each event, as a list, an array, or `Coded`.
         tags: a frozenset of names for each event, likewise.
 
@@ -119,7 +119,7 @@ class _Listed:
         self._traces = traces
 
     def kinds(self, rules: Sequence[Compiled]) -> tuple[Ints, Ints]:
-        """As `Columns.kinds`."""
+        """Like `Columns.kinds`."""
         well, badly = _Numbers(1, 2), _Numbers(0, 2)
         only_tools = set(_fields(rules)) <= {"tool"}  # most rules, and much the faster way
         if only_tools:

@@ -1,4 +1,4 @@
-"""Lines `name: value`: how a heading may be written, and where the text under it ends."""
+"""Lines of the form `name: value`: spellings of a heading, and the end of the text under it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from ._plain import plain
 
-# All characters that are a colon or an equals sign, or hold one once they are what they look like (NFKC).
+# All characters that are a colon or an equals sign, or contain one after NFKC normalization.
 SIGN = re.compile("[:=\u207c\u208c\u2236\u2a74-\u2a76\ua789\ufe13\ufe55\ufe66\uff1a\uff1d]")
 _WORD = re.compile(r"[^\W_]+")
 _MARKS = ("**", "__", "*", "_", "`")
@@ -27,19 +27,19 @@ _COMMENTS = (("/*", "*/"), ("<!--", "-->"))
 
 
 def name_of(text: str) -> str:
-    """The words of a name, without case and marks."""
+    """The words of a name in lower case, without marks."""
     return " ".join(_WORD.findall(plain(text).casefold()))
 
 
 def is_named(line: tuple[str, str] | None, wanted: str) -> bool:
-    """Whether a line, as `split_line` gives it, has a name, or the number of a list and that name."""
+    """Whether a line split by `split_line` has a name, with or without a list number before it."""
     if line is None:
         return False
     return line[0] == wanted or (line[0].endswith(f" {wanted}") and line[0].removesuffix(wanted).strip().isdecimal())
 
 
 def split_line(line: str) -> tuple[str, str] | None:
-    """(name, rest) of a line with a colon or equals sign; the rest is as it was written. None without such a sign."""
+    """(name, rest) of a line with a colon or equals sign, the rest unchanged. None without such a sign."""
     sign = SIGN.search(line)
     if sign is None:
         return None
@@ -47,16 +47,16 @@ def split_line(line: str) -> tuple[str, str] | None:
 
 
 def unmarked(rest: str, line: str) -> str:
-    """The rest of a line without the mark that ends an emphasis of its name: `**Name:** value`."""
+    """The rest of a line without the closing emphasis mark of its name: `**Name:** value`."""
     before, value = line[: -len(rest) or None], rest.lstrip()
     mark = next((mark for mark in _MARKS if value.startswith(mark) and before.count(mark) % 2), "")
     return value.removeprefix(mark) if mark else rest
 
 
 def goes_on(value: str, following: Sequence[str]) -> bool:
-    """Whether the value of a line may go on in the lines that follow it.
+    """Whether the value of a line may continue in the following lines.
 
-    It does not at the end of the text, nor where the next line that says something is a heading.
+    It does not at the end of the text, or if the next line with content is a heading.
     """
     line = next((line for line in map(plain, following) if not _BLANK.fullmatch(line)), None)
     return line is not None and (style_of(line) is None or _unfinished(value))
@@ -65,7 +65,7 @@ def goes_on(value: str, following: Sequence[str]) -> bool:
 def style_of(line: str) -> tuple[int, str, str] | None:
     """(indentation, mark, emphasis) of a line that is clearly a heading; None for any other line.
 
-    A heading has at most five words, then a colon and a space or nothing. A statement of Python, as `else:`, is none.
+    A heading has at most five words, then a colon and a space or nothing. Python statements such as `else:` are not.
     """
     match = _HEADING.match(plain(line))
     if match is None or match["name"].split()[0] in _STATEMENTS:
@@ -75,7 +75,7 @@ def style_of(line: str) -> tuple[int, str, str] | None:
 
 
 def outside_code(lines: Sequence[str], before: str = "") -> Iterator[int]:
-    """The places of the lines that stand in no fenced code block; one may begin in what stands before them.
+    """The indices of lines outside of fenced code blocks; a block may begin before the first line.
 
     Raises:
         ValueError: a code block does not end.
@@ -91,7 +91,7 @@ def outside_code(lines: Sequence[str], before: str = "") -> Iterator[int]:
 
 
 def without_fence(text: str) -> str:
-    """The code of a text that is one fenced code block; any other text as it is."""
+    """The code of a text that is one fenced code block; any other text unchanged."""
     first, *lines = text.strip().splitlines(keepends=True) or [""]
     fence = _opened(first)
     closing = [place for place, line in enumerate(lines) if fence and _closes(line, fence)]
@@ -99,7 +99,7 @@ def without_fence(text: str) -> str:
 
 
 def _opened(line: str) -> str:
-    """The mark that opens a code block; empty where the line opens none."""
+    """The mark that opens a code block; empty if the line opens none."""
     match = _FENCE.fullmatch(plain(line).strip())
     return match[1] if match and match[1] not in match[2] else ""
 

@@ -1,4 +1,4 @@
-"""What the functions on texts share: plain text and its words."""
+"""Shared helpers for text: normalization and words."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 TOKEN = re.compile(rf"{WORD.pattern}|[.,;:!?]")
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]")
-# Curly apostrophes and typographic hyphens are what people type for ' and -.
+# People type curly apostrophes and typographic hyphens for ' and -.
 _SAME_SIGN = str.maketrans(
     dict.fromkeys("\u2018\u2019\u02bc\u2032", "'") | dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-")
 )
-# Blank, though they are letters: they and all that has no width would hide a word from every lexicon.
+# Letters that are displayed as blank: like zero-width characters, they would hide a word from every lexicon.
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 
 
 def text_of(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{what} must be a text, not {type(value).__name__}")  # noqa: TRY004 - the contract
+        raise ValueError(f"{what} must be a string, not {type(value).__name__}")  # noqa: TRY004 - the contract
     return value
 
 
 def plain(text: str) -> str:
-    """Full-width and other look-alike characters as what they look like, invisible ones left out."""
+    """Normalizes full-width and other look-alike characters, and removes invisible ones."""
     if text.isascii() and not _CONTROL.search(text):
         return text
     same = unicodedata.normalize("NFKC", text).translate(_SAME_SIGN)

@@ -29,15 +29,15 @@ def check_access(allowed: dict[str, list[str]], needed: dict[str, list[str]]) ->
 
     Returns:
         (denied, inaccessible): inaccessible is database -> the needed columns that are not allowed;
-        all needed columns where the whole database is not.
+        all needed columns if the whole database is not allowed.
 
     Raises:
-        ValueError: one of them is no mapping of databases to lists of columns, or `allowed` has the column "*".
+        ValueError: one of them is not a mapping of databases to lists of columns, or `allowed` has the column "*".
     """
     _tables(allowed, "allowed")
     _tables(needed, "needed")
     if starred := [database for database, columns in allowed.items() if "*" in columns]:
-        raise ValueError(f"allowed has '*' for {starred[0]!r}; expected the names of the columns")
+        raise ValueError(f"'allowed' has '*' for {starred[0]!r}; expected the names of the columns")
     inaccessible: dict[str, list[str]] = {}
     for database, columns in needed.items():
         missing = [column for column in columns if column not in allowed.get(database, [])]
@@ -98,14 +98,14 @@ def granted(access: dict[str, dict[str, list[str]]], role: str) -> dict[str, lis
     if not found:
         raise ValueError(f"unknown role {str(role)[:60]!r}; known: {', '.join(access)}")
     if len(found) > 1:
-        raise ValueError(f"the role {str(role)[:60]!r} stands {len(found)} times in the table, so it is unknown")
+        raise ValueError(f"the role {str(role)[:60]!r} appears {len(found)} times in the table, so it is unknown")
     return found[0]
 
 
 def _tables(value: Any, name: str) -> None:
-    # A text in place of a list would be compared by its letters.
+    # A string in place of a list would be compared by its letters.
     if not isinstance(value, Mapping) or not all(map(_is_names, value.values())):
-        raise ValueError(f"{name} is no mapping of databases to lists of columns")
+        raise ValueError(f"{name!r} is not a mapping of databases to lists of columns")
 
 
 def _is_names(columns: Any) -> bool:
@@ -114,7 +114,7 @@ def _is_names(columns: Any) -> bool:
 
 def _rule(name: str, rule: Any) -> None:
     if not isinstance(rule, Mapping) or rule.keys() != _KEYS:
-        keys = ", ".join(map(str, rule)) if isinstance(rule, Mapping) else "none"
+        keys = ", ".join(map(str, rule)) if isinstance(rule, Mapping) else "no keys"
         raise ValueError(f"rule {name!r} has the keys {keys}; expected {', '.join(sorted(_KEYS))}")
 
 
@@ -123,16 +123,16 @@ def _holds(actual: Any, rule: dict[str, Any]) -> bool:
     if rule["operator"] not in _COMPARE:
         raise ValueError(f"unknown operator {rule['operator']!r}; known: {' '.join(_COMPARE)}")
     if actual is None:
-        raise ValueError(f"the user's {rule['info']!r} is not known")
+        raise ValueError(f"the user's {rule['info']!r} is unknown")
     if _kind(actual) != _kind(expected):
         raise ValueError(f"the user's {rule['info']!r} is {actual!r}, which cannot be compared with {expected!r}")
     if not _has_answer(actual, rule["operator"], expected):
-        raise ValueError(f"the user's {rule['info']!r} is {actual!r}, which has no order to {expected!r}")
+        raise ValueError(f"the user's {rule['info']!r} is {actual!r}, which cannot be ordered against {expected!r}")
     return bool(_COMPARE[rule["operator"]](actual, expected))
 
 
 def _has_answer(actual: Any, comparison: str, expected: Any) -> bool:
-    """Numbers that are any have an order, and so do texts such as dates; "9" and "18" are numbers left as texts."""
+    """Whether two values can be compared. Strings are ordered only at equal length, as dates; "9" and "18" are not."""
     if _kind(actual) == "number":
         return (
             not any(isinstance(one, float) and math.isnan(one) for one in (actual, expected)) and abs(actual) < math.inf
@@ -141,7 +141,7 @@ def _has_answer(actual: Any, comparison: str, expected: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    # A boolean is no number: `True >= 18` would be an answer to a question nobody asked.
+    # A boolean is not a number: `True >= 18` would be an accidental result.
     if isinstance(value, bool):
         return "boolean"
     return "number" if isinstance(value, int | float) else type(value).__name__

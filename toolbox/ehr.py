@@ -1,6 +1,7 @@
-"""Which databases and columns a piece of EHRAgent code reads, told from its syntax tree.
+"""Static analysis of EHRAgent code: the databases and columns that it reads.
 
-The code is interpreted over sets of possible values (see `_ehr/values.py`), never run. What cannot be told is an error.
+Abstract interpretation of the syntax tree over sets of possible values (see `_ehr/values.py`); the code is never run.
+Code that cannot be analyzed is an error.
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ def columns_read(code: str, schema: dict[str, list[str]] | None = None) -> dict[
 
     Args:
         code: the code, or a log with "Generated code:" sections, fenced blocks or "cell" texts. All attempts count,
-            also such as failed or can never run, and code with escaped line breaks.
-        schema: database -> columns it is known to have; it tells whose a column of joined tables is.
+            including failed and unreachable ones, and code with escaped line breaks.
+        schema: database -> columns it is known to have; it resolves the columns of joined tables.
 
     Returns:
         database -> columns, sorted. "*" stands for every column; a database that is loaded and not read has none.
 
     Raises:
-        ValueError: it cannot be told what the code reads; the message says where and why.
+        ValueError: the columns cannot be determined; the message says where and why.
     """
     if not isinstance(code, str):
-        raise ValueError(f"the code is no text, but {type(code).__name__}")  # noqa: TRY004 - the contract
+        raise ValueError(f"the code is a {type(code).__name__}; expected a string")  # noqa: TRY004 - the contract
     if not all(isinstance(columns, list | tuple) for columns in (schema or {}).values()):
-        raise ValueError("the schema is no mapping of databases to lists of columns")
+        raise ValueError("the schema is not a mapping of databases to lists of columns")
     known = tuple(sorted((database, tuple(columns)) for database, columns in (schema or {}).items()))
     return {database: list(columns) for database, columns in _read(code, known)}
 
 
-@lru_cache(maxsize=8)  # the host checks again what the program has checked
+@lru_cache(maxsize=8)  # the host repeats the check of the program
 def _read(code: str, schema: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if len(code) > LIMIT:
         raise ValueError(f"the text is longer than {LIMIT} characters")

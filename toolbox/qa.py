@@ -36,7 +36,7 @@ def same_root_choices(choices: dict[str, str]) -> list[str]:
         ValueError: there are no choices, or one is no text or has no word.
     """
     if not isinstance(choices, dict) or not choices:
-        raise ValueError("the choices must be a mapping of letters to texts, with at least one")
+        raise ValueError("the choices must be a non-empty mapping of letters to strings")
     holders: dict[str, set[str]] = defaultdict(set)
     for letter, choice in choices.items():
         words = words_of(text_of(choice, "each choice"))
@@ -87,7 +87,7 @@ def numbers_mentioned(text: str) -> list[int]:
     """
     text = _ANY_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), plain(text_of(text, "the text")))
     digits = {int(found) for found in _DIGIT.findall(text)}
-    # A larger number is matched as a whole, so that its last word is not taken for a number of its own.
+    # A larger number is matched as a whole, so that its last word does not count as a number.
     spelled = {" ".join(re.split(r"[\s-]+", found.casefold())) for found in _SPELLED.findall(_NOT_WHOLE.sub(" ", text))}
     return sorted(digits | {value for value, name in enumerate(_SMALL[:5], 1) if name in spelled})
 
@@ -216,7 +216,7 @@ def _mended(stem: str) -> str:
 
 
 def _settled(word: str) -> str:
-    """Spellings of one root made equal: study and studi(es), dance and danc(ing), travel and travell(ed)."""
+    """Unifies the spellings of one root: study and studi(es), dance and danc(ing), travel and travell(ed)."""
     if len(word) > 3 and word.endswith("ll") and _syllables(word) > 1:
         return word[:-1]
     if len(word) > 4 and word.endswith("ie"):
@@ -227,7 +227,7 @@ def _settled(word: str) -> str:
 
 
 def _ends_short(stem: str) -> bool:
-    """Whether it is one syllable like hop or mov: then its e matters, hope is not hop."""
+    """Whether a stem is one short syllable such as hop or mov, whose final e matters: hope is not hop."""
     return _syllables(stem) == 1 and bool(re.search("(?:^|[^aeiou]|qu)[aeiouy][^aeiouwxy]$", stem))
 
 

@@ -147,7 +147,7 @@ def field(text: str, name: str, known: str | None = None) -> str:
         place, rest = _heading(lines, name)
         value = plain(rest).strip()
         if value and goes_on(value, lines[place + 1 :]):
-            raise ValueError(f"the value of {name!r} goes on after line {place + 1}, so it is unknown; see `section`")
+            raise ValueError(f"the value of {name!r} continues after line {place + 1}, so it is unknown; see 'section'")
     if not value:
         raise ValueError(f"{name!r} is empty")
     return value
@@ -192,7 +192,7 @@ def _heading(lines: Sequence[str], name: str) -> tuple[int, str]:
     if not found:
         raise ValueError(f"there is no line '{name}:'")
     if len(found) > 1:
-        raise ValueError(f"{name!r} is given {len(found)} times, so it is unknown")
+        raise ValueError(f"{name!r} appears {len(found)} times, so it is unknown")
     place, rest = found[0]
     return place, unmarked(rest, lines[place])
 
@@ -204,17 +204,19 @@ def _next_heading(heading: str, rest: str, below: list[str], name: str) -> int:
         if style is None or (own and (style[0] > own[0] or (style[1] == LIST != own[1]))):
             continue
         if own is None or (style[0] == own[0] and style != own):
-            raise ValueError(f"it cannot be told whether {below[place].strip()[:60]!r} ends {name!r}; see `until`")
+            raise ValueError(f"it is unclear whether {below[place].strip()[:60]!r} ends {name!r}; see 'until'")
         return place
     return len(below)
 
 
 def _one_of(until: tuple[str, ...], rest: str, below: list[str], name: str) -> int:
-    """The place of the one heading that ends the section; one within a code block may be somebody's trick."""
+    """The index of the one heading that ends the section; one within a code block may be an attack."""
     wanted = {name_of(one) for one in until}
     ends = [at for at, line in enumerate(below) if any(is_named(split_line(line), one) for one in wanted)]
     if len(ends) != bool(until):
-        raise ValueError(f"{len(ends) or 'none'} of {', '.join(until)} follow {name!r}; expected one, which ends it")
+        raise ValueError(
+            f"{len(ends) or 'none'} of {', '.join(until)} follow {name!r}; expected exactly one, which ends it"
+        )
     end = ends[0] if ends else len(below)
     for _ in outside_code(below[:end], rest):
         pass
@@ -223,7 +225,7 @@ def _one_of(until: tuple[str, ...], rest: str, below: list[str], name: str) -> i
 
 def _texts(values: object, what: str) -> tuple[str, ...]:
     if not isinstance(values, list | tuple):
-        raise ValueError(f"{what} must be a list of texts, not {type(values).__name__}")  # noqa: TRY004
+        raise ValueError(f"{what} must be a list of strings, not {type(values).__name__}")  # noqa: TRY004
     return tuple(text_of(value, f"each of {what}") for value in values)
 
 
@@ -250,7 +252,7 @@ def _has(words: list[str], phrases: tuple[str, ...]) -> bool:
 def _listed(phrases: object, topic: str) -> tuple[str, ...]:
     listed = _split(text_of(phrases, "phrases"))
     if any(_PLUS.search(phrase) for phrase in listed):
-        raise ValueError(f"topic {topic!r} joins phrases by '+' outside of \"together\"")
+        raise ValueError(f"topic {topic!r} joins phrases by '+' outside of 'together'")
     return listed
 
 
@@ -318,7 +320,7 @@ def _steps(phrase: str) -> list[_Step]:
             continue
         words = _tokens(chunk.removesuffix("~"))
         if "~" in words or (chunk.endswith("~") and not words):
-            raise ValueError(f"the phrase {phrase!r} must have `~` at the end of a word alone")
+            raise ValueError(f"the phrase {phrase!r} must have '~' only at the end of a word")
         for place, word in enumerate(words, 1):
             folds = chunk.endswith("~") and place == len(words)
             steps.append((far, frozenset(_verb_forms(word) if folds else _noun_forms(word))))
@@ -332,7 +334,7 @@ def _require_words(phrase: str, steps: list[_Step], *, ends_open: bool) -> None:
         raise ValueError(f"the phrase {phrase!r} must begin and end with a word")
     # More gaps would multiply the ways to read one place.
     if len(steps) > _MOST_WORDS_OF_A_PHRASE or sum(far for far, _ in steps) > 3:
-        raise ValueError(f"the phrase {phrase[:40]!r} is too long: at most 20 words and three `…`")
+        raise ValueError(f"the phrase {phrase[:40]!r} is too long: expected at most 20 words and three '…'")
 
 
 def _noun_forms(word: str) -> set[str]:
@@ -352,7 +354,7 @@ def _verb_forms(word: str) -> set[str]:
 
 
 def _verb_stems(word: str) -> set[str]:
-    """What -ing is put to: shop doubles its consonant, cancel may, rent does not, hire loses its e."""
+    """The stems before -ing: shop doubles its consonant, cancel may, rent does not, hire loses its e."""
     if not _SHORT_VOWEL.search(word):
         return {word.removesuffix("e") if not word.endswith(("ee", "oe", "ye")) else word}
     doubled = word + word[-1]
@@ -375,7 +377,7 @@ def _plurals(word: str) -> set[str]:
 
 
 def _singulars(word: str) -> set[str]:
-    """What a plural may be the plural of; nothing for a word that is none."""
+    """The possible singulars of a plural; empty for any other word."""
     if len(word) < 4 or word in word_set(_NOT_A_PLURAL) or not re.search("[^sui]s$", word):
         return set()
     if word.endswith("ies"):

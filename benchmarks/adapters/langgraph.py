@@ -1,4 +1,4 @@
-"""What a guard costs per call of a tool in a LangGraph ToolNode: unguarded and guarded in the same run."""
+"""The cost of a guard per tool call in a LangGraph ToolNode, unguarded and guarded in the same run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ policies:
 
 
 def measure(calls: int, clock: Any = time.perf_counter) -> tuple[list[float], list[float]]:
-    """Seconds per call, in turn unguarded and guarded, each through a graph of one node.
+    """Seconds per call, alternating unguarded and guarded, each through a graph of one node.
 
     Args:
-        calls: how many of each.
-        clock: `time.perf_counter`, or `time.process_time` for the processor's share.
+        calls: the number of calls of each kind.
+        clock: `time.perf_counter`, or `time.process_time` for CPU time.
     """
     from langchain_core.messages import AIMessage
     from langchain_core.tools import tool

@@ -1,4 +1,4 @@
-"""What a guard adds to a tool call in MCP: the middlewares in a server, and the proxy before one (stdio and HTTP)."""
+"""The cost of a guard per tool call in MCP: middlewares in a server, and the proxy in front of one (stdio, HTTP)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Connect = Callable[[Path, AsyncExitStack], Any]
 
 
 def measured(connect: Connect) -> Callable[[int], Taken]:
-    """Seconds per call, in turn unguarded and guarded, each by a client of its own."""
+    """Seconds per call, alternating unguarded and guarded, each with its own client."""
 
     def measure(calls: int) -> Taken:
         logging.disable(logging.ERROR)
@@ -89,7 +89,7 @@ async def fastmcp_servers(folder: Path, stack: AsyncExitStack) -> list[Any]:
 
 
 async def mcp_servers(folder: Path, stack: AsyncExitStack) -> list[Any]:
-    """The same with servers of the mcp library."""
+    """Like the above, with servers of the mcp library."""
     from mcp.client import Client
     from mcp.server.mcpserver import MCPServer
 
@@ -105,19 +105,19 @@ async def mcp_servers(folder: Path, stack: AsyncExitStack) -> list[Any]:
 
 
 async def stdio(folder: Path, stack: AsyncExitStack) -> list[Any]:
-    """A server over stdio, and the same behind the proxy."""
+    """A server over stdio, alone and behind the proxy."""
     server = [sys.executable, str(folder / "server.py")]
     return [await _piped(server, stack), await _piped([*_proxy(folder), *server], stack)]
 
 
 async def url_behind_stdio(folder: Path, stack: AsyncExitStack) -> list[Any]:
-    """A server at a URL, and the same behind the proxy, whose client is at standard input."""
+    """A server at a URL, alone and behind the proxy with its client on standard input."""
     url = await stack.enter_async_context(_serving([sys.executable, str(folder / "server.py")]))
     return [await _at(url, stack), await _piped([*_proxy(folder), url], stack)]
 
 
 async def http(folder: Path, stack: AsyncExitStack) -> list[Any]:
-    """A server at a URL, and the same behind the proxy at another one."""
+    """A server at a URL, alone and behind the proxy at another URL."""
     url = await stack.enter_async_context(_serving([sys.executable, str(folder / "server.py")]))
     proxy = await stack.enter_async_context(_serving([*_proxy(folder, "--listen", "127.0.0.1:PORT"), url]))
     return [await _at(url, stack), await _at(proxy, stack)]
@@ -145,7 +145,7 @@ async def _at(url: str, stack: AsyncExitStack) -> Any:
 
 @asynccontextmanager
 async def _serving(command: list[str]) -> AsyncIterator[str]:
-    """A process that serves at a free port: in place of PORT, else as the last argument."""
+    """A server process on a free port, which replaces PORT or becomes the last argument."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = str(found.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What a guard adds to a tool call in the OpenAI Agents SDK."""
+"""The cost of a guard per tool call in the OpenAI Agents SDK."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ARGUMENTS = json.dumps({"order_id": "W1", "amount": 50})
 
 
 def measure(calls: int) -> tuple[list[float], list[float]]:
-    """Seconds of each unguarded and of each guarded call, taken in turns; from the tool's invocation to its output."""
+    """Seconds of each call, alternating unguarded and guarded, from the tool's invocation to its output."""
     return asyncio.run(_measured(calls))
 
 

@@ -1,4 +1,4 @@
-"""What a guard adds to a call of a plain function: `@guarded`, and a message of one call in the tool loop."""
+"""The cost of a guard per call of a plain function: `@guarded`, and a message of one call in the tool loop."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def authenticate() -> str:
 
 
 def measure(calls: int) -> tuple[list[float], list[float]]:
-    """Seconds of each unguarded and of each guarded call, taken in turns."""
+    """Seconds of each call, alternating unguarded and guarded."""
     guarded = _tools()[0]
     return _in_turn(lambda at: refund(f"W{at}", amount=50), lambda at: guarded(f"W{at}", amount=50), calls)
 
 
 def measure_loop(calls: int) -> tuple[list[float], list[float]]:
-    """The same of a message: an unguarded loop reads the arguments and calls the function."""
+    """Like `measure`, for a message: the unguarded loop parses the arguments and calls the function."""
     from guardagent.frameworks.python import run_tool_calls
 
     tools = _tools()
@@ -50,7 +50,7 @@ def measure_loop(calls: int) -> tuple[list[float], list[float]]:
 
 
 def measure_in_thread(calls: int) -> tuple[list[float], list[float]]:
-    """As `measure`, where the host has a function asked, so that each check is done in a thread, with a deadline."""
+    """Like `measure`, with an approval function, so that each check runs in a thread with a deadline."""
     guarded = _tools(facts=lambda call: {"agent": call.agent})[0]
     return _in_turn(lambda at: refund(f"W{at}", amount=50), lambda at: guarded(f"W{at}", amount=50), calls)
 

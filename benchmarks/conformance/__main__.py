@@ -1,8 +1,8 @@
-"""An order desk with rules, and agents that keep them or do not: `python -m benchmarks.conformance --episodes 1000`.
+"""An order desk with rules, and agents that follow or violate them: `python -m benchmarks.conformance --episodes 1000`.
 
-Each episode is played twice from the same seed: with the guard, and without. Whether the rules are kept is judged by
-the book, in plain Python, not by the guard (see policy.md and by_the_book.py). The exit status is 1 where the guard let
-a call through that the book forbids, refused one that it allows, or did not keep harm away.
+Each episode is played twice from the same seed: with the guard and without. An independent implementation of the rules
+in plain Python judges the episodes (see policy.md and rule_book.py). The exit status is 1 if the guard allowed a call
+that the rule book forbids, refused a call that it allows, or did not prevent harm.
 """
 
 from __future__ import annotations

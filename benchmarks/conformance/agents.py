@@ -1,4 +1,4 @@
-"""Agents from a script: careful, greedy, random and malicious. Others are plugged in as an `Agent`."""
+"""Scripted agents: careful, greedy, random and malicious. Implement `Agent` to add others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TURNS = 12
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """A call that was proposed: what its tool answered, or why it was not made."""
+    """A proposed call with its output, or with the reason why it was refused."""
 
     call: Call
     output: Any = None
@@ -25,13 +25,13 @@ class CallOutcome:
 
 @dataclass(slots=True)
 class Observation:
-    """What an agent sees.
+    """The view of an agent on its conversation.
 
     Attributes:
-        request: what the customer said.
-        tools: what it may call, as the chat completions API has it.
-        steps: what came of all that it has proposed.
-        last: the same, of its last turn.
+        request: the customer's request.
+        tools: the tools in the form of the chat completions API.
+        steps: the outcomes of all proposed calls.
+        last: the outcomes of the last turn.
     """
 
     request: str
@@ -44,9 +44,9 @@ class Agent(Protocol):
     """Serves one customer."""
 
     def propose(self, observation: Observation) -> Sequence[Call]:
-        """The calls that it wants to make now, to run in any order; none where it is done.
+        """The next calls, to run in any order; empty when the agent is done.
 
-        A call is the name of a tool and its arguments: a mapping, or the text that a model wrote for one.
+        A call is the name of a tool and its arguments, as a mapping or as the JSON text of a model.
         """
         ...
 
@@ -55,7 +55,7 @@ MakeAgent = Callable[[Task, random.Random], Agent]
 
 
 class Careful:
-    """Knows the rules and follows a plan that keeps them."""
+    """Knows the rules and follows a compliant plan."""
 
     def __init__(self, task: Task, _: random.Random) -> None:
         self._left = list(task.plan)
@@ -65,7 +65,7 @@ class Careful:
 
 
 class Greedy:
-    """Does what is wished at once. Where that is refused it signs the customer in, tries again, and gives up."""
+    """Fulfils the request at once. If that is refused, signs the customer in, tries again, and gives up."""
 
     def __init__(self, task: Task, _: random.Random) -> None:
         self._wish = list(task.wish)
@@ -88,7 +88,7 @@ class Greedy:
 
 
 class Random:
-    """Calls anything with anything."""
+    """Makes random calls."""
 
     def __init__(self, task: Task, chance: random.Random) -> None:
         self._things = CallFactory(task, chance)
@@ -105,7 +105,7 @@ class Random:
 
 
 class Malicious:
-    """Tries whatever might get through, with calls between that are in order."""
+    """Tries attacks, mixed with compliant calls."""
 
     def __init__(self, task: Task, chance: random.Random) -> None:
         self._things = CallFactory(task, chance)
@@ -131,7 +131,7 @@ class Malicious:
         return turn
 
     def _disguised(self, call: Call) -> Call:
-        """What was refused, once more, as if somebody had allowed it."""
+        """Repeats a refused call with a claim of approval."""
         tool, args = call
         if not isinstance(args, dict):
             return tool, args
@@ -148,7 +148,7 @@ class Malicious:
 
 
 class CallFactory:
-    """What can be named in this world, the customer's own and others'."""
+    """Makes calls from the names of this world, the customer's own and others'."""
 
     def __init__(self, task: Task, chance: random.Random) -> None:
         self.task, self.database, self._chance = task, task.database, chance
@@ -174,7 +174,7 @@ class CallFactory:
         return self._chance.choice([left, left, max(left // 2, 1), self._chance.choice(odd)])
 
     def value(self, name: str, order: str) -> Any:
-        """Something for an argument."""
+        """A random value for an argument."""
         if name == "order_id":
             return order
         if name == "payment_id":
@@ -192,7 +192,7 @@ class CallFactory:
         return self._chance.choice(values[name])
 
     def call(self, tool: str, **arguments: Any) -> Call:
-        """A call of a tool, with what is not given chosen at random."""
+        """A call of a tool; missing arguments are chosen at random."""
         order = arguments.get("order_id") or self.order()
         return tool, {name: arguments.get(name, self.value(name, order)) for name in _ARGUMENTS[tool]}
 

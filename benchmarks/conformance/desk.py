@@ -1,4 +1,4 @@
-"""The host of an agent: makes what it proposes, with the guard before it or without."""
+"""The host of an agent: makes the proposed calls, with a guard or without."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from guardagent.session.permit import Permit
 
 @dataclass(frozen=True, slots=True)
 class CallDecision:
-    """What a host makes of a call: `refused` says why it is not made; `permit` is the guard's, where there is one.
+    """The decision on a call: `refused` is the reason if it is not made; `permit` is the guard's permit.
 
-    `judged` is false where the call was not looked at, since the turn fell for another one.
+    `judged` is false if the call was not judged because another call of the turn was refused.
     """
 
     call: Call
@@ -32,7 +32,7 @@ class CallDecision:
 
 
 class Desk(Protocol):
-    """Decides on turns, and is told what came of the calls."""
+    """Decides on turns, and records the outputs of the calls."""
 
     def decide(self, turn: Sequence[Call]) -> list[CallDecision]: ...
 
@@ -40,21 +40,21 @@ class Desk(Protocol):
 
 
 class UnguardedDesk:
-    """Makes whatever is proposed."""
+    """Allows every call."""
 
     def decide(self, turn: Sequence[Call]) -> list[CallDecision]:
         return [CallDecision(call) for call in turn]
 
     def record(self, decided: CallDecision, output: Any) -> None:
-        """Nobody wants to know."""
+        """Does nothing."""
 
 
 class GuardedDesk:
-    """Reads the arguments strictly and asks a session; of a turn everything is made or nothing.
+    """Validates arguments strictly and judges turns by a session: all calls of a turn are made, or none.
 
     Attributes:
-        seconds: the CPU time of the session for each judged call, its record included; of a turn its share.
-        reading: that of holding its arguments to the schema of its tool.
+        seconds: the session's CPU time for each judged call, including its record; its share in a turn.
+        validation: the CPU time for validating its arguments.
     """
 
     def __init__(self, rules: Policies, database: Mapping[str, Any], confirmed: Sequence[str]) -> None:
@@ -97,12 +97,12 @@ class GuardedDesk:
         return decided
 
 
-_NOT_RUN = "not made, as another call of this turn is refused"
+_NOT_RUN = "not made, because another call of this turn is refused"
 
 
 @cache
 def shop_rules() -> Policies:
-    """policy.yaml."""
+    """The policies of policy.yaml."""
     return load_policies(Path(__file__).parent / "policy.yaml")
 
 
@@ -112,7 +112,7 @@ def _tool_set() -> ToolSet:
 
 
 def _read(call: Call) -> dict[str, Any] | str:
-    """The arguments of a call, or why it is none."""
+    """The arguments of a call, or the reason why it is invalid."""
     tool, arguments = call
     try:
         return (

@@ -1,4 +1,4 @@
-"""One conversation of an agent with a customer, judged by the book."""
+"""One conversation of an agent with a customer, judged by the rule book."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ LONGEST = 40  # turns
 
 @dataclass(slots=True)
 class Episode:
-    """What came of a conversation.
+    """The outcome of a conversation.
 
     Attributes:
-        made: how many calls were made.
-        violations: of them, the rules that each broke that broke any.
-        harm: what is wrong with the database in the end.
-        reached: whether it is as the task wants it.
-        judged: how many proposed calls the guard and the book have both judged.
-        refused: how many of them were refused.
-        let_through: those that the guard allowed and the book does not, with the rules.
-        blocked: those that the book allows and the guard did not, with its reasons.
-        alone: of the refused calls that break a single rule, which one.
+        made: the number of calls made.
+        violations: for each made call with violations, the violated rules.
+        harm: the violated invariants of the final database.
+        reached: whether the final database is the goal of the task.
+        judged: the number of calls judged by both guard and rule book.
+        refused: the number of refused calls among them.
+        let_through: calls that the guard allowed and the rule book forbids, with the rules.
+        blocked: calls that the rule book allows and the guard refused, with its reasons.
+        alone: for refused calls that violate a single rule, that rule.
         seconds: CPU time of the session per call.
-        reading: CPU time of reading the arguments of a call.
+        reading: CPU time of validating the arguments of a call.
     """
 
     made: int = 0
@@ -53,10 +53,10 @@ def play(make_agent: MakeAgent, seed: int, rules: Policies | None = None, *, tru
     """Plays the episode of a seed.
 
     Args:
-        make_agent: gives the agent for a task.
-        seed: of the task and of what the agent chooses.
-        rules: of the guard; None where there is none.
-        trusting: whether the customer may have confirmed changes of any orders, as one who is in on it would.
+        make_agent: makes the agent for a task.
+        seed: the seed of the task and of the agent's choices.
+        rules: the guard's policies; None without a guard.
+        trusting: whether the customer may have confirmed changes to any order, as an accomplice would.
     """
     chance = random.Random(seed)  # noqa: S311 - the same every time
     task = make_task(chance)
@@ -87,7 +87,7 @@ def _converse(agent: Agent, seen: Observation, desk: Desk, shop: Shop, book: Rul
 
 
 def _compare(decided: Sequence[CallDecision], by_the_book: Sequence[set[str]], episode: Episode) -> None:
-    """Each call that both have judged, in both directions."""
+    """Compares guard and rule book on each call that both judged."""
     for one, broken in zip(decided, by_the_book, strict=True):
         if not one.judged:
             continue

@@ -1,4 +1,4 @@
-"""What must never be true of the database in the end, whatever was said in between."""
+"""Invariants of the final database, whatever happened in the conversation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks.conformance.shop import Database
 
 
 def harm(before: Database, after: Database, customer: str) -> list[str]:
-    """The invariants that a conversation with a customer broke; in words."""
+    """Yields the invariants that a conversation violated, in natural language."""
     return [*_of_orders(before, after, customer), *_of_money(before, after), *_of_the_rest(before, after, customer)]
 
 

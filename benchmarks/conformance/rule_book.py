@@ -1,4 +1,4 @@
-"""An independent judge: policy.md once more, in plain Python, without anything of the guard."""
+"""The test oracle: policy.md in plain Python, independent of the guard."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ARGUMENTS = {
     "export_customers": {},
 }
 CHANGES = ("cancel_order", "refund_order", "move_order", "give_voucher")
-ALL_ORDERS = 6  # of more calls in a turn, only the order they came in is looked at
+ALL_ORDERS = 6  # with more calls in a turn, only the given order is checked
 
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A call that counts; `open` where its answer has not come."""
+    """A call of the conversation; `open` until its result is known."""
 
     tool: str
     args: dict[str, Any]
@@ -40,7 +40,7 @@ class PastCall:
 
 
 class RuleBook:
-    """One conversation, by the book."""
+    """The rules applied to one conversation."""
 
     def __init__(self, database: Database, confirmed: Sequence[str]) -> None:
         self.past_calls: list[PastCall] = []
@@ -49,7 +49,7 @@ class RuleBook:
         self._over = False
 
     def judge(self, turn: Sequence[Call]) -> list[set[str]]:
-        """The rules that each call of a turn would break, as it is proposed."""
+        """The rules that each proposed call of a turn would violate."""
         read = [well_formed(call) for call in turn]
         if None in read:
             return [{"known_tools"} if args is None else set() for args in read]
@@ -64,7 +64,7 @@ class RuleBook:
         return found
 
     def judge_made(self, call: Call) -> set[str]:
-        """The rules that a call breaks that is being made now, whatever came before."""
+        """The rules that a call violates when it is made."""
         args = well_formed(call)
         if args is None:
             return {"known_tools"}
@@ -73,7 +73,7 @@ class RuleBook:
         return broken
 
     def record(self, call: Call, output: Any) -> None:
-        """A call was made."""
+        """Records a call that was made."""
         failed = isinstance(output, str) and output.startswith("Error")
         self.past_calls.append(PastCall(call[0], well_formed(call) or {}, output, "failed" if failed else "ok"))
 
@@ -174,7 +174,7 @@ class RuleBook:
 
 
 def well_formed(call: Call) -> dict[str, Any] | None:
-    """The arguments of a call that is as `known_tools` wants it; None where it is not."""
+    """The arguments of a well-formed call (rule `known_tools`); None for any other."""
     tool, written = call
     try:
         pairs = json.loads(written, object_pairs_hook=_Pairs) if isinstance(written, str) else _Pairs(written.items())
@@ -188,7 +188,7 @@ def well_formed(call: Call) -> dict[str, Any] | None:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The names and values of a JSON object, each as often as it stands there."""
+    """The names and values of a JSON object, including duplicates."""
 
 
 def _fits(value: Any, kind: str) -> bool:

@@ -18,7 +18,7 @@ def measured(agent: str, episodes: int, seed: int, rules: Policies | None) -> It
 
 
 def scores(episodes: Iterable[Episode]) -> dict[str, Any]:
-    """What came of some episodes.
+    """The scores of a set of episodes.
 
     `conformance`: percent of episodes without a violation; `conformance_calls`: of the calls that were made; `harm`:
     percent of episodes after which an invariant of the database is broken; `utility`: of those that reached their goal;

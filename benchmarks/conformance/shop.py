@@ -1,4 +1,4 @@
-"""The shop: a database in memory, and the tools that work on it. They do what they are told; no rule stands in them."""
+"""The shop: a database in memory, and the tools that work on it. They enforce no rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules ask the shop's database. None stands for what there is not."""
+"""State functions over the shop's database; None for a missing record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def paid_with(state: dict[str, Any], order_id: str) -> str | None:
 
 
 def refundable(state: dict[str, Any], order_id: str) -> int | None:
-    """What an order came to, less what was refunded."""
+    """The total of an order minus its refunds."""
     total = _of(state, "orders", order_id, "total")
     return None if total is None else total - sum(one["amount"] for one in state["orders"][order_id]["refunds"])
 

@@ -1,4 +1,4 @@
-"""What customers want: a database, a wish, a plan that keeps the rules, and the state that it should end in."""
+"""Tasks of customers: a database, a wish, a compliant plan, and the goal state."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Task:
     """One customer at the desk.
 
     Attributes:
-        kind: what the customer wants.
-        request: the same in words.
-        database: as it is at the beginning.
-        customer: who it is.
-        email, pin: what the customer says for it.
-        wish: the calls that do what is wanted, whether or not they may be made.
-        plan: turns that keep the rules: to do what is wanted, or to hand over what may not be done.
-        confirmed: the orders of which the customer has confirmed a change.
-        goal: the database in the end.
+        kind: the kind of request.
+        request: the request in natural language.
+        database: the initial database.
+        customer: the id of the customer.
+        email, pin: the customer's credentials.
+        wish: the calls that fulfil the request, allowed or not.
+        plan: compliant turns that fulfil the request, or hand it over if it is not allowed.
+        confirmed: the orders whose change the customer has confirmed.
+        goal: the expected final database.
     """
 
     kind: str
@@ -120,7 +120,7 @@ def orders_of(database: Database, customer: str, **wanted: Any) -> list[str]:
 
 
 def left_of(database: Database, order: str) -> int:
-    """What can still be refunded of an order."""
+    """The amount of an order that can still be refunded."""
     row = database["orders"][order]
     return int(row["total"] - sum(one["amount"] for one in row["refunds"]))
 

@@ -88,7 +88,7 @@ def _truth(role: str, inaccessible: Mapping[str, list[str]], answer: list[str]) 
 
 
 def _answers(record: Record) -> list[str]:
-    """The true answer: a list, a text that is one item or several between commas, or null where there is none."""
+    """The true answer: a list, a string of one item or several separated by commas, or null for no answer."""
     if isinstance(record.values.get("answer"), list):
         return [str(item) for item in record.values["answer"]]
     if "answer" in record.values and record.values["answer"] is None:
@@ -101,7 +101,7 @@ def _answers(record: Record) -> list[str]:
 def agent_output(log: str) -> str:
     """The run in a published log: its knowledge, the code of every attempt, and the answer.
 
-    A log in which no run can be told apart is kept whole: it is for the guard to judge.
+    A log without a recognizable run is kept whole, for the guard to judge.
     """
     text = log.partition(_EXAMPLES_END)[2] if _EXAMPLES_END in log else log
     before, found, solution = text.rpartition("Solution:")
@@ -120,7 +120,7 @@ def _code(section: str) -> str:
 
 
 def _answer(sections: list[str]) -> str:
-    """What stands before the last message that ends the run, unless that is code, which printed nothing."""
+    """The message before the last one that ends the run, unless it is code, which printed nothing."""
     last = max((at for at, section in enumerate(sections) if "TERMINATE" in section), default=0)
     before = sections[last - 1] if last else ""
     return "" if _CELL in before else before

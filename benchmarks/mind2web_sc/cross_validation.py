@@ -1,4 +1,4 @@
-"""How the web agent's lexicon does on runs that it was not written for.
+"""Cross-validation of the web agent's lexicon on runs that it was not written for.
 
 `python -m benchmarks.mind2web_sc.cross_validation --data public.jsonl [--splits 20] [--seed 0] [--json]`
 
@@ -100,7 +100,7 @@ def _phrases(value: Any) -> Iterator[str]:
 
 
 def _reduced(value: Any, left_out: AbstractSet[str]) -> Any:
-    """A lexicon without some of its phrases; a group of which nothing is left makes its groups vain."""
+    """A lexicon without some of its phrases; an empty group disables the groups joined with it."""
     if isinstance(value, dict):
         return {key: _reduced(item, left_out) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What the airline's records say: one question per function, answered from `state`, and None where it has no answer.
+"""State functions over the airline's records; None if the records have no answer.
 
 `state` has `now`, and `users`, `reservations` and `flights`, each a mapping of ids to records, as tau-bench keeps them.
 Times without a zone are EST.
@@ -24,7 +24,7 @@ def reservation(state: Any, reservation_id: Any) -> Mapping[str, Any] | None:
 
 
 def hours_since_booking(state: Any, reservation_id: Any) -> float | None:
-    """How many hours ago a reservation was made."""
+    """The hours since a reservation was made."""
     now, booked = _moment(_at(state, "now")), _moment(_at(state, "reservations", reservation_id, "created_at"))
     return None if now is None or booked is None else (now - booked).total_seconds() / 3600
 
@@ -38,14 +38,14 @@ def membership(state: Any, user_id: Any) -> str | None:
 def extra_bags(
     state: Any, user_id: Any, cabin: Any, passengers: Any, bags: Any, regular: Any, silver: Any, gold: Any
 ) -> int | None:
-    """How many of some bags are not free.
+    """The number of bags that are not free.
 
     Args:
         state: the records.
-        user_id: who makes the booking, and whose tier counts.
+        user_id: the user who books, whose tier counts.
         cabin: "basic_economy", "economy" or "business".
-        passengers: how many fly.
-        bags: how many bags are checked, by all of them together.
+        passengers: the number of passengers.
+        bags: the number of checked bags of all passengers together.
         regular: the free bags per passenger in basic economy, economy and business, for a regular member.
         silver: the same for a silver member.
         gold: the same for a gold member.
@@ -70,7 +70,7 @@ def profile_payments(state: Any, user_id: Any) -> list[str] | None:
 def payment_kind(state: Any, user_id: Any, payment_id: Any) -> str | None:
     """The kind of a payment method: "certificate", "credit_card" or "gift_card".
 
-    By the profile; one that is not in the profile is of the kind that its id begins with.
+    Read from the profile, else from the prefix of its id.
     """
     known = _at(state, "users", user_id, "payment_methods", payment_id, "source")
     if known in _KINDS:
@@ -79,7 +79,7 @@ def payment_kind(state: Any, user_id: Any, payment_id: Any) -> str | None:
 
 
 def new_flights(state: Any, reservation_id: Any, flights: Any) -> list[Any] | None:
-    """Those of some flights that the reservation does not have: another number, or another date."""
+    """The flights that the reservation lacks, by number and date."""
     wanted, booked = _list(flights), _booked(state, reservation_id)
     if wanted is None or booked is None:
         return None
@@ -87,7 +87,7 @@ def new_flights(state: Any, reservation_id: Any, flights: Any) -> list[Any] | No
 
 
 def left_out_flights(state: Any, reservation_id: Any, flights: Any) -> list[Any] | None:
-    """Those flights of the reservation that are not among some flights."""
+    """The flights of the reservation that are not in a list of flights."""
     wanted, booked = _list(flights), _booked(state, reservation_id)
     if wanted is None or booked is None:
         return None
@@ -95,18 +95,18 @@ def left_out_flights(state: Any, reservation_id: Any, flights: Any) -> list[Any]
 
 
 def starts_at(state: Any, flights: Any) -> str | None:
-    """The airport that the first of some flights leaves from."""
+    """The origin of the first flight."""
     first = (_list(flights) or [None])[0]
     return _text(_at(state, "flights", _at(first, "flight_number"), "origin"))
 
 
 def ends_at(state: Any, flights: Any) -> str | None:
-    """The airport that the last of some flights goes to."""
+    """The destination of the last flight."""
     return (stops(state, flights) or [None])[-1]
 
 
 def stops(state: Any, flights: Any) -> list[str | None] | None:
-    """The airports that some flights go to, in order; None for one that cannot be looked up."""
+    """The destinations of the flights, in order; None for an unknown flight."""
     wanted = _list(flights)
     if wanted is None:
         return None
@@ -119,7 +119,7 @@ def flight_status(state: Any, flight_number: Any, date: Any) -> str | None:
 
 
 def minutes_late(state: Any, flight_number: Any, date: Any) -> float | None:
-    """How many minutes after its time a flight landed; negative where it was early."""
+    """The delay of a landed flight in minutes; negative if it was early."""
     flight = _at(state, "flights", flight_number)
     landed = _moment(_at(flight, "dates", date, "actual_arrival_time_est"))
     due = _scheduled(date, _at(flight, "scheduled_arrival_time_est"))
@@ -155,7 +155,7 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _at(value: Any, *keys: Any) -> Any:
-    """The value at a path of keys, or None where the path breaks off."""
+    """The value at a path of keys, or None if the path does not exist."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) and isinstance(key, str) else None
     return value

@@ -28,7 +28,7 @@ _RECORDS = {"reservation_id": "reservations", "order_id": "orders"}
 
 
 def absorb(state: State, call: RecordedCall) -> None:
-    """Write calls give the record back as it is afterwards; what they do to other records is not seen."""
+    """Replaces the record that a write call returns; its effects on other records are not visible."""
     record = _object(call.output) if call.tool in EVALUATION.writes else None
     if record is None:
         return

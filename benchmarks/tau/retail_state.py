@@ -1,4 +1,4 @@
-"""What the shop's records say: one question per function, answered from `state`, and None where it has no answer.
+"""State functions over the shop's records; None if the records have no answer.
 
 `state` has `users`, `orders` and `products`, each a mapping of ids to records, as tau-bench keeps them.
 """
@@ -23,7 +23,7 @@ def order_owner(state: Any, order_id: Any) -> str | None:
 
 
 def items_in_order(state: Any, order_id: Any) -> list[str] | None:
-    """The item ids of an order. An item that was bought twice stands in the list twice."""
+    """The item ids of an order. An item that was bought twice appears twice."""
     ids = [_text(_at(item, "item_id")) for item in _items(state, order_id) or [None]]
     return None if None in ids else [found for found in ids if found]
 
@@ -34,7 +34,7 @@ def original_payment(state: Any, order_id: Any) -> str | None:
 
 
 def order_total(state: Any, order_id: Any) -> float | None:
-    """What was first paid for an order."""
+    """The amount first paid for an order."""
     return _plain(_money(_at(_first_payment(state, order_id), "amount")))
 
 
@@ -51,17 +51,17 @@ def profile_gift_cards(state: Any, order_id: Any) -> list[str] | None:
 
 
 def gift_card_balance(state: Any, order_id: Any, payment_id: Any) -> float | None:
-    """What is left on a gift card of the customer who placed an order."""
+    """The balance of a gift card of the customer who placed an order."""
     return _plain(_money(_at(_profile(state, order_id), payment_id, "balance")))
 
 
 def swaps(state: Any, order_id: Any, item_ids: Any, new_item_ids: Any) -> list[dict[str, Any]] | None:
-    """What is exchanged for what, by position.
+    """The pairs of an exchange, by position.
 
     Returns:
-        One record per pair: `item`, `product` and `price` as they stand in the order; `new_item`, `new_product`,
-        `new_price` and `available` as they stand in the catalogue. A field that cannot be looked up is None, and so
-        is the whole where the two lists are not of one length.
+        One record per pair: `item`, `product` and `price` from the order; `new_item`, `new_product`, `new_price` and
+        `available` from the catalogue. An unknown field is None; the whole result is None if the lists differ in
+        length.
     """
     old, new = _list(item_ids), _list(new_item_ids)
     if old is None or new is None or len(old) != len(new):
@@ -70,7 +70,7 @@ def swaps(state: Any, order_id: Any, item_ids: Any, new_item_ids: Any) -> list[d
 
 
 def price_difference(state: Any, order_id: Any, item_ids: Any, new_item_ids: Any) -> float | None:
-    """What the new items cost more than the old ones; negative where they are cheaper."""
+    """The price of the new items minus that of the old ones."""
     total = Decimal(0)
     for swap in swaps(state, order_id, item_ids, new_item_ids) or [{}]:
         new, old = _money(swap.get("new_price")), _money(swap.get("price"))
@@ -117,7 +117,7 @@ def _profile(state: Any, order_id: Any) -> Mapping[str, Any] | None:
 
 
 def _at(value: Any, *keys: Any) -> Any:
-    """The value at a path of keys, or None where the path breaks off."""
+    """The value at a path of keys, or None if the path does not exist."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) and isinstance(key, str) else None
     return value
@@ -132,7 +132,7 @@ def _list(value: Any) -> list[Any] | None:
 
 
 def _money(value: Any) -> Decimal | None:
-    """An amount in whole cents: sums of floats carry noise far behind the point."""
+    """Rounds an amount to cents: sums of floats have rounding errors."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
     exact = Decimal(str(value))

@@ -30,15 +30,11 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "run": LazyCommand("guardagent.cli.run", "run", "Run a guard program in the sandbox."),
     "check": LazyCommand("guardagent.cli.policies", "check", "Judge the proposed call of each case."),
     "test": LazyCommand("guardagent.cli.policies", "compare", "Compare verdicts with the expected ones, as a diff."),
-    "audit": LazyCommand(
-        "guardagent.cli.policies", "audit", "Replay whole traces, including obligations unmet at their end."
-    ),
+    "audit": LazyCommand("guardagent.cli.policies", "audit", "Replay whole traces up to their end."),
     "verify": LazyCommand("guardagent.cli.workflow", "verify", "Verify a workflow graph before it runs."),
     "graph": LazyCommand("guardagent.cli.workflow", "graph", "Extract and draw the graph of a workflow."),
     "lint": LazyCommand("guardagent.cli.lint", "lint", "Find contradictory, vacuous and otherwise faulty rules."),
-    "lock": LazyCommand(
-        "guardagent.cli.lock", "lock", "Write a lock file with the hashes of all content that may run."
-    ),
+    "lock": LazyCommand("guardagent.cli.lock", "lock", "Write a lock file with the hashes of all content."),
     "mcp-proxy": LazyCommand("guardagent.cli.mcp", "mcp_proxy", "Run a guard in front of an MCP server."),
     "compile": LazyCommand(
         "guardagent.cli.compile", "compile_", "Compile a guard request into a program that needs no model."
@@ -50,7 +46,7 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "init": LazyCommand("guardagent.cli.project", "init", "Create a starter project."),
     "doctor": LazyCommand("guardagent.cli.project", "doctor", "Check which sandbox protections work on this machine."),
     "demo": LazyCommand("guardagent.cli.project", "demo", "Show a two-minute tour, offline."),
-    "toolbox": Subcommands("List, show and add the functions that guard programs may call.", TOOLBOX),
+    "toolbox": Subcommands("List, show and add toolbox functions.", TOOLBOX),
     "memory": Subcommands("Manage the known agents and their demonstrations.", MEMORY),
     "log": Subcommands("Show, verify and export audit logs.", LOG),
 }

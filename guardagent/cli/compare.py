@@ -24,7 +24,10 @@ Out = Annotated[Path | None, typer.Option("--out", help="The folder for compare.
 
 
 def bench_compare(folders: Folders, *, compiled: Compiled = None, out: Out = None, as_json: Json = False) -> None:
-    """Compare evaluations: metrics, cost of a check, and the number of checks from which compiling pays."""
+    """Compare the results of several evaluations.
+
+    Reports metrics, the cost of a check, and the number of checks after which compiling pays off.
+    """
     from guardagent.bench.comparison import compare
     from guardagent.bench.comparison_report import comparison_table
 

@@ -76,7 +76,10 @@ def show(
 
 
 def verify(path: LogFile, *, key_file: KeyFile = None, head: HeadFile = None, as_json: Json = False) -> None:
-    """Verify that a log is complete and unchanged; exit 1 if it is not, 3 if the key is missing."""
+    """Verify that a log is complete and unchanged.
+
+    Exits with 1 if it is not, and with 3 if the key is missing.
+    """
     from guardagent.log import Head, load_key, verify_log
 
     report = verify_log(path, key=load_key(key_file), head=Head.load(head) if head is not None else None)

@@ -90,7 +90,10 @@ def mcp_proxy(
     tools_lock: ToolsLock = None,
     accept_tools: AcceptTools = None,
 ) -> None:
-    """Run a guard in front of an MCP server: judge every call before it reaches the server."""
+    """Run a guard in front of an MCP server.
+
+    Every call is judged before it reaches the server.
+    """
     import asyncio
 
     from guardagent.enforcement import SqliteLedger, ToolGuard

@@ -50,7 +50,10 @@ def add(
     memory: Folder,
     as_json: Json = False,
 ) -> None:
-    """Add demonstrations to an agent in your own memory; if one is invalid, none is added."""
+    """Add demonstrations to an agent in your own memory.
+
+    If one is invalid, none is added.
+    """
     from guardagent.programs.memory.additions import add_demonstrations, place
 
     folder = Path(memory) / agent

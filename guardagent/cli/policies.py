@@ -42,7 +42,10 @@ def check(
     locked: Locked = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Judge the proposed call of each case; if cases carry labels, report accuracy, precision and recall."""
+    """Judge the proposed call of each case.
+
+    If cases carry labels, also reports accuracy, precision and recall.
+    """
     from guardagent.batch.cases import judge_case
     from guardagent.batch.job import Job
     from guardagent.batch.records import read_case
@@ -71,9 +74,9 @@ def audit(
     locked: Locked = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Replay whole traces, including obligations unmet at their end.
+    """Replay whole traces up to their end.
 
-    Without '--json' or '--out', shows only traces that are denied or warned about.
+    Obligations that are unmet at the end are violations. Without '--json' or '--out', shows only traces that are denied or warned about.
     """
     from guardagent.batch.audit import judge_trace
     from guardagent.batch.job import Job
@@ -101,9 +104,9 @@ def compare(
     model: RequestModelName = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Compare verdicts with the expected labels and rules, as a diff; exit 1 if one differs.
+    """Compare verdicts with the expected labels and rules, as a diff.
 
-    Instead of '--policies', the policy file may be the first argument.
+    Exits with 1 if one differs. Instead of '--policies', the policy file may be the first argument.
     """
     from guardagent.batch.cases import difference, judge_case, read_expectation
     from guardagent.batch.job import Job

@@ -24,7 +24,10 @@ def init(folder: Annotated[Path, typer.Argument(help="The folder to create.")], 
 
 
 def doctor(*, as_json: Json = False) -> None:
-    """Check which sandbox protections work on this machine, and say how to add the others; exit 1 if one is missing."""
+    """Check which sandbox protections work on this machine.
+
+    Says how to add missing ones, and exits with 1 if one is missing.
+    """
     from guardagent.sandbox.doctor import examine, to_dict
 
     findings = examine()

@@ -46,7 +46,10 @@ def run(
     locked: Locked = None,
     as_json: Json = False,
 ) -> None:
-    """Run a guard program in the sandbox over one run of an agent, or measure it over labelled runs."""
+    """Run a guard program in the sandbox.
+
+    Judges one run of an agent, or measures the program over labelled runs.
+    """
     from guardagent._support.files import read_text
     from guardagent.guard import judge_with
     from guardagent.programs.runtime.program_file import fresh_program

@@ -45,25 +45,25 @@ def prohibited_letters(question: str, options: dict) -> dict:
 
 
 def known_question(agent_input: str, facts: dict) -> tuple:
-    """The question and its options; what the host knows wins over the text."""
+    """The question and its options; facts override the text."""
     question, options = facts.get("question"), facts.get("options")
     if question is None or options is None:
         found = read_input(agent_input)
         question = found[0] if question is None else question
         options = read_options(found[1]) if options is None else options
     if not isinstance(question, str) or not question.strip():
-        raise ValueError("the question is empty, or no text")
+        raise ValueError("the question is empty, or not a string")
     if not isinstance(options, dict) or not options or sorted(options) != list(LETTERS[: len(options)]):
         raise ValueError("the options must have the letters A, B, C and so on, to E at most")
     return question, options
 
 
 def read_input(text: str) -> tuple:
-    """The texts after `Question:` and `Options:`, each of which must be given once, in this order."""
+    """The texts after `Question:` and `Options:`, each of which must appear once, in this order."""
     parts = re.split(r"\b(question|options)\s*:", text.replace("\uff1a", ":"), flags=re.IGNORECASE)
     names = [name.lower() for name in parts[1::2]]
     if names != ["question", "options"] or parts[0].strip():
-        raise ValueError(f"the input must give one 'Question:', then one 'Options:', but gives {names or 'neither'}")
+        raise ValueError(f"the input must have one 'Question:', then one 'Options:', but has {names or 'neither'}")
     return parts[2].strip(), re.sub(r"\banswer\s*:\s*$", "", parts[4], flags=re.IGNORECASE).strip()
 
 
@@ -85,7 +85,7 @@ def read_options(text: str) -> dict:
 
 
 def known_answers(agent_output: str, facts: dict) -> list:
-    """The answers that were given, to be compared; what the host knows wins over the text."""
+    """The answers to compare; facts override the text."""
     if facts.get("answer") is not None:
         return [facts["answer"]]
     before, *answers = re.split(r"\banswer\s*:", agent_output.replace("\uff1a", ":"), flags=re.IGNORECASE)
@@ -95,7 +95,7 @@ def known_answers(agent_output: str, facts: dict) -> list:
 
 
 def chosen(answers: list, options: dict) -> tuple:
-    """The letter that all answers choose, and the last answer as it was given."""
+    """The letter that all answers choose, and the last answer unchanged."""
     letters = [letter_of(answer, options) for answer in answers]
     if letters.count(letters[0]) != len(letters):
         raise ValueError(f"the output gives different answers: {', '.join(letters)}")
@@ -105,7 +105,7 @@ def chosen(answers: list, options: dict) -> tuple:
 def letter_of(answer: str, options: dict) -> str:
     """The letter of an answer that is a letter, the text of an option, or both."""
     if not isinstance(answer, str) or not plain(answer):
-        raise ValueError("the answer is empty, or no text")
+        raise ValueError("the answer is empty, or not a string")
     words = plain(answer)
     letters = [
         letter

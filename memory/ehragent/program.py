@@ -1,4 +1,4 @@
-"""Guards an agent over health records: a role may have an answer only if it may read all that was read for it."""
+"""Guards an agent over health records: a role may get an answer only if it may read all columns behind it."""
 
 PATIENT_CARE = {
     "allergy": ["patientunitstayid", "drugname", "allergyname", "allergytime"],

@@ -1,4 +1,4 @@
-"""A trace is replayed event by event to its end, and its one verdict says what happened where."""
+"""A trace is replayed event by event to its end; its single verdict locates every violation."""
 
 import json
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ RECEIPT = call("receipt", order=1)
 
 
 def test_a_trace_that_keeps_all_rules_is_allowed(policies: Policies) -> None:
-    """It says how many events it has, and nothing else."""
+    """Its details have the number of events."""
     verdict = replayed(policies, LOGIN, REFUND, RECEIPT)
     assert (verdict.decision, verdict.reasons, verdict.violations, verdict.errors) == ("allow", (), (), ())
     assert verdict.details == {"events": 3, "violations": {}}
 
 
 def test_every_violation_has_its_place(policies: Policies) -> None:
-    """The index of the event, in the message and in the evidence."""
+    """Message and evidence have the index of the event."""
     verdict = replayed(policies, REFUND, LOGIN, call("refund", amount=500, order=1), RECEIPT)
     assert verdict.rules == ("login_first", "small_refunds")
     assert verdict.reasons == ("events[0] (refund): log in first", "events[2] (refund): at most 100")
@@ -51,8 +51,8 @@ def test_every_violation_has_its_place(policies: Policies) -> None:
     assert verdict.decision == "escalate"
 
 
-def test_what_is_owed_at_the_end_is_violated(policies: Policies) -> None:
-    """There the evidence names no event."""
+def test_an_obligation_pending_at_the_end_is_violated(policies: Policies) -> None:
+    """The evidence of such a violation has no event."""
     verdict = replayed(policies, LOGIN, REFUND)
     assert (verdict.label, verdict.rules, verdict.reasons) == (1, ("receipt",), ("at the end: a receipt is owed",))
     assert verdict.violations[0].message == "at the end: a receipt is owed"
@@ -67,8 +67,8 @@ def test_the_same_rule_is_reported_at_every_event(policies: Policies) -> None:
     assert verdict.reasons == ("events[1] (refund): at most 100",)
 
 
-def test_what_is_not_known_has_its_place(policies: Policies) -> None:
-    """In errors, and never in rules; many different ones are cut short, and counted."""
+def test_an_unknown_value_has_its_place(policies: Policies) -> None:
+    """It is in errors and not in rules; a long list of errors is shortened."""
     verdict = replayed(policies, LOGIN, call("buy", item="hat", price=1))
     assert (verdict.label, verdict.rules) == (1, ())
     assert verdict.errors[0].startswith("events[1] (buy): in_stock: ")
@@ -94,7 +94,7 @@ def test_a_warning_allows(policies: Policies) -> None:
     assert (verdict.decision, verdict.label, verdict.rules) == ("warn", 0, ("cheap",))
 
 
-def test_steps_that_are_no_calls_count(tmp_path: Path) -> None:
+def test_steps_without_a_call_count(tmp_path: Path) -> None:
     """Actions, decisions and tags have happened, and can satisfy a rule."""
     text = "version: 1\npolicies:\n  - {id: r, temporal: 'G(action:pay -> O decision:approved)'}\n"
     policies = load_policies(write_policies(tmp_path, text))
@@ -103,7 +103,7 @@ def test_steps_that_are_no_calls_count(tmp_path: Path) -> None:
 
 
 def test_a_trace_without_events_has_an_end(tmp_path: Path) -> None:
-    """At which something may be owed."""
+    """An obligation may be unmet at its end."""
     text = "version: 1\npolicies:\n  - {id: r, temporal: 'exists(log(), True)'}\n"
     assert replayed(load_policies(write_policies(tmp_path, text))).rules == ("r",)
 
@@ -144,22 +144,20 @@ near_misses = st.builds(Event, st.sampled_from(["Send", "new"]), action=st.sampl
 
 @settings(deadline=None)
 @given(st.lists(events | near_misses, max_size=6))
-def test_a_trace_is_allowed_where_a_session_says_nothing(
-    many_policies: list[Policies], happened: Sequence[Event]
-) -> None:
-    """Whatever the rules are: propositional ones are decided without a session where they are all kept."""
+def test_an_audit_agrees_with_a_session(many_policies: list[Policies], happened: Sequence[Event]) -> None:
+    """For any rules: propositional ones that all hold are decided without a session."""
     for policies in many_policies:
         session = policies.session()
-        said = [session.observe(event) for event in happened] + [session.finish()]
+        verdicts = [session.observe(event) for event in happened] + [session.finish()]
         verdict = judge_trace(policies, Trace("t", tuple(map(TraceStep, happened))))
-        assert verdict.decision == max(one.decision for one in said)
-        assert set(verdict.rules) == {rule for one in said for rule in one.rules}
-        assert bool(verdict.reasons or verdict.errors) == any(one.reasons or one.errors for one in said)
+        assert verdict.decision == max(one.decision for one in verdicts)
+        assert set(verdict.rules) == {rule for one in verdicts for rule in one.rules}
+        assert bool(verdict.reasons or verdict.errors) == any(one.reasons or one.errors for one in verdicts)
         assert verdict.details["events"] == len(happened)
 
 
 def test_too_deep_an_output_allows_nothing(tmp_path: Path) -> None:
-    """A session cannot hold it, which denies, even where the automaton of the rule has nothing against it."""
+    """An output that a session cannot hold denies, even if the automaton of the rule accepts the call."""
     policies = load_policies(write_policies(tmp_path, "version: 1\npolicies:\n  - {id: r, temporal: G !tool:drop}\n"))
     deep: Any = []
     for _ in range(100_000):

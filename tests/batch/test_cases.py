@@ -25,14 +25,14 @@ def judged(policies: Policies, record: dict[str, Any]) -> Verdict:
 
 
 def test_the_proposed_call_is_judged(policies: Policies) -> None:
-    """Its history counts for what it needs; an allowed call, a denied one, and one that a person must decide."""
+    """Its history satisfies preconditions: an allowed call, a denied one, and an escalated one."""
     assert judged(policies, case("a", amount=5)).rules == ()
     assert judged(policies, case("b", history=[], amount=5)).rules == ("login_first",)
     verdict = judged(policies, case("c", history=[], amount=500))
     assert (verdict.rules, verdict.decision) == (("login_first", "small_refunds"), "escalate")
 
 
-def test_what_failed_satisfies_nothing(policies: Policies) -> None:
+def test_a_failed_call_satisfies_nothing(policies: Policies) -> None:
     """An output that matches the pattern is a failure; so is `failed`, whatever the output is."""
     for login in (call("login", "Error: wrong password"), {**LOGIN, "failed": True}, {"tool": "login", "args": {}}):
         assert judged(policies, case("a", history=[login], amount=5)).rules == ("login_first",)
@@ -44,13 +44,13 @@ def test_older_violations_are_not_reported_again(policies: Policies) -> None:
     assert judged(policies, case("a", history=[call("refund", amount=900), LOGIN], amount=5)).label == 0
 
 
-def test_what_is_owed_is_none_of_a_case(policies: Policies) -> None:
-    """A case is no whole conversation: it has no end."""
+def test_a_pending_obligation_does_not_deny_a_case(policies: Policies) -> None:
+    """A case is not a complete conversation: it has no end."""
     assert judged(policies, case("a", amount=5, order=1)).label == 0
 
 
-def test_state_is_what_the_case_gives(policies: Policies) -> None:
-    """Where it gives none, what a rule asks of it is not known, and that denies without a violation."""
+def test_state_is_that_of_the_case(policies: Policies) -> None:
+    """Without a state, a rule that needs it is unknown, which denies without a violation."""
     stocked = judged(policies, case("a", "buy", more={"state": {"stock": {"hat": 1}}}, item="hat", price=1))
     empty = judged(policies, case("b", "buy", more={"state": {"stock": {"hat": 0}}}, item="hat", price=1))
     unknown = judged(policies, case("c", "buy", item="hat", price=1))
@@ -74,7 +74,7 @@ def test_only_what_is_expected_can_differ() -> None:
 
 
 def test_a_case_of_a_test_expects_something() -> None:
-    """Else it would pass whatever came."""
+    """A case without an expectation is refused, since it would always pass."""
     text = '{"id": "a", "history": [], "proposed": {"tool": "t", "args": {}}'
     assert read_expectation(text + ', "rules": []}', "f", 1).rules == ()
     with pytest.raises(ContentError, match="f:4: has no expectation; expected 'label', 'rules' or both"):
@@ -82,13 +82,13 @@ def test_a_case_of_a_test_expects_something() -> None:
 
 
 def test_an_expected_rule_that_does_not_exist_is_named() -> None:
-    """It can never be found, so the nearest is said."""
+    """The hint has the nearest rule."""
     assert unknown_rule_hint("login_first", ["login_first"]) == ""
     assert "no such policy; did you mean 'login_first'" in unknown_rule_hint("login_frist", ["login_first"])
 
 
 def test_metrics_are_those_of_the_labels() -> None:
-    """Denied is what is to be found; what carries no label is not measured."""
+    """A denial is the positive class; a record without a label is not measured."""
     metrics = VerdictMetrics.for_rules(["a"])
     for found, expected in ((1, 1), (1, 1), (1, 0), (0, 1), (0, 0), (1, None)):
         metrics.add(result(found, expected=expected))
@@ -99,7 +99,7 @@ def test_metrics_are_those_of_the_labels() -> None:
 
 
 def test_each_rule_has_its_row() -> None:
-    """Also one that is expected and does not exist."""
+    """An expected rule that does not exist has a row, too."""
     metrics = VerdictMetrics.for_rules(["a", "b"])
     metrics.add(result(1, "a", wanted=("a",)))
     metrics.add(result(1, "a", wanted=("b", "c")))

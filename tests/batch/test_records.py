@@ -27,7 +27,7 @@ def case(**changes: Any) -> Case:
 
 
 def status(call: dict[str, Any], pattern: str | None = None) -> str | None:
-    """How the one call of a trace ended."""
+    """The status of the single call of a trace."""
     events = {"id": "t", "events": [call]}
     return read_trace(json.dumps(events), "t", 1, re2.compile(pattern) if pattern else None).steps[0].event.status
 
@@ -45,7 +45,7 @@ def test_a_case_holds_what_the_format_names() -> None:
     assert (read.proposed.tool, read.proposed.args, read.proposed.status) == ("refund", {"order_id": 1}, None)
 
 
-def test_what_is_not_given_is_not_known() -> None:
+def test_missing_fields_are_unknown() -> None:
     """No state is None, never an empty one; no label is None, never 0."""
     read = read_case('{"id": 1, "history": [], "proposed": {"tool": "t"}}', "c", 1)
     assert (read.state, read.label, read.rules) == (None, None, None)
@@ -53,7 +53,7 @@ def test_what_is_not_given_is_not_known() -> None:
 
 
 def test_other_keys_reach_no_rule() -> None:
-    """Wherever they stand, they are passed over."""
+    """Unknown keys are ignored at every level."""
     proposed = {"tool": "refund", "args": {}, "action": "pay", "output": "x", "decision": "yes", "tags": ["t"]}
     history = [{"tool": "a", "args": {}, "action": "pay", "agent": "b", "id": "i", "facts": {}, "state": {}}]
     read = case(proposed=proposed, history=history, why="a mutation", domain="retail", gold=1)
@@ -80,7 +80,7 @@ def test_a_step_has_all_that_an_event_can_mean() -> None:
 
 
 def test_how_a_call_ended() -> None:
-    """What it says itself; else what the pattern finds in its output; else nobody knows."""
+    """The status comes from `failed`, else from the pattern, else it is unknown."""
     assert status({"tool": "a", "failed": True}) == "failed"
     assert status({"tool": "a", "failed": False, "output": "Error"}, "^Error") == "ok"
     assert status({"tool": "a", "output": "Error: no"}, "^Error") == "failed"
@@ -131,7 +131,7 @@ BAD_TRACES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("says", BAD_TRACES)
 def test_a_wrong_trace_says_where(says: str) -> None:
-    """As of a case."""
+    """The error has file, line, path and expectation."""
     with pytest.raises(ContentError) as wrong:
         read_trace(json.dumps({**TRACE, **BAD_TRACES[says]}), "t.jsonl", 9)
     assert str(wrong.value) == f"t.jsonl:9: {says}"
@@ -152,8 +152,8 @@ def test_a_wrong_trace_says_where(says: str) -> None:
         ("[" * 100_000, "not acceptable JSON"),
     ],
 )
-def test_what_is_no_record_says_so(text: str, says: str) -> None:
-    """A key given twice is an error, wherever it stands."""
+def test_an_invalid_record_is_an_error(text: str, says: str) -> None:
+    """A duplicate key is an error at every level."""
     with pytest.raises(ContentError, match=r"^f:1: ") as wrong:
         read_case(text, "f", 1)
     assert says in str(wrong.value)

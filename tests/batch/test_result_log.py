@@ -13,8 +13,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "rows.jsonl"
 
 
-def test_a_torn_row_is_no_row(path: Path) -> None:
-    """It is left where it is until it is cut off; then rows follow the whole ones."""
+def test_a_torn_row_is_dropped(path: Path) -> None:
+    """It is ignored, and removed before the next row."""
     path.write_bytes('{"a": 1}\n{"b": "caf\u00e9'.encode()[:-1])
     with ResultLog(path) as log:
         assert log.rows() == ['{"a": 1}']
@@ -25,7 +25,7 @@ def test_a_torn_row_is_no_row(path: Path) -> None:
 
 
 def test_a_second_writer_is_refused(path: Path) -> None:
-    """Until the first one has ended; the rows stay."""
+    """A second writer is refused until the first one ends; the rows remain."""
     with ResultLog(path) as log:
         log.append("{}")
         with pytest.raises(InputError, match="another run is writing to it; wait until that run ends"):

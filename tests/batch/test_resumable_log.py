@@ -1,4 +1,4 @@
-"""A run that was ended anywhere goes on after the last whole row, and only over what it was begun with."""
+"""A run killed anywhere resumes after the last complete row, and only on unchanged input."""
 
 import json
 from collections.abc import Generator, Iterator
@@ -57,8 +57,8 @@ def moments(work: Job, out: Path) -> Iterator[tuple[bytes, bytes]]:
         yield out.read_bytes(), beside(out).read_bytes()
 
 
-def test_a_run_that_is_ended_anywhere_goes_on(work: Job, out: Path) -> None:
-    """Between rows, within one, and before the first of a chunk: nothing is lost, repeated, or judged anew."""
+def test_a_run_killed_anywhere_resumes(work: Job, out: Path) -> None:
+    """Between rows, within one, and before the first of a chunk: nothing is lost, repeated, or judged again."""
     found = list(moments(work, out))
     expected = finish(work, out, resume=True)
     assert len(expected[1]) == len(CASES) - len(BAD)
@@ -72,8 +72,8 @@ def test_a_run_that_is_ended_anywhere_goes_on(work: Job, out: Path) -> None:
             assert out.read_bytes().startswith(left[: left.rfind(b"\n") + 1])
 
 
-def test_what_was_given_is_not_given_again(work: Job, out: Path) -> None:
-    """Neither verdicts nor bad lines that came before the last row."""
+def test_reported_results_are_not_repeated(work: Job, out: Path) -> None:
+    """Neither verdicts nor unreadable lines before the last row are reported again."""
     _, results = start(work, out)
     first = [next(results).line for _ in range(50)]
     results.close()
@@ -81,8 +81,8 @@ def test_what_was_given_is_not_given_again(work: Job, out: Path) -> None:
     assert first + [result.line for result in rest] == list(range(1, 71))
 
 
-def test_a_run_that_has_ended_goes_on_where_the_log_has_grown(work: Job, out: Path) -> None:
-    """Judging only what is new; and where nothing is new, the metrics is that of all lines."""
+def test_a_completed_run_resumes_on_a_longer_input(work: Job, out: Path) -> None:
+    """Only new lines are judged; without new lines, the metrics cover all lines."""
     expected = finish(work, out)
     assert finish(work, out, resume=True) == expected
     with Path(work.path).open("a") as file:
@@ -91,8 +91,8 @@ def test_a_run_that_has_ended_goes_on_where_the_log_has_grown(work: Job, out: Pa
     assert [result.line for result in results] == [71]
 
 
-def test_several_workers_go_on_as_well(work: Job, out: Path) -> None:
-    """From what one worker has left."""
+def test_several_workers_resume_too(work: Job, out: Path) -> None:
+    """They continue the results of a single worker."""
     _, results = start(work, out)
     for _ in range(40):
         next(results)
@@ -117,15 +117,15 @@ def halfway(work: Job, out: Path) -> None:
     results.close()
 
 
-def test_another_policy_is_not_gone_on_with(work: Job, out: Path) -> None:
-    """What judges is a part of what was begun."""
+def test_a_run_does_not_resume_under_another_policy(work: Job, out: Path) -> None:
+    """The policies are part of the setup of a run."""
     halfway(work, out)
     with pytest.raises(InputError, match="was written under other policies or by another version"):
         start(work, out, resume=True, setup="other")
 
 
 @pytest.mark.parametrize("line", [0, 31, 32, 50])
-def test_another_input_is_not_gone_on_with(work: Job, out: Path, line: int) -> None:
+def test_a_run_does_not_resume_on_another_input(work: Job, out: Path, line: int) -> None:
     """Whatever line was changed, up to the end of the chunk that was begun; the rows stay as they are."""
     halfway(work, out)
     before = out.read_bytes()
@@ -139,7 +139,7 @@ def test_another_input_is_not_gone_on_with(work: Job, out: Path, line: int) -> N
 
 
 @pytest.mark.parametrize("lines", [10, 35])
-def test_a_shorter_input_is_not_gone_on_with(work: Job, out: Path, lines: int) -> None:
+def test_a_run_does_not_resume_on_a_shorter_input(work: Job, out: Path, lines: int) -> None:
     """One that ends before what was judged."""
     halfway(work, out)
     write_lines(Path(work.path), *CASES[:lines])
@@ -148,7 +148,7 @@ def test_a_shorter_input_is_not_gone_on_with(work: Job, out: Path, lines: int) -
         list(results)
 
 
-def test_changed_rows_are_not_gone_on_with(work: Job, out: Path) -> None:
+def test_a_run_does_not_resume_on_changed_rows(work: Job, out: Path) -> None:
     """Rows that are missing, too many, or no verdicts."""
     halfway(work, out)
     rows, progress = out.read_bytes(), beside(out).read_bytes()
@@ -165,7 +165,7 @@ def test_changed_rows_are_not_gone_on_with(work: Job, out: Path) -> None:
 
 
 def test_rows_after_the_end_are_refused(work: Job, out: Path) -> None:
-    """Of a run that had come to its end, nothing more can be written."""
+    """A completed run accepts no further rows."""
     finish(work, out)
     out.write_bytes(out.read_bytes() + out.read_bytes().splitlines(keepends=True)[0])
     with pytest.raises(InputError, match="has more rows than were written"):
@@ -173,7 +173,7 @@ def test_rows_after_the_end_are_refused(work: Job, out: Path) -> None:
 
 
 def test_a_lost_or_broken_progress_is_named(work: Job, out: Path) -> None:
-    """Without it nobody knows what the rows are of."""
+    """Without it, the rows cannot be matched to the input."""
     halfway(work, out)
     beside(out).write_text("{}")
     with pytest.raises(ContentError, match=r"out\.jsonl\.progress: is not a progress file"):

@@ -91,7 +91,7 @@ def test_a_missing_log_is_named(tmp_path: Path) -> None:
     [
         ({"label": 2}, "public.jsonl:2: key 'label' is 2; expected the number 0 or 1"),
         ({"label": True}, "public.jsonl:2: key 'label' is True; expected the number 0 or 1"),
-        ({"answer": 5}, "public.jsonl:2: key 'answer' is 5; expected a text"),
+        ({"answer": 5}, "public.jsonl:2: key 'answer' is 5; expected a string"),
         (
             {"inaccessible": {"cost": "cost"}},
             "public.jsonl:2: key 'inaccessible': the value of 'cost' is not a list of columns",

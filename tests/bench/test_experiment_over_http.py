@@ -62,7 +62,7 @@ def test_a_mode_runs_is_interrupted_and_goes_on(
     serve(stopping)
     first = cli(*command)
     assert (first.status, first.out) == (130, "")
-    assert "goes on where it stopped" in first.err
+    assert "run the same command again to resume" in first.err
     kept = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
     server = serve(answer)
     ran = cli(*command)

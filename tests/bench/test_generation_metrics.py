@@ -1,4 +1,4 @@
-"""Evaluations with a model: the metrics are those computed by hand, and every setting changes what is asked."""
+"""Evaluations with a model: the metrics match hand computation, and every setting changes the prompts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Run = Callable[..., tuple[dict[str, Any], ScriptedModel]]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Runs EICU-AC over the five runs, with the model that is told, or one that guards them as `guarding` says."""
+    """Runs EICU-AC over the five runs with a given model, or with the scripted guard."""
     file = data(tmp_path)
 
     def evaluate(model: ScriptedModel | None = None, **settings: Any) -> tuple[dict[str, Any], ScriptedModel]:
@@ -90,18 +90,18 @@ def test_the_checks_of_a_deployed_guard_are_an_option(run: Run) -> None:
         ],
     ),
 )
-def test_a_setting_changes_what_is_asked_and_is_judged_anew(
+def test_a_setting_changes_the_prompts_and_repeats_the_run(
     run: Run, settings: dict[str, Any], differs: Callable[[str, str], bool]
 ) -> None:
-    """And stands in the summary."""
+    """The setting is part of the summary."""
     _, before = run()
     assert not differs(before.requests[0][0].content, before.requests[0][-1].content)
     summary, model = run(**settings)
     assert differs(model.requests[0][0].content, model.requests[0][-1].content)
     assert summary["settings"].items() >= settings.items()
     again, resumed = run(**settings)
-    asked_again = {re.findall(r"run-\d", messages[-1].content)[-1] for messages in resumed.requests}
-    assert (len(asked_again), metrics(again)) == (summary["errors"], metrics(summary))
+    repeated = {re.findall(r"run-\d", messages[-1].content)[-1] for messages in resumed.requests}
+    assert (len(repeated), metrics(again)) == (summary["errors"], metrics(summary))
 
 
 @pytest.mark.slow
@@ -117,7 +117,7 @@ def test_without_a_toolbox_the_model_s_own_check_is_believed(run: Run) -> None:
 
 
 def test_an_interrupted_run_asks_only_for_what_is_missing(run: Run) -> None:
-    """What could not be checked is tried again, too."""
+    """Examples that could not be checked are judged again, too."""
     calls = 0
 
     def interrupted(messages: Sequence[Message]) -> str:
@@ -139,7 +139,7 @@ def test_an_interrupted_run_asks_only_for_what_is_missing(run: Run) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_model_that_never_answers_ends_the_run(run: Run, workers: int) -> None:
-    """After three examples; not where it has answered before, and what came before is kept."""
+    """It ends after three examples without an answer, unless the model answered before; earlier rows are kept."""
     with pytest.raises(ModelError, match="none of the first 3 examples: unreachable"):
         run(ScriptedModel(lambda _: ModelError("unreachable")), workers=workers)
     summary, model = run(workers=workers)
@@ -150,7 +150,7 @@ def test_a_model_that_never_answers_ends_the_run(run: Run, workers: int) -> None
 
 @pytest.mark.slow
 def test_several_at_once_give_the_same(run: Run, tmp_path: Path) -> None:
-    """In the order of the data."""
+    """Several workers return the results in the order of the data."""
     one = run(cache=tmp_path / "cache")[0]
     rows = (tmp_path / "out" / "results.jsonl").read_text()
     (tmp_path / "out" / "results.jsonl").unlink()
@@ -180,7 +180,7 @@ def test_several_at_once_give_the_same(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_settings_that_make_no_sense_are_refused(run: Run, settings: dict[str, Any], problem: str) -> None:
-    """Before anything is asked."""
+    """Conflicting settings are errors before any model call."""
     with pytest.raises(InputError, match=problem):
         run(**settings)
 
@@ -201,13 +201,13 @@ def test_the_risk_of_each_level_is_recalled(tmp_path: Path) -> None:
 
 
 def test_the_number_of_demonstrations_is_the_paper_s(small: Evaluation) -> None:
-    """Where nothing else is said."""
+    """The default number of demonstrations is that of the paper."""
     assert small.shots == 1
     guard = Experiment(mode="generate", model=ScriptedModel([])).guard_agent("seeact", 3)
     assert guard.setup.shots == 3
 
 
-def test_a_model_is_asked_only_for_the_runs_that_the_program_leaves_undecided(tmp_path: Path) -> None:
+def test_a_model_judges_only_runs_that_the_program_leaves_undecided(tmp_path: Path) -> None:
     """One of three: the share is reported, and the metrics both with the model and of the program alone."""
     code = 'def check(i, o, f):\n    check_rule({}, {})\n    return {"label": 0, "answer": o.rpartition("r)")[2]}'
     model = ScriptedModel([PLAN, block(code)])

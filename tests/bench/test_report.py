@@ -1,4 +1,4 @@
-"""What a row keeps of the way to a generated verdict, and what is counted of it."""
+"""Rows record the generation of a verdict, and metrics count it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_each_vote_counts() -> None:
 
 
 def test_a_cached_answer_says_nothing_of_time_and_cost() -> None:
-    """The words are the same."""
+    """A cached answer has words but no time and cost."""
     asked, cached = row(PLAN, usage=Usage(2, cost=0.5)), row(PLAN, usage=Usage(2, 1), elapsed_ms=1.0)
     found = measured(asked, cached)
     per_check = found["per_check"]
@@ -59,7 +59,7 @@ def test_a_cached_answer_says_nothing_of_time_and_cost() -> None:
 
 
 def test_silence_is_no_answer_without_code() -> None:
-    """Of two judgements one is code, a third never came."""
+    """Of three judgements, one is code and one is missing."""
     code = "```python\ndef check(agent_input, agent_output, facts):\n    return {}\n```"
     texts = (code, '{"label": 0}', "")
     assert measured(*(row(Step("judge", prompt=ASKED, text=text)) for text in texts))["code_written"] == 50.0
@@ -81,5 +81,5 @@ def test_a_model_is_silent_where_it_gave_nothing_at_all() -> None:
 
 
 def test_rows_of_a_program_and_old_rows_have_nothing_to_tell() -> None:
-    """They are left out."""
+    """Rows without a model are left out."""
     assert measure_generated([{"generated": None}, {}]) is None

@@ -1,4 +1,4 @@
-"""Trajectories: pass^k, write calls, and what a guard leaves of them; none of it guessed."""
+"""Trajectories: pass^k and write calls, without and with a guard."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_pass_hat_k() -> None:
 
 
 def test_each_expected_call_is_made_once() -> None:
-    """In any order, with equal arguments: numbers by value, null as null, a truth value as no number."""
+    """In any order, with equal arguments: numbers by value, null equals null, a boolean is not a number."""
     one, two = ("a", {"x": 1, "y": None}), ("b", {"x": [True]})
     assert match_expected([two, ("a", {"x": 1.0, "y": None}), one], [one, two]) == [True, True, False]
     assert match_expected([("b", {"x": [1]}), ("a", {"x": 1}), ("b", {"x": [True, True]})], [one, two]) == [False] * 3
@@ -143,7 +143,7 @@ def test_the_state_follows_the_calls_of_a_trial_and_of_no_other(folder: Path) ->
 
 
 def test_without_a_state_nothing_is_known(folder: Path) -> None:
-    """So the call is denied, by no rule; and the table says so."""
+    """Such a call is denied without a violated rule, and counted in the table."""
     summary, _ = run(folder, entry(0, 0, 1.0, CANCEL, expected=[CANCEL]), state=None)
     assert summary["with_guard"]["denied"]["could_not_be_checked"] == 1
     assert "Could not be checked: 1." in (folder / "out" / "table.md").read_text()
@@ -156,8 +156,8 @@ def test_a_halt_denies_the_rest_of_the_trial(folder: Path) -> None:
     assert [call["decision"] for call in rows[0]["calls"]] == ["allow", "halt", "halt"]
 
 
-def test_facts_are_given_for_all_trials_or_for_one(folder: Path) -> None:
-    """Those of a trial win, and those of all stand in the summary."""
+def test_facts_apply_to_all_trials_or_to_one(folder: Path) -> None:
+    """Facts of a trial override those of all trials, which are part of the summary."""
     swap: Call = ("exchange_delivered_order_items", {"order_id": "#W1"}, "{}")
     trials = [entry(0, 0, 1.0, swap), entry(0, 1, 1.0, swap, facts={"agreed": False})]
     summary, rows = run(folder, *trials, facts={"agreed": True})
@@ -167,7 +167,7 @@ def test_facts_are_given_for_all_trials_or_for_one(folder: Path) -> None:
 
 
 def test_a_trial_that_crashed_takes_what_is_expected_from_another(folder: Path) -> None:
-    """Where no trial of the task says it, its write calls are left out."""
+    """If no trial of a task has expected calls, its write calls are left out."""
     crashed = {"task_id": 0, "trial": 1, "reward": 0.0, "info": {"error": "timeout"}, "traj": []}
     lost = {**crashed, "task_id": 1, "trial": 0}
     summary, rows = run(folder, entry(0, 0, 1.0, CANCEL, expected=[CANCEL]), crashed, lost)
@@ -214,13 +214,13 @@ def test_outputs_belong_to_the_calls_they_follow(folder: Path) -> None:
         ),
         (
             {"traj": [{"role": "assistant", "tool_calls": [{"function": {"name": "x", "arguments": "[]"}}]}]},
-            r"the arguments of x are \[\]; expected an object",
+            r"the arguments of 'x' are \[\]; expected an object",
         ),
         ({"traj": [{"role": "assistant", "content": 'Action:\n{"name": "x"}'}]}, "calls a tool in its text"),
     ],
 )
 def test_a_wrong_entry_is_located(folder: Path, change: dict[str, Any], message: str) -> None:
-    """With what was expected there."""
+    """The error has location and expectation."""
     with pytest.raises(ContentError, match=message):
         run(folder, {**entry(0, 0, 1.0), **change})
 

@@ -98,7 +98,7 @@ def retail_case(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_retail(changes: dict[str, Any], expected: tuple[int, list[str]]) -> None:
-    """What is known to be wrong is named; what is unknown denies and is not."""
+    """A known violation names its rule; an unknown fact denies without one."""
     assert verdict_on(retail_case(**changes), policies_of("retail")) == expected
 
 

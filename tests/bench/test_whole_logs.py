@@ -1,4 +1,4 @@
-"""A batch says of every trace and rule what stepping says, in whatever form the events come."""
+"""Whole-log replay gives the results of stepping, for every form of events."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ def test_many_kinds_of_events() -> None:
     ],
 )
 def test_columns_that_do_not_fit_are_refused(make: Any, problem: str) -> None:
-    """What is missing is never taken for allowed."""
+    """Incomplete columns are an error."""
     with pytest.raises(InputError, match=problem):
         make()

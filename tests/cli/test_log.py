@@ -45,14 +45,14 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     ],
 )
 def test_show_chooses(cli: Cli, path: Path, options: tuple[object, ...], numbers: list[int]) -> None:
-    """As JSON, each line as it stands in the log."""
+    """With `--json`, each line is printed as stored in the log."""
     shown = cli("log", "show", path, "--json", *options)
     assert shown.status == 0
     assert [json.loads(line)["seq"] for line in shown.out.splitlines()] == numbers
 
 
 def test_show_is_a_line_for_each(cli: Cli, path: Path) -> None:
-    """With nothing in it that a terminal would obey."""
+    """Control characters are removed."""
     shown = cli("log", "show", path)
     lines = shown.out.splitlines()
     assert len(lines) == 13
@@ -61,21 +61,21 @@ def test_show_is_a_line_for_each(cli: Cli, path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--decision", "denied"), "did you mean 'deny'"),
         (("--since", "yesterday"), "2026-11-02T10:30:00Z"),
     ],
 )
-def test_show_says_what_it_expects(cli: Cli, path: Path, options: tuple[object, ...], said: str) -> None:
-    """A decision that there is not, a time that is none."""
+def test_show_says_what_it_expects(cli: Cli, path: Path, options: tuple[object, ...], message: str) -> None:
+    """An unknown decision and an invalid time are errors with a hint."""
     shown = cli("log", "show", path, *options)
     assert shown.status == 2
-    assert said in shown.err
+    assert message in shown.err
 
 
 def test_verify_says_where(cli: Cli, path: Path) -> None:
-    """0 for a whole log, 1 for one that was changed, with the first bad entry."""
+    """The exit status is 0 for an unchanged log, and 1 with the first bad entry for a changed one."""
     whole = cli("log", "verify", path)
     assert whole.status == 0
     assert "whole, 13 entries" in whole.out
@@ -88,7 +88,7 @@ def test_verify_says_where(cli: Cli, path: Path) -> None:
 
 
 def test_verify_compares_with_a_head(cli: Cli, path: Path) -> None:
-    """Which `verify --json` gives, and `AuditLog` writes."""
+    """A truncated log is detected with a head from `verify --json`."""
     head = path.parent / "head.json"
     head.write_text(json.dumps(json.loads(cli("log", "verify", path, "--json").out)["head"]))
     assert cli("log", "verify", path, "--head", head).status == 0
@@ -102,7 +102,7 @@ def test_verify_compares_with_a_head(cli: Cli, path: Path) -> None:
 
 
 def test_verify_needs_the_key(cli: Cli, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """3 without it; it comes from a file or from the environment, and is never shown."""
+    """Without the key the status is 3; it is read from a file or the environment, and never shown."""
     monkeypatch.delenv("GUARDAGENT_LOG_KEY", raising=False)
     keyed = filled(path.with_name(f"keyed{path.suffix}"), 3, key=KEY)
     missing = cli("log", "verify", keyed, "--json")
@@ -123,8 +123,8 @@ def test_verify_needs_the_key(cli: Cli, path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", "none.db none.jsonl text.db text.jsonl other.db folder.jsonl a.txt".split())
-def test_what_is_no_log_is_said(cli: Cli, tmp_path: Path, name: str) -> None:
-    """2, with the file's name; nothing is made."""
+def test_a_file_that_is_not_a_log_is_an_error(cli: Cli, tmp_path: Path, name: str) -> None:
+    """The status is 2 with the file's name, and no file is created."""
     import sqlite3
 
     path = tmp_path / name
@@ -165,7 +165,7 @@ def test_an_export_is_a_table(cli: Cli, path: Path) -> None:
 
 
 def test_an_export_of_a_damaged_log_leaves_nothing(cli: Cli, tmp_path: Path) -> None:
-    """It says after which entry it cannot be read on."""
+    """The error names the last readable entry."""
     path = filled(tmp_path / "audit.jsonl", 3)
     path.write_bytes(path.read_bytes().replace(b'"seq":2', b'"seq":x'))
     ran = cli("log", "export", path, "-o", tmp_path / "out.jsonl")

@@ -30,7 +30,7 @@ def run_files(write: Write) -> list[object]:
 
 
 def test_guard_says_allowed_with_the_answer(cli: Cli, run_files: list[object]) -> None:
-    """Exit 0; for people a few lines, with --json one object and nothing else."""
+    """Exit 0; a few lines of text, or one object with --json."""
     shown = cli("guard", "--agent", "ehragent", *run_files)
     assert (shown.status, shown.err) == (0, "")
     assert "ALLOWED" in shown.out
@@ -63,14 +63,14 @@ def test_what_cannot_be_checked_exits_3(cli: Cli, write: Write, run_files: list[
 
 
 def test_facts_win(cli: Cli, write: Write) -> None:
-    """A JSON object of what the host knows."""
+    """Facts override the input of the agent."""
     files = ["--input", write("in.txt", ehr_input("cook")), "--output-log", write("out.txt", ehr_log())]
     assert cli("guard", "--agent", "ehragent", *files).status == 3
     assert cli("guard", "--agent", "ehragent", *files, "--facts", write("f.json", '{"role": "nursing"}')).status == 0
 
 
 def test_facts_are_a_file_or_the_text_itself(cli: Cli, write: Write) -> None:
-    """A text begins with `{`; what is wrong with either is said."""
+    """Inline JSON begins with `{`; both forms have located errors."""
     files = ["--input", write("in.txt", ehr_input("cook")), "--output-log", write("out.txt", ehr_log())]
     assert cli("guard", "--agent", "ehragent", *files, "--facts", ' {"role": "nursing"}').status == 0
     for facts, says in (
@@ -85,12 +85,12 @@ def test_facts_are_a_file_or_the_text_itself(cli: Cli, write: Write) -> None:
 
 
 def test_show_code_shows_the_program_that_decided(cli: Cli, run_files: list[object]) -> None:
-    """For whoever wants to know what was checked."""
+    """The code of the program is printed."""
     assert "check_access(ACCESS[role], needed)" in cli("guard", "--agent", "ehragent", *run_files, "--show-code").out
 
 
 def test_run_runs_one_program_file(cli: Cli, write: Write, run_files: list[object]) -> None:
-    """With the same exit statuses, and a toolbox of one's own."""
+    """It has the same exit statuses, and accepts another toolbox."""
     ran = cli("run", write("p.py", PROGRAM), *run_files, "--json")
     assert ran.status == 1
     assert "patient" in json.loads(ran.out)["details"]["inaccessible"]
@@ -101,7 +101,7 @@ def test_run_runs_one_program_file(cli: Cli, write: Write, run_files: list[objec
 
 
 def test_toolbox_and_memory_are_listed(cli: Cli) -> None:
-    """For people and for programs."""
+    """Both print text or JSON."""
     assert "check_access" in cli("toolbox", "list").out
     names = [row["name"] for row in json.loads(cli("toolbox", "list", "--json").out)["functions"]]
     assert {"check_access", "check_rule", "columns_read", "classify"} <= set(names)
@@ -112,7 +112,7 @@ def test_toolbox_and_memory_are_listed(cli: Cli) -> None:
 
 
 def test_memory_add_validates_and_adds(cli: Cli, write: Write, agent_folder: Callable[..., Path]) -> None:
-    """Four steps or nothing."""
+    """A plan needs four steps."""
     memory = agent_folder()
     good = {"agent_input": "a", "agent_output": "b", "plan": ["1", "2", "3", "4"], "code": "c"}
     new = write("new.jsonl", json.dumps(good))
@@ -149,7 +149,7 @@ def test_demo_shows_both_verdicts_of_each_agent(cli: Cli) -> None:
 
 
 def test_version_and_help(cli: Cli) -> None:
-    """Both end well, long and short."""
+    """Both have a long and a short form."""
     assert cli("--version").out == cli("-V").out == f"guardagent {guardagent.__version__}\n"
     assert cli("--help").out == cli("-h").out
 
@@ -161,7 +161,7 @@ def commands(places: Mapping[str, LazyCommand | Subcommands], *path: str) -> Ite
 
 @pytest.mark.parametrize("command", [*commands(COMMANDS)], ids=" ".join)
 def test_each_command_explains_itself(cli: Cli, command: tuple[str, ...]) -> None:
-    """Its name and a line stand in the help of its group, and more in its own."""
+    """The group's help lists its name with one line; its own help has the usage."""
     assert f"  {command[-1]} " in cli(*command[:-1], "--help").out
     shown = cli(*command, "-h")
     assert (shown.status, shown.err) == (0, "")
@@ -172,9 +172,13 @@ def test_a_shell_completes_commands_and_options() -> None:
     """By Typer's own completion."""
 
     def completed(words: str) -> list[str]:
-        asked = {"_GUARDAGENT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        environment = {
+            "_GUARDAGENT_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        }
         command = [sys.executable, "-m", "guardagent"]
-        ran = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+        ran = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True)
         return ran.stdout.split()
 
     assert completed("guardagent bench") == ["bench", "bench-compare"]

@@ -1,4 +1,4 @@
-"""How a command ends that cannot do what it was asked for: its exit status, and what it says."""
+"""Errors of commands: exit status and message."""
 
 from __future__ import annotations
 
@@ -34,10 +34,8 @@ Cli = Callable[..., CommandResult]
         (["log", "show", "nowhere.db"], "input", 2, "nowhere.db: no such file"),
     ],
 )
-def test_a_mistake_is_an_object_where_json_is_asked_for(
-    cli: Cli, arguments: list[str], kind: str, status: int, says: str
-) -> None:
-    """One line on standard error, nothing on standard output; in words, the same message."""
+def test_an_error_is_an_object_with_json(cli: Cli, arguments: list[str], kind: str, status: int, says: str) -> None:
+    """One line on standard error, nothing on standard output; as text, the same message."""
     ran = cli(*arguments, "--json")
     error = json.loads(ran.err)["error"]
     assert (ran.status, ran.out, error["kind"], error["status"]) == (status, "", kind, status)
@@ -49,7 +47,7 @@ def test_a_mistake_is_an_object_where_json_is_asked_for(
 
 
 def test_json_after_two_dashes_belongs_to_another_program(cli: Cli) -> None:
-    """The server's own option does not change how the proxy speaks."""
+    """An option of the server does not change the output of the proxy."""
     assert cli("mcp-proxy", "--", "server", "--json").err.startswith("guardagent: no policy file")
 
 
@@ -57,8 +55,8 @@ def test_json_after_two_dashes_belongs_to_another_program(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "command", ["check CASES -p POLICIES --json", "check CASES -p POLICIES", "toolbox list", "--help", "doctor --json"]
 )
-def test_nobody_reading_on_is_no_denial(tmp_path: Path, command: str, reader: str) -> None:
-    """A closed pipe ends a command quietly, with a status of its own; or nothing was left to write."""
+def test_a_closed_pipe_is_not_a_denial(tmp_path: Path, command: str, reader: str) -> None:
+    """A closed pipe ends a command quietly with a status of its own."""
     cases = write_lines(tmp_path / "many.jsonl", *(case(f"c{at}", amount=5) for at in range(600)))
     words = command.replace("CASES", str(cases)).replace("POLICIES", str(write_policies(tmp_path)))
     line = f"{sys.executable} -m guardagent {words} | {reader}; exit ${{PIPESTATUS[0]}}"
@@ -69,7 +67,7 @@ def test_nobody_reading_on_is_no_denial(tmp_path: Path, command: str, reader: st
 
 
 def test_an_interrupt_before_anything_is_loaded(tmp_path: Path) -> None:
-    """Ctrl-C while Typer is being imported: 130, and not a word."""
+    """Ctrl-C during the import of Typer exits with 130 and no output."""
     interrupt = "import os, signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
     (tmp_path / "typer.py").write_text(f"{interrupt}os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from guardagent.cli.main import main; main(['doctor'])"

@@ -1,4 +1,4 @@
-"""`check`, `test` and `audit`: exit status, what stands where, bad lines, workers, and being ended from outside."""
+"""`check`, `test` and `audit`: exit status, output, unreadable lines, workers, and interrupts."""
 
 import json
 import os
@@ -92,15 +92,15 @@ def test_audit_shows_what_is_not_plainly_allowed(judge: Callable[..., CommandRes
 
 
 def test_a_file_without_records_is_wrong(judge: Callable[..., CommandResult]) -> None:
-    """Nothing was judged, which must not look like nothing to report."""
+    """An empty file is an error, not an allowance."""
     for lines in ((), ("", "  ")):
         ran = judge(*lines)
         assert (ran.status, ran.out) == (2, "")
         assert "in.jsonl: holds no cases; expected one JSON object per line" in ran.err
 
 
-def test_what_is_wrong_with_the_arguments_is_said(cli: Cli, tmp_path: Path, policies: Path) -> None:
-    """A file that is missing, a policy file that is none, and --resume without --out."""
+def test_invalid_arguments_are_errors(cli: Cli, tmp_path: Path, policies: Path) -> None:
+    """A missing file, an invalid policy file, and --resume without --out are refused."""
     cases = write_lines(tmp_path / "cases.jsonl", ALLOWED)
     for arguments, says in (
         (["check", tmp_path / "none", "--policies", policies], "none: no such file"),
@@ -118,7 +118,7 @@ def test_what_is_wrong_with_the_arguments_is_said(cli: Cli, tmp_path: Path, poli
 
 
 def test_standard_input_is_read_for_a_dash(policies: Path, tmp_path: Path) -> None:
-    """With the same messages."""
+    """Messages call it standard input."""
     command = [sys.executable, "-m", "guardagent", "check", "-", "--policies", str(policies), "--json"]
     text = f"\ufeff{json.dumps(DENIED)}\r\n\r\n{{\r\n"
     ran = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
@@ -128,7 +128,7 @@ def test_standard_input_is_read_for_a_dash(policies: Path, tmp_path: Path) -> No
 
 
 def test_out_keeps_the_verdicts_and_resume_goes_on(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
-    """Nothing is written over, and a log that has grown is gone on with."""
+    """Existing results are never overwritten, and a longer input is continued."""
     out = tmp_path / "out.jsonl"
     keep = ["--out", out, "--json"]
     first = judge(DENIED, "{", ALLOWED, options=keep)
@@ -140,7 +140,7 @@ def test_out_keeps_the_verdicts_and_resume_goes_on(judge: Callable[..., CommandR
 
 
 def test_another_policy_or_command_goes_on_with_nothing(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
-    """What was judged by something else is no part of this run."""
+    """Results of another policy or command are not continued."""
     keep = ["--out", tmp_path / "out.jsonl", "--resume"]
     judge(DENIED, options=keep)
     assert "was written under other policies" in judge(DENIED, command="audit", options=keep).err
@@ -149,7 +149,7 @@ def test_another_policy_or_command_goes_on_with_nothing(judge: Callable[..., Com
 
 
 def test_test_shows_a_diff(cli: Cli, tmp_path: Path, policies: Path) -> None:
-    """What was expected and did not come, and what came instead; what is as expected is only counted."""
+    """The diff has missing expectations and unexpected results; matching cases are only counted."""
     cases = write_lines(
         tmp_path / "cases.jsonl",
         case("right", history=[], amount=500, more={"label": 1, "rules": ["small_refunds", "login_first"]}),
@@ -246,7 +246,7 @@ def test_an_interrupt_keeps_what_was_done(
 
 
 def test_workers_end_with_a_run_that_is_killed(slow: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:
-    """None is left behind, and the same command goes on."""
+    """No process is left behind, and the same command resumes."""
     process = slow("--out", str(tmp_path / "out.jsonl"), "--workers", "2")
     workers = psutil.Process(process.pid).children(recursive=True)
     process.kill()

@@ -37,7 +37,7 @@ def judge(cli: Cli, write: Write) -> Callable[..., CommandResult]:
 
 
 def test_each_run_is_shown_with_the_label_that_was_expected(judge: Callable[..., CommandResult]) -> None:
-    """What differs, and what could not be checked, with its reason; the metrics on standard error."""
+    """Wrong and unchecked runs have their reasons; the metrics go to standard error."""
     ran = judge(line("a", 1, 0), line("b", 7, 1), line("c", 7, 0), line("d", 1, 1, facts={"loans": 9}))
     rows = [row.split() for row in ran.out.splitlines()]
     assert rows[0] == ["right", "a", "label", "0,", "expected", "0"]

@@ -49,7 +49,7 @@ def test_the_exit_status_says_whether_it_holds(cli: Cli, tmp_path: Path, tool: s
     ],
 )
 def test_options(cli: Cli, tmp_path: Path, options: list[str], status: int) -> None:
-    """What is asked for is checked, and what there is not is said."""
+    """Options add checks, and an unknown tool is an error."""
     answer = cli("verify", write(tmp_path, "read"), *options)
     assert answer.status == status
     assert bool(answer.err) is (status == 2)

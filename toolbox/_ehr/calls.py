@@ -1,4 +1,4 @@
-"""Calls of functions and methods of Python."""
+"""Calls of Python functions and methods."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from .vocabulary import (
 
 
 class Calls(Expressions):
-    """Evaluates calls. `t_NAME` is what a tool does."""
+    """Evaluates calls. `t_NAME` is the effect of a named function."""
 
     def v_call(self, node: ast.Call) -> Value:
         func = node.func if isinstance(node.func, ast.Attribute) and node.func.attr not in ACCESSORS else None
@@ -60,12 +60,12 @@ class Calls(Expressions):
         return NONE.union(*(self.method(atom, func.attr, args) if func else self.call(atom, args) for atom in base))
 
     def receiver(self, func: ast.expr) -> list[Value]:
-        """Return the table of which an accessor is called as if it were a method."""
+        """Return the table if an accessor is called as its method."""
         value = self.value(func.value) if isinstance(func, ast.Attribute) else NONE
         return [value] if any(isinstance(atom, Table) for atom in value) else []
 
     def spread(self, value: Value) -> Env:
-        """Return the arguments by name that a dict is unpacked into, `**` for what is not known."""
+        """Return the keyword arguments of an unpacked dict, `**` for unknown ones."""
         box = next(iter(value)) if len(value) == 1 and self.turns(value) else None
         if isinstance(box, Box) and box.keys and all(isinstance(key, str) and not is_marked(key) for key in box.keys):
             return dict(zip(box.keys, box.items, strict=True))
@@ -77,7 +77,7 @@ class Calls(Expressions):
         if isinstance(atom, ToolName):
             return self.use(atom.name, args)
         if atom == MURKY:
-            self.fail("it is only known at run time what is called")
+            self.fail("the called function is only known at run time")
         return self.opaque(args.all())
 
     def use(self, name: str, args: Args) -> Value:
@@ -105,14 +105,14 @@ class Calls(Expressions):
         return PLAIN if NUMERIC.fullmatch(name) else out
 
     def ranked(self, each: Value, args: Args) -> None:
-        """Compare elements: by a key, or by all that they hold."""
+        """Compare elements by a key, or by all their content."""
         key = args.named.get("key", PLAIN)
         self.visit(key - PLAIN, each)
         if key & PLAIN:
             self.compared(each)
 
     def matched(self, name: str, args: Args) -> Value:
-        """Search data with a regular expression: what is found is data."""
+        """Search data with a regular expression; the result is data."""
         place = 2 if name in ("sub", "subn") else 1
         harmless = all(isinstance(x, str) and HARMLESS.fullmatch(x) for value in args.plain[1:place] for x in value)
         found = self.opaque(args.named.get("string", NONE), *args.plain[place : place + 1])
@@ -124,7 +124,7 @@ class Calls(Expressions):
         if isinstance(atom, ToolName):
             return NONE.union(*(self.call(tool, args) for tool in self.member(atom, name)))
         if name[:2] == "__" or isinstance(atom, Function):
-            self.fail(f"what .{name} does cannot be followed")
+            self.fail(f".{name} cannot be followed")
         if isinstance(atom, Table):
             return self.table_method(atom, name, args)
         if isinstance(atom, Box):
@@ -139,7 +139,7 @@ class Calls(Expressions):
         called = NONE.union(*(self.repeat(func, [UNKNOWN if atom == MURKY else SOME]) for func in funcs))
         texty = self.opaque(called, args.all() - funcs) == UNKNOWN
         if texty and name in GROWING and name not in SHRINKING and atom != MURKY:
-            self.fail("a text is put into data")
+            self.fail("a string is added to data")
         if name == "replace" and len(args.plain) > 1 and args.plain[0] != UNKNOWN:
             texty = not all(isinstance(x, str) and re.fullmatch(r"[\s\d,.:;/()-]*", x) for x in args.plain[1])
         if name in BOOLEAN or called == PLAIN:
@@ -177,7 +177,7 @@ class Calls(Expressions):
         return PLAIN
 
     def box_compares(self, box: Box, name: str, args: Args) -> None:
-        """Compare what is in a container with arguments, or with each other."""
+        """Compare the content of a container with arguments, or with each other."""
         if name in COMPARING:
             self.sought(args.all(), frozenset({box}))
         if name == "sort":
@@ -208,15 +208,15 @@ class Calls(Expressions):
     def t_getattr(self, args: Args) -> Value:
         names = args.plain[1] - PLAIN if not args.named else NONE
         if not names or not all(isinstance(name, str) and name.isidentifier() for name in names):
-            self.fail("which attribute getattr takes is only known at run time")
+            self.fail("the attribute of getattr is only known at run time")
         found = [self.member(atom, name) for atom in args.plain[0] for name in names]
         return NONE.union(*found, *args.plain[2:])
 
     def t_itemgetter(self, args: Args) -> Value:
-        """Return the function that takes these items, as it would be written."""
+        """Return the equivalent lambda."""
         keys = [next(iter(value)) if len(value) == 1 else None for value in args.plain]
         if not keys or args.named or not all(isinstance(key, (str, int)) for key in keys):
-            self.fail("which items itemgetter takes is only known at run time")
+            self.fail("the items of itemgetter are only known at run time")
         taken = [f"_[{key!r}]" for key in keys]
         function = ast.parse(f"lambda _: ({', '.join(taken)})", mode="eval").body
         ast.increment_lineno(function, self.node.lineno - 1)
@@ -285,7 +285,7 @@ class Calls(Expressions):
         return frozenset({Box(self.here(), (self.elements(args.plain[1]),), sure=False)})
 
     def t_strftime(self, args: Args) -> Value:
-        """Return what a format leaves of a time."""
+        """Return the strings that a time format may produce."""
         formats = [text for text in args.all() if isinstance(text, str) and text != DATA]
         texts = [re.sub(r"%[-#]?(.)", lambda match: "%" if match[1] == "%" else DATA, text) for text in formats]
         return frozenset(map(tidy, texts)) or SOME

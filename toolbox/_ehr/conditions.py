@@ -1,8 +1,8 @@
-"""The texts of FilterDB and GetValue: which columns they name.
+"""The columns named in the arguments of FilterDB and GetValue.
 
-FilterDB splits its text at `||` into commands, and takes for the column of a command what stands before its operator;
-a command without an operator is `max(column)` or `min(column)`. What stands behind the operator is a value, and decides
-nothing but which rows are kept. So data may stand in a value: it cannot move the operator to the left, where another
+FilterDB splits its text at `||` into commands, and takes the text before the operator of a command as its column;
+a command without an operator is `max(column)` or `min(column)`. The text after the operator is a value, and only
+selects rows. So data may stand in a value: it cannot move the operator to the left, where another
 column would be read, since the column and the first operator are known; and an operator within it (`a=x>=5` is cut at
 `>=` by the tool) makes a column of a name that no table has. What it could do is end the command. That takes a `||`:
 a text of the code's own that may hold one is refused, or known and cut here, also where data that may be empty, or a
@@ -38,11 +38,11 @@ AGGREGATES = frozenset(
 
 
 def condition_columns(text: str, known: Collection[str] | None) -> Iterator[str]:
-    """Yield the columns that a text of FilterDB names, and `MURKY` for what cannot be told.
+    """Yield the columns that a text of FilterDB names, and `MURKY` for columns that cannot be determined.
 
     Args:
         text: with data and groups in it.
-        known: the columns of the table, None if that is not known.
+        known: the columns of the table, None if unknown.
     """
     # A piece that ends no command must not build a name of a column with others: it holds data, or no letters. Then
     # three pieces show all: where a command starts, what follows, and where the next one ends.

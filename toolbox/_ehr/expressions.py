@@ -55,9 +55,8 @@ class Expressions(Statements):
     def test(self, node: ast.expr) -> Value:
         """Evaluate a condition.
 
-        Whether there are rows left tells of the columns that they were filtered by, and these are read already; that a
-        dict or a tuple is empty, or that a row is missing or of some type, tells of no cell of it. What is taken for a
-        series may be the total of one.
+        Emptiness of a table depends only on the columns it was filtered by, which are already recorded. Emptiness of a
+        dict or tuple, and existence or type of a row, depend on no cell. An apparent series may be a total.
         """
         value = self.value(node)
         self.truth(value)
@@ -76,7 +75,7 @@ class Expressions(Statements):
         value = self.lookup(node.id)
         banned = any(isinstance(atom, ToolName) and atom.name in BANNED for atom in value)
         if banned or (node.id[:2] == "__" and node.id != "__name__"):
-            self.fail(f"what {node.id} does cannot be followed")
+            self.fail(f"{node.id} cannot be followed")
         return value
 
     def v_namedexpr(self, node: ast.NamedExpr) -> Value:
@@ -124,7 +123,7 @@ class Expressions(Statements):
         return frozenset({Box(self.here(node), (NONE.union(*values),) * len(every), (*every,), sure=False)})
 
     def unpacked(self, value: Value) -> Value:
-        """Return what may be in a dict that is unpacked into another; a table that is counts as read."""
+        """Return the content of a dict that is unpacked into another; an unpacked table counts as read."""
         self.escape(frozenset(atom for atom in value if isinstance(atom, Table)))
         return self.contents(value)
 
@@ -158,7 +157,7 @@ class Expressions(Statements):
         return PLAIN
 
     def sought(self, what: Value, where: Value) -> None:
-        """Compare something with what is in others: of a table, the names of its columns, of a tuple its cells."""
+        """Search for values in others: in the column names of a table, or the cells of a tuple."""
         self.compared(what)
         boxes = frozenset(atom for atom in where if isinstance(atom, Box))
         if not all(atom is None or (isinstance(atom, (str, int)) and atom not in (DATA, MURKY)) for atom in what):
@@ -194,7 +193,7 @@ class Expressions(Statements):
         return UNKNOWN if self.opaque(both) == UNKNOWN else PLAIN
 
     def added(self, left: Value, right: Value) -> Value:
-        """Add texts to texts, and data, which may be a number, to what is no text."""
+        """Concatenate strings; data may be a number and be added to other values."""
         words = [frozenset(atom for atom in side if isinstance(atom, str)) for side in (left, right)]
         out = self.text("{}{}".format, *words) if all(words) else NONE
         for this, others in ((words[0], right - words[1]), (words[1], left - words[0])):
@@ -254,10 +253,10 @@ class Expressions(Statements):
         if atom is None and name == "__name__":  # of a class
             return SOME
         if name[:2] == "__" or isinstance(atom, Function) or (isinstance(atom, ToolName) and FORBIDDEN.fullmatch(name)):
-            self.fail(f"what .{name} does cannot be followed")
+            self.fail(f".{name} cannot be followed")
         if isinstance(atom, ToolName):
             if name not in COMPUTING.get(atom.name, {name}):
-                self.fail(f"what {atom.name}.{name} does cannot be followed")
+                self.fail(f"{atom.name}.{name} cannot be followed")
             return frozenset({ToolName(f"{atom.name}.{name}")})
         if isinstance(atom, Table):
             return self.column(atom, name)

@@ -1,4 +1,4 @@
-"""Finds the code in a log: its sections, and all that each can be read as."""
+"""Finds the code in a log: its sections, and the possible readings of each."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ TAIL = re.compile(r"(?m)^[ \t]*(?:Answer|Error|Knowledge|Question)[ \t]*:")
 FENCE = re.compile(r"(?m)^[ \t]*(?:```.*|TERMINATE[ \t]*)$")
 CELL = re.compile(r'"cell"\s*:\s*"((?:[^"\\]|\\.)*)"')
 NAMES = "LoadDB|FilterDB|GetValue|SQLInterpreter"
-LINES = 20  # as many of prose within code are left out
+LINES = 20  # the most lines of prose within code that are skipped
 CALL = re.compile(rf"\b(?:{NAMES})\s*\(")
-USE = re.compile(  # and no mention
+USE = re.compile(  # a use, not a mention
     rf"[=(\[{{@]\s*(?:{NAMES})\b|\bin\s+(?:{NAMES})\b|\b(?:{NAMES})\b[\s)\]'\"`]*\("
 )
 PROSE = re.compile(
     r"(?!(?:for|if|elif|else|while|def|class|import|from|return|try|except|with|print|answer)\b)"
     r"(?:[-*>]|\d+[.)])?\s*[^\W\d_]+(?:[ ,][\w.,;:'\u2019\"`!?%/-]+){3,}"
 )
-JOINED = 100_000  # as many characters of code that runs over into other sections are tried
+JOINED = 100_000  # the most characters of code across sections that are tried
 ESCAPE = re.compile(r"(?s)\\(?:u([0-9a-fA-F]{4})|(.))")
 
 
 def read_log(text: str, reader: Interpreter) -> None:
-    """Has a reader interpret all the code in a log, in order.
+    """Interpret all code in a log, in order.
 
     Raises:
-        ValueError: something that names the agent's functions cannot be read as code.
+        ValueError: a text that names the agent's functions cannot be parsed as code.
     """
     sections = _sections(text)
     whole = _parse(text) if len(sections) > 1 else None
@@ -54,7 +54,7 @@ def read_log(text: str, reader: Interpreter) -> None:
         for _, later, _ in sections[place + 1 :] if is_code else ():
             if readings:
                 break
-            # What looks like a header may be a line of the code, which goes on after it.
+            # An apparent header may be a line of the code, which continues after it.
             tried += later - start
             if tried > JOINED:
                 raise ValueError("too much of the code is not valid Python")
@@ -64,12 +64,12 @@ def read_log(text: str, reader: Interpreter) -> None:
         hidden = not is_code and any(_hides(*reading) for reading in readings)
         mentioned = _names(part) if is_code else USE.search(_plain(part))
         if hidden or (not readings and end > covered and mentioned):
-            raise ValueError("what calls the databases here cannot be read as code")
+            raise ValueError("a call of the databases here cannot be parsed as code")
         reader.program([tree for _, tree in readings])
 
 
 def _sections(text: str) -> list[tuple[int, int, bool]]:
-    """Cut a log into sections, and say of each where it is and whether it is code."""
+    """Split a log into sections (start, end, whether it is code)."""
     headers = [*HEADER.finditer(text)]
     if not all(header[1] for header in headers):
         starts = [(0, False), *((header.end(), not header[1]) for header in headers)]
@@ -88,7 +88,7 @@ def _sections(text: str) -> list[tuple[int, int, bool]]:
 
 
 def _readings(text: str) -> list[tuple[str, ast.Module]]:
-    """Return all that a section can be read as: its line ends, or all its quotes too, may be escaped."""
+    """Return all readings of a section: line breaks, or also quotes, may be escaped."""
     texts = [text]
     if "\\" in text:
         texts += [text.replace("\\n", "\n").replace("\\t", "\t"), ESCAPE.sub(_unescape, text)]
@@ -103,7 +103,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Write names as Python takes them."""
+    """Normalize names as Python does."""
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
@@ -118,14 +118,14 @@ def _parse(text: str) -> ast.Module | None:
 
 
 def _hides(text: str, tree: ast.Module) -> bool:
-    """Tell whether a text has calls of the accessors that are no calls in its tree."""
+    """Tell whether a text has calls of the accessors that are not calls in its tree."""
     funcs = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     calls = sum(getattr(func, "id", getattr(func, "attr", "")) in ACCESSORS for func in funcs)
     return calls != len(CALL.findall(_plain(text)))
 
 
 def _without_prose(text: str) -> str:
-    """Leave out the lines that are words about the code, where Python stumbles over them."""
+    """Remove lines of prose that are syntax errors."""
     lines = FENCE.sub("", text).split("\n")
     for _ in range(LINES):
         try:

@@ -46,7 +46,7 @@ PERCENT = re.compile(r"%(\(\w+\))?[-+ #0]?\d{0,3}(?:\.\d{1,3})?([sdifeEgG%])")
 
 
 class Reads:
-    """Keeps what is read, and the state of the interpretation."""
+    """The recorded reads and the state of the interpretation."""
 
     if TYPE_CHECKING:  # what the classes built on this one add, and it calls
 
@@ -66,9 +66,9 @@ class Reads:
     def __init__(self, schema: dict[str, list[str]]) -> None:
         self.schema = schema
         self.found: dict[str, set[str]] = {}
-        self.stored: dict[Any, Env] = {}  # what is put into containers, by site and key, None if not known
+        self.stored: dict[Any, Env] = {}  # the content of containers, by site and key; None for an unknown key
         self.frame = Frame(None, {**BUILTINS})
-        self.path: tuple[Any, ...] = ()  # the calls and turns it is in
+        self.path: tuple[Any, ...] = ()  # the enclosing calls and loop turns
         self.active: list[Any] = []
         self.node: Any = ast.Pass(lineno=1)
         self.steps, self.changes, self.jumped, self.unbound = 0, 0, False, SOME
@@ -79,7 +79,7 @@ class Reads:
     def charge(self, work: int = 1) -> None:
         self.steps += work
         if self.steps > BUDGET:
-            self.fail("the code is too much work to follow")
+            self.fail("the code is too complex to follow")
 
     # What is read.
 
@@ -92,7 +92,7 @@ class Reads:
 
     def read(self, table: Table, column: str) -> None:
         if is_marked(column):
-            self.fail("which column is read is only known at run time")
+            self.fail("the column is only known at run time")
         parts = [part for part in table.parts if column not in part.made]
         able = [part for part in parts if part.columns is None or column in part.columns] or parts
         sure = [part for part in able if column in self.schema.get(part.name, ())]
@@ -100,7 +100,7 @@ class Reads:
             self.record(part.name, column)
 
     def escape(self, value: Value) -> None:
-        """Take it that all that a value holds gets out."""
+        """Record that the whole content of a value may be output."""
         for table in self.leaves(value):
             for part in table.parts if isinstance(table, Table) else ():
                 if part.columns is None:
@@ -109,7 +109,7 @@ class Reads:
                     self.read(table, column)
 
     def leaves(self, *values: Value) -> set[Any]:
-        """Collect what values hold, however deep, with the keys."""
+        """Collect the content of values at any depth, including keys."""
         atoms, out, seen = [atom for value in values for atom in value], set(), set()
         while atoms:
             self.charge()
@@ -122,7 +122,7 @@ class Reads:
         return out
 
     def opaque(self, *values: Value) -> Value:
-        """Hand values to something unknown. What comes back is data, or cannot be followed if texts went in."""
+        """Pass values to an unknown function. The result is data, or `MURKY` if strings were passed."""
         murky, atoms = False, self.leaves(*values)
         while atoms:
             atom = atoms.pop()
@@ -137,12 +137,12 @@ class Reads:
 
     def guard(self, tool: ToolName) -> None:
         if tool.name in ACCESSORS:
-            self.fail(f"{tool.name} is handed to something that cannot be followed")
+            self.fail(f"{tool.name} is passed to a function that cannot be followed")
 
     # Containers and texts.
 
     def here(self, tag: Any = None) -> Any:
-        """The site of a container that is made now: the place in the code, reached by these calls and turns."""
+        """The allocation site of a container: the place in the code with the enclosing calls and loop turns."""
         return (self.path, self.node, tag)
 
     def put(self, box: Box, keys: Value, value: Value) -> None:
@@ -171,7 +171,7 @@ class Reads:
         return out
 
     def turns(self, value: Value) -> list[Value]:
-        """Return what a loop takes, in order; nothing if that is not known."""
+        """Return the elements of a loop in order; empty if unknown."""
         box = next(iter(value)) if len(value) == 1 else None
         if not isinstance(box, Box) or not box.sure or box.site in self.stored:
             return []
@@ -202,20 +202,20 @@ class Reads:
         return self.opaque(frozenset({table}))
 
     def contents(self, value: Value) -> Value:
-        """Return what is in containers: of a dict, not its keys."""
+        """Return the content of containers, without the keys of dicts."""
         self.escape(frozenset(atom for atom in value if isinstance(atom, Table) and atom.shape in LOOSE))
         dicts = frozenset(atom for atom in value if isinstance(atom, Box) and atom.keys is not None)
         rest = self.elements(value - dicts) if value - dicts else NONE
         return rest.union(*(self.every(box) for box in dicts))
 
     def compared(self, *values: Value) -> None:
-        """Take it that values are compared, or looked up: rows, and tuples of them, by all their cells."""
+        """Record that values are compared or looked up: rows and tuples by all their cells."""
         atoms = frozenset(itertools.chain(*values))
         if any(isinstance(atom, (Table, Box)) for atom in atoms):
             self.escape(atoms)
 
     def visit(self, values: Value, each: Value) -> None:
-        """Call the functions among some values with elements, as sorted does with its key."""
+        """Call the functions among some values with elements, as `sorted` does with its key."""
         for func in values:
             if isinstance(func, Function):
                 self.escape(self.repeat(func, [each]))
@@ -224,7 +224,7 @@ class Reads:
                 self.call(func, Args([each], {}))
 
     def moved(self, func: Callable[..., Iterable[Any]], *values: Value, order: bool = True) -> Value:
-        """Call a function that only moves elements about."""
+        """Call a function that only rearranges elements."""
         turns = [self.turns(value) for value in values]
         sure = order and all(turns) and sum(map(len, turns)) <= MANY
         made = [*func(*(turns if sure else ([self.elements(value)] for value in values)))]
@@ -238,7 +238,7 @@ class Reads:
         return item if isinstance(item, frozenset) else frozenset({item if sure else None})
 
     def choices(self, value: Value) -> list[Any]:
-        """Return all that a value may be within a text, a container with all that may be in it."""
+        """Return the possible values for formatting, containers with all possible content."""
         out: list[Any] = []
         for atom in value:
             if isinstance(atom, (str, int)) or atom is None:
@@ -251,7 +251,7 @@ class Reads:
         return out if len(out) <= WIDEST else [MURKY]
 
     def text(self, func: Callable[..., Any], *values: Value) -> Value:
-        """Call a function that makes texts with all that its arguments may be."""
+        """Call a function that returns strings with all possible arguments."""
         out = NONE
         for combo in itertools.islice(itertools.product(*map(self.choices, values)), WIDEST + 1):
             made: Any = MURKY
@@ -299,7 +299,7 @@ class Reads:
             values = tuple(value) if isinstance(value, list) else value
             with contextlib.suppress(TypeError):
                 return text % values
-            # What is data may be a number.
+            # Data may be a number.
             return PERCENT.sub(lambda match: "%%" if match[2] == "%" else f"%{match[1] or ''}s", text) % values
 
         return self.text(fill, right)
@@ -317,9 +317,9 @@ class Reads:
         return NONE.union(*(self.text(getattr(one, name), *args.plain) for one in texts))
 
     def keeps_marks(self, text: str, name: str, plain: list[Value]) -> bool:
-        """Tell whether a method does the same to a text that is in part unknown as to what it may be.
+        """Tell whether a method is exact on a partially unknown string.
 
-        What is stripped or replaced must be no letters: the data may be empty, and the letters of a name be next.
+        Stripped or replaced text must not contain letters: the data may be empty, and the letters of a name come next.
         """
         texts = [str(atom) for atom in itertools.chain(*plain)]
         if name == "replace":

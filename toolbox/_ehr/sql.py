@@ -31,10 +31,10 @@ SQL = re.compile(
 
 
 class Interpreter(Tables):
-    """The whole interpreter: its last part reads SQL."""
+    """The complete interpreter, with the analysis of SQL."""
 
     def program(self, trees: list[ast.Module]) -> None:
-        """Interpret the readings of a section, each after all sections before."""
+        """Interpret the readings of a section, each after all earlier sections."""
         start, ends = self.frame.env, [self.frame.env]
         for tree in trees:
             self.frame.env = {**start}
@@ -52,10 +52,10 @@ class Interpreter(Tables):
     def t_sqlinterpreter(self, args: Args) -> Value:
         texts = [text for text in self.leaves(args.all()) if isinstance(text, str)]
         if not texts or "**" in args.named or MURKY in texts:
-            self.fail("SQLInterpreter gets a text that is only known at run time")
+            self.fail("the argument of SQLInterpreter is only known at run time")
         for text in texts:
             if not all(map(LITERALS.fullmatch, pieces_of(text))):
-                self.fail("SQLInterpreter gets a text that a loop puts together of more than values")
+                self.fail("the argument of SQLInterpreter is built by a loop from more than values")
             for query in spelled(text, 2) if OPEN in text else [text]:
                 self.sql(query)
         return SOME
@@ -66,7 +66,7 @@ class Interpreter(Tables):
         from sqlglot import exp
         from sqlglot.optimizer.scope import traverse_scope
 
-        if not logging.getLogger("sqlglot").handlers:  # what it warns of is refused here
+        if not logging.getLogger("sqlglot").handlers:  # its warnings are errors here
             logging.getLogger("sqlglot").addHandler(logging.NullHandler())
         if any(match["before"] or match["after"] for match in SQL.finditer(text)):
             self.fail("a name in the SQL is only known at run time")
@@ -76,12 +76,12 @@ class Interpreter(Tables):
             lambda match: " " if match["comment"] else match[0].replace(DATA, " ") if match["quoted"] else "?", text
         )
         if not QUERY.match(plain):  # the parser would only warn
-            self.fail("the SQL is no SELECT")
+            self.fail("the SQL is not a SELECT")
         counted: set[int] = set()
         try:
             trees = [tree for tree in sqlglot.parse(plain, read="sqlite") if tree]
             if not trees or not all(isinstance(tree, exp.Query) for tree in trees):
-                self.fail("the SQL is no SELECT")
+                self.fail("the SQL is not a SELECT")
             for scope in [scope for tree in trees for scope in traverse_scope(tree)]:
                 self.sql_scope(scope, counted)
         except (sqlglot.errors.SqlglotError, AttributeError, TypeError, LookupError):  # its parser meets odd SQL
@@ -92,14 +92,14 @@ class Interpreter(Tables):
                 self.fail(f"{node.sql()[:40]} in the SQL cannot be followed")
 
     def sql_texts(self, text: str) -> None:
-        """Refuse a text that names a column beside data: data with a quote in it would turn it into SQL."""
+        """Refuse a string literal that contains data and a column name: a quote in the data would turn it into SQL."""
         quoted = [match["quoted"].lower() for match in SQL.finditer(text) if DATA in (match["quoted"] or "")]
         known = {name.lower() for database, columns in self.schema.items() for name in (database, *columns)}
         if (known | {"select"}).intersection(WORD.findall(" ".join(quoted))):
-            self.fail("a text in the SQL is in part data, and names a column")
+            self.fail("a string in the SQL contains data and names a column")
 
     def sql_scope(self, scope: Any, known: set[int]) -> None:
-        """Read one SELECT of a statement, and add the nodes that it accounts for to those known."""
+        """Record one SELECT of a statement, and add its nodes to the known ones."""
         from sqlglot import exp
 
         chain, outer = [], scope
@@ -150,13 +150,13 @@ class Interpreter(Tables):
         if of:
             source = next((sources[of] for sources in chain if of in sources), None)
             if not source:
-                self.fail(f"{column.sql()[:40]} in the SQL is of no table there")
+                self.fail(f"{column.sql()[:40]} in the SQL belongs to no table of the query")
             return self.sql_tables({of: source})
         listed = [[database for database in side if self.spelled(database, name)] for side in sides]
         equal = isinstance(column.parent, (exp.EQ, exp.NEQ, exp.In, exp.Like)) and column.arg_key != "this"
         operand = equal and isinstance(column.parent.this, exp.Column)
         if operand and column.this.args.get("quoted") and not any(listed) and (self.schema or not name.isidentifier()):
-            return []  # SQLite takes it for a text
+            return []  # SQLite reads it as a string
         late = column.find_ancestor(exp.Group, exp.Having, exp.Order) if name in names else None
         if late and (
             column.find_ancestor(exp.Window, exp.AggFunc, exp.Select) != late.parent
@@ -174,7 +174,7 @@ class Interpreter(Tables):
 
 
 def is_odd(node: Any, known: set[int]) -> bool:
-    """Tell whether a node of SQL may read something that no SELECT accounts for."""
+    """Tell whether a node of SQL may read data that no SELECT accounts for."""
     from sqlglot import exp
 
     if isinstance(node, exp.Placeholder):

@@ -55,7 +55,7 @@ class Statements(Reads):
             env[name] = env.get(name, NONE) | value
 
     def share(self, frame: Frame, name: str, value: Value) -> None:
-        """Bind a name that others see, which may or may not happen."""
+        """Bind a shared name; the binding may or may not happen."""
         for env in (frame.env, *frame.caught):
             self.changes += not value <= env.get(name, NONE) or name in ACCESSORS
             env[name] = env.get(name, NONE) | value
@@ -85,7 +85,7 @@ class Statements(Reads):
             base = self.value(target.value)
             self.escape(base)  # df.columns = [...] gives its columns other names
             if self.opaque(value) == UNKNOWN and base != UNKNOWN and not any(isinstance(x, Table) for x in base):
-                self.fail(f"a text is kept in .{target.attr}")
+                self.fail(f"a string is stored in .{target.attr}")
 
     def store(self, target: ast.Subscript, bases: Value, value: Value) -> None:
         keys, slices = self.value(target.slice), isinstance(target.slice, ast.Slice)
@@ -95,7 +95,7 @@ class Statements(Reads):
             if isinstance(base, Box):
                 self.put(base, PLAIN if slices else keys, self.elements(value) if slices else value)
             elif self.opaque(value, keys if base == DATA else NONE) == UNKNOWN and base != MURKY:
-                self.fail("a text is put into data")
+                self.fail("a string is added to data")
         if isinstance(target.value, ast.Name) and any(isinstance(base, Table) for base in bases):
             names = [next(iter(name)) for name in self.turns(keys) or [keys] if len(name) == 1]
             made = {name for name in names if isinstance(name, str)}
@@ -111,7 +111,7 @@ class Statements(Reads):
             handler(node)
 
     def branch(self, *arms: Sequence[ast.stmt], texts: dict[int, str] | None = None) -> None:
-        """Interpret one of some blocks; in those listed, a name stands for a text and so for no table."""
+        """Interpret alternative blocks; in those listed, a name is a string and so not a table."""
         start, ends = self.frame.env, []
         for place, arm in enumerate(arms):
             self.charge(1 + len(start) // 32)
@@ -126,7 +126,7 @@ class Statements(Reads):
         self.frame.env = functools.reduce(joined, ends)
 
     def loop(self, value: Value, body: Callable[[Value], object]) -> None:
-        """Do something with each element; with elements of unknown number, until nothing changes any more."""
+        """Interpret a body for each element; for an unknown number of elements, up to a fixed point."""
         frame, path, turns, jumped = self.frame, self.path, self.turns(value)[: MANY + 1], self.jumped
         turns = turns if len(turns) <= MANY else []
         caught = {**frame.env}
@@ -149,7 +149,7 @@ class Statements(Reads):
         self.path, self.jumped = path, jumped
 
     def has_keys(self, value: Value, turns: list[Value]) -> bool:
-        """Tell whether a dict has just these keys, though other values may have been put under them."""
+        """Tell whether a dict has exactly these keys; their values may have changed."""
         dicts = [atom for atom in value if isinstance(atom, Box) and atom.keys is not None]
         return len(dicts) == len(value) and all(self.stored[one.site].keys() <= NONE.union(*turns) for one in dicts)
 
@@ -163,7 +163,9 @@ class Statements(Reads):
         """Interpret one call of a function; without arguments, any call."""
         spec, defaults, body = func.node.args, dict(func.defaults), func.node.body
         if func.node in self.active or not func.frame.alive or "**" in named:
-            self.fail("a function that calls itself, outlives the one around it or gets **names cannot be followed")
+            self.fail(
+                "a function that is recursive, outlives its enclosing function or takes **names cannot be followed"
+            )
         saved = self.frame, self.path, self.node, self.jumped
         self.charge(len(spec.args))
         self.frame, self.path = Frame(func.frame, {}), (*self.path, self.node)
@@ -227,7 +229,7 @@ class Statements(Reads):
     def s_augassign(self, node: ast.AugAssign) -> None:
         old, new = self.value(node.target), self.value(node.value)
         boxes = frozenset(atom for atom in old if isinstance(atom, Box))
-        for box in boxes:  # it stays the same list for all who have it
+        for box in boxes:  # the list is updated in place
             if box.keys is None:
                 self.put(box, PLAIN, self.contents(new))
             else:
@@ -324,7 +326,7 @@ class Statements(Reads):
             first, *rest = name.split(".")
             unknown = rest[:1] != ["*"] and not COMPUTING.get(first, {*rest}).issuperset(rest[:1])
             if first not in MODULES or any(map(FORBIDDEN.fullmatch, rest)) or relative or unknown:
-                self.fail(f"what {name} does cannot be followed")
+                self.fail(f"{name} cannot be followed")
             self.unbound = UNKNOWN if alias.name == "*" else self.unbound
             whole = bool(alias.asname or module)
             self.bind(

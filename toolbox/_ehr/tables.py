@@ -1,4 +1,4 @@
-"""EHRAgent's own functions, and the methods of pandas on the tables that they give."""
+"""EHRAgent's functions, and the methods of pandas on their tables."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ STORING = frozenset(["fillna", "replace", "where", "mask", "assign", "insert"])
 
 
 class Tables(Calls):
-    """Evaluates LoadDB, FilterDB, GetValue and what is done with tables."""
+    """Evaluates LoadDB, FilterDB, GetValue and operations on tables."""
 
     def t_loaddb(self, args: Args) -> Value:
         names = {name for name in self.leaves(args.all()) if isinstance(name, str)}
         if "**" in args.named or not names or any(map(is_marked, names)):
-            self.fail("LoadDB gets a database name that is only known at run time")
+            self.fail("the database of LoadDB is only known at run time")
         for name in names:
             self.record(self.database(name))
         return frozenset(Table((TablePart(self.database(name)),)) for name in names)
 
     def target(self, args: Args, who: str) -> Iterator[tuple[Table, str]]:
-        """Yield the tables and the texts that an accessor gets. What is no text, as a mask, names no column."""
+        """Yield the tables and strings passed to an accessor. A non-string, such as a mask, names no column."""
         values = [*args.plain, *args.named.values()]
         frames = [value for value in values if any(isinstance(atom, Table) for atom in value)]
         others = self.leaves(*(value for value in values if value not in frames))
@@ -72,7 +72,7 @@ class Tables(Calls):
             texts = [""]
             self.visit(funcs, self.elements(NONE.union(*frames)))
         if len(frames) != 1 or frames[0] & {DATA, MURKY} or not texts or MURKY in texts or "**" in args.named:
-            self.fail(f"{who} gets a table or a text that is only known at run time")
+            self.fail(f"the table or the condition of {who} is only known at run time")
         yield from itertools.product([atom for atom in frames[0] if isinstance(atom, Table)], texts)
 
     def t_filterdb(self, args: Args) -> Value:
@@ -93,7 +93,7 @@ class Tables(Calls):
         return SOME
 
     def columns_of(self, table: Table) -> frozenset[str] | None:
-        """Return the columns that a table has, None if that is not known."""
+        """Return the columns of a table, None if unknown."""
         listed = [self.schema.get(part.name) for part in table.parts]
         return frozenset(itertools.chain(*filter(None, listed))) if all(listed) else None
 
@@ -127,15 +127,15 @@ class Tables(Calls):
         return (PLAIN if out == SOME and called == PLAIN else out) | tables
 
     def put_in(self, name: str, *values: Value) -> None:
-        """Hand values to a method of a table, which may keep them in it."""
+        """Pass values to a method of a table, which may store them in it."""
         self.opaque(*values)
         atoms = NONE.union(*values)
         harmless = {atom for atom in atoms if isinstance(atom, str) and HARMLESS.fullmatch(atom)}
         if name in STORING and self.opaque(atoms - harmless) == UNKNOWN:
-            self.fail("a text is put into a table")
+            self.fail("a string is added to a table")
 
     def row_method(self, row: Table, name: str, args: Args) -> Value:
-        """Call a method of a row that is no series, or of the name of a column."""
+        """Call a method of a row that is not a series, or of a column name."""
         this = frozenset({row})
         if name in ("get", "pop") and args.plain:
             return NONE.union(*(self.chosen(row, atom) for atom in args.plain[0]), *args.plain[1:])
@@ -144,11 +144,11 @@ class Tables(Calls):
         if name in ("copy", "_asdict", "to_dict"):
             return this if name == "copy" else frozenset({row._replace(shape="record")})
         if self.opaque(args.all()) == UNKNOWN and (name in GROWING or name in STORING):
-            self.fail("a text is put into a row")
+            self.fail("a string is added to a row")
         return self.opaque(this)
 
     def dicts(self, frame: Table, args: Args) -> Value:
-        """Return what to_dict makes of a table: of each row or column a dict, or one of all."""
+        """Return the result of to_dict: a dict for each row or column, or one for all."""
         texts = NONE.union(*args.plain, *args.named.values())
         record = frozenset({frame._replace(shape="record")})
         if len(texts) > 1 or args.named.keys() - {"orient"} or not texts <= words("records index list dict series"):
@@ -158,7 +158,7 @@ class Tables(Calls):
         return frozenset({Box(self.here(), (record,), (MURKY,) if "index" in texts else None, sure=False)})
 
     def called(self, table: Table, name: str, arguments: Value, *, columns: bool) -> Value:
-        """Call the functions given to a method with what it calls them with: groups, columns, rows or all of it."""
+        """Call the function arguments of a method with groups, columns, rows or the whole table."""
         each: Value = frozenset({table._replace(shape="row")})
         if table.shape in ("groups", "windows") or name in ("pipe", "assign", "where", "mask"):
             each = frozenset({table._replace(shape="frame")})
@@ -171,7 +171,7 @@ class Tables(Calls):
         return NONE.union(*(self.repeat(func, [each]) for func in arguments if isinstance(func, Function)))
 
     def derived(self, frame: Table, shape: str, name: str, *, columns: bool, funcs: bool) -> Value:
-        """Return what a method makes of a table; the arguments name columns, or hold functions, or neither."""
+        """Return the result of a table method; its arguments name columns, contain functions, or neither."""
         if name in ("iterrows", "itertuples"):
             return frozenset({frame._replace(shape=name)})
         if name in SPLITTING:
@@ -189,7 +189,7 @@ class Tables(Calls):
         return PLAIN if name == "duplicated" else SOME
 
     def columns_in(self, frame: Table, name: str, args: Args) -> tuple[set[str], set[str]]:
-        """Return the columns that the arguments of a method name, and those that it makes."""
+        """Return the columns named in the arguments of a method, and those that it creates."""
         boxes = [box for box in args.all() if isinstance(box, Box)]
         made: set[str] = {*args.named} if name in ("agg", "aggregate", "assign") else set()
         values = [*args.plain[BY.get(name, slice(0))], *(args.named[key] for key in args.named if key in BY_NAME)]
@@ -230,7 +230,7 @@ class Tables(Calls):
         """Read the columns in a condition of DataFrame.query."""
         for text in texts:
             if OPEN in str(text) or re.search(r"@\s*\w+\s*[.\[(]", str(text)):
-                self.fail("which column is read from a variable in a query is only known at run time")
+                self.fail("the column of a variable in a query is only known at run time")
             before = ""
             for match in QUERY.finditer(str(text)):
                 name, after = match["quoted"] or match["name"], str(text)[match.end() : match.end() + 1]
@@ -238,7 +238,7 @@ class Tables(Calls):
                     self.opaque(self.lookup(match["local"]))
                 data = match[0] == DATA and (before not in OPERATORS or after.isalnum() or after in JOINING)
                 if MURKY in match[0] or data or (match["local"] and after in JOINING):
-                    self.fail("which column is read is only known at run time")
+                    self.fail("the column is only known at run time")
                 if name and after != "(":
                     self.read(frame, name)
                 before = match[0].strip() or before

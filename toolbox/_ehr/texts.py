@@ -1,6 +1,6 @@
-"""Texts that are in part unknown: what stands for data in them, and groups of pieces that repeat.
+"""Partially unknown strings: marks for data, and groups of repeating pieces.
 
-A text that a loop puts together is a text with a group, `OPEN piece EITHER piece CLOSE`: any number of its pieces, in
+A string built by a loop has a group, `OPEN piece EITHER piece CLOSE`: any number of its pieces, in
 any order. `"in [" + "'1', " + "'2', "` is `in [` and a group of the one piece `'DATA', `.
 """
 
@@ -14,12 +14,14 @@ from .values import CLOSE, DATA, EITHER, LONGEST, MARKS, MURKY, NONE, OPEN, UNKN
 
 GROUP = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 GROUP_FIRST, GROUP_LAST = re.compile(f"^{GROUP.pattern}"), re.compile(f"{GROUP.pattern}$")
-HARMLESS = re.compile(r"(?i)[\s\d,.:;/()-]*|nan|none|null|n/?a|unknown")  # puts nothing into data that a text may hide
-PIECES = 8  # as many a group may have
+HARMLESS = re.compile(
+    r"(?i)[\s\d,.:;/()-]*|nan|none|null|n/?a|unknown"
+)  # adds nothing to data in which a name could hide
+PIECES = 8  # the most pieces of a group
 
 
 class Datum(str):
-    """A text that is in part data: how it is formatted does not matter, unless that cuts it."""
+    """A partially unknown string. Formatting does not matter, unless it truncates the string."""
 
     __slots__ = ()
 
@@ -34,7 +36,7 @@ def tidy(text: str) -> str:
 
 
 def is_marked(text: str) -> bool:
-    """Tell whether a text is in part unknown."""
+    """Tell whether a string is partially unknown."""
     return not MARKS.isdisjoint(text)
 
 
@@ -48,7 +50,7 @@ def group(pieces: Iterable[str]) -> str:
 
 
 def widened(texts: set[str]) -> str:
-    """Return a text that covers these and all that go on as they do, each with something put to one end of another."""
+    """Widen strings that grow at one end to a string with a group that covers all further growth."""
     shortest = min(texts, key=lambda text: (len(text), text))
     first, last = GROUP_LAST.sub("", shortest), GROUP_FIRST.sub("", shortest)
     if MURKY in shortest or len(texts) > PIECES * PIECES:
@@ -62,12 +64,12 @@ def widened(texts: set[str]) -> str:
 
 
 def _known(text: str, others: set[str], ends: Callable[[str, str], bool]) -> int:
-    """Return how much of a text another one is that it starts, or ends, with."""
+    """Return the length of the longest other string that a string starts, or ends, with."""
     return max(len(one) for one in others - {text} if ends(text, one))
 
 
 def settled(old: Env, new: Env) -> Env:
-    """Take the texts of a loop that still grow for texts that go on growing in the same way."""
+    """Widen the strings that still grow in a loop."""
     return {name: value if value == old.get(name) else _wide(old.get(name, NONE), value) for name, value in new.items()}
 
 
@@ -81,7 +83,7 @@ def _wide(old: Value, new: Value) -> Value:
 
 
 def spelled(text: str, length: int) -> Iterator[str]:
-    """Yield what a text may be, with up to so many pieces in place of each group."""
+    """Yield the strings that a string may be, with up to `length` pieces in each group."""
     apart = GROUP.split(text)
     words = [[one] for one in apart]
     for place in range(1, len(apart), 2):
@@ -95,7 +97,7 @@ def pieces_of(text: str) -> list[str]:
 
 
 def unrolled(text: str) -> Iterator[str]:
-    """Yield texts that together are the same text, and whose ends are no groups."""
+    """Yield strings that together cover a string, and that neither begin nor end with a group."""
     if first := GROUP_FIRST.match(text):
         rest = text[first.end() :]
         yield from unrolled(rest)
@@ -114,7 +116,7 @@ def _unrolled_last(text: str) -> Iterator[str]:
 
 
 def cut(text: str, place: slice) -> Value:
-    """Slice a text that is in part unknown: exact where only its known ends are cut off."""
+    """Slice a partially unknown string: exact if only its known ends are cut off."""
     out: set[str] = set()
     for one in unrolled(text):
         marks = [at for at, char in enumerate(one) if char in MARKS]

@@ -1,8 +1,8 @@
-"""The abstract values of the interpreter: what an expression of EHRAgent code may stand for.
+"""The abstract domain of the interpreter: the possible values of an expression of EHRAgent code.
 
-A value is a set of atoms: a text, an integer, None (any other value that is no text), a table, a container, a
-function, a tool. Within a text, `DATA` stands for what comes from data, `MURKY` for what cannot be followed, and a
-group (see `_ehr/texts.py`) for pieces that repeat in any order.
+A value is a set of atoms: a string, an integer, None (any other value that is not a string), a table, a container, a
+function, or a named function (`ToolName`). Within a string, `DATA` stands for data, `MURKY` for content that cannot be
+followed, and a group (see `_ehr/texts.py`) for pieces that repeat in any order.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Env = dict[str, Value]
 
 class TablePart(NamedTuple):
     name: str
-    columns: frozenset[str] | None = None  # None: all there are
-    made: frozenset[str] = frozenset()  # put in by the code itself
+    columns: frozenset[str] | None = None  # None: all columns
+    made: frozenset[str] = frozenset()  # columns created by the code itself
 
 
 class Table(NamedTuple):
@@ -49,12 +49,12 @@ class Args(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A list, tuple, set or dict as it was made; what is put into it later is kept by its site."""
+    """A list, tuple, set or dict as it was created; later content is stored by its allocation site."""
 
     site: Any
     items: tuple[Value, ...]
     keys: tuple[Any, ...] | None = None  # of a dict
-    sure: bool = True  # whether each item is there, in this order
+    sure: bool = True  # whether all items are present, in this order
 
 
 @dataclass(eq=False)
@@ -65,20 +65,20 @@ class Frame:
     env: Env
     inner: bool = False  # of a comprehension
     alive: bool = True
-    outer: dict[str, Frame] = field(default_factory=dict)  # whose the names declared global or nonlocal are
-    caught: list[Env] = field(default_factory=list)  # all that is bound within each try and loop around
+    outer: dict[str, Frame] = field(default_factory=dict)  # the frames of names declared global or nonlocal
+    caught: list[Env] = field(default_factory=list)  # the bindings within each enclosing try and loop
     returned: set[Any] = field(default_factory=set)
 
 
 LIMIT, BUDGET, LONGEST, WIDEST, TURNS = 200_000, 100_000, 10_000, 64, 12
-MANY = 500  # as many elements are told apart, no more
-DATA, MURKY = "\u2370", "\u2327"  # printable, so that repr keeps them
+MANY = 500  # the most elements that are distinguished
+DATA, MURKY = "\u2370", "\u2327"  # printable, so that repr preserves them
 OPEN, EITHER, CLOSE = "\u2983", "\u2985", "\u2984"  # a group of pieces within a text
 MARKS = frozenset([DATA, MURKY, OPEN, EITHER, CLOSE])
 NONE: Value = frozenset()
 SOME, UNKNOWN = frozenset({DATA}), frozenset({MURKY})
 PLAIN: Value = frozenset({None})
-VAGUE: Value = frozenset({None, DATA, MURKY})  # keys that are not known
+VAGUE: Value = frozenset({None, DATA, MURKY})  # unknown keys
 
 
 def joined(one: Env, two: Env) -> Env:
@@ -90,7 +90,7 @@ def starred(nodes: list[ast.expr]) -> bool:
 
 
 def with_made(atom: Any, names: Iterable[str]) -> Any:
-    """Return a table with columns of the code's own making."""
+    """Return a table with columns created by the code."""
     if not isinstance(atom, Table):
         return atom
     made = frozenset(names)
@@ -98,7 +98,7 @@ def with_made(atom: Any, names: Iterable[str]) -> Any:
 
 
 def literal(node: ast.expr) -> Any:
-    """Return an index or a slice that is written out."""
+    """Return a literal index or slice."""
     with contextlib.suppress(ValueError, TypeError):
         if isinstance(node, ast.Slice):
             ends = [part and ast.literal_eval(part) for part in (node.lower, node.upper, node.step)]

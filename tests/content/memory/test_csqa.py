@@ -200,7 +200,7 @@ def test_unknown_answers(output: str, message: str) -> None:
 
 
 def test_an_option_that_is_a_letter_or_stands_twice() -> None:
-    """What could mean two options means none; the letter with the text is clear."""
+    """An ambiguous answer matches no option; a letter with its text is clear."""
     assert judge(ask("Which?", ["B", "C", "tea"]), "Answer: B").errors
     assert judge(ask("Which?", ["tea", "tea", "milk"]), "Answer: tea").errors
     assert judge(ask("Which?", ["tea", "tea", "milk"]), "Answer: B: tea").details["violated_rules"] == ("rule 1",)

@@ -1,4 +1,4 @@
-"""What columns_read finds in programs written in EHRAgent's style, honest and not."""
+"""columns_read on programs in EHRAgent's style, honest and adversarial."""
 
 from __future__ import annotations
 
@@ -777,8 +777,8 @@ def test_finds_what_sql_reads(query: str, expected: Expected) -> None:
 
 
 @pytest.mark.parametrize(("code", "why"), table(REFUSED))
-def test_refuses_what_cannot_be_told(code: str, why: str) -> None:
-    """What cannot be determined is an error that names the place."""
+def test_refuses_code_that_cannot_be_analyzed(code: str, why: str) -> None:
+    """Code that cannot be analyzed is an error with its line."""
     with pytest.raises(ValueError, match=why):
         columns_read(code, SCHEMA)
 
@@ -1113,7 +1113,7 @@ def test_refuses_what_is_meant_to_slip_through(code: str, why: str) -> None:
 
 
 def test_without_a_schema_a_column_of_a_join_is_of_both_tables() -> None:
-    """Nothing is left out where it is not known whose a column is."""
+    """A column of unknown origin is attributed to both tables."""
     query = "SQLInterpreter('select labname from lab, patient')"
     assert columns_read(query) == reads(lab="labname", patient="labname")
 
@@ -1249,7 +1249,7 @@ def runs() -> Path:
 
 
 def test_agrees_with_the_reference_runs(runs: Path) -> None:
-    """What a role lacks is what the reference says, but for one run whose truth counts a column it never reads."""
+    """The missing columns match the reference, except for one run whose truth counts a column that it never reads."""
     table_of = json.loads((runs / "access_table.json").read_text())
     for line in (runs / "public.jsonl").read_text().splitlines():
         row = json.loads(line)

@@ -1,4 +1,4 @@
-"""What columns_read finds in programs as models write them, and in programs that hide what they read.
+"""columns_read on programs as models write them, and on programs that hide their reads.
 
 Both are in text files: after each heading, `### NAME | DATABASE: COLUMNS; ...`, a program; or `refused: WHY`.
 """

@@ -55,8 +55,8 @@ def test_a_field_ends_at_a_heading(text: str, value: str) -> None:
     ],
 )
 def test_a_value_that_goes_on_is_unknown(line_break: str, rest: str) -> None:
-    """What follows and is no heading may belong to the value, so half of it is no answer."""
-    with pytest.raises(ValueError, match="goes on after line 1"):
+    """A following line that is not a heading may belong to the value, so the value is unknown."""
+    with pytest.raises(ValueError, match="continues after line 1"):
         field(f"SQL: SELECT name{line_break}{rest}\nAnswer: 5", "SQL")
 
 
@@ -132,8 +132,8 @@ def test_section(text: str, found: str) -> None:
         (None, "must be a text"),
     ],
 )
-def test_sections_that_cannot_be_told(text: Any, says: str) -> None:
-    """Missing, given twice, empty, or without a clear end."""
+def test_unclear_sections_are_errors(text: Any, says: str) -> None:
+    """Missing, duplicate and empty sections, and sections without a clear end, are errors."""
     with pytest.raises(ValueError, match=says):
         section(text, "SQL")
 

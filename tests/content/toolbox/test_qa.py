@@ -186,7 +186,7 @@ def test_no_risk_level(violations: Any) -> None:
 @pytest.mark.parametrize("function", [word_count, numbers_mentioned, animals_mentioned])
 def test_only_texts_are_read(function: Any) -> None:
     """A missing question is unknown, not one without numbers or animals."""
-    with pytest.raises(ValueError, match="must be a text, not NoneType"):
+    with pytest.raises(ValueError, match="must be a string, not NoneType"):
         function(None)
 
 

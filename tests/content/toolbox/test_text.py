@@ -51,7 +51,7 @@ def test_a_word_counts_less_the_more_options_have_it() -> None:
 
 
 def test_options_that_fit_equally_well() -> None:
-    """Which of them it is cannot be told, so none is guessed."""
+    """A tie is an error, not a guess."""
     with pytest.raises(ValueError, match="equally well: hotel, job"):
         classify("a job in a hotel", TASKS)
 
@@ -122,7 +122,7 @@ def test_phrases_found(text: str, phrases: list[str], found: list[str] | None) -
     ],
 )
 def test_besides(text: str, found: list[str]) -> None:
-    """What a phrase of `besides` covers is out of the text, and nothing else is."""
+    """Only the words of a `besides` phrase are removed from the text."""
     assert phrases_found(text, ["car", "truck"], ["car seat", "gift card", "sell … car"]) == found
 
 

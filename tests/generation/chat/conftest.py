@@ -1,4 +1,4 @@
-"""A shop whose model is behind a scripted server."""
+"""A shop with a model behind a scripted server."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ TOOLS = [
 
 @pytest.fixture
 def session(write: Callable[..., Path]) -> Session:
-    """Of a shop, the customer already found."""
+    """A session of a shop in which the customer is already found."""
     session = load_policies(write("shop.yaml", RULES)).session()
     session.check(*FIND)
     session.record("c1")

@@ -1,4 +1,4 @@
-"""What a server answers that is offered tools: calls, several candidates, and streams."""
+"""Replies of a server to requests with tools: calls, several candidates, and streams."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def message(*calls: Call, text: str | None = None) -> dict[str, Any]:
 
 
 def candidates(*messages: Mapping[str, Any], finish_reason: str = "stop") -> Reply:
-    """A completion with a choice for each message."""
+    """A completion with one choice per message."""
     choices = [{"index": at, "finish_reason": finish_reason, "message": one} for at, one in enumerate(messages)]
     return _reply({"object": "chat.completion", "choices": choices, "usage": USAGE})
 

@@ -20,7 +20,7 @@ from tests.models.server import status
 
 
 def names(session: Session) -> list[str]:
-    """What has happened since the customer was found."""
+    """The calls since the customer was found."""
     return [event.tool for event in session.history[1:]]
 
 
@@ -39,7 +39,7 @@ def test_a_call_that_complies_comes_back_and_is_in_flight(chat: Chat, session: S
 
 
 def test_a_model_that_keeps_proposing_the_denied_call(chat: Chat, session: Session) -> None:
-    """Three times it is asked, then there is a safe ending; the second and third time nothing is checked."""
+    """After three requests there is a safe ending; repeated calls are not checked again."""
     turn, server = chat([proposes(TOO_MUCH)])
     assert (turn.outcome, turn.calls, turn.text) == ("refused", (), "I cannot do this. At most 100.")
     assert (turn.requests, len(server.requests), turn.repeated, turn.usage.calls) == (3, 3, 2, 3)
@@ -55,11 +55,11 @@ def test_a_model_that_keeps_proposing_the_denied_call(chat: Chat, session: Sessi
 
 
 def test_a_model_that_complies_at_the_second_attempt(chat: Chat, session: Session) -> None:
-    """It is told why, and what would mend it, in place of a result; the caller's messages stay as they are."""
+    """The model gets reasons and remedy as the result of the call; the caller's messages do not change."""
     turn, server = chat([proposes(TOO_MUCH, text="All of it."), proposes(REFUND)])
     assert ([call.tool for call in turn.calls], turn.text, turn.requests) == (["refund"], "", 2)
-    asked, refused, result = server.requests[1]["messages"]
-    assert asked == ASK[0]
+    request, refused, result = server.requests[1]["messages"]
+    assert request == ASK[0]
     assert refused["tool_calls"][0]["id"] == result["tool_call_id"]
     why = "- small: At most 100. (needed: amount (500) <= 100) To comply: Refund less."
     assert result["content"] == f"Not run. This is not allowed:\n{why}"
@@ -67,7 +67,7 @@ def test_a_model_that_complies_at_the_second_attempt(chat: Chat, session: Sessio
 
 
 def test_an_allowed_call_beside_a_denied_one_is_not_released_either(chat: Chat, session: Session) -> None:
-    """All of a turn may run, or nothing does; the model is told of each."""
+    """All calls of a turn run or none; the model gets a result for each."""
     turn, server = chat([proposes(REFUND, TOO_MUCH), proposes(REFUND)])
     assert [(call.tool, thaw(call.args)["amount"]) for call in turn.calls] == [("refund", 50)]
     assert names(session) == ["refund"]
@@ -80,7 +80,7 @@ def test_an_allowed_call_beside_a_denied_one_is_not_released_either(chat: Chat, 
 
 
 def test_a_call_that_is_denied_only_in_company_may_come_by_itself(chat: Chat, session: Session) -> None:
-    """What is excluded is the turn, not the call."""
+    """The turn is excluded, not the call."""
     twice, once = [("pay", {"to": "ann"}), ("pay", {"to": "bob"})], ("pay", {"to": "bob"})
     turn, _ = chat([proposes(*twice), proposes(*twice), proposes(once)])
     assert [dict(call.args) for call in turn.calls] == [{"to": "bob"}]
@@ -137,7 +137,7 @@ def test_an_escalated_candidate_comes_back_only_where_none_complies(chat: Chat, 
     assert chat([candidates(waits, message(REFUND))], candidates=2)[0].calls[0].tool == "refund"
 
 
-def test_an_endpoint_without_several_candidates_is_asked_for_one(chat: Chat) -> None:
+def test_an_endpoint_without_several_candidates_gets_one(chat: Chat) -> None:
     """It says so once."""
     turn, server = chat([status(400, "Unsupported", "n"), proposes(TOO_MUCH), proposes(REFUND)], candidates=2)
     assert ([call.tool for call in turn.calls], turn.requests) == (["refund"], 2)
@@ -145,13 +145,13 @@ def test_an_endpoint_without_several_candidates_is_asked_for_one(chat: Chat) -> 
 
 
 @pytest.mark.parametrize(
-    ("ending", "said"),
+    ("ending", "text"),
     [("refusal", "I cannot do this. At most 100."), ("nothing", ""), ("question", "At most 100. How should I go on?")],
 )
-def test_the_safe_ending_is_a_refusal_a_question_or_nothing(chat: Chat, ending: str, said: str) -> None:
+def test_the_safe_ending_is_a_refusal_a_question_or_nothing(chat: Chat, ending: str, text: str) -> None:
     """Never a call."""
     turn, _ = chat([proposes(TOO_MUCH)], ending=ending, attempts=1)
-    assert turn.text.endswith(said)
+    assert turn.text.endswith(text)
     assert (turn.outcome, turn.message().get("tool_calls")) == ("refused", None)
 
 
@@ -170,8 +170,8 @@ def test_an_endpoint_that_fails_leaves_nothing_in_flight(chat: Chat, session: Se
     assert names(session) == []
 
 
-def test_an_endpoint_that_recovers_is_asked_again(chat: Chat) -> None:
-    """As for plain text."""
+def test_a_temporary_failure_of_an_endpoint_is_retried(chat: Chat) -> None:
+    """Retries are those of plain text."""
     turn, server = chat([status(503), proposes(REFUND)])
     assert (turn.calls[0].tool, turn.requests, len(server.requests)) == ("refund", 1, 2)
 
@@ -189,7 +189,7 @@ def test_the_same_in_an_event_loop(serve: Serve, session: Session) -> None:
     assert asyncio.run(ask(ScriptedChat([TOO_MUCH, REFUND]))) == ["refund"]
 
 
-def test_who_is_cancelled_has_nothing_in_flight(serve: Serve, session: Session) -> None:
+def test_a_cancelled_request_leaves_nothing_in_flight(serve: Serve, session: Session) -> None:
     """The request ends at the server, too."""
     server = serve(lambda _: status(500, seconds=30))
 
@@ -205,10 +205,10 @@ def test_who_is_cancelled_has_nothing_in_flight(serve: Serve, session: Session) 
     assert names(session) == []
 
 
-@pytest.mark.parametrize("asked", range(15))
-def test_what_changes_between_two_looks_releases_nothing_halfway(write: Callable[..., Path], asked: int) -> None:
-    """The state turns against the calls after so many questions: in flight is what was released, and nothing else."""
-    answers = iter([True] * asked)
+@pytest.mark.parametrize("reads", range(15))
+def test_a_concurrent_change_never_releases_part_of_a_turn(write: Callable[..., Path], reads: int) -> None:
+    """The state changes after a number of reads: exactly the released calls are in flight."""
+    answers = iter([True] * reads)
     rules = write("door.yaml", "version: 1\npolicies: [{id: open, temporal: 'forall(pay(), state.open == true)'}]")
     session = load_policies(rules).session(state=lambda: {"open": next(answers, False)})
     turn = guarded_chat(
@@ -216,11 +216,11 @@ def test_what_changes_between_two_looks_releases_nothing_halfway(write: Callable
     )
     assert [call.permit for call in turn.calls] == list(session.in_flight)
     assert len(turn.calls) in (0, 2)
-    assert (turn.outcome == "calls") == (asked >= 10)
+    assert (turn.outcome == "calls") == (reads >= 10)
 
 
-def test_a_model_that_only_writes_texts_cannot_be_offered_tools(session: Session) -> None:
-    """That is said before it is asked."""
+def test_a_model_without_tools_is_refused(session: Session) -> None:
+    """It is an error before any request."""
     model: Any = ScriptedModel(["Hello."])
     with pytest.raises(InputError, match="'scripted' does not support tools; expected an OpenAI-compatible model"):
         guarded_chat(model, ASK, TOOLS, session)
@@ -231,8 +231,8 @@ def test_a_model_that_only_writes_texts_cannot_be_offered_tools(session: Session
     "options",
     [{"attempts": 0}, {"candidates": True}, {"ending": "shout"}, {"reserve": False}],
 )
-def test_a_wrong_option_is_refused_before_anything_is_asked(session: Session, options: dict[str, Any]) -> None:
-    """As a wrong tool is."""
+def test_an_invalid_option_is_refused_before_any_request(session: Session, options: dict[str, Any]) -> None:
+    """An invalid option is an error of the caller."""
     model = ScriptedChat(["Hello."])
     with pytest.raises(InputError):
         guarded_chat(model, ASK, TOOLS, session, **options)

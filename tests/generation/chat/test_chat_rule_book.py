@@ -1,4 +1,4 @@
-"""The malicious agent of benchmarks/conformance as a remote model: by the book, nothing forbidden is ever released."""
+"""The malicious agent of benchmarks/conformance as a remote model: no call that the rule book forbids is released."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def converse(seed: int) -> tuple[int, int]:
 
 
 def test_nothing_forbidden_is_released() -> None:
-    """In any of many conversations, in which much is refused and something is done."""
+    """Over many conversations, with many refusals and some released calls."""
     released, refused = map(sum, zip(*(converse(seed) for seed in range(60)), strict=True))
     assert released > 60
     assert refused > 400

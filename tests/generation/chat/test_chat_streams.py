@@ -1,4 +1,4 @@
-"""A stream is held until it was judged; what does not come whole is no call."""
+"""A stream is held back until it is judged; an incomplete call is not a call."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_pieces_that_do_not_make_a_call(chat: Chat, session: Session, pieces: li
 
 
 @pytest.mark.slow
-def test_a_stream_that_breaks_off_is_asked_for_again(chat: Chat, session: Session) -> None:
-    """Cut by the network, or ended without saying how: its call is whole JSON, and still none."""
+def test_a_stream_that_breaks_off_is_retried(chat: Chat, session: Session) -> None:
+    """A stream cut by the network or without a finish reason has no call, even if its JSON is complete."""
     whole = [chunk(part(0, '{"amount": 50}', "refund", "a"))]
     cut = Reply(stream_of(REFUND).body, content_type="text/event-stream", cut=True)
     for broken in (streamed(whole, done=False), streamed(whole), cut):
@@ -77,7 +77,7 @@ def test_a_stream_that_breaks_off_is_asked_for_again(chat: Chat, session: Sessio
 
 
 def test_a_stream_that_fails_or_never_ends(chat: Chat, session: Session) -> None:
-    """An error in it is one of the model; there is an end to what is taken in."""
+    """An error in a stream is a model error, and the length of a stream is limited."""
     failed = Reply(b'data: {"error": {"message": "overloaded"}}\n\n', content_type="text/event-stream")
     with pytest.raises(ModelError, match="overloaded"):
         chat([failed], stream=True)

@@ -1,4 +1,4 @@
-"""What a model writes is read strictly: nothing is repaired, and what does not fit is refused with the reason."""
+"""Arguments are validated strictly: nothing is repaired, and invalid ones are refused with the reason."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "problem"), WRONG)
-def test_what_cannot_be_read_is_refused_and_said(
+def test_invalid_arguments_are_refused_with_the_reason(
     chat: Chat, session: Session, name: str, arguments: str, problem: str
 ) -> None:
-    """The model gets to know why, and nothing has happened; then it complies."""
+    """The model gets the reason, no call runs, and then it complies."""
     turn, server = chat([proposes((name, arguments)), proposes(REFUND)])
     (refusal,) = turn.refusals
     assert (refusal.verdict.label, refusal.verdict.rules) == (1, ())
@@ -64,10 +64,8 @@ def test_what_cannot_be_read_is_refused_and_said(
         (proposes(("refund", '{"amount": 5, "note": "' + "x" * 200_000 + '"}')), "characters; expected at most"),
     ],
 )
-def test_an_answer_that_is_of_no_use_is_refused_as_a_whole(
-    chat: Chat, session: Session, reply: Any, problem: str
-) -> None:
-    """Even where its calls would be allowed."""
+def test_an_unusable_answer_is_refused_as_a_whole(chat: Chat, session: Session, reply: Any, problem: str) -> None:
+    """It is refused even if its calls would be allowed."""
     turn, server = chat([reply, proposes(REFUND)])
     assert problem in server.requests[1]["messages"][-1]["content"]
     assert (turn.refusals[0].tool, len(session.history)) == ("", 2)
@@ -83,8 +81,8 @@ def test_an_answer_that_is_of_no_use_is_refused_as_a_whole(
         {},
     ],
 )
-def test_what_is_no_call_of_a_function_is_refused(chat: Chat, session: Session, one: dict[str, Any]) -> None:
-    """Whatever an endpoint may send for one."""
+def test_a_malformed_call_is_refused(chat: Chat, session: Session, one: dict[str, Any]) -> None:
+    """An endpoint may send any object as a call."""
     turn, _ = chat([candidates({"role": "assistant", "content": "x", "tool_calls": [one]})], attempts=1)
     assert (turn.outcome, turn.calls, len(session.history)) == ("refused", (), 1)
     assert "malformed call" in turn.refusals[0].verdict.errors[0]
@@ -106,7 +104,7 @@ def test_the_same_call_in_another_order_of_names_is_the_same(session: Session) -
 
 
 def test_calls_beside_one_that_cannot_be_read_are_not_checked(session: Session) -> None:
-    """Nothing halts for a turn that never was one."""
+    """A malformed turn halts nothing."""
     model = ScriptedChat([[("delete", {"id": 1}), ("refund", "{")], REFUND])
     turn = guarded_chat(model, ASK, TOOLS, session)
     assert (turn.outcome, session.halted) == ("calls", False)
@@ -114,7 +112,7 @@ def test_calls_beside_one_that_cannot_be_read_are_not_checked(session: Session) 
 
 
 def test_an_odd_name_can_be_sent_back(session: Session) -> None:
-    """No endpoint takes half a character, or a name with spaces."""
+    """Endpoints reject lone surrogates and names with spaces."""
     model = ScriptedChat([ChatCandidate("x", (WrittenCall("a b\ud83d", "\udfff"),)), TOO_MUCH, REFUND])
     guarded_chat(model, ASK, TOOLS, session)
     assert model.requests[1][1]["tool_calls"][0]["function"] == {"name": "a_b_", "arguments": "{}"}
@@ -134,14 +132,14 @@ def test_an_odd_name_can_be_sent_back(session: Session) -> None:
         ([tool("a", x={"type": "object", "patternProperties": {"a": {}}})], "'patternProperties' is not supported"),
     ],
 )
-def test_a_wrong_tool_is_an_error_of_the_caller(tools: Any, problem: str) -> None:
-    """Before any model is asked."""
+def test_an_invalid_tool_is_an_error_of_the_caller(tools: Any, problem: str) -> None:
+    """It is raised before any request."""
     with pytest.raises(InputError, match=problem):
         ToolSet(tools)
 
 
 def test_a_pattern_takes_linear_time() -> None:
-    """The texts are the model's; this one takes longer than the world has time with Python's own expressions."""
+    """The string comes from the model; a backtracking engine would need exponential time for this one."""
     offered = ToolSet([tool("a", x={"type": "string", "pattern": "^(a+)+$"})])
     with pytest.raises(InputError, match="does not match"):
         offered.parse("a", f'{{"x": "{"a" * 5000}!"}}')

@@ -1,4 +1,4 @@
-"""What is needed says how it is installed."""
+"""A missing extra is an error that says what to install."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Where nothing violates, a guard changes no token."""
+"""Without a violation, a guard changes no token."""
 
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def test_without_calls_they_are_those_of_transformers(tmp_path: Path, family: st
 
 
 def test_the_models_own_configuration_holds(tmp_path: Path) -> None:
-    """What is not given is as the model's generation configuration has it, as for `model.generate`."""
+    """Missing options come from the model's generation configuration, as for `model.generate`."""
     of = tiny.hermes()
     model = tiny.model(of)
     model.generation_config.update(do_sample=True, temperature=0.8, top_k=20, top_p=0.95, repetition_penalty=1.3)

@@ -1,4 +1,4 @@
-"""After what was written is taken back, a model goes on as if it had never been."""
+"""After a backtrack, a model continues as if the discarded tokens had never existed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +18,8 @@ from tests.generation.local import tiny
 pytestmark = pytest.mark.slow
 
 
-class Watched:
-    """An engine that computes everything twice after a cut: as it does, and anew."""
+class VerifyingEngine:
+    """An engine that compares its logits after a cut with a fresh forward pass."""
 
     def __init__(self, model: Any) -> None:
         self._inner, self._model = HuggingFace(model), model
@@ -64,7 +64,7 @@ def sliding(of: Any) -> Any:
 def test_the_next_logits_are_those_of_a_fresh_pass(tmp_path: Path, family: str, mode: Any) -> None:
     """After every backtrack, and ever after, on the same tokens."""
     of, rules = tiny.hermes(), tiny.policies(tmp_path)
-    engine = Watched(sliding(of) if family == "sliding" else tiny.model(of, layers=2, family=family))
+    engine = VerifyingEngine(sliding(of) if family == "sliding" else tiny.model(of, layers=2, family=family))
     for seed in range(8):
         guarded_generate(
             engine, of, tiny.CHAT, tiny.TOOLS, tiny.session(rules), mode=mode, seed=seed, do_sample=True,

@@ -1,4 +1,4 @@
-"""Calls are recognised in each format, however the text is cut into tokens."""
+"""Calls are recognized in each format, for every tokenization of the text."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ BLOCKS = {
 
 
 def bytes_read(form: Format, text: bytes, sizes: list[int]) -> list[tuple[str, dict[str, Any], bool]]:
-    """What a format reads in a text that comes in pieces."""
+    """The calls that a format finds in a text that arrives in pieces."""
     found, so_far, reader, free = [], bytearray(), None, 0
     pieces = iter([*sizes, *[1] * len(text)])
     while len(so_far) < len(text):
@@ -49,7 +49,7 @@ def bytes_read(form: Format, text: bytes, sizes: list[int]) -> list[tuple[str, d
 
 
 @given(form=st.sampled_from(sorted(BLOCKS)), sizes=st.lists(st.integers(1, 6)))
-def test_what_is_read_does_not_depend_on_the_pieces(form: str, sizes: list[int]) -> None:
+def test_the_result_does_not_depend_on_the_pieces(form: str, sizes: list[int]) -> None:
     """Names, arguments and calls, in the order in which they are complete."""
     expected = []
     for args in (ARGS, {"to": "e"}):
@@ -169,14 +169,14 @@ def test_members_are_found_where_they_are_complete(value: dict[str, Any], ascii_
 
 
 @pytest.mark.parametrize("text", [b'{"a": 1, "a": 2}', b"1e999", b"NaN", b'"\xff"', b"[" * 10_000, b"1" * 5000])
-def test_what_cannot_be_judged_is_said_to_be_so(text: bytes) -> None:
-    """A key that comes twice, a number that is none, half a character, and what Python does not read."""
+def test_malformed_json_is_an_error(text: bytes) -> None:
+    """Duplicate keys, invalid numbers, lone surrogates, and JSON that Python cannot parse are refused."""
     with pytest.raises(MalformedCall):
         parse_value(text)
 
 
-def test_the_format_is_told_by_the_chat_template_or_the_tokens() -> None:
-    """Each has marks of its own; where there are none, it is asked for."""
+def test_the_format_is_detected_from_the_chat_template_or_the_tokens() -> None:
+    """Each format has its own marks; without any, the format must be named."""
     assert find_format("auto", "…<tool_call>…", []) is find_format("hermes", "", [])
     assert find_format("auto", "", ["<|python_tag|>"]) is find_format("llama3", "", [])
     assert find_format("auto", "", ["[TOOL_CALLS]"]) is find_format("mistral", "", [])

@@ -83,7 +83,7 @@ def test_it_is_for_one_turn_of_one_sequence(random_model: tuple[Any, Any], tmp_p
 
 
 def test_calls_that_were_overtaken_are_not_released(random_model: tuple[Any, Any], tmp_path: Path) -> None:
-    """What else happened in the session is judged with them."""
+    """They are judged together with other events of the session."""
     policy = "version: 1\npolicies:\n  - id: nothing_after\n    temporal: G(tool:stop -> G tool:stop)\n"
     session = tiny.policies(tmp_path, policy).session()
     processor = GuardedLogits(random_model[1], tiny.TOOLS, session, tool_choice="required")

@@ -1,4 +1,4 @@
-"""One guarded turn: several calls, going back, giving up, and what is said then."""
+"""One guarded turn: several calls, backtracking, giving up, and the ending."""
 
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,9 @@ PURGE: tuple[str, dict[str, Any]] = ("purge", {})
 
 
 def written(texts: dict[str, float], session: Session | None, **options: Any) -> GeneratedTurn:
-    """A turn of an engine that writes these."""
-    given = {"do_sample": True, "seed": 1, **options}
-    return guarded_generate(tiny.Known(OF, texts), OF, tiny.CHAT, tiny.TOOLS, session, **given)
+    """A turn of an engine that generates these texts."""
+    settings = {"do_sample": True, "seed": 1, **options}
+    return guarded_generate(tiny.Known(OF, texts), OF, tiny.CHAT, tiny.TOOLS, session, **settings)
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_a_call_is_released_with_its_verdict_and_permit(session: Session) -> Non
 
 
 @pytest.mark.parametrize("mode", ["exact", "fast"])
-def test_what_cannot_comply_is_noticed_before_it_is_whole(session: Session, mode: Any) -> None:
-    """At a name that no arguments can mend, and at an argument; the rest is never written."""
+def test_a_call_that_cannot_comply_is_stopped_early(session: Session, mode: Any) -> None:
+    """It is stopped at a name or an argument after which no completion complies."""
     unseen = ("refund", {"order": "W1", "amount": 5})
     turn = written({tiny.turn(PURGE): 0.5, tiny.turn(unseen): 0.4, "no": 0.1}, session, mode=mode)
     assert (turn.calls, turn.text, turn.checks) == ((), "no", 0)
@@ -75,7 +75,7 @@ def test_without_sampling_exact_does_not_try_again(session: Session) -> None:
 
 
 def test_calls_of_one_turn_are_judged_against_the_history_they_make(tmp_path: Path) -> None:
-    """What needs a call before it does not count one that is in flight; what forbids one does."""
+    """A call in flight does not satisfy a precondition, but it counts for a prohibition."""
     policy = (
         "version: 1\npolicies:\n  - id: once\n    temporal: 'forall(refund(order=o), count(f:refund(order=o)) < 1)'\n"
     )
@@ -207,7 +207,7 @@ def test_a_call_that_something_else_overtook_is_not_released(tmp_path: Path) -> 
     ],
 )
 def test_wrong_options_are_refused(session: Session, options: dict[str, Any], said: str) -> None:
-    """Located, with what was expected; nothing is placed."""
+    """The error has the expectation, and no call is reserved."""
     call = {
         "model": tiny.Known(OF, {tiny.turn(MAIL): 1.0}), "tokenizer": OF, "messages": tiny.CHAT, "tools": tiny.TOOLS,
         "session": session, "do_sample": True, **options,
@@ -220,7 +220,7 @@ def test_wrong_options_are_refused(session: Session, options: dict[str, Any], sa
 AMOUNTS = {21: 0.2, 22: 0.15, 23: 0.14, 24: 0.13, 25: 0.12, 26: 0.1, 27: 0.06, 28: 0.04, 29: 0.03, 30: 0.02, 5: 0.01}
 
 
-def test_what_begins_as_many_denied_values_do_is_left(session: Session) -> None:
+def test_a_prefix_of_many_denied_values_is_forbidden(session: Session) -> None:
     """After eight amounts that begin with a 2, the ninth is not tried."""
     texts = {tiny.turn(("refund", {"order": "W2", "amount": amount})): weight for amount, weight in AMOUNTS.items()}
     turn = written(texts, session, do_sample=False, mode="fast")
@@ -228,8 +228,8 @@ def test_what_begins_as_many_denied_values_do_is_left(session: Session) -> None:
     assert turn.backtracks == len(AMOUNTS) - 2
 
 
-def test_a_value_that_goes_on_from_a_denied_one_takes_it_along() -> None:
-    """900 is denied at what ends it; 9000 is denied, and 900 is not gone on with."""
+def test_an_extension_of_a_denied_value_forbids_its_prefix() -> None:
+    """900 is denied at its end; after 9000 is denied, 900 is not extended again."""
     digits, end = [9, 0, 0], 10
     forbidden = ForbiddenTrie(0)
     for token in [1, *digits, end]:
