@@ -32,7 +32,7 @@ import guardagent
 
 ROOT = f"{Path(guardagent.__file__).parent}/"
 MAX_WARM_UPS = 20
-CONVERTING = {"plain", "plain_arguments", "freeze", "thaw"}  # what builds values anew
+CONVERTING = {"plain", "plain_arguments", "freeze", "thaw"}  # functions that rebuild values
 MARK = "order-of-the-arguments"
 POLICY = """
 version: 1
@@ -161,7 +161,7 @@ def guard(_: Path) -> Run:
     assert known is not None
     shown, numbers = known.demonstrations[0], count()
 
-    def run() -> None:  # a log that nobody has seen: the toolbox keeps what it has worked out
+    def run() -> None:  # a fresh log: the toolbox caches its results
         log = f"{shown.agent_output} {next(numbers)}"
         verdict = guardagent.guard(None, shown.agent_input, log, agent="ehragent")
         assert not verdict.errors, verdict.errors

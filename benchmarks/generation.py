@@ -106,7 +106,7 @@ def plain(of: Any, prompt: list[int]) -> list[int]:
 
 
 def free_text(rounds: int, layers: int, hidden: int) -> None:
-    """Free text, where no call is open."""
+    """Free text, outside of calls."""
     words = tokenizer()
     of, prompt = model(layers, hidden, len(words)), [65] * PROMPT
     judge = session()

@@ -57,7 +57,7 @@ def one_by_one(agent: GuardAgent, runs: list[Run], rounds: int) -> None:
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     for number in range(-WARM_UP, rounds, BLOCK):
         for name, function in sides.items():
-            time.sleep(0.01)  # what `guard` has others do behind it is no time of the bare program
+            time.sleep(0.01)  # background work of `guard` must not count for the bare program
             block = [timed(function, run) for _ in range(BLOCK) for run in runs]
             if number >= 0:
                 taken[name] += block

@@ -212,7 +212,7 @@ def writers() -> None:
         lost = acknowledged - there
         print(f"writers: {len(acknowledged)} acknowledged, {len(there)} there, {len(lost)} lost; {took:.0f} s")
         assert not lost
-        assert len(there) - len(acknowledged) <= 3  # written, and killed before it was said
+        assert len(there) - len(acknowledged) <= 3  # written, and killed before the acknowledgement
 
 
 def _writes(folder: str, writer: str) -> None:

@@ -99,7 +99,9 @@ class Columns:
         kinds, letters = self._ok.astype(np.intp), np.array([[0], [1]]).repeat(len(rules), axis=1)
         for name in _fields(rules):
             if name not in self._columns:
-                raise InputError(f"a rule looks at the {name} of an event, and there is no such column; expected one")
+                raise InputError(
+                    f"a rule reads the {name!r} of an event, but there is no such column; expected a column {name!r}"
+                )
             codes, values = self._columns[name]
             classes, offsets = _alike(rules, name, values)
             kinds = kinds * len(offsets) + classes[codes]

@@ -81,7 +81,7 @@ def check_rule(rules: dict[str, dict[str, Any]], user_info: dict[str, Any]) -> t
 
 
 def granted(access: dict[str, dict[str, list[str]]], role: str) -> dict[str, list[str]]:
-    """What a role may read.
+    """The databases and columns that a role may read.
 
     Args:
         access: role -> database -> columns.

@@ -169,7 +169,7 @@ _OTHER_SENSES = """
 
 
 def _animal_at(words: list[str], at: int) -> tuple[int, str]:
-    """How many words the animal's name that begins here has, and its singular; (1, "") if none does."""
+    """(number of words, singular) of the animal's name that begins here; (1, "") without one."""
     for size in (3, 2, 1):
         name = _names().get(" ".join(words[at : at + size]), "")
         if name:

@@ -48,7 +48,7 @@ def same_root_choices(choices: dict[str, str]) -> list[str]:
 
 
 def word_count(text: str) -> int:
-    """How many words a text has: its parts between spaces that hold a letter or a digit.
+    """The number of words of a text: parts between spaces that hold a letter or a digit.
 
     "don't", "well-known" and "1,000" are one word each, a dash that stands alone is none. Spaces without width
     count as spaces.

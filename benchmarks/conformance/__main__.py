@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.conformance", description=__doc__)
     parser.add_argument("--episodes", type=int, default=1000, help="of each agent, with the guard and without (1000)")
     parser.add_argument(
-        "--agents", default=",".join(AGENTS), help=f"some of {', '.join(ALL_AGENTS)}; where not said, all but the last"
+        "--agents", default=",".join(AGENTS), help=f"some of {', '.join(ALL_AGENTS)}; default: all but the last"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the first episode; the others follow (0)")
     parser.add_argument(

@@ -51,7 +51,7 @@ class LocalModel:
 
 
 def _in_this_world(tool: Mapping[str, Any], task: Task) -> dict[str, Any]:
-    """A tool whose arguments are values of this world: free texts would all be unknown to it."""
+    """A tool whose arguments are values of this world: random free text would always be unknown."""
     function = tool["function"]
     properties = {name: {"enum": _values(name, task)} for name in function["parameters"]["properties"]}
     return {

@@ -74,7 +74,7 @@ def sound(row: dict[str, Any]) -> bool:
 
 
 def _percent(part: int, whole: int) -> float | None:
-    """Never 100 where it is not all, and never 0 where it is some."""
+    """A percentage that is 100 only for all, and 0 only for none."""
     if not whole:
         return None
     return 100.0 if part == whole else 0.0 if not part else min(max(round(100 * part / whole, 2), 0.01), 99.99)

@@ -76,7 +76,7 @@ def audit(
 ) -> None:
     """Replay whole traces up to their end.
 
-    Obligations that are unmet at the end are violations. Without '--json' or '--out', shows only traces that are denied or warned about.
+    Obligations that are unmet at the end are violations. Without '--json' or '--out', shows only denials and warnings.
     """
     from guardagent.batch.audit import judge_trace
     from guardagent.batch.job import Job

@@ -14,16 +14,16 @@ SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 class Oracle:
-    """A guard that answers by a function of the input, and keeps what it is asked."""
+    """A guard that answers by a function of the input, and records its inputs."""
 
     def __init__(self, answer: Callable[[str], Verdict]) -> None:
-        self.asked: list[str] = []
+        self.inputs: list[str] = []
         self._answer = answer
 
     def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
         assert output_log
         assert facts is None, "an evaluation tells a guard nothing but the run"
-        self.asked.append(input)
+        self.inputs.append(input)
         return self._answer(input)
 
 

@@ -103,8 +103,8 @@ def test_a_custom_agent_sees_the_reasons(tmp_path: Path) -> None:
     agent = Confused()
     episode = play(lambda *_: agent, 0, shop_rules())
     assert (episode.made, episode.judged, episode.refused) == (0, 3, 3)
-    for said, expected in zip(agent.seen, ("appears twice", "has not signed in", "unknown tool"), strict=True):
-        assert expected in said
+    for reason, expected in zip(agent.seen, ("appears twice", "has not signed in", "unknown tool"), strict=True):
+        assert expected in reason
 
 
 @pytest.mark.slow

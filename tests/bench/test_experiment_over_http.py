@@ -69,7 +69,7 @@ def test_a_mode_runs_is_interrupted_and_goes_on(
     summary = json.loads(ran.out)
     assert ran.status == 0
     assert {name: summary[name] for name in wanted} == wanted
-    asked = [re.findall(r"run-\d", request["messages"][-1]["content"])[-1] for request in server.requests]
+    judged = [re.findall(r"run-\d", request["messages"][-1]["content"])[-1] for request in server.requests]
     again = {row["id"] for row in kept if not row["errors"]}
-    assert not again.intersection(asked), "what was judged before is not asked again"
-    assert len(asked) <= requests - len(again)
+    assert not again.intersection(judged), "what was kept is not judged again"
+    assert len(judged) <= requests - len(again)

@@ -31,8 +31,8 @@ def run(tmp_path: Path) -> Run:
 
     def evaluate(model: ScriptedModel | None = None, **settings: Any) -> tuple[dict[str, Any], ScriptedModel]:
         chosen = model or ScriptedModel(guarding)
-        given = {"mode": "generate", "debug_rounds": 1, **settings}
-        return run_evaluation("eicu-ac", file, tmp_path / "out", model=chosen, **given), chosen
+        options = {"mode": "generate", "debug_rounds": 1, **settings}
+        return run_evaluation("eicu-ac", file, tmp_path / "out", model=chosen, **options), chosen
 
     return evaluate
 

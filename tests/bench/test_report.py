@@ -51,8 +51,8 @@ def test_each_vote_counts() -> None:
 
 def test_a_cached_answer_says_nothing_of_time_and_cost() -> None:
     """A cached answer has words but no time and cost."""
-    asked, cached = row(PLAN, usage=Usage(2, cost=0.5)), row(PLAN, usage=Usage(2, 1), elapsed_ms=1.0)
-    found = measured(asked, cached)
+    uncached, cached = row(PLAN, usage=Usage(2, cost=0.5)), row(PLAN, usage=Usage(2, 1), elapsed_ms=1.0)
+    found = measured(uncached, cached)
     per_check = found["per_check"]
     assert (found["cached"], per_check["seconds"], per_check["US dollars"]) == (1, 2.0, 0.5)
     assert (per_check["words of a prompt"], per_check["words of the answers"]) == (4.0, 2.0)

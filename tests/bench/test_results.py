@@ -43,7 +43,7 @@ def test_resumed_equals_uninterrupted(small: Evaluation, stopped: Path, tmp_path
     rest = Oracle(verdict)
     judge_all(small, EXAMPLES, rest, Results(stopped), "setup")
     judge_all(small, EXAMPLES, Oracle(verdict), Results(tmp_path / "whole.jsonl"), "setup")
-    assert rest.asked == ["input c", "input d"]
+    assert rest.inputs == ["input c", "input d"]
     assert stopped.read_text() == (tmp_path / "whole.jsonl").read_text()
 
 
@@ -77,7 +77,7 @@ def test_half_a_character_is_kept(small: Evaluation, tmp_path: Path) -> None:
     path, nobody = tmp_path / "results.jsonl", Oracle(verdict)
     (row,) = judge_all(small, EXAMPLES[:1], Oracle(lambda _: allow("half \ud83d")), Results(path), "setup")
     assert judge_all(small, EXAMPLES[:1], nobody, Results(path), "setup") == [row]
-    assert (row["answer"], nobody.asked) == ("half \ud83d", [])
+    assert (row["answer"], nobody.inputs) == ("half \ud83d", [])
 
 
 def test_what_changed_is_judged_anew(small: Evaluation, stopped: Path) -> None:
@@ -85,11 +85,11 @@ def test_what_changed_is_judged_anew(small: Evaluation, stopped: Path) -> None:
     changed = [EXAMPLES[1], example("a", 1, output="other"), EXAMPLES[2]]
     again = Oracle(verdict)
     judge_all(small, changed, again, Results(stopped), "setup")
-    assert again.asked == ["input a", "input c"]
+    assert again.inputs == ["input a", "input c"]
     assert [json.loads(line)["id"] for line in stopped.read_text().splitlines()] == ["b", "a", "c"]
     other_guard = Oracle(verdict)
     judge_all(small, changed, other_guard, Results(stopped), "other setup")
-    assert len(other_guard.asked) == 3
+    assert len(other_guard.inputs) == 3
 
 
 def test_errors_are_tried_again_where_a_model_decides(small: Evaluation, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_errors_are_tried_again_where_a_model_decides(small: Evaluation, tmp_pat
     program, model = Oracle(verdict), Oracle(verdict)
     judge_all(small, EXAMPLES[:1], program, Results(path), "setup")
     judge_all(small, EXAMPLES[:1], model, Results(path, retry_errors=True), "setup")
-    assert (program.asked, model.asked) == ([], ["input a"])
+    assert (program.inputs, model.inputs) == ([], ["input a"])
 
 
 def test_foreign_results_are_not_overwritten(tmp_path: Path) -> None:

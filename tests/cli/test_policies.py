@@ -234,12 +234,12 @@ def test_an_interrupt_keeps_what_was_done(
     process = slow("--out", str(out), "--workers", workers)
     started = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
-    said = process.communicate()[1].decode()
+    output = process.communicate()[1].decode()
     assert process.returncode == 130
     assert time.monotonic() - started < 5
-    assert said.count("\n") == 1
-    assert "interrupted after" in said
-    assert "add '--resume' to continue" in said
+    assert output.count("\n") == 1
+    assert "interrupted after" in output
+    assert "add '--resume' to continue" in output
     rows = [json.loads(line)["id"] for line in out.read_text().splitlines()]
     assert 0 < len(rows) < 200
     assert rows == [f"t{at}" for at in range(len(rows))]
@@ -261,9 +261,9 @@ def test_a_worker_that_is_killed_ends_the_run(slow: Callable[..., subprocess.Pop
     children = psutil.Process(process.pid).children(recursive=True)
     workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
     workers[0].kill()
-    said = process.communicate()[1]
+    output = process.communicate()[1]
     assert (process.returncode, len(workers)) == (3, 2)
-    assert b"a worker process was killed" in said
+    assert b"a worker process was killed" in output
     rows = [json.loads(line)["id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert rows == [f"t{at}" for at in range(len(rows))]
     assert not workers[1].is_running()

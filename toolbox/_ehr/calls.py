@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from .expressions import Expressions
-from .texts import HARMLESS, is_marked, tidy
+from .strings import HARMLESS, is_marked, tidy
 from .values import (
     DATA,
     MURKY,

@@ -2,14 +2,13 @@
 
 FilterDB splits its text at `||` into commands, and takes the text before the operator of a command as its column;
 a command without an operator is `max(column)` or `min(column)`. The text after the operator is a value, and only
-selects rows. So data may stand in a value: it cannot move the operator to the left, where another
-column would be read, since the column and the first operator are known; and an operator within it (`a=x>=5` is cut at
-`>=` by the tool) makes a column of a name that no table has. What it could do is end the command. That takes a `||`:
-a text of the code's own that may hold one is refused, or known and cut here, also where data that may be empty, or a
-`|`, stands beside one (`|DATA|`, `|DATA`). What follows data like a condition (`a=DATAb>5`) counts as one, in case that
-a separator was cut out of the data. That no *stored* value holds `||COLUMN` is what is taken for granted of the
-databases, as it is that none holds SQL. A value that names a column, as some tools would read `a>b`, `a=1 and b=2` or
-`a=max(b)`, counts as reading it.
+selects rows. So a value may contain data: data cannot move the operator to the left, since the
+column and the first operator are known, and an operator within the data (the tool splits `a=x>=5` at `>=`) gives a
+column name that no table has. Data could only end the command, with a `||`. A string of the code that may contain a
+`||` is refused, or known and split here; this includes a `|` beside data that may be empty (`|DATA|`, `|DATA`). A
+condition directly after data (`a=DATAb>5`) counts as a condition, in case a separator was cut out of the data. It is
+assumed that no *stored* value contains `||COLUMN` or SQL. A value that names a column, which some tools would read
+(`a>b`, `a=1 and b=2`, `a=max(b)`), counts as a read of it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from .texts import is_marked, pieces_of, spelled
+from .strings import is_marked, pieces_of, spelled
 from .values import DATA, MURKY, OPEN
 
 OPERATOR = re.compile(

@@ -9,7 +9,7 @@ from typing import Any
 
 from .reads import LOOSE
 from .statements import Statements
-from .texts import cut, is_marked
+from .strings import cut, is_marked
 from .values import (
     DATA,
     LONGEST,

@@ -1,4 +1,4 @@
-"""What a program reads, and what the interpreter knows of its containers and texts."""
+"""The reads of a program, and its containers and strings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .texts import Datum, group, is_marked, tidy, unrolled
+from .strings import Datum, group, is_marked, tidy, unrolled
 from .values import (
     BUDGET,
     DATA,
@@ -39,7 +39,7 @@ from .vocabulary import (
     PURE,
 )
 
-LOOSE = frozenset(["item", "record", "tuple"])  # rows that are no series
+LOOSE = frozenset(["item", "record", "tuple"])  # rows that are not series
 SPEC = r"[<>^]?[-+ ]?0?\d{0,3}[,_]?(?:\.\d{1,3})?[sdeEfFgGn%]?|(?:%[a-zA-Z]|[-/: ])+"
 FIELD = re.compile(rf"\{{\w*(?:\[\w+\])*(?:![rs])?(?::(?:{SPEC}))?\}}")
 PERCENT = re.compile(r"%(\(\w+\))?[-+ #0]?\d{0,3}(?:\.\d{1,3})?([sdifeEgG%])")
@@ -139,7 +139,7 @@ class Reads:
         if tool.name in ACCESSORS:
             self.fail(f"{tool.name} is passed to a function that cannot be followed")
 
-    # Containers and texts.
+    # Containers and strings.
 
     def here(self, tag: Any = None) -> Any:
         """The allocation site of a container: the place in the code with the enclosing calls and loop turns."""

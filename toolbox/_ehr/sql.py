@@ -9,8 +9,8 @@ import logging
 import re
 from typing import Any
 
+from .strings import pieces_of, spelled
 from .tables import Tables
-from .texts import pieces_of, spelled
 from .values import (
     DATA,
     MURKY,
@@ -162,7 +162,7 @@ class Interpreter(Tables):
             column.find_ancestor(exp.Window, exp.AggFunc, exp.Select) != late.parent
             or not isinstance(late.parent, exp.Select)
         ):
-            late = None  # it stands in a window, or in an aggregate, which know no names of outputs
+            late = None  # within a window or an aggregate, which do not see names of outputs
         if late and isinstance(column.parent, exp.Ordered):
             return []
         if name in outputs or (late and self.schema and not any(listed)):

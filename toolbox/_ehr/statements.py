@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .reads import Reads
-from .texts import settled
+from .strings import settled
 from .values import (
     DATA,
     MANY,

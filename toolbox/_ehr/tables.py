@@ -10,7 +10,7 @@ from typing import Any
 from .calls import Calls
 from .conditions import condition_columns, is_aggregate, value_columns
 from .reads import LOOSE
-from .texts import HARMLESS, is_marked
+from .strings import HARMLESS, is_marked
 from .values import (
     DATA,
     MURKY,

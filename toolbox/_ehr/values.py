@@ -2,7 +2,7 @@
 
 A value is a set of atoms: a string, an integer, None (any other value that is not a string), a table, a container, a
 function, or a named function (`ToolName`). Within a string, `DATA` stands for data, `MURKY` for content that cannot be
-followed, and a group (see `_ehr/texts.py`) for pieces that repeat in any order.
+followed, and a group (see `_ehr/strings.py`) for pieces that repeat in any order.
 """
 
 from __future__ import annotations

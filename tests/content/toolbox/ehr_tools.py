@@ -82,7 +82,7 @@ TESTS: dict[str, Callable[[Any, str], bool]] = {
 }
 
 
-class Tools:
+class EhrTools:
     """The functions of one run; its tables are lists of dicts, or frames of pandas."""
 
     def __init__(self, database: Database, kind: str) -> None:
@@ -133,7 +133,7 @@ class Tools:
 
 def output(code: str, database: Database, kind: str) -> str:
     """Run a program; return what it prints, its answer, and the error that it ends with."""
-    tools = Tools(database, kind)
+    tools = EhrTools(database, kind)
     names: dict[str, Any] = {
         "LoadDB": tools.load,
         "FilterDB": tools.filter,

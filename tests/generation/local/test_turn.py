@@ -140,12 +140,12 @@ policies:
 def test_the_ending_is_silence_a_refusal_a_question_or_the_callers(tmp_path: Path) -> None:
     """An escalated call is not made; the question asks for it."""
     rules = tiny.policies(tmp_path, ESCALATING)
-    said = {}
+    texts = {}
     for ending in ("silence", "refusal", "question", lambda verdict: f"{verdict.decision}!"):
         turn = written({tiny.turn(BIG): 1.0}, rules.session(), max_backtracks=1, ending=ending, tool_choice="auto")
-        said[str(ending)] = turn.text
+        texts[str(ending)] = turn.text
         assert turn.calls == ()
-    assert [*said.values()] == [
+    assert [*texts.values()] == [
         "",
         "I cannot do this. A person decides on more than 20.",
         "I cannot do this as it is. A person decides on more than 20. May it be done?",
@@ -161,8 +161,8 @@ def test_a_call_that_would_halt_halts_nothing_as_it_never_was(tmp_path: Path) ->
     assert not session.halted
 
 
-def test_a_call_that_is_not_whole_does_not_leave(session: Session) -> None:
-    """Where the turn is cut off, not even its tokens."""
+def test_an_incomplete_call_is_dropped(session: Session) -> None:
+    """At the token limit, the tokens of an incomplete call are dropped too."""
     turn = written(
         {tiny.turn(MAIL, SMALL): 1.0}, session, max_new_tokens=len(OF(tiny.turn(MAIL, SMALL))["input_ids"]) - 6
     )
@@ -188,7 +188,7 @@ def test_a_call_that_something_else_overtook_is_not_released(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"mode": "quick"}, "'exact' or 'fast'"),
         ({"ending": "shrug"}, "'refusal'"),
@@ -206,13 +206,13 @@ def test_a_call_that_something_else_overtook_is_not_released(tmp_path: Path) -> 
         ({"tokenizer": object()}, "fast tokenizer"),
     ],
 )
-def test_wrong_options_are_refused(session: Session, options: dict[str, Any], said: str) -> None:
+def test_wrong_options_are_refused(session: Session, options: dict[str, Any], message: str) -> None:
     """The error has the expectation, and no call is reserved."""
     call = {
         "model": tiny.Known(OF, {tiny.turn(MAIL): 1.0}), "tokenizer": OF, "messages": tiny.CHAT, "tools": tiny.TOOLS,
         "session": session, "do_sample": True, **options,
     }  # fmt: skip
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         guarded_generate(**call)
     assert len(session.history) == 2
 

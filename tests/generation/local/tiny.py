@@ -65,7 +65,7 @@ def violates(call: tuple[str, Mapping[str, Any]], before: Sequence[tuple[str, Ma
     """The policy again, in plain code: whether a call breaks it after others that went well."""
     name, args = call
     known = [other for other, _ in before]
-    seen = [given["order"] for other, given in before if other == "get_order"]
+    seen = [earlier["order"] for other, earlier in before if other == "get_order"]
     if name in ("refund", "cancel", "get_order") and "authenticate" not in known:
         return True
     if name == "refund":

@@ -1,4 +1,4 @@
-"""Guards the refunds agent: nobody refunds more than their role may."""
+"""Guards the refunds agent: no refund exceeds the limit of the role."""
 
 LIMITS = {"clerk": 100, "manager": 1000}
 
