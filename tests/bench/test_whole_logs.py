@@ -84,7 +84,7 @@ def test_many_kinds_of_events() -> None:
         (lambda: Columns([3, -1], [True, True], ["a", "b"]), "a trace has -1 events"),
         (lambda: Columns([1], [True], Coded([-1], ["a"])), "codes from -1 to -1; expected 0 to 0"),
         (lambda: Columns([1], [True], Coded([1], ["a"])), "codes from 1 to 1"),
-        (lambda: replay_batch([rule("G !pii")], Columns([1], [True], ["a"])), "looks at the tags of an event"),
+        (lambda: replay_batch([rule("G !pii")], Columns([1], [True], ["a"])), "reads the 'tags' of an event"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(make: Any, problem: str) -> None:

@@ -672,7 +672,7 @@ SQL: dict[str, tuple[str, Expected]] = {
 }
 
 REFUSED: dict[str, tuple[str, str]] = {
-    "a database known at run time": ("LoadDB(Calculate('1'))", "line 1: LoadDB gets a database name"),
+    "a database known at run time": ("LoadDB(Calculate('1'))", "line 1: the database of LoadDB"),
     "the line is told": ("x = 1\n\nLoadDB(open)", "line 3"),
     "a database that is data": ("LoadDB(GetValue(LoadDB('lab'), 'labname'))", "LoadDB"),
     "a database never bound": ("LoadDB(nobody)", "LoadDB"),
@@ -691,8 +691,8 @@ REFUSED: dict[str, tuple[str, str]] = {
         "x = GetValue(LoadDB('lab'), 'a').replace('a', '||b>5')\nFilterDB(LoadDB('lab'), 'c=' + x)",
         "FilterDB",
     ),
-    "a text hidden in a list of data": ("x = GetValue(LoadDB('lab'), 'a, list')\nx.append('1||b>5')", "text"),
-    "a text hidden in a column": ("db = LoadDB('lab')\ndb['x'] = '1||labresult>5'", "text"),
+    "a text hidden in a list of data": ("x = GetValue(LoadDB('lab'), 'a, list')\nx.append('1||b>5')", "string"),
+    "a text hidden in a column": ("db = LoadDB('lab')\ndb['x'] = '1||labresult>5'", "string"),
     "a text hidden in a format": ("FilterDB(LoadDB('lab'), f'a={5:|>3}')", "FilterDB"),
     "a text hidden in a time's format": (
         "from datetime import datetime\nFilterDB(LoadDB('lab'), 'a=' + datetime.now().strftime('||{}').format(Calculate('1')))",
@@ -720,8 +720,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "an accessor redefined": ("def LoadDB(x):\n    return None", "LoadDB"),
     "an accessor rebound": ("LoadDB = FilterDB", "LoadDB"),
     "an accessor rebound as a parameter": ("f = lambda LoadDB: LoadDB('lab')\nf(len)", "LoadDB"),
-    "recursion": ("def f(x):\n    return f(x)\nf(1)", "itself"),
-    "mutual recursion": ("def f(x):\n    return g(x)\ndef g(x):\n    return f(x)\nf(1)", "itself"),
+    "recursion": ("def f(x):\n    return f(x)\nf(1)", "recursive"),
+    "mutual recursion": ("def f(x):\n    return g(x)\ndef g(x):\n    return f(x)\nf(1)", "recursive"),
     "a closure that stays": (
         "def make(n):\n    return lambda: LoadDB(n)\na = make('lab')\nb = make('patient')\na()",
         "outlives",
@@ -750,7 +750,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a natural join": ("SQLInterpreter('select age from lab natural join patient')", "cannot be followed"),
     "SQL with a table in IN": ("SQLInterpreter('select age from patient where age in lab')", "cannot be followed"),
     "SQL of a table not there": ("SQLInterpreter('select x.age from patient')", "no table"),
-    "code that does not parse": ("answer = LoadDB('lab'", "cannot be read as code"),
+    "code that does not parse": ("answer = LoadDB('lab'", "cannot be parsed as code"),
 }
 
 
@@ -847,12 +847,12 @@ LOGS: dict[str, tuple[str, Expected]] = {
 }
 
 BAD_LOGS: dict[str, tuple[str, str]] = {
-    "an attempt that does not parse": (f"Code:\n{FETCH}(\nAnswer:\n5", "read as code"),
-    "a call that is no code": (f"Code:\n{FETCH}\nAnswer:\n5 by LoadDB('cost') and so on", "read as code"),
-    "a call in a text": (f"Code:\n{FETCH}\nAnswer:\n'''\n{OTHER}\n'''", "read as code"),
-    "a call in a comment": (f"Code:\n{FETCH}\nAnswer:\n# {OTHER}", "read as code"),
-    "a call between fences": (f"```\n{FETCH}\n```\nand LoadDB('cost') too\n```\nx = 1\n```", "read as code"),
-    "calls behind an error's line": (f"Code:\nx = 1\nError: it's over\n{OTHER}\nAnswer:\n5", "read as code"),
+    "an attempt that does not parse": (f"Code:\n{FETCH}(\nAnswer:\n5", "parsed as code"),
+    "a call that is no code": (f"Code:\n{FETCH}\nAnswer:\n5 by LoadDB('cost') and so on", "parsed as code"),
+    "a call in a text": (f"Code:\n{FETCH}\nAnswer:\n'''\n{OTHER}\n'''", "parsed as code"),
+    "a call in a comment": (f"Code:\n{FETCH}\nAnswer:\n# {OTHER}", "parsed as code"),
+    "a call between fences": (f"```\n{FETCH}\n```\nand LoadDB('cost') too\n```\nx = 1\n```", "parsed as code"),
+    "calls behind an error's line": (f"Code:\nx = 1\nError: it's over\n{OTHER}\nAnswer:\n5", "parsed as code"),
 }
 
 
@@ -1273,5 +1273,5 @@ def test_the_same_question_is_worked_out_once() -> None:
 
 def test_a_schema_with_a_text_in_place_of_columns_is_an_error() -> None:
     """Its letters would be taken for columns."""
-    with pytest.raises(ValueError, match="no mapping of databases to lists"):
+    with pytest.raises(ValueError, match="not a mapping of databases to lists"):
         columns_read("db = LoadDB('lab')", {"lab": "name"})

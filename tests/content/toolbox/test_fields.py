@@ -63,14 +63,14 @@ def test_a_value_that_goes_on_is_unknown(line_break: str, rest: str) -> None:
 @pytest.mark.parametrize("value", ["SELECT name,", "SELECT name /*", "f(1", "x = [", "```sql", "a \\", '"""'])
 def test_an_unfinished_value_goes_on(value: str) -> None:
     """Even where the next line looks like a heading."""
-    with pytest.raises(ValueError, match="goes on"):
+    with pytest.raises(ValueError, match="continues"):
         field(f"SQL: {value}\nNote: */ email FROM users", "SQL")
     assert field(f"SQL: {value}", "SQL") == value
 
 
 def test_a_number_of_a_list_does_not_hide_a_second_value() -> None:
     """`1. Role:` is the role too."""
-    with pytest.raises(ValueError, match="given 2 times"):
+    with pytest.raises(ValueError, match="appears 2 times"):
         field("Role: nurse\n1. Role: physician", "Role")
 
 
@@ -121,15 +121,15 @@ def test_section(text: str, found: str) -> None:
     ("text", "says"),
     [
         ("Answer: 5", "no line 'SQL:'"),
-        (LOG + "SQL: x", "given 2 times"),
-        ("SQL: a\n```\nSQL: b\n```\n", "given 2 times"),
+        (LOG + "SQL: x", "appears 2 times"),
+        ("SQL: a\n```\nSQL: b\n```\n", "appears 2 times"),
         ("SQL:\n\nAnswer: 5", "is empty"),
         ("SQL:\n```\n```\nAnswer: 5", "is empty"),
         ("SQL: a\n```\nb\nAnswer: 5", "does not end"),
         ("```\nSQL: a\n```\nAnswer: 5", "does not end"),
-        ("SQL: a\n**Answer:** 5", "cannot be told"),
-        ("SQL = a\nAnswer: 5", "cannot be told"),
-        (None, "must be a text"),
+        ("SQL: a\n**Answer:** 5", "unclear"),
+        ("SQL = a\nAnswer: 5", "unclear"),
+        (None, "must be a string"),
     ],
 )
 def test_unclear_sections_are_errors(text: Any, says: str) -> None:

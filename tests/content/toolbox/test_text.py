@@ -248,9 +248,9 @@ def test_field_keeps_colons_of_the_value_and_prefers_what_is_known() -> None:
     [
         ("Question: what role: x?", "there is no line 'Role:'"),
         ("", "there is no line 'Role:'"),
-        ("Role: a\nrole : a", "'Role' is given 2 times"),
+        ("Role: a\nrole : a", "'Role' appears 2 times"),
         ("Role:  ", "'Role' is empty"),
-        (None, "must be a text"),
+        (None, "must be a string"),
     ],
 )
 def test_unknown_fields(text: Any, message: str) -> None:
