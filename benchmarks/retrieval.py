@@ -29,9 +29,9 @@ from pathlib import Path
 from rapidfuzz.distance.Levenshtein import distance
 
 from guardagent import Demonstration
-from guardagent.programs.memory.additions import grow
+from guardagent.programs.memory.additions import store_demonstrations
 from guardagent.programs.memory.agents import load_agent
-from guardagent.programs.memory.retrieval import Kept, Query, nearest
+from guardagent.programs.memory.retrieval import DemonstrationCollection, Query, nearest
 from guardagent.programs.memory.retrieval.stores import sqlite
 
 K, GROUP, SIZE = 3, 5, 2000
@@ -88,7 +88,7 @@ def scan(items: Sequence[Demonstration], query: Query) -> list[Demonstration]:
     every = []
     for item in items:
         far = distance(item.agent_input, query.agent_input) + distance(item.agent_output, query.agent_output)
-        every.append(query.found(item, far))
+        every.append(query.neighbour(item, far))
     every.sort(key=lambda one: -one.distance if query.least_similar else one.distance)
     return [one.demonstration for one in every if query.admits(one.distance, one.greatest)][: query.k]
 
@@ -104,11 +104,11 @@ def timed(work: Callable[[], list[Demonstration]]) -> tuple[list[Demonstration],
     return found, time.process_time() - started
 
 
-def filled(folder: Path, items: Sequence[Demonstration]) -> Kept:
+def filled(folder: Path, items: Sequence[Demonstration]) -> DemonstrationCollection:
     store = sqlite.Store(f"sqlite:{folder / 'demonstrations.db'}")
     for start in range(0, len(items), 1000):
         store.add(items[start : start + 1000])
-    return Kept((), store)
+    return DemonstrationCollection((), store)
 
 
 def exact() -> None:
@@ -149,7 +149,7 @@ def _queries(items: Sequence[Demonstration], make: Make) -> dict[str, list[Query
     return {"near": near, "novel": novel, "capped": [replace(query, max_distance=0.1) for query in novel]}
 
 
-def _times(items: Sequence[Demonstration], kept: Kept, query: Query) -> list[float]:
+def _times(items: Sequence[Demonstration], kept: DemonstrationCollection, query: Query) -> list[float]:
     """Seconds of a full scan, of a list and of a database, which have to find the same."""
     scanned, full = timed(partial(scan, items, query))
     times = [full]
@@ -177,7 +177,7 @@ def memory() -> None:
 
 
 def _asks(folder: str) -> None:
-    kept, before = Kept((), sqlite.Store(f"sqlite:{folder}/demonstrations.db")), _resident()
+    kept, before = DemonstrationCollection((), sqlite.Store(f"sqlite:{folder}/demonstrations.db")), _resident()
     first = next(iter(kept))
     query = like((first.agent_input, first.agent_output), random.Random(4))  # noqa: S311
     for name, query_run in {"first": query, "near": query, "novel": logs(random.Random(5))}.items():  # noqa: S311
@@ -219,7 +219,7 @@ def _writes(folder: str, writer: str) -> None:
     rng = random.Random(int(writer))  # noqa: S311
     for number in range(1000):
         code = f"pass  # {writer} {number}"
-        grow(Path(folder), [Demonstration(*logs(rng), PLAN, code)])
+        store_demonstrations(Path(folder), [Demonstration(*logs(rng), PLAN, code)])
         print(code, flush=True)
 
 

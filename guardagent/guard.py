@@ -29,11 +29,11 @@ from guardagent.models.lazy_model import LazyModel
 from guardagent.models.meter import Meter
 from guardagent.models.prompts import Prompts
 from guardagent.models.redaction import Redactor
-from guardagent.programs.generation.generate import CHECKED_BY, Setup
-from guardagent.programs.generation.votes import voted
+from guardagent.programs.generation.synthesis import CHECKED_BY, GenerationSetup
+from guardagent.programs.generation.votes import vote_verdict
 from guardagent.programs.memory.agents import Memory
-from guardagent.programs.memory.learn import Remember, learner
-from guardagent.programs.memory.shadow import Shadow, watched_folder
+from guardagent.programs.memory.learning import Remember, learner
+from guardagent.programs.memory.shadow import Shadow, shadow_folder
 from guardagent.programs.runtime.lock import Lock, agents, toolboxes
 from guardagent.programs.runtime.lock import prompts as templates_of
 from guardagent.programs.runtime.program import is_undecided, program_check, required_check
@@ -164,7 +164,7 @@ class GuardAgent:
         self._max_cost = max_cost
         self._cache = ResponseCache(cache) if cache else None
         self._engines = Engines(sandbox, require_hardening=require_hardening)
-        self.setup = Setup(
+        self.setup = GenerationSetup(
             self.request,
             self.specification,
             self.toolbox,
@@ -214,7 +214,7 @@ class GuardAgent:
     @cached_property
     def stale(self) -> str:
         """The reason why the agent's program may no longer decide; empty if it may, or there is none."""
-        stored = self.known_agent.stored if self.known_agent else None
+        stored = self.known_agent.program_file if self.known_agent else None
         if self.known_agent is None or stored is None or stored.header is None:
             return stored.problem if stored else ""
         return staleness(stored.header, self.known_agent.request, self.known_agent.whole_specification, self.toolbox)
@@ -265,12 +265,14 @@ class GuardAgent:
             InputError: an example or an option is wrong.
             ModelError: no model is configured, or it did not answer.
         """
-        from guardagent.programs.compile import Means, NotCompiledError, Subject, compile_program
+        from guardagent.programs.compile import CompileContext, CompileTarget, NotCompiledError, compile_program
 
         known = self.known_agent if self.known_agent and not self._differs_from_known else None
         required, data, name = (known.required, known.data, known.name) if known else ((), {}, "")
-        subject = Subject(self.request, self.specification, self.toolbox, required, data, name)
-        means = Means(self.meter(), self._engines.get("auto"), self.setup.prompts, self.setup.redactor.redaction())
+        subject = CompileTarget(self.request, self.specification, self.toolbox, required, data, name)
+        means = CompileContext(
+            self.meter(), self._engines.get("auto"), self.setup.prompts, self.setup.redactor.redaction()
+        )
         options: dict[str, Any] = {"candidates": candidates, "rounds": rounds, "without": without}
         options |= {"inputs": inputs, "crosshair": crosshair, "divide": divide, "accept_disputes": accept_disputes}
         options["properties"] = properties
@@ -319,7 +321,7 @@ class GuardAgent:
     def _generated(self, run: Event, context: Context) -> Flow:
         if self.obstacle:
             return unchecked_verdict(self.obstacle, checked_by=CHECKED_BY)
-        verdict, demonstration = yield from voted(self.setup, run, context, self._votes)
+        verdict, demonstration = yield from vote_verdict(self.setup, run, context, self._votes)
         for required in self._required:
             verdict = combine(verdict, deny_on_crash(required)(run, context))
         if demonstration is not None and not verdict.errors:
@@ -379,7 +381,7 @@ class GuardAgent:
 
     def _make_shadow(self, rate: float, model: Model | str | None, timeout: float | None) -> Shadow | None:
         """Returns the judge that repeats runs with a copy of this guard in another mode; None if it is off."""
-        folder = watched_folder(rate, self.known_agent)
+        folder = shadow_folder(rate, self.known_agent)
         if folder is None:
             return None
         self._active_model = self.model or _model("generate", model, timeout, later=True)
@@ -401,7 +403,7 @@ class GuardAgent:
         """Returns the verdict unchanged, and schedules a sample of the runs to be judged again."""
         if self._shadow is not None:
             decided_by = "generated" if verdict.story or self.program is None else "program"
-            self._shadow.watch(agent_input, output_log, facts, decided_by, verdict)
+            self._shadow.observe(agent_input, output_log, facts, decided_by, verdict)
         return verdict
 
     def _apply_on_error(self, verdict: Verdict) -> Verdict:

@@ -12,8 +12,8 @@ from guardagent.errors import InputError
 from guardagent.guard import GuardAgent, Mode
 from guardagent.models import Model, model_name
 from guardagent.models.flow import Flow, adrive, drive
-from guardagent.programs.generation.model_only import ModelOnly
-from guardagent.programs.generation.votes import voted
+from guardagent.programs.generation.baseline import ModelBaseline
+from guardagent.programs.generation.votes import vote_verdict
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Context, Event, Verdict
 
@@ -94,10 +94,10 @@ class Experiment:
         if self.without_toolbox:
             setup = replace(setup, toolbox=Toolbox([]), needs_check=False)
         if self.mode == "model-only":
-            return FlowJudge(guard, ModelOnly(setup, freely=self.without_code_instructions).flow)
+            return FlowJudge(guard, ModelBaseline(setup, free_form=self.without_code_instructions).flow)
 
         def generated(run: Event, context: Context) -> Flow:
-            verdict, _ = yield from voted(setup, run, context, self.votes)
+            verdict, _ = yield from vote_verdict(setup, run, context, self.votes)
             return verdict
 
         return FlowJudge(guard, generated)

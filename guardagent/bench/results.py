@@ -16,7 +16,7 @@ from guardagent.bench.evaluation import BenchExample, Evaluation
 from guardagent.bench.generation_metrics import describe
 from guardagent.errors import ContentError, InputError
 from guardagent.guard import GuardAgent
-from guardagent.programs.generation.generate import CHECKED_BY
+from guardagent.programs.generation.synthesis import CHECKED_BY
 from guardagent.programs.runtime.program import UNKNOWN
 from guardagent.types import Verdict, thaw
 

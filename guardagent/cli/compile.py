@@ -28,7 +28,7 @@ from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent.models import Model
-    from guardagent.programs.compile import Means, Subject
+    from guardagent.programs.compile import CompileContext, CompileTarget
 
 Examples = Annotated[
     str, typer.Option("--examples", help="Labelled runs, one JSON object per line (a file, or - for standard input).")
@@ -154,10 +154,10 @@ def _target(
     specification: str | None,
     toolbox: list[str] | None,
     memory: str | None,
-) -> Subject:
+) -> CompileTarget:
     """Reads request and specification from the files, or else from the known agent."""
     from guardagent._support.files import read_text
-    from guardagent.programs.compile import Subject
+    from guardagent.programs.compile import CompileTarget
     from guardagent.programs.memory.agents import Memory, read_specification
     from guardagent.sandbox.toolbox import Toolbox
 
@@ -172,7 +172,7 @@ def _target(
     for check in front["required_checks"]:
         check.bind(tools)
     words = read_text(request).strip() if request else known.request if known else ""
-    return Subject(words, text, tools, tuple(front["required_checks"]), front["data"], agent or "")
+    return CompileTarget(words, text, tools, tuple(front["required_checks"]), front["data"], agent or "")
 
 
 def _context(
@@ -183,16 +183,16 @@ def _context(
     max_cost: float | None,
     cache: str | None,
     shown: int,
-) -> Means:
+) -> CompileContext:
     from guardagent.models.cache import ResponseCache
     from guardagent.models.meter import Meter
     from guardagent.models.prompts import Prompts
     from guardagent.models.redaction import Redactor
-    from guardagent.programs.compile import Means
+    from guardagent.programs.compile import CompileContext
     from guardagent.sandbox import load_sandbox
 
     meter = Meter(model, max_cost, ResponseCache(cache) if cache else None)
-    return Means(
+    return CompileContext(
         meter, load_sandbox(sandbox), Prompts(prompts), Redactor(redact or ()).redaction(), shown, _print_progress
     )
 

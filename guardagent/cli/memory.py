@@ -54,14 +54,14 @@ def add(
 
     If one is invalid, none is added.
     """
-    from guardagent.programs.memory.additions import add_demonstrations, place
+    from guardagent.programs.memory.additions import add_demonstrations, storage_location
 
     folder = Path(memory) / agent
     count = add_demonstrations(folder, demonstrations)
     if as_json:
-        print_json({"added": count, "to": str(place(folder))})
+        print_json({"added": count, "to": str(storage_location(folder))})
     else:
-        print_line(f"added {count} to {place(folder)}")
+        print_line(f"added {count} to {storage_location(folder)}")
 
 
 def export(
@@ -102,22 +102,22 @@ def review(
     terminal, and lists them elsewhere.
     """
     from guardagent.programs.memory.agents import Memory
-    from guardagent.programs.memory.review import Choices, Waiting, ask_each, settle_all, show_waiting
+    from guardagent.programs.memory.review import Choices, ReviewQueue, apply_choices, prompt_each, show_queue
 
     folder = Memory(memory).agent(agent).path
     choices = Choices.of(accept or (), reject or (), right or ())
     if not choices:
-        waiting = Waiting.of(folder)
+        waiting = ReviewQueue.of(folder)
         if as_json:
             print_json(waiting.to_dict())
             return
         if not sys.stdin.isatty():
-            show_waiting(waiting, screen())
+            show_queue(waiting, screen())
             return
-        choices = ask_each(waiting, screen())
-    settle_all(folder, choices)
+        choices = prompt_each(waiting, screen())
+    apply_choices(folder, choices)
     accepted = len(choices.accepted) + len(choices.right)
-    counts = {"accepted": accepted, "rejected": len(choices.rejected), "waiting": len(Waiting.of(folder))}
+    counts = {"accepted": accepted, "rejected": len(choices.rejected), "waiting": len(ReviewQueue.of(folder))}
     if as_json:
         print_json(counts)
     else:

@@ -5,19 +5,19 @@ listing their folders: a new kind of test is a new file there.
 """
 
 from guardagent.programs.compile.compiler import Compilation, CompiledProgram, compile_program
+from guardagent.programs.compile.context import CompileContext
 from guardagent.programs.compile.examples import Example, read_examples
-from guardagent.programs.compile.means import Means
-from guardagent.programs.compile.report import NotCompiledError, Report
-from guardagent.programs.compile.subject import Subject
+from guardagent.programs.compile.report import CompileReport, NotCompiledError
+from guardagent.programs.compile.target import CompileTarget
 
 __all__ = [
     "Compilation",
+    "CompileContext",
+    "CompileReport",
+    "CompileTarget",
     "CompiledProgram",
     "Example",
-    "Means",
     "NotCompiledError",
-    "Report",
-    "Subject",
     "compile_program",
     "read_examples",
 ]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.programs.compile.disputes import Dispute
-from guardagent.programs.compile.examinations import Failure, Tried
+from guardagent.programs.compile.examinations import ExaminationResult, Failure
 from guardagent.programs.compile.properties import Properties
-from guardagent.programs.compile.proposals import Proposal
+from guardagent.programs.compile.proposals import FunctionProposal
 
 
 @dataclass(slots=True)
@@ -25,36 +25,36 @@ class Attempt:
 
     program: str = ""
     problems: list[str] = field(default_factory=list)
-    tried: list[Tried] = field(default_factory=list)
+    results: list[ExaminationResult] = field(default_factory=list)
     properties: Properties = field(default_factory=Properties)
-    proposal: Proposal | None = None
+    proposal: FunctionProposal | None = None
     disputes: list[Dispute] = field(default_factory=list)
 
     @property
     def failures(self) -> list[Failure]:
-        return [failure for tried in self.tried for failure in tried.failures]
+        return [failure for tried in self.results for failure in tried.failures]
 
     @property
-    def lacks(self) -> list[str]:
+    def missing(self) -> list[str]:
         """What is missing in it, whatever the runs."""
-        return [tried.lacks for tried in self.tried if tried.lacks]
+        return [tried.missing for tried in self.results if tried.missing]
 
     @property
     def advice(self) -> list[str]:
         """What should be written otherwise, though no run shows it to be wrong."""
-        return [tried.advice for tried in self.tried if tried.advice]
+        return [tried.advice for tried in self.results if tried.advice]
 
     @property
     def remarks(self) -> list[str]:
         """What the model has to know besides the runs that are answered wrongly."""
-        return [*self.problems, *self.lacks, *self.advice]
+        return [*self.problems, *self.missing, *self.advice]
 
     @property
     def passed(self) -> bool:
         return self._right and not self._skips_clause
 
     @property
-    def waits(self) -> bool:
+    def needs_decision(self) -> bool:
         """Whether a person has to decide before another version helps."""
         return bool(self.proposal or (self.disputes and not self.program) or (self._right and self._skips_clause))
 
@@ -63,20 +63,20 @@ class Attempt:
         """How it went, in a few words."""
         if self.proposal:
             return f"asks for a function that the toolbox lacks: {self.proposal.name}"
-        if self.waits:
+        if self.needs_decision:
             return f"disputes {', '.join(one.id for one in self.disputes)}"
         if self.problems:
             return f"cannot run: {self.problems[0]}"
-        runs = sum(tried.runs for tried in self.tried)
+        runs = sum(tried.runs for tried in self.results)
         wrong = f"{len(self.failures)} of {runs} runs wrong" if self.failures else f"passes all {runs} runs"
-        return "; ".join([wrong, *self.lacks])
+        return "; ".join([wrong, *self.missing])
 
     def to_dict(self) -> dict[str, Any]:
-        return {"problems": self.problems, "tried": [{"name": t.name, "failed": len(t.failures)} for t in self.tried]}
+        return {"problems": self.problems, "tried": [{"name": t.name, "failed": len(t.failures)} for t in self.results]}
 
     @property
     def _right(self) -> bool:
-        return bool(self.tried) and not (self.problems or self.failures or self.lacks)
+        return bool(self.results) and not (self.problems or self.failures or self.missing)
 
     @property
     def _skips_clause(self) -> bool:

@@ -9,12 +9,12 @@ from typing import Any
 from guardagent.errors import AnswerError
 from guardagent.models.prompts import ModelCall
 from guardagent.programs.compile.attempt import Attempt
+from guardagent.programs.compile.context import CompileContext
 from guardagent.programs.compile.disputes import Dispute, read_disputes
-from guardagent.programs.compile.examinations import Tried, examine
+from guardagent.programs.compile.examinations import ExaminationResult, examine
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.findings import Finding, Layout, PartRow
+from guardagent.programs.compile.findings import PartReport, ProgramFinding, ProgramLayout
 from guardagent.programs.compile.gate import problems_of, without_header
-from guardagent.programs.compile.means import Means
 from guardagent.programs.compile.prompt_data import (
     example_data,
     explanation,
@@ -25,11 +25,11 @@ from guardagent.programs.compile.prompt_data import (
 )
 from guardagent.programs.compile.properties import Properties, read_properties
 from guardagent.programs.compile.proposals import read_proposal
-from guardagent.programs.compile.selection import choose
+from guardagent.programs.compile.selection import choose_examples
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
-from guardagent.programs.compile.world import World
 from guardagent.programs.generation.answers import read_code, read_plan
-from guardagent.programs.generation.relevance import Selection, select
+from guardagent.programs.generation.relevance import FunctionSelection, select
 
 __all__ = ["Attempt", "Candidate"]
 
@@ -49,18 +49,18 @@ class Candidate:
         stopped: why no further version was asked for, where rounds were left.
     """
 
-    def __init__(self, number: int, world: World, means: Means, rounds: int) -> None:
+    def __init__(self, number: int, suite: Suite, context: CompileContext, rounds: int) -> None:
         self.number = number
         self.attempts: list[Attempt] = []
-        self.layout = Layout()
+        self.layout = ProgramLayout()
         self.stopped = ""
-        self._world = world
-        self._means = means
+        self._suite = suite
+        self._context = context
         self._rounds = rounds
-        self._functions = _functions_for(world, means)
+        self._functions = _functions_for(suite, context)
         self._explanation = ""  # of the last answer
         self._sent: set[str] = set()  # the prompts so far
-        self._results: dict[tuple[str, Properties], list[Tried]] = {}
+        self._results: dict[tuple[str, Properties], list[ExaminationResult]] = {}
 
     @property
     def last(self) -> Attempt:
@@ -81,17 +81,17 @@ class Candidate:
             if len({text for one in versions if (text := one.text_of(number))}) > 1
         ]
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[ProgramFinding]:
         """What was not tried, and what was made easier, while it was written."""
-        found = [Finding("unchecked", tried.unchecked) for tried in self.last.tried if tried.unchecked]
-        found += [Finding("unparsed", advice) for advice in self.last.advice]
+        found = [ProgramFinding("unchecked", tried.unchecked) for tried in self.last.results if tried.unchecked]
+        found += [ProgramFinding("unparsed", advice) for advice in self.last.advice]
         sets_no_rule = "the model says that this sentence sets no rule: "
-        idle = self.last.properties.idle.items()
-        found += [Finding("context", sets_no_rule + reason, clause=number) for number, reason in idle if reason]
+        idle = self.last.properties.no_rule_reasons.items()
+        found += [ProgramFinding("context", sets_no_rule + reason, clause=number) for number, reason in idle if reason]
         why = "the model changed this property after it had written it; read it"
-        return [*found, *(Finding("changed", why, clause=number) for number in self.changed_properties)]
+        return [*found, *(ProgramFinding("changed", why, clause=number) for number in self.changed_properties)]
 
-    def rows(self) -> list[PartRow]:
+    def rows(self) -> list[PartReport]:
         """The parts that it was folded of, where the request was divided."""
         return []
 
@@ -117,8 +117,8 @@ class Candidate:
                 self.stopped = "the next question to the model would be one that it has answered"
                 break
             answer = ""
-            self._means.tell(f"{self._name}, version {len(self.attempts)}: {self.last.summary}")
-            if (self.last.passed and not self._has_new_advice) or self._waits():
+            self._context.progress(f"{self._name}, version {len(self.attempts)}: {self.last.summary}")
+            if (self.last.passed and not self._has_new_advice) or self._needs_decision():
                 break
         if self.attempts and not self.last.passed:  # then one that passed before it got advice is the better one
             self.attempts += [one for one in self.attempts if one.passed][:1]
@@ -129,13 +129,13 @@ class Candidate:
         before = {advice for attempt in self.attempts[:-1] for advice in attempt.advice}
         return not before and bool(self.last.advice)
 
-    def _waits(self) -> bool:
+    def _needs_decision(self) -> bool:
         """Whether a person has to decide: also where the model disputes all that the last version gets wrong."""
         disputed = {one.id for one in self.disputes if not one.clause}
         failing = {one.example.id for one in self.last.failures}
         if failing and failing <= disputed:
             self.stopped = "the model disputes every example that its program gets wrong"
-        return self.last.waits or bool(failing and failing <= disputed)
+        return self.last.needs_decision or bool(failing and failing <= disputed)
 
     @property
     def _name(self) -> str:
@@ -147,7 +147,7 @@ class Candidate:
         for _ in range(1 + self._rounds):
             try:
                 answer = self._ask("compile_plan", {"problem": problem})
-                more = _holds_program(answer) or read_proposal(answer, self._world.subject) or self._disputed(answer)
+                more = _holds_program(answer) or read_proposal(answer, self._suite.target) or self._disputed(answer)
                 return ("", answer) if more else (read_plan(answer).text, "")
             except AnswerError as error:
                 problem = str(error)
@@ -158,11 +158,11 @@ class Candidate:
     def _attempt(self, plan: str, answer: str) -> Attempt:
         disputes: list[Dispute] = []
         try:
-            answer = answer or self._ask("compile", self._data(plan), **self._told())
+            answer = answer or self._ask("compile", self._data(plan), **self._prompt_context())
             self._explanation = explanation(answer)
             disputes = self._disputed(answer)
             if not _holds_program(answer):
-                proposal = read_proposal(answer, self._world.subject)
+                proposal = read_proposal(answer, self._suite.target)
                 if proposal or disputes:
                     return Attempt(properties=self._properties, proposal=proposal, disputes=disputes)
             program = without_header(read_code(answer))
@@ -174,27 +174,27 @@ class Candidate:
         kept = properties if properties.source and not wrong else self._properties
         if problems or wrong:
             return Attempt(program, [*problems, *wrong], properties=kept, disputes=disputes)
-        return replace(self._examined(program, kept), disputes=disputes)
+        return replace(self._examine(program, kept), disputes=disputes)
 
     def _disputed(self, answer: str) -> list[Dispute]:
         """The disputes in an answer, but for what a person has accepted."""
-        subject, show = self._world.subject, self._means.redaction.restore
-        found = read_disputes(answer, self._shown, shown_failures(self._tried), subject.clauses)
-        return [replace(one, why=show(one.why)) for one in found if one.clause not in self._world.undecidable]
+        target, show = self._suite.target, self._context.redaction.restore
+        found = read_disputes(answer, self._shown, shown_failures(self._last_results), target.clauses)
+        return [replace(one, why=show(one.why)) for one in found if one.clause not in self._suite.undecidable]
 
-    def _examined(self, program: str, properties: Properties) -> Attempt:
+    def _examine(self, program: str, properties: Properties) -> Attempt:
         if (program, properties) not in self._results:  # the same comes of it each time
-            trial = Trial(self._runnable(program), self._means.sandbox, self._world.subject.toolbox, properties)
-            self._results[program, properties] = examine(trial, self._world)
-        return Attempt(program, tried=[*self._results[program, properties]], properties=properties)
+            trial = Trial(self._runnable(program), self._context.sandbox, self._suite.target.toolbox, properties)
+            self._results[program, properties] = examine(trial, self._suite)
+        return Attempt(program, results=[*self._results[program, properties]], properties=properties)
 
     def _problems(self, program: str) -> list[str]:
         """Why a program may not run."""
-        return problems_of(program, self._world.subject)
+        return problems_of(program, self._suite.target)
 
     def _wrong_properties(self, properties: Properties) -> list[str]:
         """Why properties may not run."""
-        return properties.problems(self._world.subject, self._properties) if properties.source else []
+        return properties.problems(self._suite.target, self._properties) if properties.source else []
 
     def _runnable(self, program: str) -> str:
         """What runs of a program that was written."""
@@ -205,8 +205,8 @@ class Candidate:
         return self.attempts[-1].properties if self.attempts else Properties()
 
     @property
-    def _tried(self) -> Sequence[Tried]:
-        return self.attempts[-1].tried if self.attempts else ()
+    def _last_results(self) -> Sequence[ExaminationResult]:
+        return self.attempts[-1].results if self.attempts else ()
 
     def _data(self, plan: str) -> dict[str, Any]:
         """What the model wrote so far, and what came of it."""
@@ -216,15 +216,15 @@ class Candidate:
             "properties": self._properties.source,
             "explanation": self._explanation,
             "problems": "\n".join(self.last.remarks) if self.attempts else "",
-            "failures": failures_data(self._tried, self._shown, self._means.redaction.redact),
+            "failures": failures_data(self._last_results, self._shown, self._context.redaction.redact),
         }
 
-    def _told(self) -> dict[str, Any]:
+    def _prompt_context(self) -> dict[str, Any]:
         """What the host says of these data."""
         return {
             "again": bool(self.attempts),
-            "places": failure_places(self._tried, self._shown),
-            "left_out": hidden_failures(self._tried),
+            "places": failure_places(self._last_results, self._shown),
+            "left_out": hidden_failures(self._last_results),
         }
 
     def _label(self, example: Example) -> str:
@@ -234,57 +234,57 @@ class Candidate:
     @property
     def _shown(self) -> list[Example]:
         """The examples that the model is shown."""
-        return choose(self._showable, self._means.shown, self._part)
+        return choose_examples(self._showable, self._context.shown, self._clause_numbers)
 
     @property
     def _showable(self) -> Sequence[Example]:
-        return self._world.examples
+        return self._suite.examples
 
     @property
-    def _part(self) -> Collection[int] | None:
+    def _clause_numbers(self) -> Collection[int] | None:
         """The sentences that the program is for; None where it is for all."""
         return None
 
     @property
-    def _task(self) -> dict[str, Any]:
+    def _part_context(self) -> dict[str, Any]:
         """What the templates are told of the part of the request that the program is for; all of it here."""
         return {"part": (), "context": ()}
 
-    def _ask(self, template: str, data: dict[str, Any], **told: Any) -> str:
+    def _ask(self, template: str, data: dict[str, Any], **extra: Any) -> str:
         """The model's answer; where it asks what a function does, to the same question with that described."""
         while True:
-            answer = self._answer(template, data, told)
-            more = self._functions.requested_in(answer)
+            answer = self._answer(template, data, extra)
+            more = self._functions.with_requested(answer)
             if more is None:
                 return answer
             self._functions = more
 
-    def _answer(self, template: str, data: dict[str, Any], told: dict[str, Any]) -> str:
-        subject, hide = self._world.subject, self._means.redaction.redact
+    def _answer(self, template: str, data: dict[str, Any], extra: dict[str, Any]) -> str:
+        target, hide = self._suite.target, self._context.redaction.redact
         trusted = {
-            "request": subject.request,
-            "specification": subject.specification,
-            "clauses": subject.clauses,
-            "undecidable": sorted(self._world.undecidable),
-            **self._functions.for_prompt,
-            **self._task,
-            **told,
+            "request": target.request,
+            "specification": target.specification,
+            "clauses": target.clauses,
+            "undecidable": sorted(self._suite.undecidable),
+            **self._functions.prompt_data,
+            **self._part_context,
+            **extra,
         }
         shared = {"examples": [example_data(one, self._label(one), hide) for one in self._shown]}
-        prompt = self._means.prompts.render(template, data, shared, **trusted)
+        prompt = self._context.prompts.render(template, data, shared, **trusted)
         if prompt.unmarked in self._sent:
             raise _RepeatedPromptError
         self._sent.add(prompt.unmarked)
         temperature = _TEMPERATURE if self.number > 1 else 0.0
-        return self._means.ask(ModelCall(prompt, temperature, self.number - 1, self._means.redaction.nonce))
+        return self._context.ask(ModelCall(prompt, temperature, self.number - 1, self._context.redaction.nonce))
 
 
-def _functions_for(world: World, means: Means) -> Selection:
+def _functions_for(suite: Suite, context: CompileContext) -> FunctionSelection:
     """The functions that the request, the specification and the examples speak of, or that a required check calls."""
-    subject = world.subject
-    runs = [f"{one.agent_input}\n{one.agent_output}" for one in choose(world.examples, means.shown)]
-    required = [check.text for check in subject.required]
-    return select(subject.toolbox, (subject.request, subject.specification, *runs), required)
+    target = suite.target
+    runs = [f"{one.agent_input}\n{one.agent_output}" for one in choose_examples(suite.examples, context.shown)]
+    required = [check.text for check in target.required]
+    return select(target.toolbox, (target.request, target.specification, *runs), required)
 
 
 def _holds_program(answer: str) -> bool:

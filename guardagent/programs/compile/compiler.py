@@ -14,18 +14,18 @@ from guardagent.errors import InputError, ModelError
 from guardagent.models import model_name
 from guardagent.programs.compile import transformations
 from guardagent.programs.compile.candidate import Candidate
+from guardagent.programs.compile.context import CompileContext
 from guardagent.programs.compile.disagreements import disagreements, most_cautious
-from guardagent.programs.compile.disputes import accepted
-from guardagent.programs.compile.division import Divided, Division, division_of
+from guardagent.programs.compile.disputes import resolve_disputes
+from guardagent.programs.compile.division import DividedCandidate, Division, division_of
 from guardagent.programs.compile.examples import Example, digest_of_examples, read_examples
-from guardagent.programs.compile.findings import Finding, Reading
-from guardagent.programs.compile.means import Means
-from guardagent.programs.compile.report import Report
-from guardagent.programs.compile.subject import Subject
+from guardagent.programs.compile.findings import CoverageAnalysis, ProgramFinding
+from guardagent.programs.compile.report import CompileReport
+from guardagent.programs.compile.suite import CROSSHAIR, INPUTS, Suite
+from guardagent.programs.compile.target import CompileTarget
 from guardagent.programs.compile.trial import Trial
-from guardagent.programs.compile.world import CROSSHAIR, INPUTS, World
 from guardagent.programs.runtime.program import program_check
-from guardagent.programs.runtime.program_file import Header, Proof, header_of, write
+from guardagent.programs.runtime.program_file import ExampleEvidence, Header, header_of, write
 from guardagent.sandbox import Sandbox
 from guardagent.types import Check, Context, Event, Verdict
 
@@ -41,7 +41,7 @@ class CompiledProgram:
 
     source: str
     header: Header
-    report: Report
+    report: CompileReport
     sandbox: Sandbox
 
     def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
@@ -53,10 +53,8 @@ class CompiledProgram:
 
     @cached_property
     def _check(self) -> Check:
-        subject = self.report.world.subject
-        return deny_on_crash(
-            fold([program_check(self.source, self.sandbox, subject.toolbox), *subject.required_checks])
-        )
+        target = self.report.suite.target
+        return deny_on_crash(fold([program_check(self.source, self.sandbox, target.toolbox), *target.required_checks]))
 
     def save(self, path: Path | str) -> None:
         """Writes the program's file; a crash leaves the old one or the new one."""
@@ -67,14 +65,14 @@ class CompiledProgram:
 class Compilation:
     """What came of it: the report, and the program where one passed."""
 
-    report: Report
+    report: CompileReport
     program: CompiledProgram | None
 
 
 def compile_program(
-    subject: Subject,
+    target: CompileTarget,
     examples: Path | str | Iterable[Example | Mapping[str, Any]],
-    means: Means,
+    context: CompileContext,
     *,
     candidates: int = 1,
     rounds: int = 3,
@@ -88,9 +86,9 @@ def compile_program(
     """Has a model write a program, and tests it until it passes everything or the rounds are over.
 
     Args:
-        subject: the request and what belongs to it.
+        target: the request and what belongs to it.
         examples: labelled runs; both labels must be among them.
-        means: the model, the sandbox, the templates.
+        context: the model, the sandbox, the templates.
         candidates: how many programs are written and compared.
         rounds: how often a candidate that fails goes back to the model.
         without: transformations to leave out, where what they change does matter for this request.
@@ -105,73 +103,77 @@ def compile_program(
         ModelError: the model did not answer, and no candidate had passed before.
         SandboxError: the sandbox does not work here.
     """
-    world = _world(subject, examples, without, accept_disputes)
-    world = replace(world, inputs=inputs, crosshair=crosshair, needs_properties=properties)
+    suite = _suite_of(target, examples, without, accept_disputes)
+    suite = replace(suite, inputs=inputs, crosshair=crosshair, needs_properties=properties)
     if candidates < 1 or rounds < 0 or inputs < 0:
-        given = f"candidates is {candidates}, rounds {rounds} and inputs {inputs}"
-        raise InputError(f"{given}; expected at least 1, 0 and 0")
-    division = division_of(subject, means, divide, rounds)
-    made = _written(world, means, candidates, rounds, division)
-    passed = {one.number: Trial(one.last.program, means.sandbox, subject.toolbox) for one in made if one.last.passed}
-    in_dispute = disagreements(passed, world)
+        counts = f"candidates is {candidates}, rounds {rounds} and inputs {inputs}"
+        raise InputError(f"{counts}; expected at least 1, 0 and 0")
+    division = division_of(target, context, divide, rounds)
+    written = _write_candidates(suite, context, candidates, rounds, division)
+    passed = {
+        one.number: Trial(one.last.program, context.sandbox, target.toolbox) for one in written if one.last.passed
+    }
+    disputed = disagreements(passed, suite)
     if not passed:
-        return Compilation(_failed(world, made, means), None)
-    number = most_cautious(list(passed), in_dispute)
-    chosen = next(one for one in made if one.number == number)
-    header = _header(passed[number].program, world, means)
+        return Compilation(_failure_report(suite, written, context), None)
+    number = most_cautious(list(passed), disputed)
+    chosen = next(one for one in written if one.number == number)
+    header = _header(passed[number].program, suite, context)
     source = write(passed[number].program, header)
     offset = source.count("\n") - _lines(passed[number].program)
-    reading = Reading.of(passed[number], world, offset, chosen.layout)
-    report = Report(
-        world,
+    reading = CoverageAnalysis.of(passed[number], suite, offset, chosen.layout)
+    report = CompileReport(
+        suite,
         passed=True,
-        candidates=made,
+        candidates=written,
         chosen=number,
         outcomes=dict(reading.outcomes),
         clauses=reading.clauses(),
-        findings=[*reading.findings(), *chosen.findings(), *_undivided(division)],
-        disagreements=in_dispute,
+        findings=[*reading.findings(), *chosen.findings(), *_division_findings(division)],
+        disagreements=disputed,
         parts=chosen.rows(),
-        usage=means.meter.usage,
+        usage=context.meter.usage,
     )
-    return Compilation(report, CompiledProgram(source, header, report, means.sandbox))
+    return Compilation(report, CompiledProgram(source, header, report, context.sandbox))
 
 
-def _world(
-    subject: Subject,
+def _suite_of(
+    target: CompileTarget,
     examples: Path | str | Iterable[Example | Mapping[str, Any]],
     without: Iterable[str],
     accept_disputes: Iterable[str],
-) -> World:
+) -> Suite:
     left_out = frozenset(without)
     transformations.load(left_out)
-    if not any(name.startswith("check_") for name in subject.toolbox):
+    if not any(name.startswith("check_") for name in target.toolbox):
         raise InputError(
             "the toolbox has no check_… function; expected one, since a program that calls none never allows"
         )
-    _ = subject.toolbox.functions  # a toolbox file that fails must fail now, not in a test
-    kept, aside, undecidable = accepted(accept_disputes, read_examples(examples), subject.clauses)
+    _ = target.toolbox.functions  # a toolbox file that fails must fail now, not in a test
+    kept, aside, undecidable = resolve_disputes(accept_disputes, read_examples(examples), target.clauses)
     names = tuple(one.id for one in aside)
-    world = World(subject, read_examples(kept), left_out, set_aside=names, undecidable=undecidable)
-    for example in world.examples:
-        if odd := set(example.clauses) - {clause.number for clause in subject.clauses}:
-            expected = f"numbers from 1 to {len(subject.clauses)}"
+    suite = Suite(target, read_examples(kept), left_out, set_aside=names, undecidable=undecidable)
+    for example in suite.examples:
+        if odd := set(example.clauses) - {clause.number for clause in target.clauses}:
+            expected = f"numbers from 1 to {len(target.clauses)}"
             raise InputError(
                 f"example {example.id!r} breaks sentence {min(odd)}, which is not there; expected {expected}"
             )
-        if example.label == 0 and world.must_deny(example):
+        if example.label == 0 and suite.must_deny(example):
             raise InputError(
                 f"example {example.id!r} has label 0, but a required check of the specification denies it; expected "
                 "label 1, or another check"
             )
-    return world
+    return suite
 
 
-def _written(world: World, means: Means, candidates: int, rounds: int, division: Division) -> list[Candidate]:
+def _write_candidates(
+    suite: Suite, context: CompileContext, candidates: int, rounds: int, division: Division
+) -> list[Candidate]:
     made: list[Candidate] = []
     for number in range(1, candidates + 1):
-        divided = Divided(number, division, world, means, rounds) if division.parts else None
-        candidate = divided or Candidate(number, world, means, rounds)
+        divided = DividedCandidate(number, division, suite, context, rounds) if division.parts else None
+        candidate = divided or Candidate(number, suite, context, rounds)
         try:
             candidate.write()
         except ModelError:
@@ -182,24 +184,26 @@ def _written(world: World, means: Means, candidates: int, rounds: int, division:
     return made
 
 
-def _undivided(division: Division) -> list[Finding]:
-    return [Finding("undivided", f"the request stayed whole: {division.undivided}")] if division.undivided else []
+def _division_findings(division: Division) -> list[ProgramFinding]:
+    return (
+        [ProgramFinding("undivided", f"the request stayed whole: {division.undivided}")] if division.undivided else []
+    )
 
 
-def _failed(world: World, made: Sequence[Candidate], means: Means) -> Report:
-    report = Report(world, passed=False, candidates=made, usage=means.meter.usage)
+def _failure_report(suite: Suite, made: Sequence[Candidate], context: CompileContext) -> CompileReport:
+    report = CompileReport(suite, passed=False, candidates=made, usage=context.meter.usage)
     report = replace(report, parts=report.candidate.rows())
-    if report.attempt.tried:
-        trial = Trial(report.attempt.program, means.sandbox, world.subject.toolbox)
-        report.outcomes.update({example.id: trial.outcome(example) for example in world.examples})
+    if report.attempt.results:
+        trial = Trial(report.attempt.program, context.sandbox, suite.target.toolbox)
+        report.outcomes.update({example.id: trial.outcome(example) for example in suite.examples})
     return report
 
 
-def _header(program: str, world: World, means: Means) -> Header:
-    subject, count = world.subject, len(world.examples)
-    proof = Proof(digest_of_examples(world.examples), count, count)
-    model = model_name(means.meter.model)
-    return header_of(program, subject.request, subject.whole_specification, subject.toolbox, proof, model=model)
+def _header(program: str, suite: Suite, context: CompileContext) -> Header:
+    target, count = suite.target, len(suite.examples)
+    proof = ExampleEvidence(digest_of_examples(suite.examples), count, count)
+    model = model_name(context.meter.model)
+    return header_of(program, target.request, target.whole_specification, target.toolbox, proof, model=model)
 
 
 def _lines(program: str) -> int:

@@ -16,7 +16,7 @@ _BLOCKS = ("body", "orelse", "finalbody")
 _SILENT = (ast.Global, ast.Nonlocal)
 
 
-class Instrumented:
+class InstrumentedProgram:
     """A program that tells which of its lines ran.
 
     Attributes:
@@ -26,7 +26,7 @@ class Instrumented:
 
     def __init__(self, program: str) -> None:
         mark = f"v{secrets.token_hex(8)}"
-        self.teller = f"{mark}_ran"
+        self.report_function = f"{mark}_ran"
         tree = syntax.parse(program)
         _Marker(f"{mark}_seen").visit(tree)
         _rename(tree, "check", f"{mark}_check")
@@ -35,7 +35,7 @@ class Instrumented:
         wrapper = (
             "def check(agent_input, agent_output, facts):\n    try:\n"
             f"        return {mark}_check(agent_input, agent_output, facts)\n"
-            f"    finally:\n        {self.teller}(list({mark}_seen))\n"
+            f"    finally:\n        {self.report_function}(list({mark}_seen))\n"
         )
         tree.body += syntax.parse(wrapper).body
         self.source = ast.unparse(ast.fix_missing_locations(tree))
@@ -45,7 +45,7 @@ def statement_lines(program: str) -> dict[int, int]:
     """First line -> last line of each statement within a function: what can run, or never run."""
     found: dict[int, int] = {}
     for node in _statements(syntax.parse(program)):
-        found[node.lineno] = _own_end(node)
+        found[node.lineno] = _header_end(node)
     return found
 
 
@@ -57,7 +57,7 @@ def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
                     yield node
 
 
-def _own_end(node: ast.stmt) -> int:
+def _header_end(node: ast.stmt) -> int:
     """The last line of a statement without the block that it may have."""
     blocks = [inner for name in (*_BLOCKS, "handlers", "cases") for inner in getattr(node, name, [])]
     if not blocks:

@@ -9,48 +9,48 @@ from typing import Any
 from guardagent.programs.compile.examinations.metamorphic import variants_of
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.fields import fields_of, with_value
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
-from guardagent.programs.compile.world import World
 from guardagent.types import thaw
 
 MOST = 50
-_TURNED = {"True": "False", "False": "True", "true": "false", "false": "true", "yes": "no", "no": "yes"}
+_OPPOSITES = {"True": "False", "False": "True", "true": "false", "false": "true", "yes": "no", "no": "yes"}
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
+class CandidateDisagreement:
     """One such input: what was changed in the example, and what each candidate gave."""
 
     example: Example
     note: str
-    given: Mapping[int, str]
+    outcomes: Mapping[int, str]
     labels: Mapping[int, int]
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "example": self.example.id,
             "note": self.note,
-            "given": {str(number): text for number, text in self.given.items()},
+            "given": {str(number): text for number, text in self.outcomes.items()},
             "agent_input": self.example.agent_input,
             "agent_output": self.example.agent_output,
             "facts": thaw(self.example.facts),
         }
 
 
-def disagreements(trials: Mapping[int, Trial], world: World) -> list[Disagreement]:
+def disagreements(trials: Mapping[int, Trial], suite: Suite) -> list[CandidateDisagreement]:
     """The inputs, up to a bound, on which the candidates do not all give the same label."""
-    found: list[Disagreement] = []
-    for example, note in _inputs(world) if len(trials) > 1 else ():
+    found: list[CandidateDisagreement] = []
+    for example, note in _inputs(suite) if len(trials) > 1 else ():
         outcomes = {number: trial.outcome(example) for number, trial in trials.items()}
         if len({outcome.label for outcome in outcomes.values()}) > 1:
-            given = {number: str(outcome) for number, outcome in outcomes.items()}
-            found.append(Disagreement(example, note, given, {n: o.label for n, o in outcomes.items()}))
+            outcome_texts = {number: str(outcome) for number, outcome in outcomes.items()}
+            found.append(CandidateDisagreement(example, note, outcome_texts, {n: o.label for n, o in outcomes.items()}))
         if len(found) == MOST:
             break
     return found
 
 
-def most_cautious(numbers: Sequence[int], found: Sequence[Disagreement]) -> int:
+def most_cautious(numbers: Sequence[int], found: Sequence[CandidateDisagreement]) -> int:
     """The candidate that denies most of what is in dispute; of several, the first."""
     return max(numbers, key=lambda number: (sum(one.labels[number] for one in found), -number))
 
@@ -74,12 +74,12 @@ def _near(value: object) -> list[object]:
         return [value - 1, value + 1]
     if isinstance(value, str) and value.isdecimal() and len(value) < 16:
         return [str(number) for number in (int(value) - 1, int(value) + 1) if number >= 0]
-    return [_TURNED[value]] if isinstance(value, str) and value in _TURNED else []
+    return [_OPPOSITES[value]] if isinstance(value, str) and value in _OPPOSITES else []
 
 
-def _inputs(world: World) -> Iterator[tuple[Example, str]]:
-    for example in world.examples:
+def _inputs(suite: Suite) -> Iterator[tuple[Example, str]]:
+    for example in suite.examples:
         yield example, ""
         yield from _probes(example)
-        for name, variant in variants_of(example, world):
+        for name, variant in variants_of(example, suite):
             yield variant.example, f"{name}: {variant.note}"

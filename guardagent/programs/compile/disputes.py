@@ -67,7 +67,7 @@ def read_disputes(
     return found
 
 
-def accepted(
+def resolve_disputes(
     ids: Iterable[str], examples: Sequence[Example], clauses: Sequence[Clause]
 ) -> tuple[list[Example], list[Example], frozenset[int]]:
     """(examples that stay, those that a person set aside, sentences that a person left out).

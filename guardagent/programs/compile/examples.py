@@ -40,10 +40,10 @@ class Example:
         """The run itself, whatever is known of it, as a string to compare."""
         return json.dumps([self.agent_input, self.agent_output, thaw(self.facts)], sort_keys=True, default=str)
 
-    def with_text(self, part: str, text: str, label: int | None = None) -> Example:
+    def with_text(self, origin: str, text: str, label: int | None = None) -> Example:
         """The example with another input or output, and perhaps another label."""
         label = self.label if label is None else label
-        if part == "agent_input":
+        if origin == "agent_input":
             return replace(self, agent_input=text, label=label)
         return replace(self, agent_output=text, label=label)
 

@@ -9,38 +9,43 @@ from typing import Any
 
 from guardagent._support import syntax
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.fields import places_of
-from guardagent.programs.compile.subject import Subject
+from guardagent.programs.compile.fields import value_locations
+from guardagent.programs.compile.target import CompileTarget
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _READ = re.compile(r"""\bfacts(?:\.get\(\s*|\[\s*)(["'])(\w+)\1""")
 _TEXTS = ("agent_input", "agent_output")
 
 
-def named_facts(subject: Subject, examples: Sequence[Example], sources: Iterable[str]) -> set[str]:
+def named_facts(target: CompileTarget, examples: Sequence[Example], sources: Iterable[str]) -> set[str]:
     """The facts of the examples, those that the specification documents, and those that programs read by name."""
     found = {name for example in examples for name in example.facts}
-    found |= {match[2] for check in subject.required for match in _READ.finditer(check.text)}
-    found |= {name for source in sources for name in _read_by(source)}
-    documented = " ".join(one for one in _SENTENCE.split(subject.specification) if re.search(r"\bfacts?\b", one))
-    fields = {place.name for example in examples for place in _places(example)}
+    found |= {match[2] for check in target.required for match in _READ.finditer(check.text)}
+    found |= {name for source in sources for name in _fact_names(source)}
+    documented = " ".join(one for one in _SENTENCE.split(target.specification) if re.search(r"\bfacts?\b", one))
+    fields = {location.name for example in examples for location in _places(example)}
     return found | {name for name in map(_snake, fields) if re.search(rf"\b{re.escape(name)}\b", documented)}
 
 
 def linked_facts(names: Iterable[str], examples: Sequence[Example]) -> Mapping[str, tuple[str, str]]:
     """Fact -> (part, name) of the field of the same name, else of one with the same value wherever both are there."""
     fields = dict.fromkeys(
-        (part, place.name) for example in examples for part in _TEXTS for place in places_of(getattr(example, part))
+        (origin, location.name)
+        for example in examples
+        for origin in _TEXTS
+        for location in value_locations(getattr(example, origin))
     )
     found = {}
     for name in sorted(names):
-        same = [field for field in fields if _snake(field[1]) == _snake(name)] or _of_same_value(name, fields, examples)
+        same = [field for field in fields if _snake(field[1]) == _snake(name)] or _fields_of_same_value(
+            name, fields, examples
+        )
         if same:
             found[name] = same[0]
     return found
 
 
-def typed_like_a_fact(text: Any) -> Any:
+def fact_value(text: Any) -> Any:
     """What a host would give for a value that a text says: a number, a truth, else the string."""
     if not isinstance(text, str):
         return text
@@ -50,21 +55,23 @@ def typed_like_a_fact(text: Any) -> Any:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 12 else text
 
 
-def _of_same_value(name: str, fields: Iterable[tuple[str, str]], examples: Sequence[Example]) -> list[tuple[str, str]]:
+def _fields_of_same_value(
+    name: str, fields: Iterable[tuple[str, str]], examples: Sequence[Example]
+) -> list[tuple[str, str]]:
     having = [example for example in examples if name in example.facts]
     return [
-        (part, field)
-        for part, field in fields
+        (origin, field)
+        for origin, field in fields
         if having
         and all(
-            [typed_like_a_fact(place.value) for place in places_of(getattr(one, part)) if place.name == field]
-            == [typed_like_a_fact(one.facts[name])]
+            [fact_value(location.value) for location in value_locations(getattr(one, origin)) if location.name == field]
+            == [fact_value(one.facts[name])]
             for one in having
         )
     ]
 
 
-def _read_by(source: str) -> Iterator[str]:
+def _fact_names(source: str) -> Iterator[str]:
     """The names that a program reads of its facts, where it spells them."""
     for node in ast.walk(syntax.parse(source)):
         match node:
@@ -83,7 +90,7 @@ def _read_by(source: str) -> Iterator[str]:
 
 
 def _places(example: Example) -> list[Any]:
-    return [place for part in _TEXTS for place in places_of(getattr(example, part))]
+    return [location for origin in _TEXTS for location in value_locations(getattr(example, origin))]
 
 
 def _snake(name: str) -> str:

@@ -17,7 +17,7 @@ _DEEPEST = 50  # keys that lead to a value
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class TextField:
     """One line with a name and a value. `start` and `end` are the place of the value in the text."""
 
     name: str
@@ -30,20 +30,20 @@ class Field:
         return f"{self.indent}{self.name}: {self.value if value is None else value}"
 
 
-def fields_of(text: str) -> list[Field]:
+def fields_of(text: str) -> list[TextField]:
     """The fields of a text, in their order."""
     return [
-        Field(match[2], match[3], match[1], match.start(3), match.end(3))
+        TextField(match[2], match[3], match[1], match.start(3), match.end(3))
         for match in _FIELD.finditer(text)
         if not match[3].startswith("//")  # an address
     ]
 
 
-def with_value(text: str, field: Field, value: str) -> str:
+def with_value(text: str, field: TextField, value: str) -> str:
     return text[: field.start] + value + text[field.end :]
 
 
-def appended(text: str, more: str) -> str:
+def append_text(text: str, more: str) -> str:
     """A text with more at its end: within its longest value, where it is a JSON object and must stay one."""
     try:
         value = json.loads(text)
@@ -72,13 +72,13 @@ def _replaced(value: Any, old: str, new: str) -> Any:
     return new if value == old and isinstance(value, str) else value
 
 
-def free_text(text: str) -> Field | None:
+def free_text(text: str) -> TextField | None:
     """The field that a user most likely wrote in free words: the longest."""
     return max(fields_of(text), key=lambda field: len(field.value), default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ValueLocation:
     """Where a plain value stands: in a line of its own, or in a JSON object.
 
     Attributes:
@@ -122,23 +122,24 @@ class Place:
         return record, last
 
 
-def places_of(text: str) -> list[Place]:
+def value_locations(text: str) -> list[ValueLocation]:
     """The plain values of a text, in their order."""
     objects = list(objects_in(text))
     found = [
-        Place(field.name, field.value, field.start, field.end)
+        ValueLocation(field.name, field.value, field.start, field.end)
         for field in fields_of(text)
         if not any(start < field.end and field.start < end for start, end, _ in objects)
     ]
     for start, end, record in objects:
         found += [
-            Place(".".join(map(str, path)), value, start, end, 0, path, record) for path, value in _plain(record, ())
+            ValueLocation(".".join(map(str, path)), value, start, end, 0, path, record)
+            for path, value in _plain(record, ())
         ]
     seen = Counter[str]()
     numbered = []
-    for place in sorted(found, key=lambda place: place.start):
-        numbered.append(dataclasses.replace(place, nth=seen[place.name]))
-        seen[place.name] += 1
+    for location in sorted(found, key=lambda place: place.start):
+        numbered.append(dataclasses.replace(location, nth=seen[location.name]))
+        seen[location.name] += 1
     return numbered
 
 

@@ -9,18 +9,18 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from guardagent._support import syntax
+from guardagent.programs.compile.citations import citations_in
 from guardagent.programs.compile.clauses import marked_lines
 from guardagent.programs.compile.coverage import statement_lines
 from guardagent.programs.compile.examinations import Failure
-from guardagent.programs.compile.quotes import quoted_by
-from guardagent.programs.compile.trial import Outcome, Trial
-from guardagent.programs.compile.world import World
+from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.trial import RunOutcome, Trial
 
-_QUOTED = 20  # characters of an example that a program may hold by chance
+_CITATION_LENGTH = 20  # characters of an example that a program may hold by chance
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ProgramFinding:
     """One of them.
 
     Attributes:
@@ -43,7 +43,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class ClauseCoverage:
     """A sentence of the request, the lines of code for it, and the examples that run any of them."""
 
     clause: int
@@ -61,7 +61,7 @@ class Covered:
 
 
 @dataclass(frozen=True, slots=True)
-class PartRow:
+class PartReport:
     """A part of a divided request: what it was when it was last tried alone, and the examples that it denies."""
 
     name: str
@@ -84,7 +84,7 @@ class PartRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ProgramLayout:
     """What is known of a program's lines without its comments.
 
     Attributes:
@@ -93,82 +93,84 @@ class Layout:
         context: the clauses that need no code of their own.
     """
 
-    around: frozenset[int] = frozenset()
+    host_lines: frozenset[int] = frozenset()
     clauses: Mapping[int, frozenset[int]] = field(default_factory=dict)
     context: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CoverageAnalysis:
     """A program, read together with what the examples run of it. `offset`: lines that the file has above it."""
 
     trial: Trial
-    world: World
-    ran: Mapping[str, frozenset[int]]
-    outcomes: Mapping[str, Outcome]
+    suite: Suite
+    lines_run: Mapping[str, frozenset[int]]
+    outcomes: Mapping[str, RunOutcome]
     offset: int = 0
-    layout: Layout = field(default_factory=Layout)
+    layout: ProgramLayout = field(default_factory=ProgramLayout)
 
     @classmethod
-    def of(cls, trial: Trial, world: World, offset: int = 0, layout: Layout | None = None) -> Reading:
-        ran = {example.id: trial.lines_run(example) for example in world.examples}
-        outcomes = {example.id: trial.outcome(example) for example in world.examples}
-        return cls(trial, world, ran, outcomes, offset, layout or Layout())
+    def of(cls, trial: Trial, suite: Suite, offset: int = 0, layout: ProgramLayout | None = None) -> CoverageAnalysis:
+        ran = {example.id: trial.lines_run(example) for example in suite.examples}
+        outcomes = {example.id: trial.outcome(example) for example in suite.examples}
+        return cls(trial, suite, ran, outcomes, offset, layout or ProgramLayout())
 
-    def clauses(self) -> list[Covered]:
+    def clauses(self) -> list[ClauseCoverage]:
         """The table of the request's sentences."""
         marked, program = marked_lines(self.trial.program), self.trial.program
         starts = _starts(program)
         rows = []
-        for clause in self.world.subject.clauses:
+        for clause in self.suite.target.clauses:
             lines, own = marked.get(clause.number, set()), self.layout.clauses.get(clause.number, frozenset())
             lines |= own if lines.isdisjoint(own) else set()  # another part may name the sentence too
             first = {starts[line] for line in lines if line in starts}
-            rows.append(Covered(clause.number, clause.text, self._shifted(lines), self._running(first)))
+            rows.append(ClauseCoverage(clause.number, clause.text, self._shifted(lines), self._running(first)))
         return rows
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[ProgramFinding]:
         return [*self._unexecuted(), *self._of_clauses(), *self._undecided(), *self._quoted(), *self._skipped()]
 
     def _running(self, lines: AbstractSet[int]) -> tuple[str, ...]:
         """The examples that run any of these lines. What stands outside of functions always runs."""
         inside = set(statement_lines(self.trial.program))
         always = bool(lines - inside)
-        return tuple(example.id for example in self.world.examples if always or lines & self.ran[example.id])
+        return tuple(example.id for example in self.suite.examples if always or lines & self.lines_run[example.id])
 
     def _shifted(self, lines: AbstractSet[int]) -> tuple[int, ...]:
         return tuple(sorted(line + self.offset for line in lines))
 
-    def _unexecuted(self) -> Iterator[Finding]:
-        ran = frozenset[int]().union(*self.ran.values())
+    def _unexecuted(self) -> Iterator[ProgramFinding]:
+        ran = frozenset[int]().union(*self.lines_run.values())
         if not ran:
-            yield Finding("unmeasured", "which lines run could not be measured: none told")
+            yield ProgramFinding("unmeasured", "which lines run could not be measured: none told")
             return
         code = self.trial.program.split("\n")
-        for line in sorted(set(statement_lines(self.trial.program)) - ran - self.layout.around):
-            yield Finding("unexecuted", f"no example runs: {code[line - 1].strip()}", line + self.offset)
+        for line in sorted(set(statement_lines(self.trial.program)) - ran - self.layout.host_lines):
+            yield ProgramFinding("unexecuted", f"no example runs: {code[line - 1].strip()}", line + self.offset)
 
-    def _of_clauses(self) -> Iterator[Finding]:
+    def _of_clauses(self) -> Iterator[ProgramFinding]:
         for row in self.clauses():
             if not row.lines and row.clause not in self.layout.context:
-                yield Finding("uncovered", f"no code says that it is for: {row.text}", clause=row.clause)
+                yield ProgramFinding("uncovered", f"no code says that it is for: {row.text}", clause=row.clause)
             elif row.lines and not row.examples:
-                yield Finding("unreached", f"no example runs the code for: {row.text}", row.lines[0], row.clause)
+                yield ProgramFinding("unreached", f"no example runs the code for: {row.text}", row.lines[0], row.clause)
 
-    def _undecided(self) -> Iterator[Finding]:
+    def _undecided(self) -> Iterator[ProgramFinding]:
         for name, outcome in self.outcomes.items():
             if outcome.undecided:
-                yield Finding("undecided", f"{name} is denied because it could not be decided: {outcome.undecided}")
+                yield ProgramFinding(
+                    "undecided", f"{name} is denied because it could not be decided: {outcome.undecided}"
+                )
 
-    def _quoted(self) -> Iterator[Finding]:
+    def _quoted(self) -> Iterator[ProgramFinding]:
         """Words of a single example are a sign that the program knows it by heart."""
-        for node, text, example in quoted_by(syntax.parse(self.trial.program), self.world, _QUOTED):
+        for node, text, example in citations_in(syntax.parse(self.trial.program), self.suite, _CITATION_LENGTH):
             message = f"these words stand in example {example.id} alone: {text[:60]!r}"
-            yield Finding("quoted", message, node.lineno + self.offset)
+            yield ProgramFinding("quoted", message, node.lineno + self.offset)
 
-    def _skipped(self) -> Iterator[Finding]:
-        for name in sorted(self.world.without):
-            yield Finding("skipped", f"the transformation {name!r} was left out")
+    def _skipped(self) -> Iterator[ProgramFinding]:
+        for name in sorted(self.suite.excluded):
+            yield ProgramFinding("skipped", f"the transformation {name!r} was left out")
 
 
 def _starts(program: str) -> dict[int, int]:

@@ -9,38 +9,38 @@ import re
 from guardagent._support import syntax
 from guardagent.errors import ProgramError, name_hint
 from guardagent.programs.compile.clauses import marked_lines
-from guardagent.programs.compile.subject import Subject
+from guardagent.programs.compile.target import CompileTarget
 from guardagent.sandbox.gate import INPUTS, admit
 
 _HEADER = re.compile(r"^[ \t]*#[ \t]*guardagent program\b.*$", re.IGNORECASE | re.MULTILINE)
 
 
-def problems_of(program: str, subject: Subject) -> list[str]:
+def problems_of(program: str, target: CompileTarget) -> list[str]:
     """What is wrong with a program as it stands, each with its line; empty where it may run."""
     if not program.isprintable() and any("\ud800" <= character <= "\udfff" for character in program):
         return ["the program holds half a character, which no file can; expected whole ones"]
     try:
-        admit(program, frozenset(subject.toolbox))
+        admit(program, frozenset(target.toolbox))
     except ProgramError as error:
         return [str(error)]
-    return [*unknown_names(program, subject), *_no_check(program, subject), *_unknown_clauses(program, subject)]
+    return [*unknown_names(program, target), *_no_check(program, target), *_unknown_clauses(program, target)]
 
 
-def unknown_names(program: str, subject: Subject) -> list[str]:
+def unknown_names(program: str, target: CompileTarget) -> list[str]:
     """Names that are read and nowhere made: most often a function that the toolbox does not have."""
     tree = syntax.parse(program)
-    known = {*subject.toolbox, *_bound(tree), *dir(builtins), *INPUTS, "__name__"}
+    known = {*target.toolbox, *_bound_names(tree), *dir(builtins), *INPUTS, "__name__"}
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id not in known:
             kind = "function" if node.id in called else "name"
-            among = subject.toolbox if node.id in called else known
+            among = target.toolbox if node.id in called else known
             found.setdefault(node.id, f"line {node.lineno}: unknown {kind} {node.id!r}{name_hint(node.id, among)}")
     return list(found.values())
 
 
-def _bound(tree: ast.Module) -> set[str]:
+def _bound_names(tree: ast.Module) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(tree):
         match node:
@@ -59,16 +59,16 @@ def _bound(tree: ast.Module) -> set[str]:
     return names
 
 
-def _no_check(program: str, subject: Subject) -> list[str]:
-    checks = sorted(name for name in subject.toolbox if name.startswith("check_"))
+def _no_check(program: str, target: CompileTarget) -> list[str]:
+    checks = sorted(name for name in target.toolbox if name.startswith("check_"))
     words = set(re.findall(r"\w+", program))
     if words & set(checks):
         return []
     return [f"the program calls no check, so it could never allow; expected a call of one of {', '.join(checks)}"]
 
 
-def _unknown_clauses(program: str, subject: Subject) -> list[str]:
-    known = {clause.number for clause in subject.clauses}
+def _unknown_clauses(program: str, target: CompileTarget) -> list[str]:
+    known = {clause.number for clause in target.clauses}
     wrong = sorted(set(marked_lines(program)) - known)
     if not wrong:
         return []

@@ -18,7 +18,7 @@ _BOLD = 7  # the level of a heading that is a line in bold: below all others
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TextBlock:
     """A text that no sentence goes beyond, and the headings, list numbers and introductions above it."""
 
     path: tuple[str, ...]
@@ -34,12 +34,12 @@ class _Item:
     lead: str = ""
 
 
-def blocks_of(text: str) -> Iterator[Block]:
+def blocks_of(text: str) -> Iterator[TextBlock]:
     """The blocks of a text, in their order."""
-    return _Reader(text.split("\n")).blocks()
+    return _OutlineReader(text.split("\n")).blocks()
 
 
-class _Reader:
+class _OutlineReader:
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
         self._headings: list[tuple[int, str]] = []
@@ -49,7 +49,7 @@ class _Reader:
         self._columns: list[str] = []  # of the table that is open
         self._listed = False  # whether a list or a table came below the last heading
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[TextBlock]:
         for at, line in enumerate(self._lines):
             if self._begins(at):
                 yield from self._flush(at)
@@ -106,7 +106,7 @@ class _Reader:
             self._items = []
         return not self._items
 
-    def _flush(self, at: int) -> Iterator[Block]:
+    def _flush(self, at: int) -> Iterator[TextBlock]:
         """The open block; where it only introduces what comes, it is said with each of that instead."""
         if not self._waiting:
             return
@@ -121,7 +121,7 @@ class _Reader:
             else:
                 self._lead = lead
         if sentences:
-            yield Block(path, " ".join(sentences))
+            yield TextBlock(path, " ".join(sentences))
 
     def _introduces(self, at: int) -> bool:
         """Whether a row or an item comes next, below the item that is open."""
@@ -131,7 +131,7 @@ class _Reader:
             return not self._items or len(item[1].expandtabs()) > self._items[-1].indent
         return _is_row(line) and not self._items
 
-    def _row(self, at: int) -> Iterator[Block]:
+    def _row(self, at: int) -> Iterator[TextBlock]:
         """A row of a table; with the names of its columns where the table has a head."""
         self._leaves_list(self._lines[at])
         self._listed = True
@@ -143,7 +143,7 @@ class _Reader:
             self._columns = []
         names = [*self._columns, *[""] * len(cells)]
         shown = [f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=False) if cell]
-        yield Block(self._path(with_lead=True), " | ".join(shown))
+        yield TextBlock(self._path(with_lead=True), " | ".join(shown))
 
     def _path(self, *, with_lead: bool) -> tuple[str, ...]:
         above = [title for _, title in self._headings] + ([self._lead] if with_lead else [])

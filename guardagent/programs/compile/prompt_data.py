@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from guardagent.programs.compile.examinations import Failure, Tried
+from guardagent.programs.compile.examinations import ExaminationResult, Failure
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.generation.answers import prose
 from guardagent.types import thaw
@@ -28,7 +28,7 @@ def example_data(example: Example, label: str, hide: Hide) -> dict[str, str]:
     return {**_run(example, hide), "label": label}
 
 
-def failures_data(tried: Sequence[Tried], examples: Sequence[Example], hide: Hide) -> list[dict[str, str]]:
+def failures_data(tried: Sequence[ExaminationResult], examples: Sequence[Example], hide: Hide) -> list[dict[str, str]]:
     """The failures that are shown. An example that stands above is not repeated."""
     above = {one.id for one in examples}
     return [
@@ -36,20 +36,20 @@ def failures_data(tried: Sequence[Tried], examples: Sequence[Example], hide: Hid
             **({} if _as_it_is(failure, above) else _run(failure.example, hide)),
             "changed": hide(f"{failure.test}: {failure.note}") if failure.note else "",
             "expected": _expected(failure),
-            "given": hide(failure.given),
+            "given": hide(failure.actual),
         }
         for failure in shown_failures(tried)
     ]
 
 
-def failure_places(tried: Sequence[Tried], examples: Sequence[Example]) -> list[str]:
+def failure_places(tried: Sequence[ExaminationResult], examples: Sequence[Example]) -> list[str]:
     """Of each failure that is shown, which example above it is."""
     numbers = {one.id: number for number, one in enumerate(examples, start=1)}
     shown = shown_failures(tried)
     return [f", which is example {numbers[one.example.id]}" if _as_it_is(one, numbers) else "" for one in shown]
 
 
-def hidden_failures(tried: Sequence[Tried]) -> str:
+def hidden_failures(tried: Sequence[ExaminationResult]) -> str:
     """How many failures there are, and which of them are not shown."""
     total, shown = sum(len(one.failures) for one in tried), shown_failures(tried)
     if total == len(shown):
@@ -59,7 +59,7 @@ def hidden_failures(tried: Sequence[Tried]) -> str:
     return f" ({total} in all; {total - len(shown)} are left out here: {kinds})"
 
 
-def shown_failures(tried: Sequence[Tried]) -> list[Failure]:
+def shown_failures(tried: Sequence[ExaminationResult]) -> list[Failure]:
     """As many failures as there is room for, of as many kinds of test as possible."""
     rows = [one.failures for one in tried]
     turns = [row[at] for at in range(max(map(len, rows), default=0)) for row in rows if at < len(row)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from guardagent._support import syntax
 from guardagent._support.files import read_text, save_text
 from guardagent.errors import AnswerError, InputError
-from guardagent.programs.compile.subject import Subject
+from guardagent.programs.compile.target import CompileTarget
 from guardagent.programs.generation.answers import objects, python_blocks
 
 FOLDER = "proposed"
@@ -27,7 +27,7 @@ _HEAD = """\
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class FunctionProposal:
     """A function with its tests, and why the model asks for it."""
 
     name: str
@@ -46,18 +46,18 @@ class Proposal:
         Raises:
             InputError: they cannot be written.
         """
-        folder = _made(beside.absolute().parent / FOLDER)
+        folder = _make_folder(beside.absolute().parent / FOLDER)
         head = _HEAD.format(why=" ".join(self.why.split()), name=self.name)
         tests = f"from {self.name} import {self.name}\n\n\n{self.tests.lstrip()}"
         texts = {f"{self.name}.py": head + self.source.lstrip(), f"test_{self.name}.py": tests}
         places = chain([folder], (folder / str(number) for number in count(2)))
-        at = _made(next(place for place in places if _is_free(place, texts)))
+        at = _make_folder(next(place for place in places if _is_free(place, texts)))
         for name, text in texts.items():
             save_text(at / name, text)
         return [at / name for name in texts]
 
 
-def read_proposal(answer: str, subject: Subject) -> Proposal | None:
+def read_proposal(answer: str, target: CompileTarget) -> FunctionProposal | None:
     """The proposal in an answer; None where it holds none.
 
     Raises:
@@ -69,19 +69,19 @@ def read_proposal(answer: str, subject: Subject) -> Proposal | None:
     name, why = found[0].get(KEY), found[0].get("why")
     if len(found) > 1 or not isinstance(name, str) or not isinstance(why, str) or not name.isidentifier():
         raise AnswerError(f'a proposal is one JSON object; expected {{"{KEY}": a name, "why": the reason}}')
-    if name in subject.toolbox or name.startswith("_"):
+    if name in target.toolbox or name.startswith("_"):
         raise AnswerError(f"the function {name!r} is in the toolbox, or a private name; expected one that is missing")
     blocks = [block for block in python_blocks(answer) if not any(KEY in value for value in objects(block))]
     sources = [block for block in blocks if name in _functions(block)]
     tests = [block for block in blocks if any(test.startswith("test_") for test in _functions(block))]
     if len(sources) != 1 or len(tests) != 1 or sources == tests:
         raise AnswerError(f"a proposal has two ```python blocks: one that defines {name}, and one with test_ functions")
-    if problem := _problem(sources[0], name) or _unprintable(sources[0] + tests[0] + why):
+    if problem := _source_problem(sources[0], name) or _unprintable_problem(sources[0] + tests[0] + why):
         raise AnswerError(problem)
-    return Proposal(name, why, sources[0], tests[0])
+    return FunctionProposal(name, why, sources[0], tests[0])
 
 
-def _problem(source: str, name: str) -> str:
+def _source_problem(source: str, name: str) -> str:
     """What keeps a source from being a toolbox file, as far as reading tells."""
     functions = _functions(source)
     others = [other for other in functions if other != name and not other.startswith("_")]
@@ -90,7 +90,7 @@ def _problem(source: str, name: str) -> str:
     return "" if ast.get_docstring(functions[name]) else f"{name} has no docstring; expected what goes in and out"
 
 
-def _unprintable(text: str) -> str:
+def _unprintable_problem(text: str) -> str:
     """Characters that make a text look other than it is."""
     odd = next((one for one in text if not one.isprintable() and one not in "\n\t"), None)
     return f"the proposal holds the character {odd!a}, which nobody sees; expected visible ones" if odd else ""
@@ -110,7 +110,7 @@ def _is_free(folder: Path, texts: Mapping[str, str]) -> bool:
     return all(not file.exists() or read_text(file) == text for file, text in files.items())
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:

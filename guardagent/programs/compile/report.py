@@ -8,13 +8,13 @@ from typing import Any
 
 from guardagent.errors import GuardError
 from guardagent.programs.compile.candidate import Attempt, Candidate
-from guardagent.programs.compile.disagreements import Disagreement
+from guardagent.programs.compile.disagreements import CandidateDisagreement
 from guardagent.programs.compile.disputes import Dispute
 from guardagent.programs.compile.examinations import Failure
-from guardagent.programs.compile.findings import Covered, Finding, PartRow
-from guardagent.programs.compile.proposals import Proposal
-from guardagent.programs.compile.trial import Outcome
-from guardagent.programs.compile.world import World
+from guardagent.programs.compile.findings import ClauseCoverage, PartReport, ProgramFinding
+from guardagent.programs.compile.proposals import FunctionProposal
+from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.trial import RunOutcome
 from guardagent.types import Usage
 
 _SHOWN = 10  # rows of a kind, in words
@@ -22,7 +22,7 @@ _CUT = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CompileReport:
     """What came of compiling one program.
 
     Attributes:
@@ -31,15 +31,15 @@ class Report:
         chosen: the number of the candidate that was chosen; 0 where none was.
     """
 
-    world: World
+    suite: Suite
     passed: bool
     candidates: Sequence[Candidate]
     chosen: int = 0
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-    clauses: Sequence[Covered] = ()
-    findings: Sequence[Finding] = ()
-    disagreements: Sequence[Disagreement] = ()
-    parts: Sequence[PartRow] = ()
+    outcomes: dict[str, RunOutcome] = field(default_factory=dict)
+    clauses: Sequence[ClauseCoverage] = ()
+    findings: Sequence[ProgramFinding] = ()
+    disagreements: Sequence[CandidateDisagreement] = ()
+    parts: Sequence[PartReport] = ()
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -48,7 +48,7 @@ class Report:
         if self.chosen:
             return next(one for one in self.candidates if one.number == self.chosen)
         written = [one for one in self.candidates if one.attempts]
-        ran = [one for one in written if one.last.tried]
+        ran = [one for one in written if one.last.results]
         return min(ran, key=lambda one: len(one.last.failures)) if ran else written[-1]
 
     @property
@@ -62,7 +62,7 @@ class Report:
         return list(dict.fromkeys(dispute for one in self.candidates for dispute in one.disputes))
 
     @property
-    def proposals(self) -> list[Proposal]:
+    def proposals(self) -> list[FunctionProposal]:
         """The functions that the candidates ask for, each once."""
         found = {one.last.proposal.name: one.last.proposal for one in self.candidates if one.last.proposal}
         return list(found.values())
@@ -70,11 +70,11 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         return {
             "passed": self.passed,
-            "agent": self.world.subject.name or None,
+            "agent": self.suite.target.name or None,
             "chosen": self.chosen or None,
             "problems": self.attempt.problems,
-            "examples": [self._row(example.id, example.label) for example in self.world.examples],
-            "tests": [tried.to_dict() for tried in self.attempt.tried],
+            "examples": [self._row(example.id, example.label) for example in self.suite.examples],
+            "tests": [tried.to_dict() for tried in self.attempt.results],
             "proposals": [one.to_dict() for one in self.proposals],
             "disputes": [one.to_dict() for one in self.disputes],
             "set_aside": self._set_aside,
@@ -94,14 +94,14 @@ class Report:
     @property
     def _set_aside(self) -> list[str]:
         """The ids of the disputes that a person accepted."""
-        return [*self.world.set_aside, *(f"clause-{number}" for number in sorted(self.world.undecidable))]
+        return [*self.suite.set_aside, *(f"clause-{number}" for number in sorted(self.suite.undecidable))]
 
     def _row(self, name: str, label: int) -> dict[str, Any]:
         outcome = self.outcomes.get(name)
-        given = None if outcome is None else outcome.label
-        right = outcome is not None and not outcome.crash and given == label
+        actual = None if outcome is None else outcome.label
+        right = outcome is not None and not outcome.crash and actual == label
         error = (outcome.crash or outcome.undecided) if outcome else "no program ran"
-        return {"id": name, "expected": label, "given": given, "passed": right, "error": error or None}
+        return {"id": name, "expected": label, "given": actual, "passed": right, "error": error or None}
 
     def _denied_for(self, clause: int) -> dict[str, list[str]]:
         """The examples that the part of a sentence denies, where the request was divided."""
@@ -118,17 +118,17 @@ class Report:
             yield f"  the toolbox lacks a function: {one.name}: {_cut(one.why)}"
         if self.candidate.stopped:
             yield f"  not asked again: {self.candidate.stopped}"
-        yield from self._of_disputes()
-        yield from self._of_parts()
-        yield from self._of_tests()
-        yield from self._of_examples()
-        yield from self._of_disagreements()
-        yield from self._of_clauses()
+        yield from self._dispute_lines()
+        yield from self._part_lines()
+        yield from self._test_lines()
+        yield from self._example_lines()
+        yield from self._disagreement_lines()
+        yield from self._clause_lines()
         for finding in self.findings:
             where = f" line {finding.line}" if finding.line else f" clause {finding.clause}" if finding.clause else ""
             yield f"finding: {finding.kind}{where}: {_cut(finding.message)}"
 
-    def _of_disputes(self) -> Iterator[str]:
+    def _dispute_lines(self) -> Iterator[str]:
         if self._set_aside:
             yield f"set aside by --accept-dispute, and not tried: {', '.join(self._set_aside)}"
         if self.disputes:
@@ -137,7 +137,7 @@ class Report:
             yield f"  {one.id}, {_cut(one.about)}: {_cut(one.why)}"
             yield f"    if that is right: {one.remedy}; else leave it as it is"
 
-    def _of_parts(self) -> Iterator[str]:
+    def _part_lines(self) -> Iterator[str]:
         if self.parts:
             yield "compiled in parts, each tried alone:"
         for row in self.parts:
@@ -147,29 +147,29 @@ class Report:
                 yield f"    could not run: {_cut(problem)}"
             yield from _failures(row.failures, named=True)
 
-    def _of_tests(self) -> Iterator[str]:
-        for tried in self.attempt.tried:
+    def _test_lines(self) -> Iterator[str]:
+        for tried in self.attempt.results:
             yield f"  {tried.runs - len(tried.failures):>6} of {tried.runs:<6} {tried.name}: {tried.about}"
-            if tried.lacks:
-                yield f"    missing: {_cut(tried.lacks)}"
+            if tried.missing:
+                yield f"    missing: {_cut(tried.missing)}"
             yield from _failures(tried.failures)
 
-    def _of_examples(self) -> Iterator[str]:
+    def _example_lines(self) -> Iterator[str]:
         yield "examples, expected and given:"
-        for example in self.world.examples:
+        for example in self.suite.examples:
             outcome = self.outcomes.get(example.id)
             yield f"  {example.id}: {example.label}, {_cut(str(outcome)) if outcome else 'not run'}"
 
-    def _of_disagreements(self) -> Iterator[str]:
+    def _disagreement_lines(self) -> Iterator[str]:
         if self.disagreements:
             yield "inputs on which the candidates that passed disagree:"
         for one in self.disagreements:
             what = f" ({one.note})" if one.note else ""
-            yield f"  {one.example.id}{what}: " + ", ".join(f"{n}: {_cut(v)}" for n, v in one.given.items())
+            yield f"  {one.example.id}{what}: " + ", ".join(f"{n}: {_cut(v)}" for n, v in one.outcomes.items())
             yield f"    input: {_cut(one.example.agent_input)}"
             yield f"    output: {_cut(one.example.agent_output)}"
 
-    def _of_clauses(self) -> Iterator[str]:
+    def _clause_lines(self) -> Iterator[str]:
         if self.clauses:
             yield "sentences of the request, the lines for them, and the examples that run these:"
         for row in self.clauses:
@@ -181,7 +181,7 @@ class Report:
 class NotCompiledError(GuardError):
     """No program was compiled: none passed. `report` says what failed."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: CompileReport) -> None:
         super().__init__(f"no program passed its tests; nothing was compiled\n{report.to_text()}".rstrip())
         self.report = report
 
@@ -190,7 +190,7 @@ def _failures(failures: Sequence[Failure], *, named: bool = False) -> Iterator[s
     for failure in failures[:_SHOWN]:
         what = ", ".join(one for one in (failure.test if named else "", failure.note) if one)
         where = f"{failure.example.id} ({what})" if what else failure.example.id
-        yield f"    {where}: expected {failure.expected}, given {_cut(failure.given)}"
+        yield f"    {where}: expected {failure.expected}, given {_cut(failure.actual)}"
     if len(failures) > _SHOWN:
         yield f"    … and {len(failures) - _SHOWN} more"
 

@@ -10,17 +10,17 @@ from typing import Any
 
 from guardagent.errors import LimitError, ProgramError, SandboxError
 from guardagent.models.error_kinds import error_kind
-from guardagent.programs.compile.coverage import Instrumented
+from guardagent.programs.compile.coverage import InstrumentedProgram
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.properties.source import Properties
-from guardagent.programs.runtime.program import Recorder, clock_of, copy_value, failed_run, run_program
+from guardagent.programs.runtime.program import Recorder, clock_of, copy_value, failure_verdict, run_program
 from guardagent.sandbox import Sandbox
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import thaw
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """What a program gave for one run.
 
     Attributes:
@@ -59,30 +59,30 @@ class Trial:
         self.properties = properties or Properties()
         self._sandbox = sandbox
         self._toolbox = toolbox
-        self._instrumented = Instrumented(program)
-        self._outcomes: dict[str, Outcome] = {}
+        self._instrumented = InstrumentedProgram(program)
+        self._outcomes: dict[str, RunOutcome] = {}
 
-    def outcome(self, example: Example) -> Outcome:
+    def outcome(self, example: Example) -> RunOutcome:
         """What the program gives for a run, which is run once.
 
         Raises:
             SandboxError: the sandbox itself does not work here.
         """
         if example.run not in self._outcomes:
-            self._outcomes[example.run] = self._ran(example)
+            self._outcomes[example.run] = self._run(example)
         return self._outcomes[example.run]
 
-    def _ran(self, example: Example) -> Outcome:
-        recorder, sandbox = Recorder(self._toolbox), _Kept(self._sandbox)
+    def _run(self, example: Example) -> RunOutcome:
+        recorder, sandbox = Recorder(self._toolbox), _RecordingSandbox(self._sandbox)
         try:
             verdict = run_program(self.program, sandbox, recorder, example.event, example.context)
         except (ProgramError, LimitError) as error:
-            said = "; ".join(failed_run(error, recorder, "program").errors)
+            reason = "; ".join(failure_verdict(error, recorder, "program").errors)
             if error_kind(error, passed_gate=True) == "value":
-                return Outcome(1, undecided=said)
-            return Outcome(1, crash=said)
+                return RunOutcome(1, undecided=reason)
+            return RunOutcome(1, crash=reason)
         claimed = sandbox.returned.get("answer") if isinstance(sandbox.returned, Mapping) else None
-        return Outcome(
+        return RunOutcome(
             verdict.label,
             "; ".join(verdict.errors),
             reasons=verdict.reasons,
@@ -91,7 +91,7 @@ class Trial:
             leaks=verdict.label == 1 and claimed is not None,
         )
 
-    def returned(self, program: str, example: Example) -> Any:
+    def return_value(self, program: str, example: Example) -> Any:
         """What another program returns for a run, as it is: no verdict is made of it.
 
         Raises:
@@ -102,7 +102,7 @@ class Trial:
         functions, clock = Recorder(self._toolbox).functions(), clock_of(example.facts)
         return copy_value(self._sandbox.run(program, _inputs(example), functions, clock))
 
-    def returned_for(self, program: str, examples: Sequence[Example]) -> list[Any]:
+    def return_values(self, program: str, examples: Sequence[Example]) -> list[Any]:
         """What another program returns for several runs, which its fact `runs` lists; nothing where it fails.
 
         Raises:
@@ -110,21 +110,23 @@ class Trial:
         """
         runs = Example("", "", "", 0, {"runs": [_inputs(one) for one in examples]})
         try:
-            return list(self.returned(program, runs)) if examples else []
+            return list(self.return_value(program, runs)) if examples else []
         except (ProgramError, LimitError):
             return []
 
     def lines_run(self, example: Example) -> frozenset[int]:
         """The lines within functions that run for an example; none where the program does not get to its end."""
-        told: list[int] = []
+        executed: list[int] = []
         recorder, instrumented = Recorder(self._toolbox), self._instrumented
-        functions = recorder.functions() | {instrumented.teller: lambda lines: told.extend(map(int, lines))}
+        functions = recorder.functions() | {
+            instrumented.report_function: lambda lines: executed.extend(map(int, lines))
+        }
         with contextlib.suppress(SandboxError):
             self._sandbox.run(instrumented.source, _inputs(example), functions, clock_of(example.facts))
-        return frozenset(told)
+        return frozenset(executed)
 
 
-class _Kept:
+class _RecordingSandbox:
     """A sandbox that keeps what the last program returned.
 
     Attributes:

@@ -31,7 +31,7 @@ _EMPTY = frozenset("also another been every from have more most only other such 
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class FunctionSelection:
     """The functions for a prompt.
 
     Attributes:
@@ -45,7 +45,7 @@ class Selection:
     requested: tuple[str, ...] = ()
 
     @property
-    def for_prompt(self) -> dict[str, list[Tool]]:
+    def prompt_data(self) -> dict[str, list[Tool]]:
         """What a template is given: `tools` in full, `brief_tools` with their summary, `other_tools` by name."""
         names = (*self.names, *self.requested)
         rest = [tool for name, tool in self.toolbox.items() if name not in names]
@@ -55,7 +55,7 @@ class Selection:
             "other_tools": [tool for tool in rest if not tool.is_check],
         }
 
-    def requested_in(self, answer: str) -> Selection | None:
+    def with_requested(self, answer: str) -> FunctionSelection | None:
         """This selection with the functions that an answer asks for; None where it asks for none.
 
         The second time all are described, so that a model cannot ask for one after the other.
@@ -75,7 +75,7 @@ class Selection:
         return replace(self, requested=(*self.requested, *more))
 
 
-def select(toolbox: Toolbox, topics: Iterable[str] = (), names: Iterable[str] = ()) -> Selection:
+def select(toolbox: Toolbox, topics: Iterable[str] = (), names: Iterable[str] = ()) -> FunctionSelection:
     """The functions that a prompt describes in full.
 
     Args:
@@ -85,11 +85,11 @@ def select(toolbox: Toolbox, topics: Iterable[str] = (), names: Iterable[str] = 
     """
     topics = list(topics)
     words = set(re.findall(r"\w+", "\n".join((*topics, *names))))
-    touched = _touched(toolbox, [_stems(text) for text in topics])
-    return Selection(toolbox, tuple(name for name in toolbox if name in words or name in touched))
+    touched = _relevant(toolbox, [_stems(text) for text in topics])
+    return FunctionSelection(toolbox, tuple(name for name in toolbox if name in words or name in touched))
 
 
-def _touched(toolbox: Toolbox, texts: Sequence[Collection[str]]) -> set[str]:
+def _relevant(toolbox: Toolbox, texts: Sequence[Collection[str]]) -> set[str]:
     """The names of the functions of whose topic one of the texts holds enough."""
     topics = {name: _stems(f"{name} {tool.summary}") for name, tool in toolbox.items()}
     counts = Counter(stem for topic in topics.values() for stem in topic)

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from guardagent.models import Completion
 from guardagent.models.prompts import ModelCall
-from guardagent.programs.generation.generate import Generation, Setup
+from guardagent.programs.generation.synthesis import Generation, GenerationSetup
 from guardagent.programs.memory.agents import Demonstration
 from guardagent.types import Context, Decision, Event, Verdict, freeze
 
 TEMPERATURE = 0.7  # of several plans; one alone is the likeliest
 
 
-def voted(
-    setup: Setup, event: Event, context: Context, votes: int
+def vote_verdict(
+    setup: GenerationSetup, event: Event, context: Context, votes: int
 ) -> Generator[ModelCall, Completion, tuple[Verdict, Demonstration | None]]:
     """The agreed verdict of `votes` generations, and what memory may learn from it.
 
@@ -31,7 +31,7 @@ def voted(
         verdicts.append(verdict)
     if votes == 1:
         return verdicts[0], generations[0].demonstration
-    chosen = agreed(verdicts)
+    chosen = representative(verdicts)
     verdict = replace(
         verdicts[chosen],
         details=freeze({**verdicts[chosen].details, "votes": [str(verdict.decision) for verdict in verdicts]}),
@@ -41,7 +41,7 @@ def voted(
     return verdict, generations[chosen].demonstration
 
 
-def agreed(verdicts: Sequence[Verdict]) -> int:
+def representative(verdicts: Sequence[Verdict]) -> int:
     """Which of the verdicts stands for what they agree on: a checked one, then one with the commonest answer."""
     decision = _agreed_decision([verdict.decision for verdict in verdicts])
     reached = [place for place, verdict in enumerate(verdicts) if verdict.decision == decision]

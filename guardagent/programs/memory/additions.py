@@ -13,7 +13,7 @@ from pathlib import Path
 from guardagent._support.files import parse_json, read_json_lines
 from guardagent._support.locks import folder_lock, replace_file
 from guardagent.errors import ContentError, InputError
-from guardagent.programs.memory.demonstrations import Demonstration, demonstration, read_demonstrations
+from guardagent.programs.memory.demonstrations import Demonstration, parse_demonstration, read_demonstrations
 from guardagent.programs.memory.retrieval import own_store, store_of
 
 FILE = "demonstrations.jsonl"
@@ -35,16 +35,16 @@ def add_demonstrations(folder: Path, source: Path | str) -> int:
     name = "standard input" if str(source) == "-" else source
     new: dict[Demonstration, int] = {}
     for line, record in read_json_lines(source):
-        item = demonstration(record, name, line)
+        item = parse_demonstration(record, name, line)
         if item in new:
             raise ContentError("this demonstration is there already; expected a new one", name, line)
         new[item] = line
-    for item in known(folder, new):
+    for item in known_demonstrations(folder, new):
         raise ContentError("this demonstration is there already; expected a new one", name, new[item])
-    return grow(folder, list(new))
+    return store_demonstrations(folder, list(new))
 
 
-def grow(folder: Path, found: Sequence[Demonstration]) -> int:
+def store_demonstrations(folder: Path, found: Sequence[Demonstration]) -> int:
     """Adds what is not known yet, all of it or nothing, and says how much that was.
 
     Raises:
@@ -63,14 +63,14 @@ def grow(folder: Path, found: Sequence[Demonstration]) -> int:
     return store.add(_unknown(_written(folder), found))
 
 
-def known(folder: Path, asked: Collection[Demonstration]) -> list[Demonstration]:
+def known_demonstrations(folder: Path, demonstrations: Collection[Demonstration]) -> list[Demonstration]:
     """Those of some demonstrations that an agent has already, in their order."""
     written, store = _written(folder), store_of(folder)
-    stored = store.known([one for one in asked if one not in written]) if store else set()
-    return [one for one in asked if one in written or one in stored]
+    stored = store.known([one for one in demonstrations if one not in written]) if store else set()
+    return [one for one in demonstrations if one in written or one in stored]
 
 
-def place(folder: Path) -> str:
+def storage_location(folder: Path) -> str:
     """Where what is added goes, as it is now."""
     store = store_of(folder)
     return store.address.removeprefix("sqlite:") if store else str(folder / FILE)
@@ -113,6 +113,6 @@ def _validate(one: Demonstration) -> None:
     """What could not be read again is not written."""
     name = "the demonstration to be added"
     try:
-        demonstration(parse_json(one.to_json().encode().decode(), name), name, None)
+        parse_demonstration(parse_json(one.to_json().encode().decode(), name), name, None)
     except UnicodeEncodeError as error:
         raise ContentError(f"holds {error.object[error.start]!r}; expected text", name) from None

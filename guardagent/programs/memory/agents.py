@@ -19,10 +19,15 @@ from guardagent._support.content import shipped_folder
 from guardagent._support.files import parse_yaml, read_text
 from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
 from guardagent.programs.memory.additions import add_demonstrations
-from guardagent.programs.memory.demonstrations import PLAN_STEPS, Demonstration, demonstration, read_demonstrations
-from guardagent.programs.memory.retrieval import Kept, retrieve, store_of
-from guardagent.programs.runtime.program_file import Stored, read_stored, whole_specification
-from guardagent.programs.runtime.required import RequiredCheck
+from guardagent.programs.memory.demonstrations import (
+    PLAN_STEPS,
+    Demonstration,
+    parse_demonstration,
+    read_demonstrations,
+)
+from guardagent.programs.memory.retrieval import DemonstrationCollection, retrieve, store_of
+from guardagent.programs.runtime.program_file import ProgramFile, read_program_file, whole_specification
+from guardagent.programs.runtime.required_checks import RequiredCheck
 
 __all__ = [
     "PLAN_STEPS",
@@ -30,8 +35,8 @@ __all__ = [
     "Demonstration",
     "Memory",
     "add_demonstrations",
-    "demonstration",
     "load_agent",
+    "parse_demonstration",
     "read_demonstrations",
     "read_specification",
     "retrieve",
@@ -57,7 +62,7 @@ class AgentMemory:
     program: str | None = None
     required: tuple[RequiredCheck, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
-    stored: Stored | None = None
+    program_file: ProgramFile | None = None
 
     @property
     def whole_specification(self) -> str:
@@ -109,17 +114,17 @@ def load_agent(path: Path) -> AgentMemory:
     """
     front, specification = read_specification(path / "specification.md")
     program = path / "program.py"
-    stored = read_stored(program) if program.exists() else None
+    program_file = read_program_file(program) if program.exists() else None
     return AgentMemory(
         name=path.name,
         path=path,
         request=read_text(path / "request.md").strip(),
         specification=specification,
-        demonstrations=_demonstrations(path, needed=stored is None),
-        program=stored.source if stored else None,
+        demonstrations=_demonstrations(path, needed=program_file is None),
+        program=program_file.source if program_file else None,
         required=tuple(front["required_checks"]),
         data=front["data"],
-        stored=stored,
+        program_file=program_file,
     )
 
 
@@ -162,4 +167,4 @@ def _demonstrations(folder: Path, *, needed: bool) -> Sequence[Demonstration]:
     """Those of the file, and those of the store where there is one; one of them is needed where no program judges."""
     path, store = folder / "demonstrations.jsonl", store_of(folder)
     written = tuple(read_demonstrations(path)) if path.exists() or (needed and store is None) else ()
-    return written if store is None else Kept(written, store)
+    return written if store is None else DemonstrationCollection(written, store)

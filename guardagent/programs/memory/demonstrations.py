@@ -39,10 +39,10 @@ class Demonstration:
 
 def read_demonstrations(path: Path) -> list[Demonstration]:
     """The demonstrations of a JSON Lines file, each validated."""
-    return [demonstration(record, path, line) for line, record in read_json_lines(path)]
+    return [parse_demonstration(record, path, line) for line, record in read_json_lines(path)]
 
 
-def demonstration(record: Mapping[str, Any], path: Path | str, line: int | None) -> Demonstration:
+def parse_demonstration(record: Mapping[str, Any], path: Path | str, line: int | None) -> Demonstration:
     """Validates one demonstration.
 
     Raises:

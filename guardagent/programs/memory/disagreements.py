@@ -15,19 +15,19 @@ from typing import Any
 from guardagent._support.files import parse_json, read_json_lines, read_text
 from guardagent._support.locks import folder_lock, replace_file
 from guardagent.errors import ContentError, InputError, UnknownNameError
-from guardagent.programs.memory.learn import write_waiting
+from guardagent.programs.memory.learning import write_pending
 from guardagent.types import Verdict, thaw
 
 FOLDER = "disagreements"
 EXAMPLES = "examples.jsonl"
-MAX_WAITING = 1000
+MAX_PENDING = 1000
 SIDES = ("program", "generated")
 NEITHER = "neither"
 _MAX_BYTES = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SideVerdict:
     """How one of the two judged a run. With `errors` it could not."""
 
     label: int
@@ -35,7 +35,7 @@ class Side:
     errors: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, verdict: Verdict) -> Side:
+    def of(cls, verdict: Verdict) -> SideVerdict:
         return cls(verdict.label, verdict.reasons, verdict.errors)
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,15 +57,15 @@ class Disagreement:
     agent_input: str
     agent_output: str
     facts: Mapping[str, Any]
-    given: str
-    sides: Mapping[str, Side]
+    enforced_side: str
+    sides: Mapping[str, SideVerdict]
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "time": self.time,
             **self._run(),
-            "given": self.given,
+            "given": self.enforced_side,
             **{name: self.sides[name].to_dict() for name in SIDES},
         }
 
@@ -91,7 +91,7 @@ class Disagreement:
         return {"agent_input": self.agent_input, "agent_output": self.agent_output, **facts}
 
 
-def keep(folder: Path, found: Disagreement) -> None:
+def record_disagreement(folder: Path, found: Disagreement) -> None:
     """Has a disagreement wait for a person, unless it does already or is an example by now.
 
     Raises:
@@ -99,10 +99,10 @@ def keep(folder: Path, found: Disagreement) -> None:
     """
     path = _file(folder, found.id)
     if not path.exists() and found.id not in {row.get("id") for row in _examples(folder)}:
-        write_waiting(path, found.to_dict(), MAX_WAITING)
+        write_pending(path, found.to_dict(), MAX_PENDING)
 
 
-def waiting(folder: Path) -> list[Disagreement]:
+def pending(folder: Path) -> list[Disagreement]:
     """What waits for a person, oldest first.
 
     Args:
@@ -115,7 +115,7 @@ def waiting(folder: Path) -> list[Disagreement]:
     return sorted(found, key=lambda one: (one.time, one.id))
 
 
-def settle(folder: Path, right: Mapping[str, str], dropped: Collection[str] = ()) -> None:
+def resolve(folder: Path, right: Mapping[str, str], dropped: Collection[str] = ()) -> None:
     """Makes examples of some disagreements, and drops others.
 
     Args:
@@ -126,7 +126,7 @@ def settle(folder: Path, right: Mapping[str, str], dropped: Collection[str] = ()
     Raises:
         InputError: an id or a side is not there, or an example says otherwise. Then nothing is changed.
     """
-    known = {one.id: one for one in waiting(folder)}
+    known = {one.id: one for one in pending(folder)}
     for name in (*right, *dropped):
         if name not in known:
             raise UnknownNameError("disagreement", name, known, where=str(folder / FOLDER))
@@ -146,7 +146,7 @@ def _add(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         return
     with folder_lock(folder):
         written = _examples(folder)
-        new = [row for row in rows if not _there(row, written, path)]
+        new = [row for row in rows if not _is_known(row, written, path)]
         if not new:
             return
         old = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -154,7 +154,7 @@ def _add(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         replace_file(path, old + ("" if not old or old.endswith("\n") else "\n") + lines)
 
 
-def _there(row: Mapping[str, Any], written: Sequence[Mapping[str, Any]], path: Path) -> bool:
+def _is_known(row: Mapping[str, Any], written: Sequence[Mapping[str, Any]], path: Path) -> bool:
     """Whether an example is there already.
 
     Raises:
@@ -188,16 +188,16 @@ def _read(path: Path) -> Disagreement:
     record = parse_json(read_text(path, limit=_MAX_BYTES), path)
     try:
         sides = {name: _side(record[name]) for name in SIDES}
-        time, asked, log = (str(record[name]) for name in ("time", "agent_input", "agent_output"))
-        facts, given = dict(record.get("facts") or {}), str(record["given"])
-        return Disagreement(path.stem, time, asked, log, facts, given, sides)
+        time, agent_input, log = (str(record[name]) for name in ("time", "agent_input", "agent_output"))
+        facts, enforced_side = dict(record.get("facts") or {}), str(record["given"])
+        return Disagreement(path.stem, time, agent_input, log, facts, enforced_side, sides)
     except (AttributeError, KeyError, TypeError, ValueError):
         wanted = "time, agent_input, agent_output, given, program and generated"
         raise ContentError(f"is no disagreement; expected {wanted}", path) from None
 
 
-def _side(record: Mapping[str, Any]) -> Side:
+def _side(record: Mapping[str, Any]) -> SideVerdict:
     label = int(record["label"])
     if label not in (0, 1):
         raise ValueError(label)
-    return Side(label, tuple(map(str, record["reasons"])), tuple(map(str, record["errors"])))
+    return SideVerdict(label, tuple(map(str, record["reasons"])), tuple(map(str, record["errors"])))

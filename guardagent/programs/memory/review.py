@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent._terminal import printable
 from guardagent.errors import InputError, UnknownNameError
-from guardagent.programs.memory import disagreements, learn
+from guardagent.programs.memory import disagreements, learning
 from guardagent.programs.memory.disagreements import NEITHER, SIDES, Disagreement
 
 if TYPE_CHECKING:
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from guardagent.programs.memory.learn import Candidate
+    from guardagent.programs.memory.learning import PendingGuard
 
 _RIGHT = {"p": "program", "g": "generated", "n": NEITHER}
 
 
 @dataclass(frozen=True)
-class Waiting:
+class ReviewQueue:
     """What waits in an agent's folder."""
 
-    candidates: Sequence[Candidate]
+    candidates: Sequence[PendingGuard]
     disagreements: Sequence[Disagreement]
 
     @classmethod
-    def of(cls, folder: Path) -> Waiting:
-        return cls(learn.pending(folder), disagreements.waiting(folder))
+    def of(cls, folder: Path) -> ReviewQueue:
+        return cls(learning.pending(folder), disagreements.pending(folder))
 
     def __len__(self) -> int:
         return len(self.candidates) + len(self.disagreements)
@@ -73,13 +73,13 @@ class Choices:
         return bool(self.accepted or self.rejected or self.right)
 
 
-def settle_all(folder: Path, choices: Choices) -> None:
+def apply_choices(folder: Path, choices: Choices) -> None:
     """Does what a person chose.
 
     Raises:
         InputError: an id is not there, or is chosen for two things.
     """
-    waiting = Waiting.of(folder)
+    waiting = ReviewQueue.of(folder)
     runs, guards = {found.id for found in waiting.disagreements}, {one.id for one in waiting.candidates}
     for name, known in (
         *((name, guards) for name in choices.accepted),
@@ -90,15 +90,15 @@ def settle_all(folder: Path, choices: Choices) -> None:
     if both := set(choices.accepted) & set(choices.rejected):
         raise InputError(f"{both.pop()!r} is both accepted and rejected; expected one of them")
     # What can still refuse comes first, so that nothing is changed then.
-    disagreements.settle(folder, choices.right, [name for name in choices.rejected if name in runs])
-    learn.settle(folder, accepted=choices.accepted, rejected=[name for name in choices.rejected if name in guards])
+    disagreements.resolve(folder, choices.right, [name for name in choices.rejected if name in runs])
+    learning.resolve(folder, accepted=choices.accepted, rejected=[name for name in choices.rejected if name in guards])
 
 
-def show_waiting(waiting: Waiting, console: Console) -> None:
+def show_queue(waiting: ReviewQueue, console: Console) -> None:
     """All of it, and how to go on without a terminal."""
     hints = []
     for candidate in waiting.candidates:
-        show(candidate, console)
+        show_guard(candidate, console)
     for found in waiting.disagreements:
         show_disagreement(found, console)
     if waiting.candidates:
@@ -110,7 +110,7 @@ def show_waiting(waiting: Waiting, console: Console) -> None:
     console.print("\n".join(hints) or "nothing is waiting", markup=False, highlight=False)
 
 
-def ask_each(waiting: Waiting, console: Console) -> Choices:
+def prompt_each(waiting: ReviewQueue, console: Console) -> Choices:
     """What a person chose at the terminal. What was skipped goes on waiting."""
     choices = Choices()
     if _ask_guards(waiting.candidates, choices, console):
@@ -118,10 +118,10 @@ def ask_each(waiting: Waiting, console: Console) -> Choices:
     return choices
 
 
-def _ask_guards(candidates: Sequence[Candidate], choices: Choices, console: Console) -> bool:
+def _ask_guards(candidates: Sequence[PendingGuard], choices: Choices, console: Console) -> bool:
     """False where the person quit."""
     for candidate in candidates:
-        show(candidate, console)
+        show_guard(candidate, console)
         answer = _ask("accept, reject, skip or quit", ["a", "r", "s", "q"], console)
         if answer == "q":
             return False
@@ -151,7 +151,7 @@ def _ask(question: str, answers: list[str], console: Console) -> str:
     return Prompt.ask(question, choices=answers, default="s", console=console)
 
 
-def show(candidate: Candidate, console: Console) -> None:
+def show_guard(candidate: PendingGuard, console: Console) -> None:
     """One executed guard: the run, the plan, the code, and the verdict that it gave. All of it may be hostile text."""
     found = candidate.demonstration
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(found.plan, start=1))
@@ -167,8 +167,10 @@ def show_disagreement(found: Disagreement, console: Console) -> None:
         parts["facts"] = "\n".join(f"{name}: {value}" for name, value in found.facts.items())
     for name in SIDES:
         side = found.sides[name]
-        said = "could not judge, so denied: " + "; ".join(side.errors) if side.errors else ""
-        parts[f"{name}{' (given)' if name == found.given else ''}"] = said or _judged(side.label, side.reasons)
+        failure = "could not judge, so denied: " + "; ".join(side.errors) if side.errors else ""
+        parts[f"{name}{' (given)' if name == found.enforced_side else ''}"] = failure or _judged(
+            side.label, side.reasons
+        )
     _show_parts(f"{found.id}  {found.time}", parts, console)
 
 

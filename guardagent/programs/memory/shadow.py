@@ -21,7 +21,7 @@ from guardagent._support.worker_thread import WorkerThread
 from guardagent.errors import InputError
 from guardagent.models.redaction import Redactor
 from guardagent.programs.memory.agents import AgentMemory
-from guardagent.programs.memory.disagreements import SIDES, Disagreement, Side, keep
+from guardagent.programs.memory.disagreements import SIDES, Disagreement, SideVerdict, record_disagreement
 from guardagent.types import Context, Verdict, thaw
 
 MAX_LATE = 16
@@ -50,15 +50,17 @@ class Shadow:
         self._later = WorkerThread(MAX_LATE)
         self._errors = 0
 
-    def watch(self, agent_input: Any, output_log: Any, facts: Any, given: str, verdict: Verdict) -> None:
+    def observe(self, agent_input: Any, output_log: Any, facts: Any, enforced_side: str, verdict: Verdict) -> None:
         """Takes note of a verdict that one side gave. Never raises and never waits."""
         try:
             if not (_is_run(agent_input) and _is_run(output_log)):
                 return  # there was nothing to judge
             name = run_id(agent_input, output_log, facts)
             if sampled(name, self._rate):
-                told = Context(facts=facts or {}).facts  # a copy: the host may change its own
-                again = partial(self._again, name, agent_input, output_log, told, given, Side.of(verdict))
+                context_facts = Context(facts=facts or {}).facts  # a copy: the host may change its own
+                again = partial(
+                    self._rejudge, name, agent_input, output_log, context_facts, enforced_side, SideVerdict.of(verdict)
+                )
                 if not self._later.submit(again):
                     _log.info("run %s was not judged again: %d are waiting", name, MAX_LATE)
         except Exception as error:  # noqa: BLE001 - a verdict never fails for its shadow
@@ -68,41 +70,52 @@ class Shadow:
         """Until the runs that were taken are judged."""
         self._later.wait()
 
-    def _again(
-        self, name: str, agent_input: str, output_log: str, facts: Mapping[str, Any], given: str, side: Side
-    ) -> None:
-        try:
-            other = next(one for one in SIDES if one != given)
-            sides = {given: side, other: Side.of(self._judges[other](agent_input, output_log, facts))}
-            if self._differ(side, sides[other]):
-                keep(self._folder, self._hidden(name, agent_input, output_log, facts, given, sides))
-        except Exception as error:  # noqa: BLE001 - as above
-            _log.warning("run %s was not judged again: %s", name, error)
-
-    def _differ(self, given: Side, other: Side) -> bool:
-        if not other.errors:
-            return given.label != other.label
-        self._errors += 1
-        return self._errors <= MAX_ERRORS
-
-    def _hidden(
+    def _rejudge(
         self,
         name: str,
         agent_input: str,
         output_log: str,
         facts: Mapping[str, Any],
-        given: str,
-        sides: Mapping[str, Side],
+        enforced_side: str,
+        enforced_verdict: SideVerdict,
+    ) -> None:
+        try:
+            other = next(one for one in SIDES if one != enforced_side)
+            sides = {
+                enforced_side: enforced_verdict,
+                other: SideVerdict.of(self._judges[other](agent_input, output_log, facts)),
+            }
+            if self._differ(enforced_verdict, sides[other]):
+                record_disagreement(
+                    self._folder, self._redacted(name, agent_input, output_log, facts, enforced_side, sides)
+                )
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.warning("run %s was not judged again: %s", name, error)
+
+    def _differ(self, enforced: SideVerdict, other: SideVerdict) -> bool:
+        if not other.errors:
+            return enforced.label != other.label
+        self._errors += 1
+        return self._errors <= MAX_ERRORS
+
+    def _redacted(
+        self,
+        name: str,
+        agent_input: str,
+        output_log: str,
+        facts: Mapping[str, Any],
+        enforced_side: str,
+        sides: Mapping[str, SideVerdict],
     ) -> Disagreement:
         """The disagreement as a model saw it, or would have."""
         hide = self._redactor.redaction().redact
         now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-        told = json.loads(json.dumps(hide(thaw(facts)), default=str))
+        facts_shown = json.loads(json.dumps(hide(thaw(facts)), default=str))
         shown = {
-            one: Side(side.label, tuple(hide(list(side.reasons))), tuple(hide(list(side.errors))))
+            one: SideVerdict(side.label, tuple(hide(list(side.reasons))), tuple(hide(list(side.errors))))
             for one, side in sides.items()
         }
-        return Disagreement(name, now, hide(agent_input), hide(output_log), told, given, shown)
+        return Disagreement(name, now, hide(agent_input), hide(output_log), facts_shown, enforced_side, shown)
 
 
 def run_id(agent_input: str, output_log: str, facts: Any) -> str:
@@ -116,7 +129,7 @@ def sampled(name: str, rate: float) -> bool:
     return int(name.removeprefix("run-"), 16) < rate * 16**16
 
 
-def watched_folder(rate: float, agent: AgentMemory | None) -> Path | None:
+def shadow_folder(rate: float, agent: AgentMemory | None) -> Path | None:
     """Where disagreements on an agent's runs are kept; None where nothing is watched.
 
     Raises:

@@ -36,7 +36,7 @@ from guardagent.types import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from guardagent.programs.runtime.required import RequiredCheck
+    from guardagent.programs.runtime.required_checks import RequiredCheck
     from guardagent.sandbox import Sandbox
     from guardagent.sandbox.toolbox import Toolbox
 
@@ -103,12 +103,12 @@ class Recorder:
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a function raises reaches the guest as one kind of error
             # The verdict keeps the cause; the guest gets a short message of ours, never a host object or a traceback.
             self.calls.append(ToolCall(name, args, kwargs, error=_cause(name, error), made_by=self.made_by))
-            raise ValueError(_cause(name, error) if self.made_by == "host" else _told(name, error)) from None
+            raise ValueError(_cause(name, error) if self.made_by == "host" else _program_message(name, error)) from None
         return result
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The toolbox as a program sees it."""
-        return {name: _bound(self.call, name) for name in self.toolbox}
+        return {name: _bind_name(self.call, name) for name in self.toolbox}
 
 
 def program_check(
@@ -126,7 +126,7 @@ def program_check(
                 program, sandbox, recorder, event, context, checked_by=checked_by, needs_check=needs_check
             )
         except SandboxError as error:
-            return failed_run(error, recorder, checked_by)
+            return failure_verdict(error, recorder, checked_by)
 
     return check
 
@@ -153,9 +153,9 @@ def run_program(
     return _verdict(copy_value(returned), recorder.calls, checked_by, needs_check=needs_check)
 
 
-def failed_run(error: SandboxError, recorder: Recorder, checked_by: str) -> Verdict:
+def failure_verdict(error: SandboxError, recorder: Recorder, checked_by: str) -> Verdict:
     """The denial of a run whose program failed, with what its checks had found until then."""
-    return _unchecked(f"the program: {_explained(str(error), recorder)}", recorder.calls, checked_by)
+    return _unchecked(f"the program: {_explain(str(error), recorder)}", recorder.calls, checked_by)
 
 
 def required_check(
@@ -350,29 +350,29 @@ def clock_of(facts: Mapping[str, Any]) -> dt.datetime:
     Raises:
         ProgramError: the fact is no date and time with a zone.
     """
-    given = facts.get("now")
-    if given is None:
+    value = facts.get("now")
+    if value is None:
         return dt.datetime.now(dt.UTC)
     try:
-        now = given if isinstance(given, dt.datetime) else dt.datetime.fromisoformat(given)
+        now = value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(value)
     except (TypeError, ValueError):
         now = None
     if now is None or now.tzinfo is None:
         raise ProgramError(
-            f"the fact 'now' is {given!r}; expected a date and time with its zone, as 2026-01-31T12:00+00:00"
+            f"the fact 'now' is {value!r}; expected a date and time with its zone, as 2026-01-31T12:00+00:00"
         )
     return now
 
 
 def _cause(name: str, error: BaseException) -> str:
-    said = strip_control_characters(str(error)) if isinstance(error, GuardError | ValueError) else error_text(error)
-    return f"{name}: {said}"[:500]
+    message = strip_control_characters(str(error)) if isinstance(error, GuardError | ValueError) else error_text(error)
+    return f"{name}: {message}"[:500]
 
 
-def _told(name: str, error: BaseException) -> str:
+def _program_message(name: str, error: BaseException) -> str:
     """What a program is told of an error: what a toolbox function says on purpose, and of a crash only its kind."""
-    said = strip_control_characters(str(error)) if isinstance(error, ValueError) else f"failed ({type(error).__name__})"
-    line = "".join(character if character.isprintable() else " " for character in f"{name}: {said}")
+    message = strip_control_characters(str(error)) if isinstance(error, ValueError) else f"failed ({type(error).__name__})"
+    line = "".join(character if character.isprintable() else " " for character in f"{name}: {message}")
     return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…"
 
 
@@ -390,7 +390,7 @@ def _reasons(found: Sequence[Violation]) -> tuple[str, ...]:
     )
 
 
-def _explained(error: str, recorder: Recorder) -> str:
+def _explain(error: str, recorder: Recorder) -> str:
     """Adds to an undefined name the nearest one there is, and to a crash the cause that the program never saw."""
     _, found, rest = error.partition("NameError: name '")
     if found:
@@ -399,7 +399,7 @@ def _explained(error: str, recorder: Recorder) -> str:
     return f"{error} ({causes[-1]})" if causes else error
 
 
-def _bound(call: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _bind_name(call: Callable[..., Any], name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         return call(name, *args, **kwargs)
 

@@ -55,7 +55,7 @@ _EXPECTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class ExampleEvidence:
     """The examples that a program was tested on: their digest, how many there are, and how many it answered rightly."""
 
     digest: str
@@ -74,14 +74,14 @@ class Header:
     request: str
     specification: str
     toolbox: Mapping[str, str]
-    examples: Proof
+    examples: ExampleEvidence
     model: str
     date: str
     body: str
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ProgramFile:
     """A program file that was read: all of its text, its header where it has one, and what is wrong with that."""
 
     source: str
@@ -89,7 +89,7 @@ class Stored:
     problem: str = ""
 
 
-def read_stored(path: Path | str) -> Stored:
+def read_program_file(path: Path | str) -> ProgramFile:
     """The program of a file. What is wrong with its header is told, and does not stop the reading.
 
     Raises:
@@ -97,9 +97,9 @@ def read_stored(path: Path | str) -> Stored:
     """
     source = read_program(path)
     try:
-        return Stored(source, parse(source, path)[0])
+        return ProgramFile(source, parse(source, path)[0])
     except ContentError as error:
-        return Stored(source, problem=str(error))
+        return ProgramFile(source, problem=str(error))
 
 
 def fresh_program(path: Path | str, toolbox: Toolbox, request: str | None = None) -> str:
@@ -120,7 +120,7 @@ def header_of(
     request: str,
     specification: str,
     toolbox: Toolbox,
-    examples: Proof,
+    examples: ExampleEvidence,
     *,
     model: str,
     date: dt.date | None = None,
@@ -137,7 +137,7 @@ def header_of(
     return Header(
         digest_of_words(request),
         digest_of_words(specification),
-        MappingProxyType({name: digest_of_tool(toolbox[name]) for name in called(body, toolbox)}),
+        MappingProxyType({name: digest_of_tool(toolbox[name]) for name in called_functions(body, toolbox)}),
         examples,
         " ".join("".join(c if c.isprintable() else " " for c in model).split()) or "unknown",
         day.isoformat(),
@@ -172,7 +172,7 @@ def parse(text: str, path: Path | str) -> tuple[Header | None, str]:
             raise ContentError("a header stands here; expected one on the first line, or none", path, number)
     if not _OPENING.match(lines[0]):
         return None, text
-    return _Reader(lines, path).read()
+    return _HeaderReader(lines, path).read()
 
 
 def staleness(header: Header, request: str, specification: str, toolbox: Toolbox) -> str:
@@ -188,7 +188,7 @@ def whole_specification(body: str, required: Sequence[str] = (), data: Mapping[s
     return f"{json.dumps(front, sort_keys=True, ensure_ascii=False, default=str)}\n{body}"
 
 
-def called(source: str, toolbox: Mapping[str, Any]) -> list[str]:
+def called_functions(source: str, toolbox: Mapping[str, Any]) -> list[str]:
     """The toolbox functions that a program names, whether it calls them or hands them on."""
     read = {node.id for node in ast.walk(syntax.parse(source)) if isinstance(node, ast.Name)}
     return sorted(read & set(toolbox))
@@ -244,7 +244,7 @@ def _joined(lines: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-class _Reader:
+class _HeaderReader:
     """Reads the header line by line."""
 
     def __init__(self, lines: list[str], path: Path | str) -> None:
@@ -261,7 +261,7 @@ class _Reader:
             self._at += 1
             self._line()
         body = _body("\n".join(self._lines[self._at :]))
-        self._settle(body)
+        self._verify(body)
         return self._header(), body
 
     def _line(self) -> None:
@@ -283,7 +283,7 @@ class _Reader:
             self._refuse(f"{name!r} stands twice in the header; expected it once")
         known[name] = found[2] if key == "toolbox" else value
 
-    def _settle(self, body: str) -> None:
+    def _verify(self, body: str) -> None:
         for key in _KEYS:
             if key != "toolbox" and key not in self._found:
                 self._refuse(f"the header has no line {key!r}; expected one")
@@ -296,7 +296,7 @@ class _Reader:
         examples, model = (_FORMS[key].fullmatch(self._found[key]) for key in ("examples", "model"))
         assert examples is not None
         assert model is not None
-        proof = Proof(examples[1], int(examples[2]), int(examples[3]))
+        proof = ExampleEvidence(examples[1], int(examples[2]), int(examples[3]))
         if proof.passed != proof.n or not proof.n:
             self._refuse(f"the program passed {proof.passed} of {proof.n} examples; expected all of at least one")
         texts = (self._found["request"], self._found["specification"], MappingProxyType(self._toolbox))

@@ -84,7 +84,7 @@ class Compiler:
     """Runs `guardagent compile` with the answers of a scripted server.
 
     Attributes:
-        asked: what the model was asked: the user's part of each prompt.
+        prompts: the user messages of all prompts.
         strict: whether a clause without a property is a reason to refuse it; here most tests have none.
     """
 
@@ -98,7 +98,7 @@ class Compiler:
         self._server: Any = None
 
     @property
-    def asked(self) -> list[str]:
+    def prompts(self) -> list[str]:
         return [request["messages"][-1]["content"] for request in self._server.requests]
 
     def __call__(self, *answers: str | Reply, options: tuple[object, ...] = ()) -> tuple[int, dict[str, Any]]:

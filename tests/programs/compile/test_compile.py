@@ -29,7 +29,7 @@ def test_a_program_that_is_wrong_is_mended(compiler: Compiler) -> None:
     assert (exit_status, report["passed"], report["written"]) == (0, True, str(compiler.out))
     rounds = report["candidates"][0]["rounds"]
     assert [{row["name"]: row["failed"] for row in one["tried"]}["examples"] for one in rounds] == [2, 0]
-    mend = compiler.asked[2]
+    mend = compiler.prompts[2]
     for words in ("Loans: 5", "label 1", "label 0", "loans, 6", "(2 in all)"):
         assert words in mend
     assert all(row["passed"] and row["given"] == row["expected"] for row in report["examples"])
@@ -69,7 +69,7 @@ def test_a_program_that_never_becomes_right_is_not_written(compiler: Compiler) -
 def test_the_same_question_is_not_paid_for_twice(compiler: Compiler) -> None:
     """A model that gives its wrong program again, and no other reason, is not asked again; nor one that gives none."""
     exit_status, report = compiler(WRONG, WRONG, WRONG, options=("--rounds", 5))
-    assert (exit_status, report["model_calls"], len(compiler.asked)) == (1, 3, 3)
+    assert (exit_status, report["model_calls"], len(compiler.prompts)) == (1, 3, 3)
     assert "one that it has answered" in report["candidates"][0]["stopped"]
     _, report = compiler(*[f"A guess.\n{WRONG}", f"Another.\n{WRONG}", WRONG, WRONG], options=("--rounds", 5))
     assert report["model_calls"] == 5
@@ -80,37 +80,37 @@ def test_the_same_question_is_not_paid_for_twice(compiler: Compiler) -> None:
 def test_the_next_prompt_has_the_last_explanation(compiler: Compiler) -> None:
     """What the model said beside its program, without the program; cut where it is long."""
     compiler(f"I take six for the limit.\n{WRONG}{'so ' * 300}", GOOD)
-    assert ("I take six for the limit." in compiler.asked[2], "…" in compiler.asked[2]) == (True, True)
-    assert compiler.asked[2].count("def check") == 1
+    assert ("I take six for the limit." in compiler.prompts[2], "…" in compiler.prompts[2]) == (True, True)
+    assert compiler.prompts[2].count("def check") == 1
 
 
 @pytest.mark.slow
 def test_a_mend_prompt_says_which_failures_it_leaves_out(compiler: Compiler) -> None:
     """All of them where there is room, each once: an example that stands above is only named."""
     compiler(WRONG, GOOD)
-    assert compiler.asked[2].count("Loans: 5") == 2
-    assert "which is example" in compiler.asked[2]
+    assert compiler.prompts[2].count("Loans: 5") == 2
+    assert "which is example" in compiler.prompts[2]
     long = [example(number, 5, agent_output=f"Lend: {'Dune ' * 150}{number}\nAnswer: Yes.") for number in range(9)]
     rows = [example(10, 0), example(11, 3), *long]
     (compiler.home / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     compiler(WRONG, GOOD, options=("--show", 2))
-    assert "(9 in all; 5 are left out here: 5 of examples)" in compiler.asked[2]
-    assert ("Run 4" in compiler.asked[2], "Run 5" in compiler.asked[2]) == (True, False)
+    assert "(9 in all; 5 are left out here: 5 of examples)" in compiler.prompts[2]
+    assert ("Run 4" in compiler.prompts[2], "Run 5" in compiler.prompts[2]) == (True, False)
 
 
 def test_a_call_of_a_missing_function_goes_back_with_the_nearest(compiler: Compiler) -> None:
     """Before anything runs; so does a comment for a sentence that is not there, and code that the gate refuses."""
     exit_status, report = compiler(MISSING, GOOD)
     assert exit_status == 0
-    assert "unknown function 'check_lones'; did you mean 'check_loans'" in compiler.asked[2]
-    for bad, said in (
+    assert "unknown function 'check_lones'; did you mean 'check_loans'" in compiler.prompts[2]
+    for bad, message in (
         (RIGHT.replace("clause 2", "clause 9"), "names clause 9; expected numbers from 1 to 2"),
         (RIGHT.replace('"""Lends books."""', "import os"), "the module 'os' is not available"),
         (RIGHT.replace("check_loans(loans, 5)", "(False, {})"), "calls no check"),
         ("Sorry, I cannot.", "holds no code block"),
     ):
         exit_status, report = compiler(block(bad) if "def" in bad else bad, options=("--rounds", 0))
-        assert (exit_status, said in report["problems"][0]) == (1, True), report["problems"]
+        assert (exit_status, message in report["problems"][0]) == (1, True), report["problems"]
 
 
 IDS = """
@@ -224,7 +224,7 @@ def test_details_that_an_example_names_are_examined(compiler: Compiler) -> None:
     (compiler.home / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*named, EXAMPLES[5]]))
     exit_status, report = compiler(block(RIGHT.replace('"loans": loans', '"loan": loans')), GOOD)
     assert exit_status == 0
-    assert 'details {"loans": "5"}' in compiler.asked[2]
+    assert 'details {"loans": "5"}' in compiler.prompts[2]
     assert "these examples name no details, and test the label only: e5" in str(report["findings"])
     (compiler.home / "examples.jsonl").write_text(json.dumps(EXAMPLES[0] | {"details": [1]}) + "\n")
     exit_status, report = compiler(GOOD)
@@ -250,9 +250,9 @@ def test_a_regular_expression_in_place_of_a_parser_goes_back_once(compiler: Comp
     )
     exit_status, report = compiler(odd)
     assert (exit_status, report["model_calls"]) == (0, 3)
-    said = "looks for JSON with a regular expression; JSONDecoder or loads parses it"
-    assert said in compiler.asked[2]
-    assert [one["kind"] for one in report["findings"] if said in one["message"]] == ["unparsed"]
+    message = "looks for JSON with a regular expression; JSONDecoder or loads parses it"
+    assert message in compiler.prompts[2]
+    assert [one["kind"] for one in report["findings"] if message in one["message"]] == ["unparsed"]
     better, worse = block(RIGHT), block(RIGHT.replace("loans, 5", "loans, 6"))
     assert "re.findall" not in compiler(odd, better)[1]["written"] + compiler.out.read_text()
     exit_status, report = compiler(odd, worse, options=("--rounds", 1))
@@ -298,7 +298,7 @@ def test_a_model_that_does_not_answer_is_exit_3(compiler: Compiler, reply: Reply
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         ([EXAMPLES[0]], "no example has label 1"),
         ([*EXAMPLES, EXAMPLES[0]], "'e0' occurs twice"),
@@ -312,12 +312,12 @@ def test_a_model_that_does_not_answer_is_exit_3(compiler: Compiler, reply: Reply
     ],
 )
 def test_examples_that_prove_nothing_are_wrong_input(
-    compiler: Compiler, rows: list[dict[str, object]], said: str
+    compiler: Compiler, rows: list[dict[str, object]], message: str
 ) -> None:
     """Exit 2, before a model is asked."""
     (compiler.home / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     exit_status, report = compiler(GOOD)
-    assert (exit_status, said in report["error"], compiler.asked) == (2, True, []), report["error"]
+    assert (exit_status, message in report["error"], compiler.prompts) == (2, True, []), report["error"]
 
 
 def test_the_other_ways_to_be_wrong_input(compiler: Compiler, cli: Callable[..., CommandResult], lending: Path) -> None:
@@ -384,15 +384,15 @@ def test_an_answer_that_is_a_program_needs_no_plan(compiler: Compiler) -> None:
     assert len(server.requests) == 3
 
 
-def test_what_a_model_is_shown(lending: Path) -> None:
+def test_the_prompt_shows_no_held_back_example(lending: Path) -> None:
     """Some examples of both labels, fenced, with the request; never what is redacted, and never an example's id."""
     model = ScriptedModel([PLAN, GOOD])
     folders = {"memory": lending / "memory", "toolbox": lending / "tools", "redact": [r"book \d"]}
     GuardAgent(agent="lending", model=model, **folders).compile(EXAMPLES, properties=False)  # type: ignore[arg-type]
-    told = "\n".join(message.content for asked in model.requests for message in asked)
-    assert "1. A member may borrow a book only while fewer than five are on loan." in told
-    assert "Loans: 5" in told
-    assert "check_loans(loans: str, limit: int)" in told
-    assert "book 1" not in told
-    assert "e1" not in told.split()
-    assert SPECIFICATION.split("---\n")[2].strip() in told
+    prompt = "\n".join(message.content for messages in model.requests for message in messages)
+    assert "1. A member may borrow a book only while fewer than five are on loan." in prompt
+    assert "Loans: 5" in prompt
+    assert "check_loans(loans: str, limit: int)" in prompt
+    assert "book 1" not in prompt
+    assert "e1" not in prompt.split()
+    assert SPECIFICATION.split("---\n")[2].strip() in prompt

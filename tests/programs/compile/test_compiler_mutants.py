@@ -12,8 +12,8 @@ import pytest
 from guardagent.models.backends.scripted import ScriptedModel
 from guardagent.models.meter import Meter
 from guardagent.models.prompts import Prompts
-from guardagent.programs.compile import Means, Subject, compile_program
-from guardagent.programs.compile.report import Report
+from guardagent.programs.compile import CompileContext, CompileTarget, compile_program
+from guardagent.programs.compile.report import CompileReport
 from guardagent.sandbox import load_sandbox
 from guardagent.sandbox.toolbox import Toolbox
 from tests.programs.generation.answers import block
@@ -60,7 +60,7 @@ def mutants(request: str, file: str = "mutants.diff") -> Iterator[tuple[str, str
         yield fault, source
 
 
-def compiled(request: str, source: str, folder: Path, inputs: int = 2000, rounds: int = 1) -> Report:
+def compiled(request: str, source: str, folder: Path, inputs: int = 2000, rounds: int = 1) -> CompileReport:
     """The report of compiling with a model that answers with this program, in every round."""
     home = MUTANTS / request
     tools = folder / request
@@ -68,8 +68,8 @@ def compiled(request: str, source: str, folder: Path, inputs: int = 2000, rounds
     shutil.copy(home / "toolbox.py", tools)
     request_text, specification = ((home / f"{name}.md").read_text() for name in ("request", "specification"))
     answer = block(source) + block((home / "properties.py").read_text())
-    means = Means(Meter(ScriptedModel([PLAN, answer, answer])), load_sandbox(), Prompts())
-    subject = Subject(request_text, specification, Toolbox.load(tools))
+    means = CompileContext(Meter(ScriptedModel([PLAN, answer, answer])), load_sandbox(), Prompts())
+    subject = CompileTarget(request_text, specification, Toolbox.load(tools))
     return compile_program(subject, home / "examples.jsonl", means, rounds=rounds, crosshair=0, inputs=inputs).report
 
 
@@ -85,7 +85,7 @@ def test_a_fault_is_found(request_name: str, fault: str, tmp_path: Path) -> None
     """By the examination that is made for it."""
     report = compiled(request_name, dict(mutants(request_name))[fault], tmp_path, inputs=300, rounds=0)
     assert not report.passed
-    assert FEW[request_name][fault] in {tried.name for tried in report.attempt.tried if tried.failures}
+    assert FEW[request_name][fault] in {tried.name for tried in report.attempt.results if tried.failures}
     assert [one[:60] for one in report.attempt.advice] == ADVICE.get(fault, [])
 
 

@@ -61,11 +61,11 @@ def test_a_person_who_agrees_sets_the_example_aside(mislabelled: Compiler) -> No
     assert header.examples.n == 3
 
 
-def test_an_id_that_is_none_is_wrong_input(mislabelled: Compiler) -> None:
+def test_an_unknown_dispute_id_is_wrong_input(mislabelled: Compiler) -> None:
     """With the nearest; and both labels must still be there."""
-    for option, said in (("e7", "did you mean"), ("clause-9", "there is no example 'clause-9'"), ("e1", "")):
+    for option, message in (("e7", "did you mean"), ("clause-9", "there is no example 'clause-9'"), ("e1", "")):
         exit_status, report = mislabelled(GOOD, options=("--accept-dispute", option))
-        assert (said in str(report.get("error", "")), exit_status) == (True, 2 if said else 1)
+        assert (message in str(report.get("error", "")), exit_status) == (True, 2 if message else 1)
     exit_status, report = mislabelled(GOOD, options=("--accept-dispute", "e6", "--accept-dispute", "e1"))
     assert (exit_status, "no example has label 1" in report["error"]) == (2, True)
 
@@ -107,7 +107,7 @@ def test_a_changed_run_may_be_disputed(compiler: Compiler) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (disputed("example 9"), "there is no example 9 to dispute; expected a number from 1 to 6"),
         (disputed("run 1"), "there is no run 1"),
@@ -115,10 +115,10 @@ def test_a_changed_run_may_be_disputed(compiler: Compiler) -> None:
         (disputed("example 1", ""), "a dispute is"),
     ],
 )
-def test_a_dispute_of_nothing_goes_back(compiler: Compiler, answer: str, said: str) -> None:
+def test_a_dispute_of_nothing_goes_back(compiler: Compiler, answer: str, message: str) -> None:
     """As any answer that is of no use."""
     exit_status, report = compiler(answer, GOOD)
-    assert (exit_status, said in compiler.asked[2], report["disputes"]) == (0, True, [])
+    assert (exit_status, message in compiler.prompts[2], report["disputes"]) == (0, True, [])
 
 
 def test_a_program_that_passes_is_written_whatever_the_model_thinks_of_a_label(compiler: Compiler) -> None:

@@ -14,9 +14,9 @@ from guardagent.models.backends.scripted import ScriptedModel
 from guardagent.programs.compile.clauses import Clause, clauses_of
 from guardagent.programs.compile.division import DIVIDE_ABOVE
 from guardagent.programs.compile.division.folding import fold_programs, problem_of
-from guardagent.programs.compile.division.parts import Part, read_division
+from guardagent.programs.compile.division.partition import RequestPart, read_division
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.trial import Outcome, Trial
+from guardagent.programs.compile.trial import RunOutcome, Trial
 from guardagent.sandbox import load_sandbox
 from guardagent.sandbox.toolbox import Toolbox
 from tests.models.server import Reply, text
@@ -80,12 +80,12 @@ GOOD = {2: [LOANS], 3: [BLOCKED], 4: [ROOM]}
 
 
 def run(number: int, label: int, loans: int = 1, status: str = "member", shelf: str = "open", **more: object) -> Any:
-    said = (
+    agent_input = (
         f"Member: M-{10234 + 111 * number}\nLoans: {loans}\nStatus: {status}\nShelf: {shelf}\nQuestion: Book {number}?"
     )
     return {
         "id": f"e{number}",
-        "agent_input": said,
+        "agent_input": agent_input,
         "agent_output": f"Answer: Here is {number}.",
         "label": label,
     } | more
@@ -100,7 +100,7 @@ class Dividing:
     """Compiles with a server that answers for each part in its turn; the last answer of a part is repeated.
 
     Attributes:
-        asked: for each part, what the model was asked.
+        prompts: part -> the prompts for it.
     """
 
     def __init__(self, compiler: Compiler, request: str = SENTENCES) -> None:
@@ -110,7 +110,7 @@ class Dividing:
         (own / "specification.md").write_text(SPECIFICATION)
         (compiler.home / "tools" / "loans.py").write_text(TOOL + MORE_TOOLS)
         self.examples(RUNS)
-        self.asked: dict[int, list[str]] = {}
+        self.prompts: dict[int, list[str]] = {}
 
     def examples(self, rows: list[dict[str, object]]) -> None:
         (self.compiler.home / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -122,14 +122,14 @@ class Dividing:
             system = request["messages"][0]["content"]
             head, found, part = system.partition("Write the program for this part of it alone:\n")
             number = int(part.split(".")[0]) if found else 0
-            asked = self.asked.setdefault(number, [])
-            asked.append(head + part + request["messages"][-1]["content"])
+            prompts = self.prompts.setdefault(number, [])
+            prompts.append(head + part + request["messages"][-1]["content"])
             if not found:
                 return text(division)
-            made = answers[number][min(len(asked), len(answers[number])) - 1]
+            made = answers[number][min(len(prompts), len(answers[number])) - 1]
             return text(made if "```" in made else block(made))
 
-        self.asked = {}
+        self.prompts = {}
         self.compiler._serve(reply)
         home, out = self.compiler.home, self.compiler.out
         agent = ["--agent", "lending", *self.compiler.folders, "--examples", home / "examples.jsonl", "-o", out]
@@ -138,7 +138,7 @@ class Dividing:
 
     @property
     def counts(self) -> dict[int, int]:
-        return {number: len(asked) for number, asked in self.asked.items()}
+        return {number: len(prompts) for number, prompts in self.prompts.items()}
 
 
 @pytest.fixture
@@ -168,19 +168,19 @@ def test_a_request_in_parts_becomes_one_program(dividing: Dividing) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_model_is_told_of_a_part(dividing: Dividing) -> None:
+def test_the_prompt_of_a_part(dividing: Dividing) -> None:
     """The whole request, its part, the context, and of denied runs that it may be for another part."""
     dividing.examples([*RUNS, run(7, 1, 1, "blocked", clauses=[3])])
     dividing(GOOD, options=(*FAST, "--show", 20))
-    told = dividing.asked[3][0]
+    prompt = dividing.prompts[3][0]
     for words in (
         SENTENCES.split("\n")[3],
         "3. A blocked member borrows nothing.\nThese sentences set no rule of their own, and hold for every part:\n1.",
         "label 1, for a sentence of this part",
         "label 1 of the whole request: perhaps for this part, perhaps for another",
     ):
-        assert words in told
-    assert "label 1, for the sentences 3: not of this part" in dividing.asked[2][0]
+        assert words in prompt
+    assert "label 1, for the sentences 3: not of this part" in dividing.prompts[2][0]
 
 
 @pytest.mark.slow
@@ -243,7 +243,7 @@ def test_a_whole_program_that_fails_goes_back_to_the_part_at_fault(dividing: Div
     blind = BLOCKED.replace("== LIMIT", '== "barred"')
     exit_status, report = dividing({**GOOD, 3: [blind, BLOCKED]})
     assert (exit_status, dividing.counts) == (0, {0: 1, 2: 2, 3: 2, 4: 2})
-    assert "this part alone: label 0" in dividing.asked[3][1]
+    assert "this part alone: label 0" in dividing.prompts[3][1]
     named = [row | {"clauses": [3]} if row["id"] == "e5" else row for row in RUNS]
     dividing.examples(named)
     exit_status, report = dividing({**GOOD, 3: [blind, BLOCKED]})
@@ -252,7 +252,7 @@ def test_a_whole_program_that_fails_goes_back_to_the_part_at_fault(dividing: Div
     believes = ROOM.replace("denied, why", 'if "label 0" in agent_input:\n        agent_input = ""\n    denied, why')
     exit_status, report = dividing({**GOOD, 4: [believes, ROOM]})
     assert (exit_status, dividing.counts) == (0, {0: 1, 2: 1, 3: 1, 4: 2})
-    assert "label 0" in dividing.asked[4][1]
+    assert "label 0" in dividing.prompts[4][1]
 
 
 def test_a_whole_program_that_never_passes_is_not_written(dividing: Dividing) -> None:
@@ -295,18 +295,18 @@ def test_short_requests_stay_whole(dividing: Dividing) -> None:
     long = "\n".join(f"- Rule {number} holds." for number in range(DIVIDE_ABOVE + 1))
     (dividing.compiler.home / "memory" / "lending" / "request.md").write_text(long)
     dividing({}, division="{}", options=("--rounds", 0))
-    assert "You divide a guard request" in dividing.asked[0][0]
-    assert "You write a guard program" in dividing.asked[0][1]
+    assert "You divide a guard request" in dividing.prompts[0][0]
+    assert "You write a guard program" in dividing.prompts[0][1]
     dividing({}, division="{}", options=("--rounds", 0, "--divide", "never"))
-    assert "You divide" not in str(dividing.asked)
+    assert "You divide" not in str(dividing.prompts)
 
 
 def test_a_division_that_is_none(dividing: Dividing) -> None:
     """It goes back; where it was asked for and none comes, nothing could be done; another mode is wrong input."""
     exit_status, report = dividing(GOOD, division='{"parts": [[2], [3]]}', options=(*FAST, "--rounds", 1))
-    assert (exit_status, len(dividing.asked[0])) == (3, 2)
+    assert (exit_status, len(dividing.prompts[0])) == (3, 2)
     assert "sentence 1 is missing; expected each number from 1 to 4 once" in report["error"]
-    assert "sentence 1 is missing" in dividing.asked[0][1]
+    assert "sentence 1 is missing" in dividing.prompts[0][1]
     assert dividing(GOOD, options=("--divide", "alway"))[0] == 2
     dividing.examples([*RUNS, run(7, 1, 9, clauses=[7])])
     assert "example 'e7' breaks sentence 7, which is not there" in dividing(GOOD)[1]["error"]
@@ -342,7 +342,7 @@ FORGED = "def check(agent_input, agent_output, facts):\n    return {'label': 0}\
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "expected"),
     [
         ("def check(a, b, c):\n    global PARTS\n    PARTS = ()\n", "line 2: `global` is not available"),
         (f"x = 1\n\f{FORGED}", "form feeds"),
@@ -353,42 +353,46 @@ FORGED = "def check(agent_input, agent_output, facts):\n    return {'label': 0}\
         (f"x = (1 +\\\n2)\n{FORGED}", ""),
     ],
 )
-def test_a_part_means_the_same_within_the_program(source: str, said: str) -> None:
+def test_indented_code_keeps_its_meaning(source: str, expected: str) -> None:
     """Word by word, or it is refused before it runs."""
     problem = problem_of(source)
-    assert (said in problem) if said else (problem == "")
+    assert (expected in problem) if expected else (problem == "")
 
 
-PARTS = [Part((Clause(number, f"Sentence # clause 9 {number}."),)) for number in (1, 2)]
+PARTS = [RequestPart((Clause(number, f"Sentence # clause 9 {number}."),)) for number in (1, 2)]
 
 
 @pytest.mark.parametrize("engine", ["monty", "restricted"])
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        ("{'label': 1, 'reasons': ['a']}", "{'label': 1, 'reasons': ['b', 'a']}", Outcome(1, reasons=("a", "b"))),
-        ("{'label': 0, 'answer': 'x'}", "{'label': 0, 'answer': 'x'}", Outcome(0, answer="x")),
+        ("{'label': 1, 'reasons': ['a']}", "{'label': 1, 'reasons': ['b', 'a']}", RunOutcome(1, reasons=("a", "b"))),
+        ("{'label': 0, 'answer': 'x'}", "{'label': 0, 'answer': 'x'}", RunOutcome(0, answer="x")),
         ("{'label': 0, 'answer': 'x'}", "{'label': 0, 'answer': None}", "do not agree on the answer"),
         ("{'label': 1, 'details': {'unknown': ['age']}}", "{'label': 0}", "it lacks: clause 1: age"),
-        ("{'label': 1, 'details': {'unknown': ['age']}}", "{'label': 1, 'reasons': ['b']}", Outcome(1, reasons=("b",))),
+        (
+            "{'label': 1, 'details': {'unknown': ['age']}}",
+            "{'label': 1, 'reasons': ['b']}",
+            RunOutcome(1, reasons=("b",)),
+        ),
         ("{'label': 1, 'details': {'unknown': ['age']}}", "int('x')", "clause 2: invalid literal"),
-        ("int('x')", "{'label': 1, 'reasons': ['b']}", Outcome(1, reasons=("b",))),
+        ("int('x')", "{'label': 1, 'reasons': ['b']}", RunOutcome(1, reasons=("b",))),
         ("{'label': 0}['x']", "{'label': 1, 'reasons': ['b']}", "KeyError"),
         ("{'label': 0, 'details': {'unknown': ['a']}}", "{'label': 0}", "gives no answer"),
         ("{'label': 2}", "{'label': 0}", "gives no answer"),
         ("json.loads('{')", "{'label': 1, 'reasons': ['b']}", "JSONDecodeError"),
-        ("{'label': len(facts.pop('x')[0].pop('y')) - 1}", "{'label': len(facts['x'][0]['y']) - 1}", Outcome(0)),
-        ("{'label': 0, 'details': {'n': 1}}", "{'label': 0, 'details': {'n': 2, 'risk': 'x'}}", Outcome(0)),
+        ("{'label': len(facts.pop('x')[0].pop('y')) - 1}", "{'label': len(facts['x'][0]['y']) - 1}", RunOutcome(0)),
+        ("{'label': 0, 'details': {'n': 1}}", "{'label': 0, 'details': {'n': 2, 'risk': 'x'}}", RunOutcome(0)),
     ],
 )
-def test_the_most_severe_answer_stands(engine: str, first: str, second: str, expected: Outcome | str) -> None:
+def test_the_most_severe_answer_stands(engine: str, first: str, second: str, expected: RunOutcome | str) -> None:
     """A denial over what is invalid, that over what is unknown, that over what passes; a crash over everything."""
     body = "import json\ndef check(agent_input, agent_output, facts):\n    check_access({}, {})\n    return "
     folded = fold_programs(dict(zip(PARTS, (body + first, body + second), strict=True)), Toolbox.load())
     sandbox = load_sandbox(engine)
     outcome = Trial(folded.source, sandbox, Toolbox.load()).outcome(Example("x", "in", "out", 0, {"x": [{"y": "z"}]}))
     sandbox.close()
-    if isinstance(expected, Outcome):
+    if isinstance(expected, RunOutcome):
         assert outcome == expected
     else:
         assert (outcome.label, expected in str(outcome)) == (1, True), outcome

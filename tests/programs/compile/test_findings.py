@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.programs.compile.clauses import marked_lines
-from guardagent.programs.compile.coverage import Instrumented, statement_lines
+from guardagent.programs.compile.coverage import InstrumentedProgram, statement_lines
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.trial import Trial
 from guardagent.sandbox import load_sandbox
@@ -57,7 +57,7 @@ def run(agent_input: str) -> Example:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["monty", "restricted"])
-def test_the_lines_that_run_are_told_by_either_engine(engine: str) -> None:
+def test_each_engine_measures_line_coverage(engine: str) -> None:
     """A rewritten program gives the same answers, and its lines also where it fails."""
     sandbox = load_sandbox(engine)
     trial = Trial(PROGRAM, sandbox, Toolbox.load())
@@ -72,7 +72,7 @@ def test_the_lines_that_run_are_told_by_either_engine(engine: str) -> None:
 
 def test_a_program_cannot_know_what_tells_its_lines() -> None:
     """The names that are added are others each time."""
-    assert Instrumented(PROGRAM).teller != Instrumented(PROGRAM).teller
+    assert InstrumentedProgram(PROGRAM).report_function != InstrumentedProgram(PROGRAM).report_function
 
 
 def test_comments_name_sentences() -> None:

@@ -12,11 +12,11 @@ import pytest
 
 from guardagent.programs.compile import Example
 from guardagent.programs.compile.properties import Properties, read_properties
-from guardagent.programs.compile.properties.search import changed, drawn, simplest, swept
-from guardagent.programs.compile.properties.shapes import Change, changes
+from guardagent.programs.compile.properties.changes import Change, changes
+from guardagent.programs.compile.properties.search import apply_changes, random_changes, shrink, single_changes
 from guardagent.programs.compile.properties.symbolic import _answers
-from guardagent.programs.compile.subject import Subject
-from guardagent.programs.compile.world import World
+from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.target import CompileTarget
 from guardagent.sandbox.hardening import problems as problems_here
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.sandbox.worker import command
@@ -68,7 +68,7 @@ def test_a_counterexample_goes_back_shrunk(compiler: Compiler) -> None:
     first, second = report["candidates"][0]["rounds"]
     assert [one["name"] for one in first["tried"] if one["failed"]] == ["property_1"]
     assert {"name": "property_1", "failed": 0} in second["tried"]
-    mend = compiler.asked[2]
+    mend = compiler.prompts[2]
     assert "property_1 says deny; the Loans of agent_input: 12\n" in mend
     assert "def property_1" in mend
     assert "Loans: 12" in mend
@@ -97,7 +97,7 @@ def test_a_program_that_denies_what_must_pass_is_refused(compiler: Compiler) -> 
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     slow_after(
         1,
         [
@@ -109,16 +109,16 @@ def test_a_program_that_denies_what_must_pass_is_refused(compiler: Compiler) -> 
         ],
     ),
 )
-def test_a_property_that_an_example_contradicts_is_wrong(compiler: Compiler, wrong: str, said: str) -> None:
+def test_a_property_that_an_example_contradicts_is_wrong(compiler: Compiler, wrong: str, message: str) -> None:
     """It goes back; a person reads that it was changed."""
     exit_status, report = compiler(block(RIGHT) + block(wrong), GOOD, options=FAST)
     assert exit_status == 0, report["tests"]
     assert ("changed", "the model changed this property after it had written it; read it") in findings(report)
-    assert said in compiler.asked[2]
+    assert message in compiler.prompts[2]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (PROPERTY.replace("property_1", "property_7"), "there is no clause 7"),
         (PROPERTY.replace("field(", "feild("), "unknown function 'feild'"),
@@ -126,11 +126,11 @@ def test_a_property_that_an_example_contradicts_is_wrong(compiler: Compiler, wro
         (PROPERTY.replace("return", "return ("), "not Python"),
     ],
 )
-def test_properties_pass_the_gate_before_any_of_them_runs(compiler: Compiler, wrong: str, said: str) -> None:
+def test_properties_pass_the_gate_before_any_of_them_runs(compiler: Compiler, wrong: str, message: str) -> None:
     """As programs do; what is wrong goes back."""
     exit_status, report = compiler(block(RIGHT) + block(wrong), options=(*FAST, "--rounds", 0))
     assert (exit_status, len(report["problems"])) == (1, 1)
-    assert said in report["problems"][0]
+    assert message in report["problems"][0]
     assert report["problems"][0].startswith("the properties: ")
 
 
@@ -153,7 +153,7 @@ def test_properties_outlive_a_program_that_cannot_run(compiler: Compiler, first:
     """They stood beside it and were right: the next version is held to them, and the model is shown them."""
     exit_status, report = compiler(first + block(PROPERTY), TWELVE_ARE_FINE, options=(*FAST, "--rounds", 1))
     assert (exit_status, failing(report)) == (1, {"property_1"})
-    assert "def property_1" in compiler.asked[2]
+    assert "def property_1" in compiler.prompts[2]
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_each_clause_has_a_property_or_a_reason(compiler: Compiler) -> None:
     exit_status, report = compiler(GOOD, options=(*FAST, "--rounds", 1))
     assert (exit_status, compiler.out.exists(), failing(report)) == (1, False, set())
     assert tried(report)["properties"]["lacks"].startswith(lacks)
-    assert lacks in compiler.asked[2]
+    assert lacks in compiler.prompts[2]
     exit_status, report = compiler(block(RIGHT) + block(PROPERTY + SECOND), options=(*FAST, "--rounds", 0))
     assert exit_status == 1
     assert "the property of clause 2 only returns None, and gives no reason" in tried(report)["properties"]["lacks"]
@@ -202,8 +202,8 @@ def test_properties_run_in_the_sandbox_only(compiler: Compiler) -> None:
     assert (exit_status, "time limit" in str(tried(report)["property_1"]["failures"])) == (1, True)
 
 
-def world(*examples: Example) -> World:
-    return World(Subject("A request.", "", Toolbox.load()), examples)
+def world(*examples: Example) -> Suite:
+    return Suite(CompileTarget("A request.", "", Toolbox.load()), examples)
 
 
 def test_runs_are_made_of_the_shape_of_the_examples() -> None:
@@ -211,7 +211,7 @@ def test_runs_are_made_of_the_shape_of_the_examples() -> None:
     first = Example("a", "Role: nurse\nAge: 17", '{"rows": 3, "ok": true}', 0, {"role": "nurse", "limit": 2})
     second = Example("b", "Role: cook\nAge: 40", "free words", 1, {"role": "cook"})
     here = replace(world(first, second), sources=("x > 18",))
-    made = {(one.part, one.name): one for of in changes(here) for one in of}
+    made = {(one.origin, one.name): one for of in changes(here) for one in of}
     every = [str(one) for of in changes(here) for one in of]
     for note in (
         "the Role of agent_input: cook",
@@ -239,9 +239,9 @@ def test_runs_are_made_of_the_shape_of_the_examples() -> None:
 def test_the_sweep_reaches_every_limit_before_anything_random() -> None:
     """Each number of the request, one less and one more, alone and as a sum; a run that fails is made simple."""
     one = Example("a", "Role: nurse\nAge: 40", '{"n": {"x": 3}}\n{"n": {"x": 4}}', 0)
-    place = World(Subject("At most 1,500, or twenty-one.", "", Toolbox.load()), [one])
+    place = Suite(CompileTarget("At most 1,500, or twenty-one.", "", Toolbox.load()), [one])
     assert place.limits == [1500, 21]
-    notes = [changed(*run)[1] for run in swept([one], changes(place), place.limits)]
+    notes = [apply_changes(*run)[1] for run in single_changes([one], changes(place), place.limits)]
     for note in (
         "the Age of agent_input: 22",
         "the n.x of agent_output: 1499",
@@ -249,10 +249,10 @@ def test_the_sweep_reaches_every_limit_before_anything_random() -> None:
     ):
         assert note in notes
     assert notes.index("the Age of agent_input missing") < notes.index("the Age of agent_input: unknown")
-    runs = list(drawn([one], changes(place), 50))
-    assert runs == list(drawn([one], changes(place), 50))
+    runs = list(random_changes([one], changes(place), 50))
+    assert runs == list(random_changes([one], changes(place), 50))
     old = (one, (Change("agent_input", "Role", '"cook"'), Change("agent_input", "Age", '"7"')))
-    run, note = simplest(old, lambda run, _note: "Age: 7" in run.agent_input)
+    run, note = shrink(old, lambda run, _note: "Age: 7" in run.agent_input)
     assert (run.agent_input, note) == ("Role: nurse\nAge: 7", "the Age of agent_input: 7")
 
 

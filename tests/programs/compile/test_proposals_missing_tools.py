@@ -58,7 +58,7 @@ def test_the_report_says_what_a_person_has_to_do(compiler: Compiler) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (PROPOSAL.replace("check_fines", "check_loans"), "is in the toolbox"),
         (ASKED + block(SOURCE), "two ```python blocks"),
@@ -69,10 +69,10 @@ def test_the_report_says_what_a_person_has_to_do(compiler: Compiler) -> None:
         (PROPOSAL.replace("return member", "return ("), "not Python"),
     ],
 )
-def test_a_proposal_that_is_not_whole_goes_back(compiler: Compiler, answer: str, said: str) -> None:
+def test_an_incomplete_proposal_goes_back(compiler: Compiler, answer: str, message: str) -> None:
     """As any answer that is of no use; the next one may be a program."""
     exit_status, report = compiler(answer, block(RIGHT))
-    assert (exit_status, report["proposed"], said in compiler.asked[2]) == (0, [], True), compiler.asked[2]
+    assert (exit_status, report["proposed"], message in compiler.prompts[2]) == (0, [], True), compiler.prompts[2]
 
 
 def test_a_program_of_another_candidate_is_enough(compiler: Compiler) -> None:
@@ -107,7 +107,7 @@ def test_its_folder_is_made(cli: Callable[..., CommandResult], proposed: Path) -
 
 
 @pytest.mark.parametrize(
-    ("tests", "said"),
+    ("tests", "message"),
     [
         ("def test_fines():\n    assert not check_fines('M-1')[0]\n", "AssertionError"),
         ("def test_fines(member):\n    pass\n", "missing 1 required positional argument"),
@@ -117,14 +117,14 @@ def test_its_folder_is_made(cli: Callable[..., CommandResult], proposed: Path) -
         ("def test_fines():\n    raise ValueError('\\x1b[31mred')\n", "ValueError: \ufffd[31mred"),
     ],
 )
-def test_what_fails_its_tests_is_not_added(
-    cli: Callable[..., CommandResult], proposed: Path, monkeypatch: pytest.MonkeyPatch, tests: str, said: str
+def test_a_proposal_that_fails_its_tests_is_not_added(
+    cli: Callable[..., CommandResult], proposed: Path, monkeypatch: pytest.MonkeyPatch, tests: str, message: str
 ) -> None:
     """Exit 1, with what they said; not even the folder is made."""
     monkeypatch.setenv("GUARDAGENT_X", "secret")
     proposed.with_name("test_check_fines.py").write_text("from check_fines import check_fines\n\n\n" + tests)
     ran = cli("toolbox", "accept", proposed, "--toolbox", proposed.parents[1] / "new", "--yes")
-    assert (ran.status, said in ran.out, "Nothing was added" in ran.out) == (1, True, True), ran.out
+    assert (ran.status, message in ran.out, "Nothing was added" in ran.out) == (1, True, True), ran.out
     assert not (proposed.parents[1] / "new").exists()
 
 

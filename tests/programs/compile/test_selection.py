@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.selection import choose
+from guardagent.programs.compile.selection import choose_examples
 
 
 def run(name: str, words: str, label: int = 0, *clauses: int) -> Example:
@@ -19,7 +19,7 @@ EVERY = [*ALIKE, *DENIED, OTHER, THIRD, BOTH]
 
 
 def names(*arguments: object) -> list[str]:
-    return [one.id for one in choose(*arguments)]  # type: ignore[arg-type]
+    return [one.id for one in choose_examples(*arguments)]  # type: ignore[arg-type]
 
 
 def test_one_for_each_label_and_each_clause() -> None:
@@ -37,8 +37,8 @@ def test_the_others_differ_most_from_those_that_are_taken() -> None:
 def test_labels_are_shown_alike_as_long_as_there_are_any() -> None:
     """And never more than there are."""
     plain = [run(f"p{number}", f"word{number}", int(number > 2)) for number in range(12)]
-    assert sum(one.label for one in choose(plain, 6)) == 3
-    assert len(choose(plain, 99)) == 12
+    assert sum(one.label for one in choose_examples(plain, 6)) == 3
+    assert len(choose_examples(plain, 99)) == 12
 
 
 def test_for_a_part_its_own_sentences_come_first() -> None:

@@ -12,17 +12,17 @@ import pytest
 from guardagent import Toolbox
 from guardagent.programs.compile import transformations
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.subject import Subject
+from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.target import CompileTarget
 from guardagent.programs.compile.transformations import Variant
 from guardagent.programs.compile.transformations._sql import queries_in
-from guardagent.programs.compile.trial import Outcome
-from guardagent.programs.compile.world import World
+from guardagent.programs.compile.trial import RunOutcome
 
 
 def made(name: str, *examples: Example, request: str = "Keep the rules.", specification: str = "") -> list[Variant]:
     """The variants of the first example."""
     [transformation] = transformations.load(frozenset(transformations.names()) - {name})
-    world = World(Subject(request, specification, Toolbox([])), examples)
+    world = Suite(CompileTarget(request, specification, Toolbox([])), examples)
     return list(transformation.variants(examples[0], world))
 
 
@@ -190,19 +190,19 @@ def test_a_json_object_stays_one(name: str) -> None:
 @pytest.mark.parametrize(
     ("relation", "label", "outcome", "holds"),
     [
-        ("same", 0, Outcome(1, undecided="?"), False),
-        ("same", 1, Outcome(1, undecided="?"), True),
-        ("steady", 0, Outcome(1, undecided="?"), True),
-        ("steady", 0, Outcome(1), False),
-        ("steady", 0, Outcome(1, crash="?"), True),
-        ("steady", 1, Outcome(0), False),
-        ("denied", 0, Outcome(1), True),
-        ("denied", 1, Outcome(0), False),
-        ("withheld", 1, Outcome(0, answer=None), True),
-        ("withheld", 1, Outcome(0, answer="7.4"), False),
+        ("same", 0, RunOutcome(1, undecided="?"), False),
+        ("same", 1, RunOutcome(1, undecided="?"), True),
+        ("steady", 0, RunOutcome(1, undecided="?"), True),
+        ("steady", 0, RunOutcome(1), False),
+        ("steady", 0, RunOutcome(1, crash="?"), True),
+        ("steady", 1, RunOutcome(0), False),
+        ("denied", 0, RunOutcome(1), True),
+        ("denied", 1, RunOutcome(0), False),
+        ("withheld", 1, RunOutcome(0, answer=None), True),
+        ("withheld", 1, RunOutcome(0, answer="7.4"), False),
     ],
 )
-def test_what_must_hold(relation: Any, label: int, outcome: Outcome, *, holds: bool) -> None:
+def test_what_must_hold(relation: Any, label: int, outcome: RunOutcome, *, holds: bool) -> None:
     """For each relation between the example's label and the verdict."""
     assert Variant(run("a", label=label), relation, "").holds(outcome) is holds
 
@@ -210,15 +210,15 @@ def test_what_must_hold(relation: Any, label: int, outcome: Outcome, *, holds: b
 @pytest.mark.parametrize(
     ("relation", "outcome", "other", "holds"),
     [
-        ("conflicting", Outcome(0), Outcome(1), False),
-        ("conflicting", Outcome(0), Outcome(1, undecided="?"), False),
-        ("conflicting", Outcome(0), Outcome(0), True),
-        ("conflicting", Outcome(1, undecided="?"), Outcome(1), True),
-        ("alike", Outcome(0), Outcome(1), False),
-        ("alike", Outcome(1), Outcome(0), False),
-        ("alike", Outcome(1, undecided="?"), Outcome(0), True),
+        ("conflicting", RunOutcome(0), RunOutcome(1), False),
+        ("conflicting", RunOutcome(0), RunOutcome(1, undecided="?"), False),
+        ("conflicting", RunOutcome(0), RunOutcome(0), True),
+        ("conflicting", RunOutcome(1, undecided="?"), RunOutcome(1), True),
+        ("alike", RunOutcome(0), RunOutcome(1), False),
+        ("alike", RunOutcome(1), RunOutcome(0), False),
+        ("alike", RunOutcome(1, undecided="?"), RunOutcome(0), True),
     ],
 )
-def test_what_must_hold_by_another_run(relation: Any, outcome: Outcome, other: Outcome, *, holds: bool) -> None:
+def test_what_must_hold_by_another_run(relation: Any, outcome: RunOutcome, other: RunOutcome, *, holds: bool) -> None:
     """Whatever is right for that one."""
     assert Variant(run("a"), relation, "").holds(outcome, other) is holds

@@ -72,8 +72,8 @@ def test_what_code_names_is_described(toolbox: Toolbox) -> None:
 
 def test_a_check_is_never_hidden(toolbox: Toolbox) -> None:
     """Each has its summary at least."""
-    given = select(toolbox, ["Water in a harbour."]).for_prompt
-    assert [[tool.name for tool in given[kind]] for kind in ("tools", "brief_tools", "other_tools")] == [
+    data = select(toolbox, ["Water in a harbour."]).prompt_data
+    assert [[tool.name for tool in data[kind]] for kind in ("tools", "brief_tools", "other_tools")] == [
         ["harbour_depth"],
         ["check_parcel"],
         ["postage"],
@@ -91,22 +91,22 @@ def test_the_same_texts_give_the_same_functions() -> None:
 def test_a_model_asks_for_a_function(toolbox: Toolbox) -> None:
     """By an object with this key alone; the second time it gets all, and asking for what it has is an error."""
     first = select(toolbox)
-    more = first.requested_in('I need this: {"describe": ["postage"]}')
+    more = first.with_requested('I need this: {"describe": ["postage"]}')
     assert more is not None
-    assert [tool.name for tool in more.for_prompt["tools"]] == ["postage"]
-    every = more.requested_in('{"describe": ["check_parcel"]}')
+    assert [tool.name for tool in more.prompt_data["tools"]] == ["postage"]
+    every = more.with_requested('{"describe": ["check_parcel"]}')
     assert every is not None
-    assert [tool.name for tool in every.for_prompt["tools"]] == ["postage", "check_parcel", "harbour_depth"]
-    for answer, said in (
+    assert [tool.name for tool in every.prompt_data["tools"]] == ["postage", "check_parcel", "harbour_depth"]
+    for answer, message in (
         ('{"describe": ["postage"]}', "'postage' is described already"),
         ('{"describe": ["postag"]}', "did you mean 'postage'"),
         ('{"describe": "postage"}', "expected"),
     ):
-        with pytest.raises(AnswerError, match=said):
-            every.requested_in(answer)
-    assert first.requested_in(PLAN) is None
-    assert first.requested_in('{"describe": ["postage"], "why": "x"}') is None
-    assert first.requested_in(block('x = {"describe": ["postage"]}')) is None
+        with pytest.raises(AnswerError, match=message):
+            every.with_requested(answer)
+    assert first.with_requested(PLAN) is None
+    assert first.with_requested('{"describe": ["postage"], "why": "x"}') is None
+    assert first.with_requested(block('x = {"describe": ["postage"]}')) is None
 
 
 def test_a_guard_that_is_generated_asks_at_no_loss_of_a_round(tools: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_guard_that_is_generated_asks_at_no_loss_of_a_round(tools: Path) -> No
     assert all("check_parcel" in text for text in system)
 
 
-def test_a_guard_that_asks_for_what_is_not_there_is_told(tools: Path) -> None:
+def test_a_request_for_an_unknown_function_gets_an_error(tools: Path) -> None:
     """That costs a round, as any answer of no use."""
     model = ScriptedModel(['{"describe": ["harbor_depth"]}', PLAN, CODE])
     with GuardAgent("No parcel over two.", model=model, toolbox=tools.parent, debug_rounds=1) as guard:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent import Decision, GuardAgent, Verdict
-from guardagent.programs.generation.votes import agreed
+from guardagent.programs.generation.votes import representative
 from guardagent.testing import ScriptedModel
 from guardagent.types import unchecked_verdict
 from tests.programs.generation.answers import CODE, PLAN, PROGRAM, block
@@ -40,7 +40,7 @@ def test_most_plans_decide(codes: list[str], label: int) -> None:
 @given(st.lists(st.sampled_from(Decision), min_size=1, max_size=7))
 def test_the_agreed_decision_is_never_milder_than_the_median(decisions: list[Decision]) -> None:
     """And a decision that more than half reach or exceed is never passed over."""
-    chosen = decisions[agreed([Verdict(decision) for decision in decisions])]
+    chosen = decisions[representative([Verdict(decision) for decision in decisions])]
     exceeding = sum(decision > chosen for decision in decisions)
     assert sum(decision >= chosen for decision in decisions) * 2 >= len(decisions)
     assert exceeding * 2 < len(decisions)
@@ -50,9 +50,9 @@ def test_the_agreed_decision_is_never_milder_than_the_median(decisions: list[Dec
 def test_the_commonest_answer_stands(answers: list[str]) -> None:
     """Among votes that allow alike."""
     verdicts = [Verdict(Decision.ALLOW, answer=answer) for answer in answers]
-    assert Counter(answers)[answers[agreed(verdicts)]] == max(Counter(answers).values())
+    assert Counter(answers)[answers[representative(verdicts)]] == max(Counter(answers).values())
 
 
 def test_a_checked_vote_speaks_for_those_that_agree() -> None:
     """Its reasons are better than a failure's."""
-    assert agreed([unchecked_verdict("lost"), Verdict(Decision.DENY, reasons=("rule",))]) == 1
+    assert representative([unchecked_verdict("lost"), Verdict(Decision.DENY, reasons=("rule",))]) == 1

@@ -14,7 +14,7 @@ from guardagent import GuardAgent, InputError, Verdict, guard
 from guardagent.errors import ContentError, ModelError
 from guardagent.models import Message
 from guardagent.programs.compile import read_examples
-from guardagent.programs.memory.disagreements import Disagreement, waiting
+from guardagent.programs.memory.disagreements import Disagreement, pending
 from guardagent.programs.memory.shadow import MAX_ERRORS, MAX_LATE, run_id, sampled
 from guardagent.testing import ScriptedModel
 from tests.conftest import CommandResult
@@ -46,7 +46,7 @@ def judge(memory: Path, model: ScriptedModel, log: str = MAY, **options: Any) ->
 
 
 def found(memory: Path) -> list[Disagreement]:
-    return waiting(memory / "ehragent")
+    return pending(memory / "ehragent")
 
 
 @pytest.mark.parametrize("mode", ["auto", "program"])
@@ -55,7 +55,7 @@ def test_a_model_judges_again_what_the_program_decided(memory: Path, mode: str) 
     verdict = judge(memory, writing(STRICT), mode=mode)
     assert (verdict.label, verdict.model_calls, verdict.checked_by) == (0, 0, "program")
     (one,) = found(memory)
-    assert (one.agent_input, one.agent_output, one.given) == (ehr_input("nursing"), MAY, "program")
+    assert (one.agent_input, one.agent_output, one.enforced_side) == (ehr_input("nursing"), MAY, "program")
     assert (one.sides["program"].label, one.sides["generated"].label) == (0, 1)
     path = memory / "ehragent" / "disagreements" / f"{one.id}.json"
     assert path.stat().st_mode & 0o077 == 0
@@ -68,7 +68,7 @@ def test_the_program_judges_again_what_a_model_wrote(memory: Path) -> None:
     verdict = judge(memory, model, mode="generate", remember="review")
     assert (verdict.label, verdict.model_calls, len(model.requests)) == (1, 2, 2)
     (one,) = found(memory)
-    assert (one.given, one.sides["program"].label) == ("generated", 0)
+    assert (one.enforced_side, one.sides["program"].label) == ("generated", 0)
 
 
 def test_agreement_leaves_nothing(memory: Path) -> None:
@@ -190,13 +190,13 @@ def test_a_person_makes_examples_of_disagreements(memory: Path, cli: Callable[..
     assert found(memory) == []
 
 
-def test_a_person_at_a_terminal_is_asked_one_by_one(memory: Path) -> None:
+def test_the_terminal_review_prompts_for_each_entry(memory: Path) -> None:
     """Program right, other right, dropped, skipped; what is skipped goes on waiting."""
     from io import StringIO
 
     from rich.console import Console
 
-    from guardagent.programs.memory.review import Waiting, ask_each
+    from guardagent.programs.memory.review import ReviewQueue, prompt_each
 
     for number in range(4):
         judge(memory, writing(STRICT), ehr_log(answer=str(number)))
@@ -208,7 +208,7 @@ def test_a_person_at_a_terminal_is_asked_one_by_one(memory: Path) -> None:
         def input(self, *_: Any, **__: Any) -> str:
             return next(self.answers)
 
-    choices = ask_each(Waiting.of(memory / "ehragent"), Typing(file=StringIO()))
+    choices = prompt_each(ReviewQueue.of(memory / "ehragent"), Typing(file=StringIO()))
     assert choices.right == {ids[0]: "program", ids[1]: "generated"}
     assert (choices.rejected, choices.accepted) == ([ids[2]], [])
 

@@ -176,7 +176,7 @@ def test_policies_refuse_what_changed(home: Path, cli: Cli, file: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{}", "is no lock file"),
         ('{"guardagent_lock": 2, "files": {}}', "expected version 1"),
@@ -185,9 +185,9 @@ def test_policies_refuse_what_changed(home: Path, cli: Cli, file: str) -> None:
         ('{"guardagent_lock": 1, "files": {}}', "does not stand in the lock file"),
     ],
 )
-def test_a_lock_file_that_is_wrong_locks_everything(write: Write, text: str, said: str) -> None:
+def test_an_invalid_lock_file_locks_everything(write: Write, text: str, message: str) -> None:
     """It is an error, never a lock that is open."""
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         GuardAgent(agent="ehragent", locked=write("lock.json", text))
 
 

@@ -10,9 +10,9 @@ import pytest
 from guardagent import ContentError, GuardAgent, InputError, Toolbox, guard, load_policies
 from guardagent.models.backends.scripted import ScriptedModel
 from guardagent.programs.runtime.program_file import (
+    ExampleEvidence,
     Header,
-    Proof,
-    called,
+    called_functions,
     digest_of,
     header_of,
     parse,
@@ -67,7 +67,7 @@ def memory(write: Write) -> Path:
 
 def header(tools: Path, body: str = BODY) -> Header:
     toolbox = Toolbox.load(tools)
-    return header_of(body, REQUEST, SPECIFICATION, toolbox, Proof(digest_of("e"), 3, 3), model="test/m")
+    return header_of(body, REQUEST, SPECIFICATION, toolbox, ExampleEvidence(digest_of("e"), 3, 3), model="test/m")
 
 
 def write_program(tools: Path, body: str = BODY) -> str:
@@ -96,7 +96,7 @@ def test_what_is_written_is_read_again(memory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "said"),
+    ("file", "old", "new", "message"),
     [
         ("memory/count/request.md", "five", "six", "the request has changed"),
         ("memory/count/specification.md", "It counts", "---\ndata: {a: 1}\n---\nIt counts", "the specification has"),
@@ -111,13 +111,13 @@ def test_what_is_written_is_read_again(memory: Path) -> None:
         ("memory/count/program.py", "# guardagent", "x = 1\n# guardagent", "expected one on the first line"),
     ],
 )
-def test_a_program_that_no_longer_fits_is_refused(memory: Path, file: str, old: str, new: str, said: str) -> None:
+def test_a_stale_program_is_refused(memory: Path, file: str, old: str, new: str, message: str) -> None:
     """Stale or forged: a denial that says what changed and what to do; a model takes over only where it may."""
     replaced(memory.parent / file, old, new)
     for mode in ("auto", "program"):
         verdict = make(memory, mode=mode).guard("a", "4")
         assert verdict.label == 1
-        assert said in verdict.errors[0]
+        assert message in verdict.errors[0]
         assert "compile" in verdict.errors[0]
     code = CODE.replace("columns_read(agent_output)", "{}")
     assert make(memory, model=ScriptedModel([PLAN, code])).guard("a", "4").checked_by == "generated"
@@ -141,13 +141,13 @@ def test_what_the_program_does_not_depend_on_may_change(memory: Path) -> None:
     assert make(memory).guard("a", "4").label == 0
 
 
-def test_a_function_that_is_gone_is_said_with_the_nearest(memory: Path) -> None:
+def test_a_missing_function_is_reported_with_the_nearest(memory: Path) -> None:
     """And all that changed is said at once."""
     made = header(memory.parent / "tools")
     replaced(memory.parent / "tools" / "count.py", "def check_count", "def check_counts")
-    said = staleness(made, "Other.", SPECIFICATION, Toolbox.load(memory.parent / "tools"))
-    assert "the request has changed" in said
-    assert "is gone; did you mean 'check_counts'" in said
+    message = staleness(made, "Other.", SPECIFICATION, Toolbox.load(memory.parent / "tools"))
+    assert "the request has changed" in message
+    assert "is gone; did you mean 'check_counts'" in message
 
 
 def test_a_changed_file_counts_in_the_next_call_of_guard(memory: Path) -> None:
@@ -177,11 +177,14 @@ def test_a_header_is_written_over_a_body_alone(memory: Path) -> None:
     tools = memory.parent / "tools"
     with pytest.raises(InputError, match="has a header already"):
         header(tools, write_program(tools))
-    odd = header_of(BODY, "r", "s", Toolbox.load(tools), Proof(digest_of(""), 1, 1), model="a\n# body: x")
+    odd = header_of(BODY, "r", "s", Toolbox.load(tools), ExampleEvidence(digest_of(""), 1, 1), model="a\n# body: x")
     assert parse(write(BODY, odd), "p.py")[0] == odd
     with pytest.raises(ContentError, match="passed 1 of 2"):
         parse(
-            write(BODY, header_of(BODY, "r", "s", Toolbox.load(tools), Proof(digest_of(""), 2, 1), model="m")), "p.py"
+            write(
+                BODY, header_of(BODY, "r", "s", Toolbox.load(tools), ExampleEvidence(digest_of(""), 2, 1), model="m")
+            ),
+            "p.py",
         )
 
 
@@ -191,7 +194,9 @@ def test_what_a_function_depends_on_is_followed_through_private_files() -> None:
     names = {path.name for path in source_files(tool.path)}
     assert {"ehr.py", "log.py", "vocabulary.py"} <= names
     assert "text.py" not in names
-    assert called("def check(a, b, c):\n    return list(map(word_count, a))\n", Toolbox.load()) == ["word_count"]
+    assert called_functions("def check(a, b, c):\n    return list(map(word_count, a))\n", Toolbox.load()) == [
+        "word_count"
+    ]
     assert whole_specification("Text.") == "Text."
     assert whole_specification("Text.", ["check_a()"]) != whole_specification("Text.", [], {"a": 1})
 
@@ -230,21 +235,21 @@ def test_what_a_check_denied_is_never_unknown(agent_folder: Callable[..., Path])
 
 
 @pytest.mark.parametrize(
-    ("unknown", "label", "said"),
+    ("unknown", "label", "message"),
     [("'age'", "1", "no list of texts"), ("[1]", "1", "no list of texts"), ("['age']", "0", "expected label 1")],
 )
-def test_unknown_said_wrongly_is_an_error(
-    agent_folder: Callable[..., Path], unknown: str, label: str, said: str
+def test_invalid_unknown_details_are_an_error(
+    agent_folder: Callable[..., Path], unknown: str, label: str, message: str
 ) -> None:
     """And denies."""
     memory = agent_folder(undecided(unknown, label))
-    assert said in GuardAgent(agent="echo", memory=memory).guard("a", "b").errors[0]
+    assert message in GuardAgent(agent="echo", memory=memory).guard("a", "b").errors[0]
 
 
-def test_a_model_beside_a_program_is_loaded_only_when_it_is_asked(agent_folder: Callable[..., Path]) -> None:
+def test_a_model_beside_a_program_is_loaded_on_demand(agent_folder: Callable[..., Path]) -> None:
     """So a program's verdicts need no key and no network; a model that cannot be loaded denies."""
     decided = GuardAgent(agent="echo", memory=agent_folder(undecided("[]", "0")), model="scripted/nowhere.jsonl")
     assert decided.guard("a", "b").label == 0
-    asked = GuardAgent(agent="echo", memory=agent_folder(undecided()), model="scripted/nowhere.jsonl")
-    assert "nowhere.jsonl: no such file" in asked.guard("a", "b").errors[0]
-    asked.close()
+    guard = GuardAgent(agent="echo", memory=agent_folder(undecided()), model="scripted/nowhere.jsonl")
+    assert "nowhere.jsonl: no such file" in guard.guard("a", "b").errors[0]
+    guard.close()

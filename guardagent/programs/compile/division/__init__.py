@@ -7,7 +7,7 @@ faults.py   which part is at fault where the whole file is wrong about a run
 divided.py  the candidate that comes of it; it is tried as any other
 """
 
-from guardagent.programs.compile.division.divided import Divided
-from guardagent.programs.compile.division.parts import DIVIDE_ABOVE, MODES, Division, division_of
+from guardagent.programs.compile.division.divided_candidate import DividedCandidate
+from guardagent.programs.compile.division.partition import DIVIDE_ABOVE, MODES, Division, division_of
 
-__all__ = ["DIVIDE_ABOVE", "MODES", "Divided", "Division", "division_of"]
+__all__ = ["DIVIDE_ABOVE", "MODES", "DividedCandidate", "Division", "division_of"]

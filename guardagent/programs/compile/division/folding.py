@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from guardagent._support import syntax
-from guardagent.programs.compile.division.parts import Part
+from guardagent.programs.compile.division.partition import RequestPart
 from guardagent.programs.compile.properties import Properties
 
 _LONGEST = 110
@@ -88,7 +88,7 @@ def check(agent_input, agent_output, facts):
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FoldedProgram:
     """A program of several parts.
 
     Attributes:
@@ -97,41 +97,41 @@ class Folded:
     """
 
     source: str
-    lines: Mapping[Part, range]
+    lines: Mapping[RequestPart, range]
 
     @property
-    def around(self) -> frozenset[int]:
+    def host_lines(self) -> frozenset[int]:
         """The lines that no part wrote."""
         own = {line for lines in self.lines.values() for line in lines}
         return frozenset(range(1, self.source.count("\n") + 2)) - own
 
 
-def fold_programs(programs: Mapping[Part, str], reserved: Collection[str]) -> Folded:
+def fold_programs(programs: Mapping[RequestPart, str], reserved: Collection[str]) -> FoldedProgram:
     """One program of those of the parts, which `problem_of` has let pass. `reserved`: names of the toolbox."""
     taken = set(reserved)
-    names = {part: _fresh(_identifier(part), taken) for part in programs}
-    text, lines = _HEAD, dict[Part, range]()
+    names = {part: _fresh_name(_identifier(part), taken) for part in programs}
+    text, lines = _HEAD, dict[RequestPart, range]()
     for part, program in programs.items():
-        text += f"\n\n{_described(part)}def {names[part]}():\n"
+        text += f"\n\n{_part_comment(part)}def {names[part]}():\n"
         first = text.count("\n") + 1
-        text += nested(program)
+        text += indented(program)
         lines[part] = range(first, text.count("\n") + 1)
         text += "\n    return check\n"
     tail = _TAIL
     for name in _HELPERS:
-        tail = tail.replace(name, _fresh(name, taken))
+        tail = tail.replace(name, _fresh_name(name, taken))
     rows = "".join(f'    ("{part.name}", {names[part]}()),\n' for part in programs)
-    return Folded(text + tail.replace("@parts@", rows), lines)
+    return FoldedProgram(text + tail.replace("@parts@", rows), lines)
 
 
-def fold_properties(properties: Mapping[Part, Properties]) -> Properties:
+def fold_properties(properties: Mapping[RequestPart, Properties]) -> Properties:
     """The properties of all parts in one block: those of a part, with their helpers, in a function of its own."""
     texts = []
     for part, own in properties.items():
         if own.numbers:
             name = f"of_{_identifier(part)}"
-            given = ", ".join(f'"{number}": property_{number}' for number in own.numbers)
-            texts.append(f"def {name}():\n{nested(own.source)}\n    return {{{given}}}\n")
+            entries = ", ".join(f'"{number}": property_{number}' for number in own.numbers)
+            texts.append(f"def {name}():\n{indented(own.source)}\n    return {{{entries}}}\n")
             texts += [
                 f"def property_{number}(agent_input, agent_output, facts):\n"
                 f'    return {name}()["{number}"](agent_input, agent_output, facts)\n'
@@ -146,25 +146,25 @@ def problem_of(source: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             return f"line {node.lineno}: `global` is not available in the code of a part; hand values over instead"
-    if any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in _outside(tree.body)):
+    if any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in _module_level_nodes(tree.body)):
         return "the code returns outside of a function; expected functions, of which one is check"
     try:
-        made = _body_of(syntax.parse(f"def body():\n{nested(source)}\n    return check\n"))
+        made = _body_of(syntax.parse(f"def body():\n{indented(source)}\n    return check\n"))
         same = made == [ast.dump(node) for node in syntax.parse(_without_future(source)).body]
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         same = False
     return "" if same else "the code means something else once it is indented; expected no form feeds or odd line ends"
 
 
-def nested(source: str) -> str:
+def indented(source: str) -> str:
     """A text, four spaces further in; what stands within a text of several lines stays where it is."""
     source = _without_future(source).strip("\n")
-    inside = _inside_texts(source)
+    inside = _string_lines(source)
     lines = enumerate(source.split("\n"), start=1)
     return "".join(f"{' ' * _DEPTH if line.strip() and number not in inside else ''}{line}\n" for number, line in lines)
 
 
-def _inside_texts(source: str) -> set[int]:
+def _string_lines(source: str) -> set[int]:
     """The lines that begin within a text."""
     found, begun = set[int](), list[int]()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -187,7 +187,7 @@ def _without_future(source: str) -> str:
     return "\n".join(lines)
 
 
-def _outside(body: Sequence[ast.AST]) -> list[ast.AST]:
+def _module_level_nodes(body: Sequence[ast.AST]) -> list[ast.AST]:
     """All that stands in no function."""
     found: list[ast.AST] = []
     waiting = list(body)
@@ -205,14 +205,14 @@ def _body_of(tree: ast.Module) -> list[str]:
     return [ast.dump(node) for node in only.body[:-1]] if isinstance(only, ast.FunctionDef) else []
 
 
-def _identifier(part: Part) -> str:
+def _identifier(part: RequestPart) -> str:
     """Its name, as one of a function; of many clauses the first and the last."""
     if len(part.numbers) <= _SPELT:
         return re.sub(r"\W+", "_", part.name)
     return f"clauses_{part.numbers[0]}_to_{part.numbers[-1]}"
 
 
-def _fresh(name: str, taken: set[str]) -> str:
+def _fresh_name(name: str, taken: set[str]) -> str:
     """A name that nothing has, and that is taken from now on."""
     while name in taken:
         name += "_"
@@ -220,7 +220,7 @@ def _fresh(name: str, taken: set[str]) -> str:
     return name
 
 
-def _described(part: Part) -> str:
+def _part_comment(part: RequestPart) -> str:
     """Comments with the part's sentences, each in a line."""
     lines = [f"{clause.number}. {clause.text}" for clause in part.clauses]
     shown = ["".join(one if one.isprintable() and one != "#" else " " for one in line) for line in lines]

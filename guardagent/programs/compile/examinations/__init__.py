@@ -14,8 +14,8 @@ from typing import Any
 
 from guardagent._support.plugins import Plugins
 from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
-from guardagent.programs.compile.world import World
 from guardagent.types import thaw
 
 _KIND = Plugins("examination", __name__, ("ORDER", "examine"))
@@ -33,7 +33,7 @@ class Failure:
     example: Example
     note: str
     expected: str
-    given: str
+    actual: str
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -41,7 +41,7 @@ class Failure:
             "example": self.example.id,
             "note": self.note,
             "expected": self.expected,
-            "given": self.given,
+            "given": self.actual,
             "agent_input": self.example.agent_input,
             "agent_output": self.example.agent_output,
             "facts": thaw(self.example.facts),
@@ -49,7 +49,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Tried:
+class ExaminationResult:
     """One kind of test: how many runs it took, and which were answered wrongly.
 
     Attributes:
@@ -64,30 +64,30 @@ class Tried:
     runs: int = 0
     failures: list[Failure] = field(default_factory=list)
     unchecked: str = ""
-    lacks: str = ""
+    missing: str = ""
     advice: str = ""
-    idle: str = ""
+    no_rule_reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         failures = [failure.to_dict() for failure in self.failures]
         row = {"name": self.name, "about": self.about, "runs": self.runs, "failures": failures}
-        return row | ({"lacks": self.lacks} if self.lacks else {})
+        return row | ({"lacks": self.missing} if self.missing else {})
 
 
-def examine(trial: Trial, world: World) -> list[Tried]:
+def examine(trial: Trial, suite: Suite) -> list[ExaminationResult]:
     """All that was tried with a program, up to the first examination that it fails.
 
     Raises:
         SandboxError: the sandbox itself does not work here.
     """
-    made: list[Tried] = []
-    world = replace(world, sources=(trial.program, trial.properties.source))
+    results: list[ExaminationResult] = []
+    suite = replace(suite, sources=(trial.program, trial.properties.source))
     for module in sorted((one for _, one in _KIND.load_all()), key=lambda one: (one.ORDER, one.__name__)):
-        made += _examined(module, trial, world)
-        if any(tried.failures for tried in made):
+        results += _run_module(module, trial, suite)
+        if any(result.failures for result in results):
             break
-    return made
+    return results
 
 
-def _examined(module: Any, trial: Trial, world: World) -> Iterator[Tried]:
-    yield from module.examine(trial, world)
+def _run_module(module: Any, trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
+    yield from module.examine(trial, suite)

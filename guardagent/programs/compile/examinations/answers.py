@@ -6,33 +6,35 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from guardagent.programs.compile.examinations import Failure, Tried
+from guardagent.programs.compile.examinations import ExaminationResult, Failure
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.fields import places_of
-from guardagent.programs.compile.trial import Outcome, Trial
-from guardagent.programs.compile.world import World
+from guardagent.programs.compile.fields import value_locations
+from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.trial import RunOutcome, Trial
 
 ORDER = 12
 
 ABOUT = "the answer of an allowed run is made of words of its output alone; a denied run has none"
 
 
-def examine(trial: Trial, world: World) -> Iterator[Tried]:
-    tried = Tried("answers", ABOUT)
-    for example in world.examples:
+def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
+    result = ExaminationResult("answers", ABOUT)
+    for example in suite.examples:
         outcome = trial.outcome(example)
-        tried.runs += 1
-        if wrong := _wrong(example, outcome):
-            tried.failures.append(Failure(tried.name, example, "its answer", *wrong))
-    yield tried
+        result.runs += 1
+        if wrong := _mismatch(example, outcome):
+            result.failures.append(Failure(result.name, example, "its answer", *wrong))
+    yield result
 
 
-def _wrong(example: Example, outcome: Outcome) -> tuple[str, str] | None:
+def _mismatch(example: Example, outcome: RunOutcome) -> tuple[str, str] | None:
     """(expected, given), where they differ."""
     if outcome.leaks:
         return "an answer of None with label 1", "label 1 with an answer"
-    said = f"{example.agent_output}\n" + "\n".join(str(place.value) for place in places_of(example.agent_output))
-    if added := [word for word in _words(outcome.answer or "") if word not in set(_words(said))]:
+    output_text = f"{example.agent_output}\n" + "\n".join(
+        str(place.value) for place in value_locations(example.agent_output)
+    )
+    if added := [word for word in _words(outcome.answer or "") if word not in set(_words(output_text))]:
         return "the run's answer, unchanged", f"an answer with words that the output has not: {', '.join(added[:5])}"
     return None
 

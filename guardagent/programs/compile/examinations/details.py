@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from guardagent.programs.compile.examinations import Failure, Tried
+from guardagent.programs.compile.examinations import ExaminationResult, Failure
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
-from guardagent.programs.compile.world import World
 from guardagent.types import thaw
 
 ORDER = 11
@@ -18,27 +18,29 @@ ABOUT = "every example that names details gets them"
 _MOST_NAMED = 5
 
 
-def examine(trial: Trial, world: World) -> Iterator[Tried]:
-    tried = Tried("details", ABOUT)
-    for example in world.examples:
+def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
+    result = ExaminationResult("details", ABOUT)
+    for example in suite.examples:
         if example.details is None:
             continue
-        tried.runs += 1
-        given = trial.outcome(example).details
-        wrong = {name: given.get(name) for name, value in example.details.items() if not _equal(value, given.get(name))}
+        result.runs += 1
+        actual = trial.outcome(example).details
+        wrong = {
+            name: actual.get(name) for name, value in example.details.items() if not _equal(value, actual.get(name))
+        }
         if wrong:
             expected = {name: thaw(example.details[name]) for name in wrong}
-            tried.failures.append(
-                Failure(tried.name, example, "its details", f"details {_shown(expected)}", f"details {_shown(wrong)}")
+            result.failures.append(
+                Failure(result.name, example, "its details", f"details {_shown(expected)}", f"details {_shown(wrong)}")
             )
-    tried.unchecked = _of_labels_alone(world)
-    yield tried
+    result.unchecked = _of_labels_alone(suite)
+    yield result
 
 
-def _of_labels_alone(world: World) -> str:
+def _of_labels_alone(suite: Suite) -> str:
     """Which examples test the label only, for a person to know."""
-    names = [example.id for example in world.examples if example.details is None]
-    if len(names) == len(world.examples):
+    names = [example.id for example in suite.examples if example.details is None]
+    if len(names) == len(suite.examples):
         return "no example names details, so all test the label only"
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return (
@@ -48,19 +50,19 @@ def _of_labels_alone(world: World) -> str:
     )
 
 
-def _equal(expected: Any, given: Any) -> bool:
+def _equal(expected: Any, actual: Any) -> bool:
     """Whether two values are the same; the order of a list does not count."""
-    if isinstance(expected, Mapping) and isinstance(given, Mapping):
-        return expected.keys() == given.keys() and all(_equal(expected[key], given[key]) for key in expected)
-    if isinstance(expected, list | tuple) and isinstance(given, list | tuple):
-        rest = list(given)
-        return len(expected) == len(given) and all(_taken(one, rest) for one in expected)
-    return (type(expected) is type(given) and expected == given) or (
-        _are_numbers(expected, given) and expected == given
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return expected.keys() == actual.keys() and all(_equal(expected[key], actual[key]) for key in expected)
+    if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
+        rest = list(actual)
+        return len(expected) == len(actual) and all(_remove_equal(one, rest) for one in expected)
+    return (type(expected) is type(actual) and expected == actual) or (
+        _are_numbers(expected, actual) and expected == actual
     )
 
 
-def _taken(value: Any, among: list[Any]) -> bool:
+def _remove_equal(value: Any, among: list[Any]) -> bool:
     """Takes a value that is the same out of a list; whether there was one."""
     for at, one in enumerate(among):
         if _equal(value, one):

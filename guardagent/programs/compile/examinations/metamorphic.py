@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import islice, zip_longest
 
 from guardagent.programs.compile import transformations
-from guardagent.programs.compile.examinations import Failure, Tried
+from guardagent.programs.compile.examinations import ExaminationResult, Failure
 from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Transformation, Variant
 from guardagent.programs.compile.trial import Trial
-from guardagent.programs.compile.world import World
 
 ORDER = 20
 
@@ -18,41 +18,43 @@ _MOST_VARIANTS = 1000  # of one transformation: many examples need not take long
 _ABOUT_DECIDING = "changes that mean nothing do not leave all allowed examples undecided"
 
 
-def examine(trial: Trial, world: World) -> Iterator[Tried]:
-    deciding = _Deciding()
-    for transformation in transformations.load(world.without):
-        yield _tried(transformation, trial, world, deciding)
-    yield deciding.tried()
+def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
+    decisions = _DecisionExamination()
+    for transformation in transformations.load(suite.excluded):
+        yield _examine(transformation, trial, suite, decisions)
+    yield decisions.result()
 
 
-def variants_of(example: Example, world: World) -> Iterator[tuple[str, Variant]]:
+def variants_of(example: Example, suite: Suite) -> Iterator[tuple[str, Variant]]:
     """(transformation, variant) of an example, for all transformations."""
-    for transformation in transformations.load(world.without):
-        for variant in transformation.variants(example, world):
+    for transformation in transformations.load(suite.excluded):
+        for variant in transformation.variants(example, suite):
             yield transformation.name, variant
 
 
-def _tried(transformation: Transformation, trial: Trial, world: World, deciding: _Deciding) -> Tried:
-    tried = Tried(transformation.name, transformation.about)
-    for example, variant in islice(_in_turn(transformation, world), _MOST_VARIANTS):
+def _examine(
+    transformation: Transformation, trial: Trial, suite: Suite, decisions: _DecisionExamination
+) -> ExaminationResult:
+    result = ExaminationResult(transformation.name, transformation.about)
+    for example, variant in islice(_in_turn(transformation, suite), _MOST_VARIANTS):
         outcome = trial.outcome(variant.example)
         other = trial.outcome(variant.other) if variant.other else None
-        tried.runs += 1
-        deciding.note(example, variant, decided=outcome.decided)
+        result.runs += 1
+        decisions.note(example, variant, decided=outcome.decided)
         if not variant.holds(outcome, other):
             expected = variant.expected(other)
-            tried.failures.append(Failure(tried.name, variant.example, variant.note, expected, str(outcome)))
-    return tried
+            result.failures.append(Failure(result.name, variant.example, variant.note, expected, str(outcome)))
+    return result
 
 
-def _in_turn(transformation: Transformation, world: World) -> Iterator[tuple[Example, Variant]]:
+def _in_turn(transformation: Transformation, suite: Suite) -> Iterator[tuple[Example, Variant]]:
     """The variants of all examples: the first of each, then the second."""
-    rows = ([(example, variant) for variant in transformation.variants(example, world)] for example in world.examples)
+    rows = ([(example, variant) for variant in transformation.variants(example, suite)] for example in suite.examples)
     for rank in zip_longest(*rows):
         yield from (one for one in rank if one is not None)
 
 
-class _Deciding:
+class _DecisionExamination:
     """Whether a program decides anything but the examples word by word: one that only knows these by heart does not.
 
     Asked for changed inputs and for changed outputs, since it may know either of them.
@@ -67,16 +69,16 @@ class _Deciding:
         if variant.relation != "steady" or example.label == 1:
             return
         self._runs += 1
-        for part in self._undecided:
-            now, before = (getattr(one, f"agent_{part}").split() for one in (variant.example, example))
+        for origin in self._undecided:
+            now, before = (getattr(one, f"agent_{origin}").split() for one in (variant.example, example))
             if now != before:
-                self._decided[part] += decided
-                self._undecided[part] += [] if decided else [variant]
+                self._decided[origin] += decided
+                self._undecided[origin] += [] if decided else [variant]
 
-    def tried(self) -> Tried:
-        tried = Tried("deciding", _ABOUT_DECIDING, self._runs)
-        for part, variants in self._undecided.items():
-            if variants and not self._decided[part]:
-                given = f"undecided, as are all {len(variants)} runs of allowed examples whose {part} was changed"
-                tried.failures.append(Failure(tried.name, variants[0].example, variants[0].note, "label 0", given))
-        return tried
+    def result(self) -> ExaminationResult:
+        result = ExaminationResult("deciding", _ABOUT_DECIDING, self._runs)
+        for origin, variants in self._undecided.items():
+            if variants and not self._decided[origin]:
+                actual = f"undecided, as are all {len(variants)} runs of allowed examples whose {origin} was changed"
+                result.failures.append(Failure(result.name, variants[0].example, variants[0].note, "label 0", actual))
+        return result

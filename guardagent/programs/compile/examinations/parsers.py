@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 
 from guardagent._support import syntax
-from guardagent.programs.compile.examinations import Tried
+from guardagent.programs.compile.examinations import ExaminationResult
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
-from guardagent.programs.compile.world import World
 
 ORDER = 18
 
@@ -30,7 +30,7 @@ _READS = {
 _OWN = {"JSON": {"loads", "JSONDecoder"}}
 
 
-def examine(trial: Trial, world: World) -> Iterator[Tried]:
+def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
     tree = syntax.parse(trial.program)
     named = {
         node.attr if isinstance(node, ast.Attribute) else node.id
@@ -39,18 +39,18 @@ def examine(trial: Trial, world: World) -> Iterator[Tried]:
     }
     found = []
     for language, words in _MATCHED.items():
-        parsers = _parsers(language, world)
+        parsers = _parsers(language, suite)
         line = next((line for line, pattern in _patterns(tree) if words.search(pattern)), 0)
         if line and parsers and not parsers & named:
             found.append(
                 f"line {line} looks for {language} with a regular expression; {' or '.join(sorted(parsers))} parses it"
             )
-    yield Tried("parsers", ABOUT, advice="; ".join(found))
+    yield ExaminationResult("parsers", ABOUT, advice="; ".join(found))
 
 
-def _parsers(language: str, world: World) -> set[str]:
+def _parsers(language: str, suite: Suite) -> set[str]:
     """The functions that parse a language: those that take a text, and say that they read it."""
-    described = {tool.name: tool.describe() for tool in world.subject.toolbox.values() if not tool.is_check}
+    described = {tool.name: tool.describe() for tool in suite.target.toolbox.values() if not tool.is_check}
     takes_text = {name: text for name, text in described.items() if re.search(r"\(\w+: str\b", text)}
     reads = _READS.get(language)
     return {name for name, text in takes_text.items() if reads and reads.search(text)} | _OWN.get(language, set())

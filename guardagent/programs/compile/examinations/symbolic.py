@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.programs.compile.examinations import Failure, Tried
+from guardagent.programs.compile.examinations import ExaminationResult, Failure
 from guardagent.programs.compile.properties import symbolic
-from guardagent.programs.compile.properties.claims import Inquiry
+from guardagent.programs.compile.properties.claims import PropertyChecker
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
-from guardagent.programs.compile.world import World
 
 ORDER = 40
 
 _ABOUT = "fields left open, for which CrossHair looked for a value with which the program breaks a property"
 
 
-def examine(trial: Trial, world: World) -> Iterator[Tried]:
+def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
     if not trial.properties.numbers:
         return
-    why = "no value was looked for symbolically: --crosshair is 0" if world.crosshair <= 0 else symbolic.hindered()
+    why = (
+        "no value was looked for symbolically: --crosshair is 0"
+        if suite.crosshair <= 0
+        else symbolic.unavailable_reason()
+    )
     if why:
-        yield Tried("symbolic", why, unchecked=why)
+        yield ExaminationResult("symbolic", why, unchecked=why)
         return
-    asked = symbolic.questions(world)
-    runs, count, stopped = symbolic.suggested(trial, world, asked, world.crosshair)
-    inquiry, found = Inquiry(trial, trial.properties, world), dict[int, Failure]()
+    queries = symbolic.symbolic_queries(suite)
+    runs, count, stopped = symbolic.suggested_runs(trial, suite, queries, suite.crosshair)
+    inquiry, found = PropertyChecker(trial, trial.properties, suite), dict[int, Failure]()
     for run, note in runs:
         for number, failure in inquiry.failures(run, note).items():
             found.setdefault(number, failure)
-    yield Tried("symbolic", _ABOUT, count, list(found.values()), unchecked=stopped)
+    yield ExaminationResult("symbolic", _ABOUT, count, list(found.values()), unchecked=stopped)

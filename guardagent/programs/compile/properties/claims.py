@@ -10,14 +10,14 @@ from guardagent.errors import LimitError, ProgramError
 from guardagent.programs.compile.examinations import Failure
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.properties.source import FAILED, Properties
-from guardagent.programs.compile.trial import Outcome, Trial
-from guardagent.programs.compile.world import World
+from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.trial import RunOutcome, Trial
 
 CLAIMS = ("deny", "allow")
 
 
 @dataclass(slots=True)
-class Counts:
+class ClaimCounts:
     """Of how many different runs the property of one clause said what."""
 
     claims: Counter[str] = field(default_factory=Counter)
@@ -30,7 +30,7 @@ class Counts:
         return ", ".join(f"{claim} {self.claims[claim]} times" for claim in CLAIMS)
 
 
-class Inquiry:
+class PropertyChecker:
     """Asks the properties and the program about runs, each run once.
 
     Attributes:
@@ -38,11 +38,11 @@ class Inquiry:
         runs: how many different runs were asked about.
     """
 
-    def __init__(self, trial: Trial, properties: Properties, world: World) -> None:
-        self._trial, self._properties, self._world = trial, properties, world
+    def __init__(self, trial: Trial, properties: Properties, suite: Suite) -> None:
+        self._trial, self._properties, self._suite = trial, properties, suite
         self._known: dict[str, dict[int, Failure]] = {}
         self._claims: dict[str, dict[int, str]] = {}
-        self.counts = {number: Counts() for number in properties.numbers}
+        self.counts = {number: ClaimCounts() for number in properties.numbers}
 
     @property
     def runs(self) -> int:
@@ -60,33 +60,35 @@ class Inquiry:
             SandboxError: the sandbox itself does not work here.
         """
         if example.run not in self._known:
-            self._known[example.run] = self._ask(example, note, labelled=labelled)
+            self._known[example.run] = self._check(example, note, labelled=labelled)
         return self._known[example.run]
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Asks the properties about several runs together, since that is faster; nothing else depends on it."""
         new = {one.run: one for one in examples if one.run not in self._claims and "now" not in one.facts}
-        said = self._trial.returned_for(self._properties.program_of_many, list(new.values()))
-        for run, claims in zip(new, said, strict=False):
+        returned = self._trial.return_values(self._properties.program_of_many, list(new.values()))
+        for run, claims in zip(new, returned, strict=False):
             self._claims[run] = self._read(claims)
 
-    def _ask(self, example: Example, note: str, *, labelled: bool) -> dict[int, Failure]:
-        said = self._said(example)
-        for number, claim in said.items():
+    def _check(self, example: Example, note: str, *, labelled: bool) -> dict[int, Failure]:
+        by_clause = self._claims_of(example)
+        for number, claim in by_clause.items():
             self.counts[number].claims[claim] += 1
-        denied = "deny" in said.values()
-        claims = {n: c for n, c in said.items() if c == "deny" or c.startswith(FAILED) or (c == "allow" and not denied)}
+        denied = "deny" in by_clause.values()
+        claims = {
+            n: c for n, c in by_clause.items() if c == "deny" or c.startswith(FAILED) or (c == "allow" and not denied)
+        }
         if not claims:
             return {}
-        outcome = Outcome(example.label) if labelled else self._trial.outcome(example)
-        made = {n: self._judged(n, claim, outcome, example, note, labelled) for n, claim in claims.items()}
+        outcome = RunOutcome(example.label) if labelled else self._trial.outcome(example)
+        made = {n: self._failure(n, claim, outcome, example, note, labelled) for n, claim in claims.items()}
         return {number: failure for number, failure in made.items() if failure}
 
-    def _judged(
+    def _failure(
         self,
         number: int,
         claim: str,
-        outcome: Outcome,
+        outcome: RunOutcome,
         example: Example,
         note: str,
         labelled: bool,  # noqa: FBT001
@@ -95,36 +97,36 @@ class Inquiry:
         says = f"{name} says {claim}{f'; {note}' if note else ''}"
         if claim.startswith(FAILED):
             return Failure(name, example, note, "deny, allow or None", f"{name} {claim}")
-        if _kept(claim, outcome):
+        if _is_satisfied(claim, outcome):
             return None
         if labelled:
             return Failure(name, example, note, f"what the label {example.label} says", says)
-        if claim == "allow" and self._world.must_deny(example):
+        if claim == "allow" and self._suite.must_deny(example):
             return None
         expected = "label 1" if claim == "deny" else "label 0, or undecided"
         return Failure(name, example, says, expected, str(outcome))
 
-    def _said(self, example: Example) -> dict[int, str]:
+    def _claims_of(self, example: Example) -> dict[int, str]:
         """Clause -> what its property says: deny, allow, nothing (an empty text), or why it failed."""
         if example.run in self._claims:
             return self._claims[example.run]
         try:
-            return self._read(self._trial.returned(self._properties.program, example))
+            return self._read(self._trial.return_value(self._properties.program, example))
         except (ProgramError, LimitError) as error:
             return dict.fromkeys(self._properties.numbers, f"{FAILED}{error}")
 
-    def _read(self, said: object) -> dict[int, str]:
-        return {number: _claim(said, number) for number in self._properties.numbers}
+    def _read(self, returned: object) -> dict[int, str]:
+        return {number: _claim(returned, number) for number in self._properties.numbers}
 
 
-def _kept(claim: str, outcome: Outcome) -> bool:
+def _is_satisfied(claim: str, outcome: RunOutcome) -> bool:
     if claim == "deny":
         return outcome.label == 1
     return outcome.label == 0 or bool(outcome.undecided)
 
 
-def _claim(said: object, number: int) -> str:
-    claim = said.get(str(number)) if isinstance(said, Mapping) else None
+def _claim(returned: object, number: int) -> str:
+    claim = returned.get(str(number)) if isinstance(returned, Mapping) else None
     if claim is None or (isinstance(claim, str) and (claim in CLAIMS or claim.startswith(FAILED))):
         return claim or ""
     return f"{FAILED}it returned {claim!r}"[:200]

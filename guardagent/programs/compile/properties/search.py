@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product, zip_longest
 
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.properties.shapes import Change, sums
+from guardagent.programs.compile.properties.changes import Change, sum_changes
 
 _SEED = 20260131
 _SECONDS = 120.0  # for one search: a program that always runs into its limits must not take hours
@@ -18,7 +18,7 @@ Run = tuple[Example, Sequence[Change]]
 """An example, and what is changed in it."""
 
 
-def swept(
+def single_changes(
     examples: Sequence[Example], places: Sequence[Sequence[Change]], limits: Sequence[int | float]
 ) -> Iterator[Run]:
     """Every example as it is, with sums at the limits, and with every single change.
@@ -27,14 +27,16 @@ def swept(
     """
     for example in examples:
         yield example, ()
-        yield from ((example, (change,)) for change in sums(example, limits))
+        yield from ((example, (change,)) for change in sum_changes(example, limits))
     for rank in zip_longest(*places):
         for change in rank:
             if change is not None:
                 yield from ((example, (change,)) for example in examples)
 
 
-def paired(examples: Sequence[Example], limits: Sequence[Sequence[Change]], kinds: Sequence[Change]) -> Iterator[Run]:
+def paired_changes(
+    examples: Sequence[Example], limits: Sequence[Sequence[Change]], kinds: Sequence[Change]
+) -> Iterator[Run]:
     """Every example with a number at a limit and another word, mixed: a limit may hold for one kind alone."""
     numbers = [change for place in limits for change in place]
     pairs = [(kind, number) for kind, number in product(kinds, numbers) if kind.name != number.name]
@@ -46,7 +48,7 @@ def paired(examples: Sequence[Example], limits: Sequence[Sequence[Change]], kind
             yield example, (kind, number)
 
 
-def drawn(examples: Sequence[Example], places: Sequence[Sequence[Change]], count: int) -> Iterator[Run]:
+def random_changes(examples: Sequence[Example], places: Sequence[Sequence[Change]], count: int) -> Iterator[Run]:
     """So many runs at random: an example with a few changes in different places."""
     source = random.Random(_SEED)  # noqa: S311 - the same runs each time are the point
     for _ in range(count):
@@ -54,17 +56,17 @@ def drawn(examples: Sequence[Example], places: Sequence[Sequence[Change]], count
         yield source.choice(examples), tuple(source.choice(place) for place in among)
 
 
-def simplest(run: Run, fails: Callable[[Example, str], bool]) -> tuple[Example, str]:
+def shrink(run: Run, fails: Callable[[Example, str], bool]) -> tuple[Example, str]:
     """A run that fails, with as few of its changes as it takes, and how it was made."""
     example, changes = run
     for change in changes:
         fewer = tuple(one for one in changes if one != change)
-        if fails(*changed(example, fewer)):
+        if fails(*apply_changes(example, fewer)):
             changes = fewer
-    return changed(example, changes)
+    return apply_changes(example, changes)
 
 
-def changed(example: Example, changes: Sequence[Change]) -> tuple[Example, str]:
+def apply_changes(example: Example, changes: Sequence[Change]) -> tuple[Example, str]:
     """The run, with the changes that make a difference in words. A whole text is put in before its fields."""
     notes = []
     for change in sorted(changes, key=lambda change: bool(change.name)):
@@ -74,7 +76,7 @@ def changed(example: Example, changes: Sequence[Change]) -> tuple[Example, str]:
     return example, "; ".join(notes)
 
 
-class Clock:
+class SearchDeadline:
     """The time that one search may take."""
 
     def __init__(self) -> None:

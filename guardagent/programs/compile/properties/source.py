@@ -10,7 +10,7 @@ from functools import cached_property
 from guardagent._support import syntax
 from guardagent.errors import ProgramError
 from guardagent.programs.compile.gate import unknown_names
-from guardagent.programs.compile.subject import Subject
+from guardagent.programs.compile.target import CompileTarget
 from guardagent.programs.generation.answers import python_blocks
 from guardagent.programs.runtime.program import PARAMETERS
 from guardagent.sandbox.gate import admit, parse
@@ -50,20 +50,20 @@ class Properties:
     @cached_property
     def program(self) -> str:
         """What the sandbox runs: `check` gives clause -> what its property says. A ValueError says that it cannot."""
-        return self._asked_by("check")
+        return self._with_calls("check")
 
     @cached_property
     def program_of_many(self) -> str:
         """The same for many runs at once, which the fact `runs` lists: `check` gives a list."""
-        return f"{self._asked_by('claims_of_run')}\n\n{_ALL.format(parameters=', '.join(PARAMETERS))}"
+        return f"{self._with_calls('claims_of_run')}\n\n{_ALL.format(parameters=', '.join(PARAMETERS))}"
 
-    def _asked_by(self, name: str) -> str:
-        asked = "".join(_ASK.format(number=number) for number in self.numbers)
+    def _with_calls(self, name: str) -> str:
+        calls = "".join(_ASK.format(number=number) for number in self.numbers)
         head = f"def {name}({', '.join(PARAMETERS)}):\n    said = {{}}\n"
-        return f"{self.source.rstrip()}\n\n\n{head}{asked}    return said\n"
+        return f"{self.source.rstrip()}\n\n\n{head}{calls}    return said\n"
 
     @cached_property
-    def idle(self) -> dict[int, str]:
+    def no_rule_reasons(self) -> dict[int, str]:
         """The clauses that are declared to set no rule, with the reason: functions that only return None."""
         found = {}
         for node in syntax.parse(self.source).body:
@@ -79,22 +79,22 @@ class Properties:
                 return ast.unparse(node)
         return ""
 
-    def problems(self, subject: Subject, before: Properties) -> list[str]:
+    def problems(self, target: CompileTarget, before: Properties) -> list[str]:
         """Why they may not run, or are no successors of those before; empty where they may."""
         try:
             parse(self.source)
-            admit(self.program, frozenset(subject.toolbox))
+            admit(self.program, frozenset(target.toolbox))
         except ProgramError as error:
             return [f"the properties: {error}"]
-        return [f"the properties: {problem}" for problem in self._problems(subject, before)]
+        return [f"the properties: {problem}" for problem in self._problems(target, before)]
 
-    def _problems(self, subject: Subject, before: Properties) -> list[str]:
-        known = {clause.number for clause in subject.clauses}
+    def _problems(self, target: CompileTarget, before: Properties) -> list[str]:
+        known = {clause.number for clause in target.clauses}
         wrong = [number for number in self.numbers if number not in known]
         gone = [number for number in before.numbers if number not in self.numbers]
         found = [f"there is no clause {number}; expected numbers from 1 to {len(known)}" for number in wrong]
         found += [f"property_{number} is gone; expected all of them, or no second block" for number in gone]
-        return [*found, *unknown_names(self.program, subject)]
+        return [*found, *unknown_names(self.program, target)]
 
 
 def _says_nothing(node: ast.stmt) -> bool:

@@ -17,9 +17,9 @@ from typing import Any
 
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.fields import fields_of
-from guardagent.programs.compile.properties.shapes import Change
+from guardagent.programs.compile.properties.changes import Change
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
-from guardagent.programs.compile.world import World
 from guardagent.sandbox import hardening, worker
 from guardagent.types import thaw
 
@@ -32,33 +32,33 @@ _LONGEST = 1_000  # characters of a value
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SymbolicQuery:
     """A run of which one field is left open. `before` and `behind` it in its text; for a fact its name, and nothing."""
 
     example: Example
     change: Change
     before: str
-    behind: str
+    after: str
     is_number: bool
 
     def to_dict(self, number: int) -> dict[str, Any]:
         one = self.example
         run = {"agent_input": one.agent_input, "agent_output": one.agent_output, "facts": thaw(one.facts)}
-        place = [self.change.part, self.before, self.behind]
+        place = [self.change.origin, self.before, self.after]
         return {"id": number, "run": run, "place": place, "number": self.is_number}
 
-    def answered(self, value: str | int) -> tuple[Example, str]:
+    def run_with(self, value: str | int) -> tuple[Example, str]:
         """The run with a value, and how it was made."""
         change = replace(self.change, value=json.dumps(value))
-        if change.part == "facts":
+        if change.origin == "facts":
             return change.apply(self.example), f"{change} (CrossHair)"
-        text = f"{self.before}{value}{self.behind}"
-        if change.part == "agent_input":
+        text = f"{self.before}{value}{self.after}"
+        if change.origin == "agent_input":
             return replace(self.example, agent_input=text), f"{change} (CrossHair)"
         return replace(self.example, agent_output=text), f"{change} (CrossHair)"
 
 
-def hindered() -> str:
+def unavailable_reason() -> str:
     """Why it cannot be used here; empty where it can."""
     if importlib.util.find_spec("crosshair") is None:
         return f"no value was looked for symbolically: CrossHair is not installed; {INSTALL}"
@@ -68,17 +68,17 @@ def hindered() -> str:
     )
 
 
-def questions(world: World) -> list[Question]:
+def symbolic_queries(suite: Suite) -> list[SymbolicQuery]:
     """For each field and fact, one run of either label with it left open; numbers first, since they have limits."""
-    found: dict[tuple[str, str, int], Question] = {}
-    for example in world.examples:
-        for one in _open(example):
-            found.setdefault((one.change.part, one.change.name, example.label), one)
+    found: dict[tuple[str, str, int], SymbolicQuery] = {}
+    for example in suite.examples:
+        for one in _open_fields(example):
+            found.setdefault((one.change.origin, one.change.name, example.label), one)
     return sorted(found.values(), key=lambda one: (not one.is_number, -one.example.label))
 
 
-def suggested(
-    trial: Trial, world: World, asked: Sequence[Question], seconds: float
+def suggested_runs(
+    trial: Trial, suite: Suite, queries: Sequence[SymbolicQuery], seconds: float
 ) -> tuple[list[tuple[Example, str]], int, str]:
     """Asks as many questions as fit into this time.
 
@@ -88,16 +88,16 @@ def suggested(
     work = {
         "program": trial.program,
         "properties": trial.properties.program,
-        "toolbox": sorted({str(tool.path.resolve()) for tool in world.subject.toolbox.values()}),
-        "readable": sorted({str(tool.path.resolve().parent) for tool in world.subject.toolbox.values()}),
+        "toolbox": sorted({str(tool.path.resolve()) for tool in suite.target.toolbox.values()}),
+        "readable": sorted({str(tool.path.resolve().parent) for tool in suite.target.toolbox.values()}),
         "seconds": seconds,
         "each": _EACH,
-        "questions": [one.to_dict(number) for number, one in enumerate(asked)],
+        "questions": [one.to_dict(number) for number, one in enumerate(queries)],
     }
-    said, why = _run(json.dumps(work, default=str), seconds + _START + _EACH)
-    made = [asked[number].answered(value) for number, value in _answers(said, len(asked))]
-    count = min(len(asked), said.count('"asked"'))
-    over = f"CrossHair got to {count} of {len(asked)} fields" if count < len(asked) else ""
+    output, why = _run(json.dumps(work, default=str), seconds + _START + _EACH)
+    made = [queries[number].run_with(value) for number, value in _answers(output, len(queries))]
+    count = min(len(queries), output.count('"asked"'))
+    over = f"CrossHair got to {count} of {len(queries)} fields" if count < len(queries) else ""
     return made, count, why or over
 
 
@@ -122,8 +122,8 @@ def _run(work: str, seconds: float) -> tuple[str, str]:
     return ran.stdout.decode(errors="replace"), f"CrossHair stopped: {last}" if ran.returncode else ""
 
 
-def _answers(said: str, count: int) -> Iterator[tuple[int, str | int]]:
-    for line in said[:_MOST_ANSWER].split("\n"):
+def _answers(output: str, count: int) -> Iterator[tuple[int, str | int]]:
+    for line in output[:_MOST_ANSWER].split("\n"):
         with contextlib.suppress(ValueError, RecursionError):
             answer = json.loads(line)
             if isinstance(answer, Mapping):
@@ -134,12 +134,12 @@ def _answers(said: str, count: int) -> Iterator[tuple[int, str | int]]:
                     yield number, value
 
 
-def _open(example: Example) -> Iterator[Question]:
-    for part in ("agent_input", "agent_output"):
-        text = getattr(example, part)
+def _open_fields(example: Example) -> Iterator[SymbolicQuery]:
+    for origin in ("agent_input", "agent_output"):
+        text = getattr(example, origin)
         for field in fields_of(text):
             before, behind = text[: field.start], text[field.end :]
-            yield Question(example, Change(part, field.name, None), before, behind, field.value.isdecimal())
+            yield SymbolicQuery(example, Change(origin, field.name, None), before, behind, field.value.isdecimal())
     for name, value in example.facts.items():
         if isinstance(value, str | int) and not isinstance(value, bool):
-            yield Question(example, Change("facts", name, None), name, "", isinstance(value, int))
+            yield SymbolicQuery(example, Change("facts", name, None), name, "", isinstance(value, int))

@@ -16,8 +16,8 @@ from typing import Literal
 from guardagent._support.plugins import Plugins
 from guardagent.errors import UnknownNameError
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.trial import Outcome
-from guardagent.programs.compile.world import World
+from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.trial import RunOutcome
 
 _KIND = Plugins("transformation", __name__, ("ABOUT", "variants"))
 
@@ -49,7 +49,7 @@ class Variant:
     note: str
     other: Example | None = None
 
-    def holds(self, outcome: Outcome, other: Outcome | None = None) -> bool:
+    def holds(self, outcome: RunOutcome, other: RunOutcome | None = None) -> bool:
         allowed = outcome.label == 0
         match self.relation:
             case "same":
@@ -65,7 +65,7 @@ class Variant:
             case "alike":
                 return other is None or outcome.label == other.label or (other.label == 0 and not outcome.decided)
 
-    def expected(self, other: Outcome | None = None) -> str:
+    def expected(self, other: RunOutcome | None = None) -> str:
         """What the program should give, for a person and the model."""
         if self.relation == "conflicting":
             return "label 1, since the program denies what this run holds where it stands alone"
@@ -81,7 +81,7 @@ class Transformation:
 
     name: str
     about: str
-    variants: Callable[[Example, World], Iterator[Variant]]
+    variants: Callable[[Example, Suite], Iterator[Variant]]
 
 
 def names() -> list[str]:

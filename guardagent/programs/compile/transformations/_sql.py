@@ -16,7 +16,7 @@ _MOST_QUERIES = 8  # of a text
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SqlQuery:
     """A query in a text.
 
     Attributes:
@@ -46,9 +46,9 @@ class Query:
         return text[: self.start] + sql + text[self.end :]
 
 
-def queries_in(text: str) -> list[Query]:
+def queries_in(text: str) -> list[SqlQuery]:
     """The queries of a text that can be parsed, in their order."""
-    found: list[Query] = []
+    found: list[SqlQuery] = []
     in_json = [(start, end) for start, end, _ in objects_in(text)]
     for match in _BEGINS.finditer(text):
         if (not found or match.start() >= found[-1].end) and len(found) < _MOST_QUERIES:
@@ -69,7 +69,7 @@ def parsed(sql: str) -> Any:
     return tree if isinstance(tree, exp.Query) and tree.find(exp.Table) else None
 
 
-def _query_at(text: str, start: int, in_json: list[tuple[int, int]]) -> Query | None:
+def _query_at(text: str, start: int, in_json: list[tuple[int, int]]) -> SqlQuery | None:
     quote = _quote_before(text, start)
     if quote:
         end = _end_of_string(text, start, quote)
@@ -77,11 +77,11 @@ def _query_at(text: str, start: int, in_json: list[tuple[int, int]]) -> Query | 
         raw = text[start:end]
         sql = _unescaped(raw, "json" if is_json else quote)
         tree = parsed(sql) if sql else None
-        return Query(sql, tree, start, end, "json" if is_json else quote) if tree else None
+        return SqlQuery(sql, tree, start, end, "json" if is_json else quote) if tree else None
     for end in _ends_of_lines(text, start):
         sql = text[start:end].rstrip().removesuffix(";")
         if tree := parsed(sql):
-            return Query(sql, tree, start, start + len(sql))
+            return SqlQuery(sql, tree, start, start + len(sql))
     return None
 
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.fields import objects_in
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
-from guardagent.programs.compile.world import World
 
 ABOUT = "a record of the log is cut off; a denial stands"
 
 _KEPT = 0.6  # of a record
 
 
-def variants(example: Example, _world: World) -> Iterator[Variant]:
+def variants(example: Example, _suite: Suite) -> Iterator[Variant]:
     log = example.agent_output
     if example.label == 0:
         return

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
-from guardagent.programs.compile.world import World
 
 ABOUT = "ids are changed, the same in input and output; the verdict stays the same"
 
@@ -26,9 +26,9 @@ _PLAIN = re.compile(r"[\d_]+|\d{4}-\d\d(?:-\d\d)?|\d\d?-\d\d?-\d{2,4}|0[xX][0-9a
 _PARTS = re.compile(r"[:/|\s]+")
 
 
-def variants(example: Example, world: World) -> Iterator[Variant]:
-    subject = world.subject
-    known = f"{subject.request}\n{subject.whole_specification}"
+def variants(example: Example, suite: Suite) -> Iterator[Variant]:
+    target = suite.target
+    known = f"{target.request}\n{target.whole_specification}"
     ids = [one for one in _ids(example) if not re.search(rf"(?<!\w){re.escape(one)}(?!\w)", known)]
     if not ids:
         return

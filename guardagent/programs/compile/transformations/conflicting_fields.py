@@ -10,30 +10,30 @@ from collections.abc import Iterator
 from typing import Any
 
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.fields import Place, places_of
+from guardagent.programs.compile.fields import ValueLocation, value_locations
+from guardagent.programs.compile.suite import RUN_TEXTS, Suite
 from guardagent.programs.compile.transformations import Variant
-from guardagent.programs.compile.world import TEXTS, World
 
 ABOUT = "a field is given twice, in conflict; where one of the values alone is denied, the run is not allowed"
 
 
-def variants(example: Example, world: World) -> Iterator[Variant]:
+def variants(example: Example, suite: Suite) -> Iterator[Variant]:
     if example.label == 1:
         return
-    for part in TEXTS:
-        text = getattr(example, part)
-        for place in places_of(text):
-            for value in world.others(part, place.name, place.value) if not place.path else ():
-                other = example.with_text(part, place.put(text, value))
-                for given_twice, note in _twice(text, place, value):
-                    changed = example.with_text(part, given_twice, label=1)
-                    yield Variant(changed, "conflicting", f"{note} of {part}: {place.name}: {value}", other)
+    for origin in RUN_TEXTS:
+        text = getattr(example, origin)
+        for location in value_locations(text):
+            for value in suite.alternatives(origin, location.name, location.value) if not location.path else ():
+                other = example.with_text(origin, location.put(text, value))
+                for repeated, note in _repeated_field(text, location, value):
+                    changed = example.with_text(origin, repeated, label=1)
+                    yield Variant(changed, "conflicting", f"{note} of {origin}: {location.name}: {value}", other)
 
 
-def _twice(text: str, place: Place, value: Any) -> Iterator[tuple[str, str]]:
-    start, end = text.rfind("\n", 0, place.start) + 1, text.find("\n", place.end)
+def _repeated_field(text: str, location: ValueLocation, value: Any) -> Iterator[tuple[str, str]]:
+    start, end = text.rfind("\n", 0, location.start) + 1, text.find("\n", location.end)
     end = len(text) if end < 0 else end
-    line = text[start : place.start] + str(value) + text[place.end : end]
+    line = text[start : location.start] + str(value) + text[location.end : end]
     yield f"{text[:end]}\n{line}{text[end:]}", "below the field"
     yield f"{text[:start]}{line}\n{text[start:]}", "above the field"
     if start and text[start : start + 1].strip():  # not of a section, whose lines are indented

@@ -6,21 +6,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.fields import appended, fields_of
+from guardagent.programs.compile.fields import append_text, fields_of
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
-from guardagent.programs.compile.world import World
 
 ABOUT = "irrelevant text is added"
 
 _WORDS = "Vexil torba quandrine."  # of no language: they fall under no rule, and stand in no other text
 
 
-def variants(example: Example, _world: World) -> Iterator[Variant]:
-    said, log = example.agent_input, example.agent_output
-    yield Variant(replace(example, agent_input=appended(said, _below(said))), "steady", "words below the input")
-    yield Variant(replace(example, agent_output=appended(log, f"\n{_WORDS}")), "steady", "words below the output")
+def variants(example: Example, _suite: Suite) -> Iterator[Variant]:
+    agent_input, log = example.agent_input, example.agent_output
+    yield Variant(
+        replace(example, agent_input=append_text(agent_input, _below(agent_input))), "steady", "words below the input"
+    )
+    yield Variant(replace(example, agent_output=append_text(log, f"\n{_WORDS}")), "steady", "words below the output")
     yield Variant(replace(example, agent_output=f"{_WORDS}\n\n{log}"), "steady", "words above the output")
-    yield Variant(replace(example, agent_input=f"{said}\n\n", agent_output=f"{log} \n"), "steady", "space at the ends")
+    yield Variant(
+        replace(example, agent_input=f"{agent_input}\n\n", agent_output=f"{log} \n"), "steady", "space at the ends"
+    )
 
 
 def _below(text: str) -> str:

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
-from guardagent.programs.compile.world import World
 
 ABOUT = "the log holds a second attempt; where that one alone is denied, the run is not allowed"
 
 _MOST = 6  # outputs that are joined to an example
 
 
-def variants(example: Example, world: World) -> Iterator[Variant]:
+def variants(example: Example, suite: Suite) -> Iterator[Variant]:
     if example.label == 1:
         return
     own = example.agent_output
-    for denied in [one for one in world.examples if one.label == 1 and one.agent_output != own][:_MOST]:
+    for denied in [one for one in suite.examples if one.label == 1 and one.agent_output != own][:_MOST]:
         more, other = denied.agent_output, replace(example, agent_output=denied.agent_output)
         for text, note in ((f"{more}\n{own}", "above"), (f"{own}\n{more}", "below")):
             joined = replace(example, agent_output=text, label=1)

@@ -9,17 +9,17 @@ from typing import Any
 
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.fields import objects_in
+from guardagent.programs.compile.suite import RUN_TEXTS, Suite
 from guardagent.programs.compile.transformations import Variant
-from guardagent.programs.compile.world import TEXTS, World
 
 ABOUT = "JSON objects are written another way, and say the same"
 
 _STRING = re.compile(r'(?<=[\[{:, ])"([A-Za-z])(?=(?:[^"\\]|\\.)*"\s*[,:\]}])')
 
 
-def variants(example: Example, _world: World) -> Iterator[Variant]:
-    for part in TEXTS:
-        text = getattr(example, part)
+def variants(example: Example, _suite: Suite) -> Iterator[Variant]:
+    for origin in RUN_TEXTS:
+        text = getattr(example, origin)
         objects = list(objects_in(text))
         if not objects:
             continue
@@ -32,8 +32,8 @@ def variants(example: Example, _world: World) -> Iterator[Variant]:
         if len(objects) == 1 and text.strip() == text[objects[0][0] : objects[0][1]]:
             forms.append(("over several lines", lambda value: json.dumps(value, ensure_ascii=False, indent=4)))
         for note, form in forms:
-            changed = example.with_text(part, _rewritten(text, objects, form))
-            yield Variant(changed, "steady", f"the JSON of {part} {note}")
+            changed = example.with_text(origin, _rewritten(text, objects, form))
+            yield Variant(changed, "steady", f"the JSON of {origin} {note}")
 
 
 def _rewritten(text: str, objects: list[tuple[int, int, Any]], form: Any) -> str:

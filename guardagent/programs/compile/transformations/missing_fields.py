@@ -8,50 +8,50 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.fields import Place, places_of
+from guardagent.programs.compile.fields import ValueLocation, value_locations
+from guardagent.programs.compile.suite import FACTS, RUN_TEXTS, Suite
 from guardagent.programs.compile.transformations import Variant
-from guardagent.programs.compile.world import FACTS, TEXTS, World
 
 ABOUT = "a field or fact is missing; where one of its values is denied, the run is not allowed"
 
 
-def variants(example: Example, world: World) -> Iterator[Variant]:
+def variants(example: Example, suite: Suite) -> Iterator[Variant]:
     if example.label == 1:
         return
-    for part in TEXTS:
-        text = getattr(example, part)
-        places = places_of(text)
-        counts = Counter(place.name for place in places)
-        for place in places:
+    for origin in RUN_TEXTS:
+        text = getattr(example, origin)
+        locations = value_locations(text)
+        counts = Counter(location.name for location in locations)
+        for place in locations:
             if counts[place.name] == 1:  # where there are several, a run may do without one
-                for value in world.others(part, place.name, place.value):
-                    yield from _without(_unsaid(example, part, place, world), part, place, value)
-    yield from _without_facts(example, world)
+                for value in suite.alternatives(origin, place.name, place.value):
+                    yield from _without(_without_linked_facts(example, origin, place, suite), origin, place, value)
+    yield from _without_facts(example, suite)
 
 
-def _without(example: Example, part: str, place: Place, value: Any) -> Iterator[Variant]:
-    text: str = getattr(example, part)
-    other = example.with_text(part, place.put(text, value))
-    gone = example.with_text(part, place.drop(text), label=1)
-    empty = example.with_text(part, place.put(text, None if place.path else ""), label=1)
-    note = f"{place.name} of {part}, with {value!r} denied"
+def _without(example: Example, origin: str, location: ValueLocation, value: Any) -> Iterator[Variant]:
+    text: str = getattr(example, origin)
+    other = example.with_text(origin, location.put(text, value))
+    gone = example.with_text(origin, location.drop(text), label=1)
+    empty = example.with_text(origin, location.put(text, None if location.path else ""), label=1)
+    note = f"{location.name} of {origin}, with {value!r} denied"
     yield Variant(gone, "conflicting", f"no {note}", other)
     yield Variant(empty, "conflicting", f"an empty {note}", other)
 
 
-def _unsaid(example: Example, part: str, place: Place, world: World) -> Example:
+def _without_linked_facts(example: Example, origin: str, location: ValueLocation, suite: Suite) -> Example:
     """The run without the facts that say the same: then only the text is left."""
-    said = [name for name, field in world.fact_links.items() if field == (part, place.name)]
-    return replace(example, facts={name: fact for name, fact in example.facts.items() if name not in said})
+    linked = [name for name, field in suite.fact_links.items() if field == (origin, location.name)]
+    return replace(example, facts={name: fact for name, fact in example.facts.items() if name not in linked})
 
 
-def _without_facts(example: Example, world: World) -> Iterator[Variant]:
+def _without_facts(example: Example, suite: Suite) -> Iterator[Variant]:
     for name, fact in example.facts.items():
-        said = world.fact_links.get(name)
-        if said and any(place.name == said[1] for place in places_of(getattr(example, said[0]))):
+        link = suite.fact_links.get(name)
+        if link and any(location.name == link[1] for location in value_locations(getattr(example, link[0]))):
             continue  # the text still says it
         rest = {other: value for other, value in example.facts.items() if other != name}
-        for value in world.others(FACTS, name, fact) if isinstance(fact, str | int | float) else ():
+        for value in suite.alternatives(FACTS, name, fact) if isinstance(fact, str | int | float) else ():
             other = replace(example, facts={**example.facts, name: value})
             gone = replace(example, facts=rest, label=1)
             yield Variant(gone, "conflicting", f"no fact {name}, with {value!r} denied", other)

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.fields import fields_of
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
-from guardagent.programs.compile.world import World
 
 ABOUT = "the fields of the input come in another order"
 
 
-def variants(example: Example, _world: World) -> Iterator[Variant]:
+def variants(example: Example, _suite: Suite) -> Iterator[Variant]:
     changed = _json(example.agent_input) or _lines(example.agent_input)
     if changed != example.agent_input:
         yield Variant(replace(example, agent_input=changed), "steady", "the fields turned around")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.suite import RUN_TEXTS, Suite
 from guardagent.programs.compile.transformations import Relation, Variant
-from guardagent.programs.compile.transformations._sql import Query, queries_in
-from guardagent.programs.compile.world import TEXTS, World
+from guardagent.programs.compile.transformations._sql import SqlQuery, queries_in
 
 ABOUT = "queries are written another way (OR, comments, CTEs, aliases, sub-queries, quotes, case), or hold a denied one"
 
@@ -22,18 +22,18 @@ _SPACE = re.compile(r"('(?:[^']|'')*')| ")
 _KEYWORDS = re.compile(r"\b(?:SELECT|FROM|WHERE|JOIN|ON|AS|AND|OR|UNION|ALL|IN)\b")
 
 
-def variants(example: Example, world: World) -> Iterator[Variant]:
-    for part in TEXTS:
-        text = getattr(example, part)
+def variants(example: Example, suite: Suite) -> Iterator[Variant]:
+    for origin in RUN_TEXTS:
+        text = getattr(example, origin)
         for query in queries_in(text):
             for sql, note, relation in _forms(query, example.label):
-                changed = example.with_text(part, query.put(text, sql))
+                changed = example.with_text(origin, query.put(text, sql))
                 yield Variant(changed, relation, f"SQL {note}: {sql}")
             if example.label == 0:
-                yield from _with_denied(example, world, part, query)
+                yield from _with_denied(example, suite, origin, query)
 
 
-def _forms(query: Query, label: int) -> Iterator[tuple[str, str, Relation]]:
+def _forms(query: SqlQuery, label: int) -> Iterator[tuple[str, str, Relation]]:
     """(query, what was done, what must hold) for forms that read the same."""
     steady = [
         (_KEYWORDS.sub(lambda match: match[0].lower(), query.sql), "with small keywords"),
@@ -54,7 +54,7 @@ def _forms(query: Query, label: int) -> Iterator[tuple[str, str, Relation]]:
         yield from ((sql, note, "denied") for sql, note in _hiding(query) if sql)
 
 
-def _hiding(query: Query) -> Iterator[tuple[str, str]]:
+def _hiding(query: SqlQuery) -> Iterator[tuple[str, str]]:
     """Forms that read what the query reads, and seem not to."""
     yield query.sql.swapcase() if "'" not in query.sql else "", "in other letters"
     yield _before_the_rest(query, "'--' AS vexil"), "behind a literal that looks like a comment"
@@ -67,16 +67,16 @@ def _hiding(query: Query) -> Iterator[tuple[str, str]]:
     yield _renamed(query), "with its columns under another name"
 
 
-def _spaced(query: Query, space: str) -> str:
+def _spaced(query: SqlQuery, space: str) -> str:
     """With other spaces, but for those of its literals."""
     return _SPACE.sub(lambda match: match[1] or space, query.sql)
 
 
-def _quoted(query: Query) -> str:
+def _quoted(query: SqlQuery) -> str:
     return str(query.tree.sql(dialect="sqlite", identify=True))
 
 
-def _aliased(query: Query) -> str:
+def _aliased(query: SqlQuery) -> str:
     """With another name for its one table."""
     from sqlglot import exp
 
@@ -90,7 +90,7 @@ def _aliased(query: Query) -> str:
     return str(tree.sql(dialect="sqlite"))
 
 
-def _nested(query: Query) -> Iterator[tuple[str, str]]:
+def _nested(query: SqlQuery) -> Iterator[tuple[str, str]]:
     """As a sub-query, and as a common table expression, whose columns are all taken."""
     named = _named(query)
     if named is None:
@@ -102,7 +102,7 @@ def _nested(query: Query) -> Iterator[tuple[str, str]]:
         yield f"WITH v AS ({inner}) SELECT {names} FROM v", "in a common table expression"  # noqa: S608
 
 
-def _named(query: Query) -> Any:
+def _named(query: SqlQuery) -> Any:
     """The query with a name for each of its columns; None where it has all of a table, or no plain list."""
     from sqlglot import exp
 
@@ -116,17 +116,17 @@ def _named(query: Query) -> Any:
     return tree if len({one.alias_or_name for one in columns}) == len(columns) else None
 
 
-def _before_the_rest(query: Query, column: str) -> str:
+def _before_the_rest(query: SqlQuery, column: str) -> str:
     return re.sub(r"(?i)\bSELECT\b(?!\s+DISTINCT)", f"SELECT {column},", query.sql, count=1)
 
 
-def _between_literals(query: Query, begin: str, end: str) -> str:
+def _between_literals(query: SqlQuery, begin: str, end: str) -> str:
     """With its columns between two literals; without what begins as a comment there, the query would still be one."""
     first = _before_the_rest(query, f"'{begin}' AS vexil")
     return re.sub(r"(?i)\s+FROM\b", f", '{end}' AS torba FROM", first, count=1)
 
 
-def _or(query: Query) -> str:
+def _or(query: SqlQuery) -> str:
     from sqlglot import exp
 
     if not isinstance(query.tree, exp.Select):
@@ -136,7 +136,7 @@ def _or(query: Query) -> str:
     return str(query.tree.where(condition, append=False).sql(dialect="sqlite"))
 
 
-def _renamed(query: Query) -> str:
+def _renamed(query: SqlQuery) -> str:
     from sqlglot import exp
 
     if not isinstance(query.tree, exp.Select) or query.tree.is_star:
@@ -147,26 +147,26 @@ def _renamed(query: Query) -> str:
     return str(tree.sql(dialect="sqlite"))
 
 
-def _with_denied(example: Example, world: World, part: str, query: Query) -> Iterator[Variant]:
+def _with_denied(example: Example, suite: Suite, origin: str, query: SqlQuery) -> Iterator[Variant]:
     """Queries that hold another one, of an example that is denied; and one that only mentions it."""
-    text = getattr(example, part)
-    for denied in _denied_queries(world, part, query)[:_MOST_DENIED]:
-        other = example.with_text(part, query.put(text, denied.sql))
+    text = getattr(example, origin)
+    for denied in _denied_queries(suite, origin, query)[:_MOST_DENIED]:
+        other = example.with_text(origin, query.put(text, denied.sql))
         for sql, note in _combined(query, denied):
-            changed = example.with_text(part, query.put(text, sql), label=1)
+            changed = example.with_text(origin, query.put(text, sql), label=1)
             yield Variant(changed, "conflicting", f"SQL {note}: {sql}", other)
         mentioned = query.sql.replace(" ", f" /* {denied.sql.replace('*/', '')} */ ", 1)
-        commented = example.with_text(part, query.put(text, mentioned))
+        commented = example.with_text(origin, query.put(text, mentioned))
         yield Variant(commented, "steady", f"SQL with another query in a comment: {mentioned}")
 
 
-def _denied_queries(world: World, part: str, query: Query) -> list[Query]:
-    denied = [one for one in world.examples if one.label == 1]
-    found = {other.sql: other for one in denied for other in queries_in(getattr(one, part))}
+def _denied_queries(suite: Suite, origin: str, query: SqlQuery) -> list[SqlQuery]:
+    denied = [one for one in suite.examples if one.label == 1]
+    found = {other.sql: other for one in denied for other in queries_in(getattr(one, origin))}
     return [other for sql, other in found.items() if sql != query.sql]
 
 
-def _combined(query: Query, denied: Query) -> Iterator[tuple[str, str]]:
+def _combined(query: SqlQuery, denied: SqlQuery) -> Iterator[tuple[str, str]]:
     from sqlglot import exp
 
     first, second = query.sql, denied.sql

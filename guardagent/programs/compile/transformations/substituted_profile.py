@@ -11,26 +11,26 @@ from dataclasses import replace
 
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.fields import fields_of, with_value
+from guardagent.programs.compile.suite import FACTS, Suite
 from guardagent.programs.compile.transformations import Variant
-from guardagent.programs.compile.world import FACTS, World
 
 ABOUT = "another role or profile is put in; where a required check denies then, so must the program"
 
 
-def variants(example: Example, world: World) -> Iterator[Variant]:
-    if not world.subject.required_checks:
+def variants(example: Example, suite: Suite) -> Iterator[Variant]:
+    if not suite.target.required_checks:
         return
-    for changed, note in _changed(example, world):
-        if world.must_deny(changed):
+    for changed, note in _changed(example, suite):
+        if suite.must_deny(changed):
             yield Variant(replace(changed, label=1), "denied", note)
 
 
-def _changed(example: Example, world: World) -> Iterator[tuple[Example, str]]:
+def _changed(example: Example, suite: Suite) -> Iterator[tuple[Example, str]]:
     for field in fields_of(example.agent_input):
-        for value in world.others("agent_input", field.name, field.value):
+        for value in suite.alternatives("agent_input", field.name, field.value):
             text = with_value(example.agent_input, field, value)
             yield replace(example, agent_input=text), f"{field.name}: {value} instead of {field.value}"
     for name, fact in example.facts.items():
-        for value in world.others(FACTS, name, fact) if isinstance(fact, str | int | float) else ():
+        for value in suite.alternatives(FACTS, name, fact) if isinstance(fact, str | int | float) else ():
             facts = {**example.facts, name: value}
             yield replace(example, facts=facts), f"fact {name}: {value} instead of {fact}"

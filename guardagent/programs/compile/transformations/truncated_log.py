@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
-from guardagent.programs.compile.world import World
 
 ABOUT = "the log is cut off; a denied run is not let through with an answer"
 
@@ -15,11 +15,11 @@ _PARTS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _LEAST = 20  # characters: a part of less may be another answer, and no log that was cut off
 
 
-def variants(example: Example, _world: World) -> Iterator[Variant]:
+def variants(example: Example, _suite: Suite) -> Iterator[Variant]:
     log = example.agent_output
     if example.label == 0 or len(log) < _LEAST:
         return
-    for part in _PARTS:
-        cut = log[: int(len(log) * part)]
+    for share in _PARTS:
+        cut = log[: int(len(log) * share)]
         if cut.strip():
-            yield Variant(replace(example, agent_output=cut), "withheld", f"the first {part:.0%} of the output alone")
+            yield Variant(replace(example, agent_output=cut), "withheld", f"the first {share:.0%} of the output alone")

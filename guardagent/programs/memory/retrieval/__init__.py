@@ -47,23 +47,23 @@ class Query:
     least_similar: bool = False
     max_distance: float | None = None
 
-    def found(self, one: Demonstration, distance: int) -> Found:
+    def neighbour(self, one: Demonstration, distance: int) -> Neighbour:
         """A demonstration that is so far from what is asked for."""
         lengths = ((one.agent_input, self.agent_input), (one.agent_output, self.agent_output))
-        return Found(one, distance, sum(max(len(there), len(here)) for there, here in lengths))
+        return Neighbour(one, distance, sum(max(len(there), len(here)) for there, here in lengths))
 
     def admits(self, distance: int, greatest: int) -> bool:
         """Whether it is not too far, where `greatest` is how far it could be."""
         return self.max_distance is None or distance <= self.max_distance * greatest
 
-    def best(self, every: Iterable[Found]) -> list[Found]:
+    def best(self, neighbours: Iterable[Neighbour]) -> list[Neighbour]:
         """The k best; of those that are equally far, the first."""
-        near = (one for one in every if self.admits(one.distance, one.greatest))
+        near = (one for one in neighbours if self.admits(one.distance, one.greatest))
         return heapq.nsmallest(self.k, near, key=lambda one: -one.distance if self.least_similar else one.distance)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Neighbour:
     """A demonstration that was found.
 
     Attributes:
@@ -89,22 +89,22 @@ class Store(Protocol):
         """Adds all that are not there yet, or none, and says how many; when it returns, they outlive any crash."""
         ...
 
-    def known(self, asked: Collection[Demonstration]) -> set[Demonstration]:
+    def known(self, demonstrations: Collection[Demonstration]) -> set[Demonstration]:
         """Those that are there."""
         ...
 
-    def nearest(self, query: Query) -> list[Found]:
+    def nearest(self, query: Query) -> list[Neighbour]:
         """The k nearest, nearest first, or the k farthest, farthest first; ties in the order of the store."""
         ...
 
 
-def nearest(demonstrations: Sequence[Demonstration], query: Query) -> list[Found]:
+def nearest(demonstrations: Sequence[Demonstration], query: Query) -> list[Neighbour]:
     """Those that are asked for, with their distances; ties in the order of the memory."""
-    if isinstance(demonstrations, Kept):
+    if isinstance(demonstrations, DemonstrationCollection):
         return demonstrations.nearest(query)
-    from guardagent.programs.memory.retrieval.listed import nearest_listed
+    from guardagent.programs.memory.retrieval.list_search import nearest_in_list
 
-    return nearest_listed(demonstrations, query)
+    return nearest_in_list(demonstrations, query)
 
 
 def retrieve(
@@ -134,18 +134,18 @@ def retrieve(
     return [one.demonstration for one in nearest(demonstrations, query)]
 
 
-class Kept(Sequence[Demonstration]):
+class DemonstrationCollection(Sequence[Demonstration]):
     """The demonstrations that stand in a file, then those of a store, of which none is held in memory."""
 
     def __init__(self, written: Sequence[Demonstration], store: Store) -> None:
-        self.written = written
+        self.file_items = written
         self.store = store
 
     def __len__(self) -> int:
-        return len(self.written) + len(self.store)
+        return len(self.file_items) + len(self.store)
 
     def __iter__(self) -> Iterator[Demonstration]:
-        yield from self.written
+        yield from self.file_items
         yield from self.store
 
     def __getitem__(self, index: int | slice) -> Any:
@@ -153,14 +153,14 @@ class Kept(Sequence[Demonstration]):
         return list(self)[index]
 
     def __contains__(self, found: object) -> bool:
-        return found in self.written or (isinstance(found, Demonstration) and bool(self.store.known([found])))
+        return found in self.file_items or (isinstance(found, Demonstration) and bool(self.store.known([found])))
 
-    def nearest(self, query: Query) -> list[Found]:
+    def nearest(self, query: Query) -> list[Neighbour]:
         """Of both; where distances are equal, those of the file come first."""
-        return query.best([*nearest(self.written, query), *self.store.nearest(query)])
+        return query.best([*nearest(self.file_items, query), *self.store.nearest(query)])
 
 
-def shortage(demonstrations: Sequence[Demonstration], query: Query, found: Sequence[Found]) -> str | None:
+def shortage(demonstrations: Sequence[Demonstration], query: Query, found: Sequence[Neighbour]) -> str | None:
     """What is to be said where demonstrations are there, but too far from the run to be shown."""
     wanted = min(query.k, len(demonstrations)) if query.max_distance is not None else 0
     if len(found) >= wanted:
@@ -171,14 +171,14 @@ def shortage(demonstrations: Sequence[Demonstration], query: Query, found: Seque
     )
 
 
-def hand_written(demonstrations: Sequence[Demonstration]) -> Sequence[Demonstration]:
+def file_demonstrations(demonstrations: Sequence[Demonstration]) -> Sequence[Demonstration]:
     """Those that stand in a file: few enough to look at every one."""
-    return demonstrations.written if isinstance(demonstrations, Kept) else demonstrations
+    return demonstrations.file_items if isinstance(demonstrations, DemonstrationCollection) else demonstrations
 
 
-def in_order(found: Iterable[Demonstration], demonstrations: Sequence[Demonstration]) -> list[Demonstration]:
+def file_order(found: Iterable[Demonstration], demonstrations: Sequence[Demonstration]) -> list[Demonstration]:
     """What was found, those of a file first and as they stand there: so that prompts for different runs begin alike."""
-    places = {one: place for place, one in enumerate(hand_written(demonstrations))}
+    places = {one: place for place, one in enumerate(file_demonstrations(demonstrations))}
     return sorted(found, key=lambda one: places.get(one, len(places)))
 
 

@@ -42,25 +42,25 @@ def profile(agent_input: str, agent_output: str) -> Profiles:
     return made
 
 
-def lower_bounds(profiles: Profiles, asked: Profiles) -> Numbers:
+def lower_bounds(profiles: Profiles, query_profile: Profiles) -> Numbers:
     """For each profile, how far its input and its output are at least from those that are asked for."""
     bounds = np.empty((len(profiles), 2), np.int64)
     for start in range(0, len(profiles), _AT_ONCE):
-        bounds[start : start + _AT_ONCE] = _bounds(profiles[start : start + _AT_ONCE], asked[0])
+        bounds[start : start + _AT_ONCE] = _bounds(profiles[start : start + _AT_ONCE], query_profile[0])
     return bounds
 
 
-def upper_bounds(profiles: Profiles, asked: Profiles) -> Numbers:
+def upper_bounds(profiles: Profiles, query_profile: Profiles) -> Numbers:
     """For each profile, how far it is at most: no two texts are farther apart than the longer one is long."""
-    greatest: Numbers = np.maximum(profiles["lengths"], asked["lengths"]).sum(axis=1, dtype=np.int64)
+    greatest: Numbers = np.maximum(profiles["lengths"], query_profile["lengths"]).sum(axis=1, dtype=np.int64)
     return greatest
 
 
-def _bounds(profiles: Profiles, asked: Any) -> Numbers:
-    either = np.maximum(profiles["counts"], asked["counts"])
+def _bounds(profiles: Profiles, query_profile: Any) -> Numbers:
+    either = np.maximum(profiles["counts"], query_profile["counts"])
     sums = np.add.reduceat(either, (0, _CHARACTERS), axis=-1, dtype=np.uint16)  # 256 times 255 fits
-    lacking = sums - np.minimum(profiles["totals"], asked["totals"]).astype(np.int64)
-    lengths = np.abs(profiles["lengths"].astype(np.int64) - asked["lengths"].astype(np.int64))
+    lacking = sums - np.minimum(profiles["totals"], query_profile["totals"]).astype(np.int64)
+    lengths = np.abs(profiles["lengths"].astype(np.int64) - query_profile["lengths"].astype(np.int64))
     greatest: Numbers = np.maximum(np.maximum(lacking[..., 0], (lacking[..., 1] + 1) // 2), lengths)
     return greatest
 

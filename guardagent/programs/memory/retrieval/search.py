@@ -85,11 +85,11 @@ class _Search:
 
         A score is a distance; for the farthest it is the negated one.
         """
-        asked = profile(self.query.agent_input, self.query.agent_output)
-        greatest = upper_bounds(profiles, asked)
+        query_profile = profile(self.query.agent_input, self.query.agent_output)
+        greatest = upper_bounds(profiles, query_profile)
         if self.query.least_similar:
             return -greatest, greatest, greatest
-        bounds = lower_bounds(profiles, asked)
+        bounds = lower_bounds(profiles, query_profile)
         return bounds.sum(axis=1), bounds[:, 1], greatest
 
     def _score(self, candidate: _Candidate, limit: int | None) -> int | None:
@@ -104,12 +104,12 @@ class _Search:
 
     def _distance(self, candidate: _Candidate, limit: int | None) -> int | None:
         """The distance, computed only as far as it can be within the limit."""
-        texts, asked = candidate.texts, (self.query.agent_input, self.query.agent_output)
+        texts, query_texts = candidate.texts, (self.query.agent_input, self.query.agent_output)
         if limit is None:
-            return distance(texts[0], asked[0]) + distance(texts[1], asked[1])
+            return distance(texts[0], query_texts[0]) + distance(texts[1], query_texts[1])
         rest = limit - candidate.outputs
-        inputs = distance(texts[0], asked[0], score_cutoff=max(rest, 0))
+        inputs = distance(texts[0], query_texts[0], score_cutoff=max(rest, 0))
         if inputs > rest:
             return None
-        total = inputs + distance(texts[1], asked[1], score_cutoff=limit - inputs)
+        total = inputs + distance(texts[1], query_texts[1], score_cutoff=limit - inputs)
         return total if total <= limit else None

@@ -18,9 +18,9 @@ def runs() -> Made:
         texts: list[tuple[str, str]] = []
         for number in range(count):
             if number % 3 == 2:
-                shown, said = texts[-1]
-                at = rng.randrange(len(said))
-                texts.append((shown, said[:at] + rng.choice("xyz") + said[at + 1 :]))
+                shown, output = texts[-1]
+                at = rng.randrange(len(output))
+                texts.append((shown, output[:at] + rng.choice("xyz") + output[at + 1 :]))
             else:
                 signs = ["".join(rng.choices("abcdef é漢🙂\n", k=rng.randrange(1, size))) for _ in range(2)]
                 texts.append(("in " + signs[0], "out " + signs[1]))

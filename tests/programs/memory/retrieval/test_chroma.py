@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from guardagent import Demonstration, InputError, retrieve
-from guardagent.programs.memory.additions import grow, known, place
+from guardagent.programs.memory.additions import known_demonstrations, storage_location, store_demonstrations
 from guardagent.programs.memory.agents import load_agent
 
 Runs = Callable[..., list[Demonstration]]
@@ -57,15 +57,15 @@ def folder(server: str, agent_folder: Callable[..., Path], request: pytest.Fixtu
 def test_what_was_added_is_found_in_exact_order(folder: Path, runs: Runs) -> None:
     """By whoever reads the same address; once, and after those of the file."""
     items = runs(400)
-    assert grow(folder, items) == 400
-    assert grow(folder, items[:3]) == 0
-    assert known(folder, items[5:7]) == items[5:7]
-    assert place(folder).startswith("chroma://")
+    assert store_demonstrations(folder, items) == 400
+    assert store_demonstrations(folder, items[:3]) == 0
+    assert known_demonstrations(folder, items[5:7]) == items[5:7]
+    assert storage_location(folder).startswith("chroma://")
     memory = load_agent(folder).demonstrations
     assert len(memory) == 401
     assert list(memory)[1:] == items
-    for asked in items[2::60]:
-        query = (asked.agent_input, asked.agent_output)
+    for target in items[2::60]:
+        query = (target.agent_input, target.agent_output)
         assert retrieve(memory, *query, 2) == retrieve(list(memory), *query, 2)
         assert retrieve(memory, *query, 2, least_similar=True) == retrieve(list(memory), *query, 2, least_similar=True)
 
@@ -73,7 +73,9 @@ def test_what_was_added_is_found_in_exact_order(folder: Path, runs: Runs) -> Non
 def test_several_write_at_once(folder: Path, runs: Runs) -> None:
     """The same one twice is there once."""
     items = runs(40)
-    threads = [threading.Thread(target=grow, args=(folder, items[start : start + 20])) for start in (0, 10, 20)]
+    threads = [
+        threading.Thread(target=store_demonstrations, args=(folder, items[start : start + 20])) for start in (0, 10, 20)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

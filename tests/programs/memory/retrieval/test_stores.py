@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from guardagent import ContentError, Demonstration, GuardAgent, InputError, retrieve
-from guardagent.programs.memory.additions import add_demonstrations, grow, known
+from guardagent.programs.memory.additions import add_demonstrations, known_demonstrations, store_demonstrations
 from guardagent.programs.memory.agents import load_agent, read_demonstrations
 from guardagent.programs.memory.retrieval import Query
 from guardagent.programs.memory.retrieval.stores import sqlite
@@ -28,10 +28,10 @@ WRITER = """
 import sys
 from pathlib import Path
 from guardagent import Demonstration
-from guardagent.programs.memory.additions import grow
+from guardagent.programs.memory.additions import store_demonstrations
 for number in range(int(sys.argv[3])):
     code = f"pass  # {sys.argv[2]} {number}"
-    grow(Path(sys.argv[1]), [Demonstration(code, sys.argv[4] * 3000, ("1", "2", "3", "4"), code)])
+    store_demonstrations(Path(sys.argv[1]), [Demonstration(code, sys.argv[4] * 3000, ("1", "2", "3", "4"), code)])
     print(code, flush=True)
 """
 
@@ -63,10 +63,10 @@ def test_a_file_takes_what_a_person_can_review_and_a_database_the_rest(
 def test_what_is_there_is_not_added_again(runs: Runs, agent_folder: Folder, write: Callable[..., Path]) -> None:
     """Neither from the file nor from the database; of a file that holds one such line nothing is added."""
     folder, items = agent_folder() / "echo", runs(3000)
-    assert grow(folder, items[:2]) == 2
-    assert grow(folder, items) == 2998
-    assert grow(folder, items) == 0
-    assert known(folder, [items[0], items[-1]]) == [items[0], items[-1]]
+    assert store_demonstrations(folder, items[:2]) == 2
+    assert store_demonstrations(folder, items) == 2998
+    assert store_demonstrations(folder, items) == 0
+    assert known_demonstrations(folder, [items[0], items[-1]]) == [items[0], items[-1]]
     new = Demonstration("new", "new", ("1", "2", "3", "4"), "pass")
     for old in (items[0], items[-1]):
         with pytest.raises(ContentError, match=r"new\.jsonl:2: this demonstration is there already"):
@@ -78,9 +78,9 @@ def test_what_could_not_be_read_again_is_not_written(agent_folder: Folder) -> No
     """Half of a surrogate pair, or a demonstration without a plan."""
     folder = agent_folder() / "echo"
     with pytest.raises(ContentError, match="ud800"):
-        grow(folder, [Demonstration("\ud800", "out", ("1", "2", "3", "4"), "pass")])
+        store_demonstrations(folder, [Demonstration("\ud800", "out", ("1", "2", "3", "4"), "pass")])
     with pytest.raises(ContentError, match="expected four"):
-        grow(folder, [Demonstration("in", "out", (), "pass")])
+        store_demonstrations(folder, [Demonstration("in", "out", (), "pass")])
     assert len(load_agent(folder).demonstrations) == 1
 
 
@@ -93,18 +93,18 @@ def test_writers_that_are_killed_lose_nothing_that_was_acknowledged(agent_folder
         one.stdout.readline()
         time.sleep(0.2)
         os.kill(one.pid, signal.SIGKILL)
-    said = [line for one in running for line in one.communicate()[0].splitlines(keepends=True)]
+    acknowledged = [line for one in running for line in one.communicate()[0].splitlines(keepends=True)]
     there = [one.code for one in load_agent(folder).demonstrations]
-    assert {line.strip() for line in said if line.endswith("\n")} <= set(there)
+    assert {line.strip() for line in acknowledged if line.endswith("\n")} <= set(there)
     assert len(there) == len(set(there)) >= 1 + 2 * 60
     assert (folder / "learned" / "demonstrations.db").exists()
-    assert grow(folder, [Demonstration("after", "it", ("1", "2", "3", "4"), "pass")]) == 1
+    assert store_demonstrations(folder, [Demonstration("after", "it", ("1", "2", "3", "4"), "pass")]) == 1
 
 
 def test_threads_share_a_memory_that_another_process_adds_to(runs: Runs, agent_folder: Folder) -> None:
     """Who asks finds at once what was acknowledged."""
     folder, items = agent_folder() / "echo", runs(3000)
-    grow(folder, items)
+    store_demonstrations(folder, items)
     memory = load_agent(folder).demonstrations
     missed: list[Demonstration] = []
 
@@ -126,7 +126,7 @@ def test_threads_share_a_memory_that_another_process_adds_to(runs: Runs, agent_f
 def test_what_a_person_deletes_is_not_found(runs: Runs, agent_folder: Folder) -> None:
     """Also by who had the index in memory."""
     folder, items = agent_folder() / "echo", runs(3000)
-    grow(folder, items)
+    store_demonstrations(folder, items)
     memory, gone = load_agent(folder).demonstrations, items[10]
     assert retrieve(memory, gone.agent_input, gone.agent_output, 1) == [gone]
     with sqlite3.connect(folder / "learned" / "demonstrations.db") as db:
@@ -143,7 +143,7 @@ def test_a_damaged_database_is_an_error_with_its_file(
 ) -> None:
     """It is never an empty memory."""
     memory = agent_folder()
-    grow(memory / "echo", runs(3000))
+    store_demonstrations(memory / "echo", runs(3000))
     (memory / "echo" / "learned" / "demonstrations.db").write_bytes(damage)
     ran = cli("memory", "list", "--memory", memory)
     assert ran.status == 2
@@ -186,7 +186,7 @@ def test_an_address_may_name_a_database_that_agents_share(runs: Runs, agent_fold
     items, folders = runs(5), [agent_folder(name=name) / name for name in ("one", "other")]
     for folder in folders:
         (folder / "demonstrations.url").write_text(f"sqlite://{tmp_path}/shared.db\n")
-    assert grow(folders[0], items) == 5
+    assert store_demonstrations(folders[0], items) == 5
     assert list(load_agent(folders[1]).demonstrations)[1:] == items
 
 

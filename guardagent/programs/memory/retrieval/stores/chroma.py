@@ -21,12 +21,12 @@ from rapidfuzz.distance.Levenshtein import distance
 
 from guardagent._support.files import parse_json
 from guardagent.errors import GuardError, InputError
-from guardagent.programs.memory.demonstrations import Demonstration, demonstration
-from guardagent.programs.memory.retrieval import Found, Query
+from guardagent.programs.memory.demonstrations import Demonstration, parse_demonstration
+from guardagent.programs.memory.retrieval import Neighbour, Query
 from guardagent.programs.memory.retrieval.profiles import profile
 
 TOKEN = "GUARDAGENT_CHROMA_TOKEN"  # noqa: S105 - the name of the variable that holds it
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 _AT_ONCE = 256
 _CANDIDATES = 128
 
@@ -49,19 +49,19 @@ class Store:
         self._tls = parse_qs(url.query).get("tls", ["0"]) == ["1"]
         self._host, self._port = url.hostname, url.port or (443 if self._tls else 8000)
         self._lock = threading.Lock()
-        self._made: tuple[int, Any] | None = None
+        self._connection: tuple[int, Any] | None = None
 
     def __len__(self) -> int:
-        with self._asking() as collection:
+        with self._open_collection() as collection:
             return int(collection.count())
 
     def __iter__(self) -> Iterator[Demonstration]:
-        with self._asking() as collection:
+        with self._open_collection() as collection:
             got = collection.get(include=["metadatas"])
         names = [name for _, name in sorted(zip(map(_added, got["metadatas"]), got["ids"], strict=True))]
         for start in range(0, len(names), _AT_ONCE):
             portion = names[start : start + _AT_ONCE]
-            with self._asking() as collection:
+            with self._open_collection() as collection:
                 got = collection.get(ids=portion, include=["documents"])
             documents = dict(zip(got["ids"], got["documents"], strict=True))
             yield from (self._demonstration(documents[name]) for name in portion if name in documents)
@@ -72,7 +72,7 @@ class Store:
         fresh = [one for one in dict.fromkeys(new) if one not in there]
         for start in range(0, len(fresh), _AT_ONCE):
             portion, now = fresh[start : start + _AT_ONCE], time.time_ns()
-            with self._asking() as collection:
+            with self._open_collection() as collection:
                 collection.add(
                     ids=[_name(one) for one in portion],
                     embeddings=[_vector(one.agent_input, one.agent_output) for one in portion],
@@ -81,23 +81,23 @@ class Store:
                 )
         return len(fresh)
 
-    def known(self, asked: Collection[Demonstration]) -> set[Demonstration]:
+    def known(self, demonstrations: Collection[Demonstration]) -> set[Demonstration]:
         """Those that are there."""
-        names = {_name(one): one for one in asked}
+        names = {_name(one): one for one in demonstrations}
         found: set[Demonstration] = set()
         for start in range(0, len(names), _AT_ONCE):
-            with self._asking() as collection:
+            with self._open_collection() as collection:
                 got = collection.get(ids=list(names)[start : start + _AT_ONCE], include=[])
             found |= {names[name] for name in got["ids"]}
         return found
 
-    def nearest(self, query: Query) -> list[Found]:
+    def nearest(self, query: Query) -> list[Neighbour]:
         """The k nearest of the candidates that the server finds. The farthest are not its trade: all are looked at."""
         every = iter(self) if query.least_similar else self._candidates(query)
-        return query.best(query.found(one, _distance(one, query)) for one in every) if query.k else []
+        return query.best(query.neighbour(one, _distance(one, query)) for one in every) if query.k else []
 
     def _candidates(self, query: Query) -> Iterator[Demonstration]:
-        with self._asking() as collection:
+        with self._open_collection() as collection:
             got = collection.query(
                 query_embeddings=[_vector(query.agent_input, query.agent_output)],
                 n_results=max(_CANDIDATES, 8 * query.k),
@@ -107,16 +107,18 @@ class Store:
         yield from (self._demonstration(document) for _, _, document in sorted(found))
 
     def _demonstration(self, document: str) -> Demonstration:
-        return demonstration(parse_json(document, self.address), self.address, None)
+        return parse_demonstration(parse_json(document, self.address), self.address, None)
 
     @contextlib.contextmanager
-    def _asking(self) -> Iterator[Any]:
+    def _open_collection(self) -> Iterator[Any]:
         """The collection; whatever goes wrong with the server is said in one way."""
         try:
             with self._lock:
-                if self._made is None or self._made[0] != os.getpid():  # a fork must not use its parent's connection
-                    self._made = os.getpid(), self._collection()
-                collection = self._made[1]
+                if (
+                    self._connection is None or self._connection[0] != os.getpid()
+                ):  # a fork must not use its parent's connection
+                    self._connection = os.getpid(), self._collection()
+                collection = self._connection[1]
             yield collection
         except GuardError:
             raise
@@ -138,7 +140,7 @@ class Store:
         )
         session = getattr(getattr(client, "_server", None), "_session", None)
         if session is not None:  # it would wait for ever, and takes no option that says otherwise
-            session.timeout = _PATIENCE
+            session.timeout = _TIMEOUT
         return client.get_or_create_collection(self._name, embedding_function=None)
 
 

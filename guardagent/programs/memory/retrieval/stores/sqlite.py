@@ -22,7 +22,7 @@ from guardagent._support.files import parse_json
 from guardagent._support.locks import folder_lock, sync_folder
 from guardagent.errors import ContentError, InputError
 from guardagent.programs.memory.demonstrations import Demonstration
-from guardagent.programs.memory.retrieval import Found, Query
+from guardagent.programs.memory.retrieval import Neighbour, Query
 from guardagent.programs.memory.retrieval.profiles import PROFILE, Numbers, Profiles, profile
 from guardagent.programs.memory.retrieval.search import search
 
@@ -36,7 +36,7 @@ CREATE TRIGGER gone AFTER DELETE ON demonstrations BEGIN DELETE FROM profiles WH
 CREATE TRIGGER fixed BEFORE UPDATE ON demonstrations BEGIN SELECT RAISE(ABORT, 'delete it and add another'); END;
 PRAGMA user_version = {_VERSION};
 """  # noqa: S608
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 _AT_ONCE = 4096
 _COLUMNS = "agent_input, agent_output, plan, code"
 
@@ -57,14 +57,14 @@ class Store:
         self._index = _Index()
 
     def __len__(self) -> int:
-        with self._reading() as db:
+        with self._read_transaction() as db:
             count: int = db.execute("SELECT count(*) FROM profiles").fetchone()[0] if db else 0
         return count
 
     def __iter__(self) -> Iterator[Demonstration]:
         last, found = -1, True
         while found:  # in portions: nobody waits for a reader who takes long
-            with self._reading() as db:
+            with self._read_transaction() as db:
                 query = f"SELECT id, {_COLUMNS} FROM demonstrations WHERE id > ? ORDER BY id LIMIT 256"  # noqa: S608
                 rows = db.execute(query, (last,)).fetchall() if db else []
             yield from (self._demonstration(row) for row in rows)
@@ -85,21 +85,21 @@ class Store:
             db.execute("COMMIT")
         return count
 
-    def known(self, asked: Collection[Demonstration]) -> set[Demonstration]:
+    def known(self, demonstrations: Collection[Demonstration]) -> set[Demonstration]:
         """Those that are there."""
         query = "SELECT 1 FROM demonstrations WHERE digest = ?"
-        with self._reading() as db:
-            return {one for one in asked if db and db.execute(query, (_digest(one),)).fetchone()}
+        with self._read_transaction() as db:
+            return {one for one in demonstrations if db and db.execute(query, (_digest(one),)).fetchone()}
 
-    def nearest(self, query: Query) -> list[Found]:
+    def nearest(self, query: Query) -> list[Neighbour]:
         """The k nearest or farthest, exactly; ties in the order in which they were added."""
-        with self._reading() as db:
+        with self._read_transaction() as db:
             if db is None:
                 return []
             ids, profiles = self._index.up_to_date(db)
             best = search(query, profiles, lambda chosen: _read_texts(db, ids, chosen))
             found = {at: self._demonstration(_row(db, int(ids[at]))) for _, at in best}
-        return [query.found(found[at], distance) for distance, at in best]
+        return [query.neighbour(found[at], distance) for distance, at in best]
 
     def _demonstration(self, row: tuple[int, str, str, str, str]) -> Demonstration:
         number, agent_input, agent_output, plan, code = row
@@ -107,7 +107,7 @@ class Store:
         return Demonstration(agent_input, agent_output, tuple(steps), code)
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+    def _read_transaction(self) -> Iterator[sqlite3.Connection | None]:
         """One state of the file, however others write meanwhile; None where there is no file."""
         if not self._path.exists():
             yield None
@@ -132,7 +132,7 @@ class Store:
         """Where nothing can be written, not even the files that SQLite needs for readers, nothing can change either."""
         frozen = not os.access(self._path.parent, os.W_OK) and not Path(f"{self._path}-wal").exists()
         uri = f"{self._path.resolve().as_uri()}?mode={'ro&immutable=1' if frozen else 'rw'}"
-        return sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
+        return sqlite3.connect(uri, uri=True, timeout=_TIMEOUT, isolation_level=None)
 
     def _make(self) -> None:
         """Made aside and renamed, so that there is none or a whole one."""

@@ -14,12 +14,12 @@ from typing import Any
 
 from guardagent._support import syntax
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.facts import typed_like_a_fact
-from guardagent.programs.compile.fields import Place, places_of
-from guardagent.programs.compile.world import FACTS, TEXTS, World, near_values
+from guardagent.programs.compile.facts import fact_value
+from guardagent.programs.compile.fields import ValueLocation, value_locations
+from guardagent.programs.compile.suite import FACTS, RUN_TEXTS, Suite, near_values
 from guardagent.types import thaw
 
-EVERY = -1
+ALL = -1
 WHOLE = ""
 """The name of a part as a whole."""
 
@@ -39,104 +39,108 @@ class Change:
         nth: which of the fields of this name; `EVERY` for all of them.
     """
 
-    part: str
+    origin: str
     name: str
     value: str | None
     nth: int = 0
 
     def __str__(self) -> str:
-        which = " (all of them)" if self.nth == EVERY else f" (number {self.nth + 1})" if self.nth else ""
-        place = f"the {self.name or 'text'}{which} of {self.part}"
-        return f"{place} missing" if self.value is None else f"{place}: {str(json.loads(self.value))[:60]}"
+        which = " (all of them)" if self.nth == ALL else f" (number {self.nth + 1})" if self.nth else ""
+        location = f"the {self.name or 'text'}{which} of {self.origin}"
+        return f"{location} missing" if self.value is None else f"{location}: {str(json.loads(self.value))[:60]}"
 
     def apply(self, example: Example) -> Example:
         """The changed run; the same one where it has no such field."""
-        if self.part == FACTS:
+        if self.origin == FACTS:
             facts = {name: value for name, value in thaw(example.facts).items() if name != self.name}
             return replace(example, facts=facts | ({} if self.value is None else {self.name: json.loads(self.value)}))
-        return example.with_text(self.part, self._changed(getattr(example, self.part)))
+        return example.with_text(self.origin, self._changed(getattr(example, self.origin)))
 
     def _changed(self, text: str) -> str:
         if self.name == WHOLE:
             return text if self.value is None else str(json.loads(self.value))
-        numbers = [place.nth for place in places_of(text) if place.name == self.name]
-        for nth in reversed(numbers) if self.nth == EVERY else [self.nth] if self.nth in numbers else []:
-            place = next(one for one in places_of(text) if (one.name, one.nth) == (self.name, nth))
+        numbers = [location.nth for location in value_locations(text) if location.name == self.name]
+        for nth in reversed(numbers) if self.nth == ALL else [self.nth] if self.nth in numbers else []:
+            place = next(one for one in value_locations(text) if (one.name, one.nth) == (self.name, nth))
             text = place.drop(text) if self.value is None else place.put(text, json.loads(self.value))
         return text
 
 
-def changes(world: World) -> list[list[Change]]:
+def changes(suite: Suite) -> list[list[Change]]:
     """For each field that the examples have, and each fact, the changes that can be made to it; the best ones first."""
-    words, numbers = _constants(world.sources)
-    limits = list(dict.fromkeys([*world.limits, *numbers]))
+    words, numbers = _constants(suite.sources)
+    limits = list(dict.fromkeys([*suite.limits, *numbers]))
     found: dict[tuple[str, str, int], list[Any]] = {}
-    for example in world.examples:
-        for part in TEXTS:
-            for place in _places(getattr(example, part)):
-                found.setdefault((part, place.name, place.nth), []).append(place.value)
-                if place.nth:
-                    found.setdefault((part, place.name, EVERY), []).append(place.value)
+    for example in suite.examples:
+        for origin in RUN_TEXTS:
+            for location in _places(getattr(example, origin)):
+                found.setdefault((origin, location.name, location.nth), []).append(location.value)
+                if location.nth:
+                    found.setdefault((origin, location.name, ALL), []).append(location.value)
         found.setdefault(("agent_output", WHOLE, 0), []).append(example.agent_output)
         for name, value in example.facts.items():
             if isinstance(value, str | int | float | bool):
                 found.setdefault((FACTS, name, 0), []).append(value)
-    for name, (part, field) in world.fact_links.items():
-        said = [typed_like_a_fact(value) for value in found.get((part, field, 0), ())]
-        found.setdefault((FACTS, name, 0), []).extend(said)
+    for name, (origin, field) in suite.fact_links.items():
+        typed = [fact_value(value) for value in found.get((origin, field, 0), ())]
+        found.setdefault((FACTS, name, 0), []).extend(typed)
     return [_of_field(*place, values, words, limits) for place, values in sorted(found.items())]
 
 
-def sums(example: Example, limits: Sequence[int | float]) -> Iterator[Change]:
+def sum_changes(example: Example, limits: Sequence[int | float]) -> Iterator[Change]:
     """For numbers that have several fields of one name: the last of them such that all together come to a limit."""
-    for part in TEXTS:
-        named: dict[str, list[Place]] = {}
-        for place in places_of(getattr(example, part)):
-            if _number(place) is not None:
-                named.setdefault(place.name, []).append(place)
+    for origin in RUN_TEXTS:
+        named: dict[str, list[ValueLocation]] = {}
+        for location in value_locations(getattr(example, origin)):
+            if _number(location) is not None:
+                named.setdefault(location.name, []).append(location)
         for *rest, last in named.values():
             for total in (near for limit in limits for near in (limit - 1, limit, limit + 0.01, limit + 1)):
                 value = round(total - sum(_number(place) or 0 for place in rest), 2)
                 if rest and value > 0 and (last.path or value == int(value)):
-                    yield Change(part, last.name, _json(value if last.path else str(int(value))), last.nth)
+                    yield Change(origin, last.name, _json(value if last.path else str(int(value))), last.nth)
 
 
-def at_limits(places: Sequence[Sequence[Change]], limits: Sequence[int | float]) -> list[list[Change]]:
+def limit_changes(locations: Sequence[Sequence[Change]], limits: Sequence[int | float]) -> list[list[Change]]:
     """Of these changes, those that put a number at a limit of the request, or next to it."""
     near = {step for limit in limits for step in (limit - 1, limit, limit + 1)}
     texts = {_json(form) for step in near for form in (step, str(step))}
-    return [[change for change in changes if change.nth <= 0 and change.value in texts] for changes in places]
+    return [[change for change in changes if change.nth <= 0 and change.value in texts] for changes in locations]
 
 
-def of_kinds(world: World) -> list[Change]:
+def kind_changes(suite: Suite) -> list[Change]:
     """The changes that put another word in the place of a word, or turn a truth."""
-    found = [(place, value) for place, values in world.kinds.items() for value in values]
-    return [Change(*place, _json(value)) for place, value in found if isinstance(typed_like_a_fact(value), str | bool)]
+    found = [(location, value) for location, values in suite.kinds.items() for value in values]
+    return [Change(*place, _json(value)) for place, value in found if isinstance(fact_value(value), str | bool)]
 
 
-def _number(place: Place) -> int | float | None:
-    if place.path:
-        is_number = isinstance(place.value, int | float) and not isinstance(place.value, bool)
-        return place.value if is_number else None
-    return int(place.value) if place.value.isascii() and place.value.isdigit() and len(place.value) < 13 else None
+def _number(location: ValueLocation) -> int | float | None:
+    if location.path:
+        is_number = isinstance(location.value, int | float) and not isinstance(location.value, bool)
+        return location.value if is_number else None
+    return (
+        int(location.value)
+        if location.value.isascii() and location.value.isdigit() and len(location.value) < 13
+        else None
+    )
 
 
-def _places(text: str) -> Iterator[Place]:
-    return (place for place in places_of(text) if place.nth < _MOST_TIMES)
+def _places(text: str) -> Iterator[ValueLocation]:
+    return (location for location in value_locations(text) if location.nth < _MOST_TIMES)
 
 
 def _of_field(
-    part: str, name: str, nth: int, values: list[Any], words: Sequence[str], numbers: Sequence[int | float]
+    origin: str, name: str, nth: int, values: list[Any], words: Sequence[str], numbers: Sequence[int | float]
 ) -> list[Change]:
     own = list(dict.fromkeys(map(_json, values)))[:_MOST]
     more: list[Any] = []
     if name != WHOLE:
         more = [near for value in dict.fromkeys(values) for near in near_values(value, numbers)]
         more = more or [*words, *_disguised(values)]
-        more += [*_of_other_types(values, numbers), *_UNEXPECTED] if part != FACTS else ()
-    gone = [Change(part, name, None, nth)] if name != WHOLE else []
+        more += [*_of_other_types(values, numbers), *_UNEXPECTED] if origin != FACTS else ()
+    gone = [Change(origin, name, None, nth)] if name != WHOLE else []
     every = dict.fromkeys([*map(_json, more[: 3 * len(numbers)]), *own, *map(_json, more)])
-    return [*gone, *(Change(part, name, value, nth) for value in every)]
+    return [*gone, *(Change(origin, name, value, nth) for value in every)]
 
 
 def _of_other_types(values: Iterable[Any], numbers: Sequence[int | float]) -> Iterator[Any]:

@@ -6,23 +6,23 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from guardagent.programs.compile.division.part import PartProgram
+from guardagent.programs.compile.division.part_candidate import PartCandidate
 from guardagent.programs.compile.examinations import Failure
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.trial import Outcome
-from guardagent.programs.compile.world import World
+from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.trial import RunOutcome
 
 _PROPERTY = re.compile(r"property_(\d+)\Z")
 
 
-def at_fault(failure: Failure, parts: Sequence[PartProgram], world: World) -> list[PartProgram]:
+def parts_at_fault(failure: Failure, parts: Sequence[PartCandidate], suite: Suite) -> list[PartCandidate]:
     """The parts that a failure goes back to."""
     outcomes = [(part, part.outcome(failure.example)) for part in parts]
     crashed = [part for part, outcome in outcomes if outcome.crash]
-    return crashed or _by_property(failure, outcomes) or _by_label(failure.example, outcomes, world) or list(parts)
+    return crashed or _by_property(failure, outcomes) or _by_label(failure.example, outcomes, suite) or list(parts)
 
 
-def _by_property(failure: Failure, outcomes: Sequence[tuple[PartProgram, Outcome]]) -> list[PartProgram]:
+def _by_property(failure: Failure, outcomes: Sequence[tuple[PartCandidate, RunOutcome]]) -> list[PartCandidate]:
     """The part of the property, and those that deny what it lets pass."""
     match = _PROPERTY.match(failure.test)
     if match is None:
@@ -32,21 +32,25 @@ def _by_property(failure: Failure, outcomes: Sequence[tuple[PartProgram, Outcome
     return owners if failure.expected == "label 1" else [*owners, *deny]
 
 
-def _by_label(example: Example, outcomes: Sequence[tuple[PartProgram, Outcome]], world: World) -> list[PartProgram]:
+def _by_label(
+    example: Example, outcomes: Sequence[tuple[PartCandidate, RunOutcome]], suite: Suite
+) -> list[PartCandidate]:
     if example.label == 0:
         return [part for part, outcome in outcomes if outcome.label == 1] or _by_answer(outcomes)
     named = [part for part, _ in outcomes if set(example.clauses) & set(part.part.numbers)]
-    return named or _turned(example, outcomes, world)
+    return named or _by_flip(example, outcomes, suite)
 
 
-def _turned(example: Example, outcomes: Sequence[tuple[PartProgram, Outcome]], world: World) -> list[PartProgram]:
+def _by_flip(
+    example: Example, outcomes: Sequence[tuple[PartCandidate, RunOutcome]], suite: Suite
+) -> list[PartCandidate]:
     """Those that deny the example itself, and no longer do so once it is changed."""
-    base = next((one for one in world.examples if one.id == example.id), example)
+    base = next((one for one in suite.examples if one.id == example.id), example)
     allow = [part for part, outcome in outcomes if outcome.label == 0]
     return [part for part in allow if part.outcome(base).label == 1]
 
 
-def _by_answer(outcomes: Sequence[tuple[PartProgram, Outcome]]) -> list[PartProgram]:
+def _by_answer(outcomes: Sequence[tuple[PartCandidate, RunOutcome]]) -> list[PartCandidate]:
     """Those that hand out another answer than most."""
     answers = Counter(outcome.answer for _, outcome in outcomes)
     most = max(answers, key=lambda answer: (answers[answer], answer is not None), default=None)

@@ -10,8 +10,8 @@ from typing import Any
 from guardagent.errors import AnswerError, InputError, ModelError, name_hint
 from guardagent.models.prompts import ModelCall
 from guardagent.programs.compile.clauses import Clause
-from guardagent.programs.compile.means import Means
-from guardagent.programs.compile.subject import Subject
+from guardagent.programs.compile.context import CompileContext
+from guardagent.programs.compile.target import CompileTarget
 from guardagent.programs.generation.answers import objects
 
 MODES = ("auto", "always", "never")
@@ -23,7 +23,7 @@ _KEYS = ("parts", "context")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RequestPart:
     """Sentences that one program judges."""
 
     clauses: tuple[Clause, ...]
@@ -47,17 +47,17 @@ class Division:
         undivided: why it was not divided though it should have been.
     """
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[RequestPart, ...] = ()
     context: tuple[Clause, ...] = ()
     undivided: str = ""
 
 
-def division_of(subject: Subject, means: Means, mode: str, rounds: int) -> Division:
+def division_of(target: CompileTarget, context: CompileContext, mode: str, rounds: int) -> Division:
     """The request in parts; without any where it stays whole.
 
     Args:
-        subject: the request and what belongs to it.
-        means: the model that divides it.
+        target: the request and what belongs to it.
+        context: the model that divides it.
         mode: one of MODES.
         rounds: how often a division that is none goes back to the model.
 
@@ -67,19 +67,19 @@ def division_of(subject: Subject, means: Means, mode: str, rounds: int) -> Divis
     """
     if mode not in MODES:
         raise InputError(f"divide is {mode!r}; expected one of {', '.join(MODES)}{name_hint(mode, MODES)}")
-    if mode == "never" or len(subject.clauses) < 2 or (mode == "auto" and len(subject.clauses) <= DIVIDE_ABOVE):
+    if mode == "never" or len(target.clauses) < 2 or (mode == "auto" and len(target.clauses) <= DIVIDE_ABOVE):
         return Division()
     problem = before = ""
     for _ in range(1 + rounds):
         try:
-            division = read_division(_asked(subject, means, problem), subject.clauses)
+            division = read_division(_request_division(target, context, problem), target.clauses)
         except AnswerError as error:
             before, problem = problem, str(error)
             if problem == before:  # the next question would be the same
                 break
             continue
         if len(division.parts) > 1:
-            means.tell(f"the request is divided into {len(division.parts)} parts")
+            context.progress(f"the request is divided into {len(division.parts)} parts")
             return division
         return Division(undivided="the model holds that all its sentences belong together")
     if mode == "always":
@@ -102,7 +102,7 @@ def read_division(answer: str, clauses: Sequence[Clause]) -> Division:
     by_number = {clause.number: clause for clause in clauses}
     places = Counter(number for numbers in (*parts, context) for number in numbers)
     _refuse_misplaced(places, by_number)
-    made = [Part(tuple(by_number[number] for number in sorted(numbers))) for numbers in parts]
+    made = [RequestPart(tuple(by_number[number] for number in sorted(numbers))) for numbers in parts]
     return Division(
         tuple(sorted(made, key=lambda part: part.numbers)), tuple(by_number[number] for number in sorted(context))
     )
@@ -127,9 +127,9 @@ def _are_numbers(value: Any) -> bool:
     return isinstance(value, list) and all(type(item) is int for item in value)
 
 
-def _asked(subject: Subject, means: Means, problem: str) -> str:
-    request, specification = subject.request, subject.specification
-    prompt = means.prompts.render(
-        "compile_divide", {"problem": problem}, request=request, specification=specification, clauses=subject.clauses
+def _request_division(target: CompileTarget, context: CompileContext, problem: str) -> str:
+    request, specification = target.request, target.specification
+    prompt = context.prompts.render(
+        "compile_divide", {"problem": problem}, request=request, specification=specification, clauses=target.clauses
     )
-    return means.ask(ModelCall(prompt, nonce=means.redaction.nonce))
+    return context.ask(ModelCall(prompt, nonce=context.redaction.nonce))

@@ -12,7 +12,7 @@ import pytest
 
 from guardagent import GuardAgent, InputError
 from guardagent.programs.memory.agents import read_demonstrations
-from guardagent.programs.memory.learn import pending
+from guardagent.programs.memory.learning import pending
 from guardagent.testing import ScriptedModel
 from tests.conftest import CommandResult
 from tests.programs.generation.answers import CODE, MISSPELT, PLAN, PROGRAM

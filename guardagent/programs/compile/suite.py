@@ -10,27 +10,27 @@ from typing import Any
 
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.facts import linked_facts, named_facts
-from guardagent.programs.compile.fields import places_of
+from guardagent.programs.compile.fields import value_locations
 from guardagent.programs.compile.limits import limits_of
-from guardagent.programs.compile.subject import Subject
+from guardagent.programs.compile.target import CompileTarget
 
 INPUTS = 2000
 """On how many random runs properties are tried, where nobody says otherwise."""
 
 CROSSHAIR = 30.0
 
-TEXTS = ("agent_input", "agent_output")
+RUN_TEXTS = ("agent_input", "agent_output")
 FACTS = "facts"
 
 _HEADINGS = re.compile(r"^\[[^\]]*\] ")
 _MOST_VALUES = 12
 _MOST_OTHERS = 10
 _MOST_DIGITS = 12
-_TURNED = {"true": "False", "false": "True", "yes": "no", "no": "yes"}
+_OPPOSITES = {"true": "False", "false": "True", "yes": "no", "no": "yes"}
 
 
 @dataclass(frozen=True)
-class World:
+class Suite:
     """The subject and its examples.
 
     Attributes:
@@ -44,9 +44,9 @@ class World:
         sources: the program that is examined, and its properties.
     """
 
-    subject: Subject
+    target: CompileTarget
     examples: Sequence[Example]
-    without: frozenset[str] = frozenset()
+    excluded: frozenset[str] = frozenset()
     inputs: int = INPUTS
     crosshair: float = CROSSHAIR
     set_aside: tuple[str, ...] = ()
@@ -58,47 +58,49 @@ class World:
     @cached_property
     def limits(self) -> list[int | float]:
         """The numbers of the request's clauses."""
-        return limits_of("\n".join(_HEADINGS.sub("", clause.text) for clause in self.subject.clauses))
+        return limits_of("\n".join(_HEADINGS.sub("", clause.text) for clause in self.target.clauses))
 
     @property
     def ruling_clauses(self) -> list[int]:
         """The clauses that must have a property, where any must."""
-        every = [clause.number for clause in self.subject.clauses]
+        every = [clause.number for clause in self.target.clauses]
         return [number for number in every if self.ruling is None or number in self.ruling]
 
     @cached_property
     def kinds(self) -> Mapping[tuple[str, str], tuple[Any, ...]]:
         """(part, name) -> the values of a field or fact in the examples, where they are few enough to be a kind."""
         found: dict[tuple[str, str], list[Any]] = {}
-        for part, name, value in self._values():
-            found.setdefault((part, name), []).append(value)
-        distinct = {place: list(dict.fromkeys(values)) for place, values in found.items()}
+        for origin, name, value in self._values():
+            found.setdefault((origin, name), []).append(value)
+        distinct = {location: list(dict.fromkeys(values)) for location, values in found.items()}
         return {
             place: tuple(values)
             for place, values in distinct.items()
             if len(values) <= _MOST_VALUES and (place[0] == FACTS or len(found[place]) > len(values))
         }
 
-    def others(self, part: str, name: str, value: Any) -> list[Any]:
+    def alternatives(self, origin: str, name: str, value: Any) -> list[Any]:
         """Values that could stand in the place of another one: of its kind, its opposite, numbers at the limits."""
-        found = [one for one in self.kinds.get((part, name), ()) if type(one) is type(value)]
+        found = [one for one in self.kinds.get((origin, name), ()) if type(one) is type(value)]
         found += near_values(value, self.limits)
         return [one for one in dict.fromkeys(found) if one != value][:_MOST_OTHERS]
 
     @cached_property
     def fact_links(self) -> Mapping[str, tuple[str, str]]:
         """Fact -> the (part, name) of the field that says the same in a text."""
-        return linked_facts(named_facts(self.subject, self.examples, self.sources), self.examples)
+        return linked_facts(named_facts(self.target, self.examples, self.sources), self.examples)
 
     def must_deny(self, example: Example) -> bool:
         """Whether a required check of the specification denies a run: then no program may allow it."""
-        checks = self.subject.required_checks
+        checks = self.target.required_checks
         return any(check(example.event, example.context).violations for check in checks)
 
     def _values(self) -> Iterator[tuple[str, str, Any]]:
         for example in self.examples:
-            for part in TEXTS:
-                yield from ((part, place.name, place.value) for place in places_of(getattr(example, part)))
+            for origin in RUN_TEXTS:
+                yield from (
+                    (origin, location.name, location.value) for location in value_locations(getattr(example, origin))
+                )
             for name, value in example.facts.items():
                 if isinstance(value, str | int | float):
                     yield FACTS, name, value
@@ -112,8 +114,8 @@ def near_values(value: Any, limits: Sequence[int | float]) -> list[Any]:
         near = [step for limit in limits for step in (limit - 1, limit, limit + 1)]
         return list(dict.fromkeys([*near, 0, 99, 9, 1000, value - 1, value + 1]))
     text = str(value).strip()
-    if text.lower() in _TURNED:
-        return [_TURNED[text.lower()]]
+    if text.lower() in _OPPOSITES:
+        return [_OPPOSITES[text.lower()]]
     if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
         return [str(number) for number in near_values(int(text), [one for one in limits if isinstance(one, int)])]
     return []

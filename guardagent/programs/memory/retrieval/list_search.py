@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from guardagent.programs.memory.demonstrations import Demonstration
-from guardagent.programs.memory.retrieval import Found, Query
+from guardagent.programs.memory.retrieval import Neighbour, Query
 
 if TYPE_CHECKING:
     from guardagent.programs.memory.retrieval.profiles import Profiles
@@ -21,23 +21,23 @@ _lists: OrderedDict[tuple[int, ...], tuple[tuple[Demonstration, ...], Profiles]]
 _lists_lock = threading.Lock()
 
 
-def nearest_listed(demonstrations: Sequence[Demonstration], query: Query) -> list[Found]:
+def nearest_in_list(demonstrations: Sequence[Demonstration], query: Query) -> list[Neighbour]:
     """As `nearest`. The profiles of the lists that were asked last are kept: a list is the same while its items are."""
     items = tuple(demonstrations)
     if len(items) < _FEW or not query.k:
-        return query.best(_every(items, query))
+        return query.best(_all_neighbours(items, query))
     from guardagent.programs.memory.retrieval.search import search
 
     ranked = search(query, _profiles(items), lambda chosen: {at: _texts(items[at]) for at in chosen})
-    return [query.found(items[at], distance) for distance, at in ranked]
+    return [query.neighbour(items[at], distance) for distance, at in ranked]
 
 
-def _every(items: Sequence[Demonstration], query: Query) -> Iterator[Found]:
+def _all_neighbours(items: Sequence[Demonstration], query: Query) -> Iterator[Neighbour]:
     from rapidfuzz.distance.Levenshtein import distance
 
     for item in items:
         far = distance(item.agent_input, query.agent_input) + distance(item.agent_output, query.agent_output)
-        yield query.found(item, far)
+        yield query.neighbour(item, far)
 
 
 def _profiles(items: tuple[Demonstration, ...]) -> Profiles:

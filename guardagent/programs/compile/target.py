@@ -14,12 +14,12 @@ from guardagent.programs.runtime.program_file import whole_specification
 from guardagent.types import Check
 
 if TYPE_CHECKING:
-    from guardagent.programs.runtime.required import RequiredCheck
+    from guardagent.programs.runtime.required_checks import RequiredCheck
     from guardagent.sandbox.toolbox import Toolbox
 
 
 @dataclass(frozen=True)
-class Subject:
+class CompileTarget:
     """One guard request and what belongs to it.
 
     Attributes:

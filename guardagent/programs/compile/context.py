@@ -13,12 +13,12 @@ from guardagent.models.redaction import Redaction, Redactor
 from guardagent.sandbox import Sandbox
 
 
-def _silent(_words: str) -> None:
+def _no_progress(_words: str) -> None:
     """For whoever does not wait at a terminal."""
 
 
 @dataclass(frozen=True)
-class Means:
+class CompileContext:
     """The means.
 
     Attributes:
@@ -31,7 +31,7 @@ class Means:
     prompts: Prompts
     redaction: Redaction = field(default_factory=lambda: Redactor().redaction())
     shown: int = 6
-    tell: Callable[[str], None] = _silent
+    progress: Callable[[str], None] = _no_progress
 
     def ask(self, call: ModelCall) -> str:
         """What the model answers.

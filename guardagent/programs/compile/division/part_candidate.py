@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent.programs.compile.candidate import Candidate
+from guardagent.programs.compile.context import CompileContext
 from guardagent.programs.compile.division.folding import fold_programs, problem_of
-from guardagent.programs.compile.division.parts import Division, Part
-from guardagent.programs.compile.examinations import Failure, Tried
+from guardagent.programs.compile.division.partition import Division, RequestPart
+from guardagent.programs.compile.examinations import ExaminationResult, Failure
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.findings import PartRow
-from guardagent.programs.compile.means import Means
+from guardagent.programs.compile.findings import PartReport
 from guardagent.programs.compile.properties import Properties
-from guardagent.programs.compile.trial import Outcome, Trial
-from guardagent.programs.compile.world import World
-from guardagent.programs.generation.relevance import Selection
+from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.trial import RunOutcome, Trial
+from guardagent.programs.generation.relevance import FunctionSelection
 
 WHOLE = "whole_program"
 """The name of what is tried with all parts together."""
@@ -25,7 +25,7 @@ _ABOUT = "runs that the folded program answers wrongly, for which this part is a
 _NOT_ALONE = "substituted_profile"  # a required check may deny for the sake of another part
 
 
-class PartProgram(Candidate):
+class PartCandidate(Candidate):
     """What a model writes for one part.
 
     Alone it is tried by what is known of it alone: it lets allowed runs pass, and denies runs that break its sentences
@@ -35,38 +35,42 @@ class PartProgram(Candidate):
     def __init__(
         self,
         number: int,
-        part: Part,
+        part: RequestPart,
         division: Division,
-        world: World,
-        means: Means,
+        suite: Suite,
+        context: CompileContext,
         rounds: int,
-        functions: Selection,
+        functions: FunctionSelection,
     ) -> None:
-        super().__init__(number, _known_of(part, world), means, rounds)
+        super().__init__(number, _suite_for(part, suite), context, rounds)
         self._functions = functions
         self.part = part
         self._division = division
-        self._whole = world
+        self._whole = suite
         self._trial: Trial | None = None
 
-    def outcome(self, run: Example) -> Outcome:
+    def outcome(self, run: Example) -> RunOutcome:
         """What the last version gives for a run, alone."""
         source = self._runnable(self.last.program)
         if self._trial is None or self._trial.program != source:
-            self._trial = Trial(source, self._means.sandbox, self._world.subject.toolbox)
+            self._trial = Trial(source, self._context.sandbox, self._suite.target.toolbox)
         return self._trial.outcome(run)
 
-    def row(self) -> PartRow:
+    def row(self) -> PartReport:
         """What the report tells of it."""
-        runs = [(one.id, self.outcome(one)) for one in self._whole.examples] if self.last.tried else []
+        runs = [(one.id, self.outcome(one)) for one in self._whole.examples] if self.last.results else []
         denies = [name for name, outcome in runs if outcome.label == 1 and not outcome.crash]
         last, part = self.last, self.part
-        return PartRow(part.name, part.numbers, last.passed, len(self.attempts), last.problems, last.failures, denies)
+        return PartReport(
+            part.name, part.numbers, last.passed, len(self.attempts), last.problems, last.failures, denies
+        )
 
     def blame(self, failures: Sequence[Failure]) -> None:
         """Notes what the whole program got wrong, this part being at fault or perhaps so."""
-        told = [replace(one, given=f"{one.given}; this part alone: {self.outcome(one.example)}") for one in failures]
-        self.last.tried.append(Tried(WHOLE, _ABOUT, len(told), told))
+        annotated = [
+            replace(one, actual=f"{one.actual}; this part alone: {self.outcome(one.example)}") for one in failures
+        ]
+        self.last.results.append(ExaminationResult(WHOLE, _ABOUT, len(annotated), annotated))
 
     def mend(self) -> None:
         """Asks again for what failed.
@@ -86,11 +90,11 @@ class PartProgram(Candidate):
         return self._whole.examples
 
     @property
-    def _part(self) -> Collection[int]:
+    def _clause_numbers(self) -> Collection[int]:
         return self.part.numbers
 
     @property
-    def _task(self) -> dict[str, Any]:
+    def _part_context(self) -> dict[str, Any]:
         return {"part": self.part.clauses, "context": self._division.context}
 
     def _plan(self) -> tuple[str, str]:
@@ -109,7 +113,7 @@ class PartProgram(Candidate):
         return bool(set(example.clauses) & set(self.part.numbers))
 
     def _runnable(self, program: str) -> str:
-        return fold_programs({self.part: program}, self._world.subject.toolbox).source
+        return fold_programs({self.part: program}, self._suite.target.toolbox).source
 
     def _problems(self, program: str) -> list[str]:
         return super()._problems(program) or [problem for problem in (problem_of(program),) if problem]
@@ -123,12 +127,12 @@ class PartProgram(Candidate):
         return [*found, *(problem for problem in (_in_properties(properties),) if problem)]
 
 
-def _known_of(part: Part, world: World) -> World:
+def _suite_for(part: RequestPart, suite: Suite) -> Suite:
     """The examples of which the right answer of this part alone is known."""
-    known = [one for one in world.examples if one.label == 0 or set(one.clauses) & set(part.numbers)]
+    known = [one for one in suite.examples if one.label == 0 or set(one.clauses) & set(part.numbers)]
     examples = [replace(one, details=None) for one in known]  # which are those of all parts together
-    without = world.without | {_NOT_ALONE}
-    return replace(world, examples=examples, without=without, crosshair=0.0, ruling=part.numbers)
+    excluded = suite.excluded | {_NOT_ALONE}
+    return replace(suite, examples=examples, excluded=excluded, crosshair=0.0, ruling=part.numbers)
 
 
 def _in_properties(properties: Properties) -> str:

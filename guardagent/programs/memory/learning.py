@@ -20,9 +20,9 @@ from typing import Any, Literal, get_args
 from guardagent._support.content import shipped_folder
 from guardagent._support.files import parse_json, read_text
 from guardagent.errors import ContentError, InputError, UnknownNameError
-from guardagent.programs.memory.additions import grow, known
+from guardagent.programs.memory.additions import known_demonstrations, store_demonstrations
 from guardagent.programs.memory.agents import AgentMemory
-from guardagent.programs.memory.demonstrations import Demonstration, demonstration
+from guardagent.programs.memory.demonstrations import Demonstration, parse_demonstration
 from guardagent.types import Verdict
 
 Remember = Literal["no", "review", "always"]
@@ -35,7 +35,7 @@ _log = logging.getLogger("guardagent")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PendingGuard:
     """A guard that was executed, and may become a demonstration."""
 
     id: str
@@ -77,7 +77,7 @@ def learner(remember: Remember, agent: AgentMemory | None) -> Callable[[Demonstr
     return learn
 
 
-def pending(folder: Path) -> list[Candidate]:
+def pending(folder: Path) -> list[PendingGuard]:
     """What waits for a person, oldest first.
 
     Args:
@@ -90,7 +90,7 @@ def pending(folder: Path) -> list[Candidate]:
     return sorted(waiting, key=lambda candidate: (candidate.time, candidate.id))
 
 
-def settle(folder: Path, *, accepted: Collection[str] = (), rejected: Collection[str] = ()) -> None:
+def resolve(folder: Path, *, accepted: Collection[str] = (), rejected: Collection[str] = ()) -> None:
     """Makes demonstrations of the accepted candidates, and drops both kinds from those that wait.
 
     Raises:
@@ -102,12 +102,12 @@ def settle(folder: Path, *, accepted: Collection[str] = (), rejected: Collection
             raise UnknownNameError("candidate", name, waiting, where=str(folder / PENDING))
         if name in accepted and name in rejected:
             raise InputError(f"candidate {name!r} is both accepted and rejected; expected one of them")
-    grow(folder, [waiting[name].demonstration for name in accepted])
+    store_demonstrations(folder, [waiting[name].demonstration for name in accepted])
     for name in (*accepted, *rejected):
         _file(folder, name).unlink(missing_ok=True)
 
 
-def write_waiting(path: Path, record: Mapping[str, Any], most: int) -> None:
+def write_pending(path: Path, record: Mapping[str, Any], most: int) -> None:
     """Writes a record that waits for a person, for its owner's eyes alone, in a folder of at most so many.
 
     Raises:
@@ -123,30 +123,30 @@ def write_waiting(path: Path, record: Mapping[str, Any], most: int) -> None:
     fresh.replace(path)
 
 
-def _keep(folder: Path, candidate: Candidate, *, at_once: bool) -> None:
+def _keep(folder: Path, candidate: PendingGuard, *, at_once: bool) -> None:
     if at_once:
-        grow(folder, [candidate.demonstration])
+        store_demonstrations(folder, [candidate.demonstration])
         return
-    if known(folder, [candidate.demonstration]):
+    if known_demonstrations(folder, [candidate.demonstration]):
         return
-    write_waiting(_file(folder, candidate.id), candidate.to_dict(), MAX_PENDING)
+    write_pending(_file(folder, candidate.id), candidate.to_dict(), MAX_PENDING)
 
 
-def _candidate(found: Demonstration, verdict: Verdict) -> Candidate:
+def _candidate(found: Demonstration, verdict: Verdict) -> PendingGuard:
     digest = hashlib.sha256(found.to_json().encode()).hexdigest()[:12]
     now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-    return Candidate(digest, now, verdict.label, verdict.reasons, found)
+    return PendingGuard(digest, now, verdict.label, verdict.reasons, found)
 
 
 def _file(folder: Path, name: str) -> Path:
     return folder / PENDING / f"{name}.json"
 
 
-def _read(path: Path) -> Candidate:
+def _read(path: Path) -> PendingGuard:
     record = parse_json(read_text(path, limit=_MAX_BYTES), path)
     try:
         head = (path.stem, str(record["time"]), int(record["label"]), tuple(map(str, record["reasons"])))
         inner = dict(record["demonstration"])
     except (KeyError, TypeError, ValueError):
         raise ContentError("is no executed guard; expected id, time, label, reasons and demonstration", path) from None
-    return Candidate(*head, demonstration(inner, path, 1))
+    return PendingGuard(*head, parse_demonstration(inner, path, 1))

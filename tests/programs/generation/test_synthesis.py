@@ -87,7 +87,7 @@ def test_an_answer_that_is_no_program_never_allows(bad: str | GuardError) -> Non
 
 
 @pytest.mark.parametrize("bad", ["1. a\n2. b\n3. c", f"{PLAN}\nEngine: docker", AnswerError("an empty answer")])
-def test_a_plan_that_is_none_is_asked_for_again(bad: str | GuardError) -> None:
+def test_an_invalid_plan_is_requested_again(bad: str | GuardError) -> None:
     """With what was wrong; and without rounds left it is a denial."""
     denied, _ = judged(bad, debug_rounds=0)
     assert denied.label == 1
@@ -224,7 +224,7 @@ def test_the_command_line_generates_and_explains(cli: Callable[..., CommandResul
     assert guard(PLAN, CODE, more=("--redact", "(")).status == 2
 
 
-def test_what_no_model_can_mend_is_not_asked_of_one() -> None:
+def test_errors_of_the_host_do_not_go_to_the_model() -> None:
     """A clock that is none, before anything is asked; a sandbox that cannot work, after the first code."""
 
     class Broken:

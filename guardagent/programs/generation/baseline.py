@@ -14,15 +14,15 @@ from guardagent.errors import GuardError, ProgramError
 from guardagent.models.flow import Flow
 from guardagent.models.prompts import ModelCall
 from guardagent.programs.generation.answers import read_judgement
-from guardagent.programs.generation.generate import CHECKED_BY, Setup
+from guardagent.programs.generation.synthesis import CHECKED_BY, GenerationSetup
 from guardagent.programs.memory.agents import Demonstration, retrieve
-from guardagent.programs.memory.retrieval import in_order
+from guardagent.programs.memory.retrieval import file_order
 from guardagent.programs.runtime.program import claimed_verdict, copy_value, program_check
 from guardagent.types import Context, Event, Step, thaw, unchecked_verdict
 
 
 @dataclass(frozen=True)
-class ModelOnly:
+class ModelBaseline:
     """A model with the instructions, the demonstrations (without code) and the run.
 
     Attributes:
@@ -30,8 +30,8 @@ class ModelOnly:
         freely: without any instruction on how to judge (the paper's Appendix L, where many answers are code).
     """
 
-    setup: Setup
-    freely: bool = False
+    setup: GenerationSetup
+    free_form: bool = False
 
     def flow(self, event: Event, context: Context) -> Flow:
         """The verdict that the model gives, as a flow."""
@@ -49,8 +49,8 @@ class ModelOnly:
             "agent_output": event.output,
             "facts": json.dumps(facts, ensure_ascii=False, default=str) if facts else "",
         }
-        shared = {"demonstrations": [self._shot(shown) for shown in in_order(found, setup.demonstrations)]}
-        template = "judge_freely" if self.freely else "judge"
+        shared = {"demonstrations": [self._shot(shown) for shown in file_order(found, setup.demonstrations)]}
+        template = "judge_freely" if self.free_form else "judge"
         prompt = setup.prompts.render(template, data, shared, request=setup.request, specification=setup.specification)
         step = Step("judge", prompt=prompt.messages)
         try:
@@ -65,7 +65,7 @@ class ModelOnly:
     def _shot(self, shown: Demonstration) -> dict[str, str]:
         """A demonstration without code: its reasoning, and the judgement that its code gave when it ran."""
         texts = {"agent_input": shown.agent_input, "agent_output": shown.agent_output}
-        if self.freely:
+        if self.free_form:
             return {**texts, "plan": "", "judgement": ""}
         steps = "\n".join(f"{number}. {step}" for number, step in enumerate(shown.plan[:-1], start=1))
         return {**texts, "plan": steps, "judgement": json.dumps(self._judgement(shown), ensure_ascii=False)}

@@ -18,10 +18,10 @@ from guardagent.models.flow import Flow
 from guardagent.models.prompts import ModelCall, Prompts
 from guardagent.models.redaction import Redactor
 from guardagent.programs.generation.answers import Plan, read_code, read_plan
-from guardagent.programs.generation.relevance import Selection, select
+from guardagent.programs.generation.relevance import FunctionSelection, select
 from guardagent.programs.memory.agents import Demonstration
-from guardagent.programs.memory.retrieval import Query, hand_written, in_order, nearest, shortage
-from guardagent.programs.runtime.program import Recorder, clock_of, failed_run, run_program
+from guardagent.programs.memory.retrieval import Query, file_demonstrations, file_order, nearest, shortage
+from guardagent.programs.runtime.program import Recorder, clock_of, failure_verdict, run_program
 from guardagent.sandbox import Sandbox
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Context, Event, Step, StepName, Verdict, Violation, freeze, thaw, unchecked_verdict
@@ -30,7 +30,7 @@ CHECKED_BY = "generated"
 
 
 @dataclass(frozen=True)
-class Setup:
+class GenerationSetup:
     """What a generating guard works with.
 
     Attributes:
@@ -68,7 +68,7 @@ class Generation:
     """
 
     def __init__(
-        self, setup: Setup, event: Event, context: Context, *, vote: int = 0, temperature: float = 0.0
+        self, setup: GenerationSetup, event: Event, context: Context, *, vote: int = 0, temperature: float = 0.0
     ) -> None:
         self._setup = setup
         self._redaction = setup.redactor.redaction()
@@ -92,7 +92,7 @@ class Generation:
             verdict = yield from self._code(plan)
         except GuardError as error:
             verdict = unchecked_verdict(str(error), checked_by=CHECKED_BY)
-        return replace(self._shown_again(verdict), story=tuple(self._story))
+        return replace(self._unredacted(verdict), story=tuple(self._story))
 
     def _retrieve(self) -> None:
         setup, texts = self._setup, (self._event.args["input"], self._event.output)
@@ -100,14 +100,14 @@ class Generation:
         found, hide = nearest(setup.demonstrations, query), self._redaction.redact
         self._shown = [
             Demonstration(hide(d.agent_input), hide(d.agent_output), tuple(hide(d.plan)), hide(d.code))
-            for d in in_order((one.demonstration for one in found), setup.demonstrations)
+            for d in file_order((one.demonstration for one in found), setup.demonstrations)
         ]
         problem = shortage(setup.demonstrations, query, found)
-        self._tell("retrieve", text="\n".join(d.to_json() for d in self._shown), error=problem)
+        self._add_step("retrieve", text="\n".join(d.to_json() for d in self._shown), error=problem)
 
     def _plan(self) -> Generator[ModelCall, Completion, Plan]:
         setup, problem = self._setup, ""
-        codes = [known.code for known in (*hand_written(setup.demonstrations), *self._shown)]
+        codes = [known.code for known in (*file_demonstrations(setup.demonstrations), *self._shown)]
         # The code of demonstrations shows what a guard of this agent calls; where there is none, its topic must tell.
         functions = select(setup.toolbox, () if codes else (setup.request, setup.specification), codes)
         for _ in range(1 + setup.debug_rounds):
@@ -129,7 +129,7 @@ class Generation:
                 continue
             verdict = self._run(code, plan.engine)
             if not verdict.errors:
-                return self._settled(verdict, plan, code)
+                return self._accept(verdict, plan, code)
             error, problem = "; ".join(verdict.errors), ""
             self._denied += verdict.violations
         tries = 1 + self._setup.debug_rounds
@@ -165,14 +165,14 @@ class Generation:
                 needs_check=setup.needs_check,
             )
         except (ProgramError, LimitError) as error:
-            verdict, kind = failed_run(error, recorder, CHECKED_BY), error_kind(error, passed_gate=admitted)
+            verdict, kind = failure_verdict(error, recorder, CHECKED_BY), error_kind(error, passed_gate=admitted)
         except SandboxError as error:  # no code of any model could run here
-            self._tell("run", text=code, error=str(error))
+            self._add_step("run", text=code, error=str(error))
             raise
-        self._tell("run", text=code, error="; ".join(verdict.errors) or None, kind=kind, calls=verdict.calls)
+        self._add_step("run", text=code, error="; ".join(verdict.errors) or None, kind=kind, calls=verdict.calls)
         return verdict
 
-    def _settled(self, verdict: Verdict, plan: Plan, code: str) -> Verdict:
+    def _accept(self, verdict: Verdict, plan: Plan, code: str) -> Verdict:
         """The verdict of code that ran. It cannot allow what a check denied before the code was mended."""
         if verdict.label == 0 and self._denied:
             found = "; ".join(violation.message for violation in self._denied)
@@ -183,29 +183,29 @@ class Generation:
         return verdict
 
     def _ask(
-        self, name: StepName, data: dict[str, Any], functions: Selection, temperature: float = 0.0
+        self, name: StepName, data: dict[str, Any], functions: FunctionSelection, temperature: float = 0.0
     ) -> Generator[ModelCall, Completion, str]:
         """The model's answer; where it asks what a function does, to the same question with that described."""
         while True:
             answer = yield from self._answer(name, data, functions, temperature)
-            more = functions.requested_in(answer)
+            more = functions.with_requested(answer)
             if more is None:
                 return answer
             functions = more
 
     def _answer(
-        self, name: StepName, data: dict[str, Any], functions: Selection, temperature: float
+        self, name: StepName, data: dict[str, Any], functions: FunctionSelection, temperature: float
     ) -> Generator[ModelCall, Completion, str]:
         setup = self._setup
         shared = {"demonstrations": [_shot(shown, with_code=name != "plan") for shown in self._shown]}
-        trusted = {"request": setup.request, "specification": setup.specification, **functions.for_prompt}
+        trusted = {"request": setup.request, "specification": setup.specification, **functions.prompt_data}
         prompt = setup.prompts.render(name, data, shared, **trusted)
         try:
             answer = yield ModelCall(prompt, temperature, self._vote, self._redaction.nonce)
         except GuardError as error:
-            self._tell(name, prompt=prompt.messages, error=str(error))
+            self._add_step(name, prompt=prompt.messages, error=str(error))
             raise
-        self._tell(name, prompt=prompt.messages, text=answer.text)
+        self._add_step(name, prompt=prompt.messages, text=answer.text)
         return answer.text
 
     def _run_data(self) -> dict[str, Any]:
@@ -222,10 +222,10 @@ class Generation:
         self._story[-1] = replace(self._story[-1], error=str(error), kind=kind)
         return str(error)
 
-    def _tell(self, name: StepName, **values: Any) -> None:
+    def _add_step(self, name: StepName, **values: Any) -> None:
         self._story.append(Step(name, vote=self._vote, **values))
 
-    def _shown_again(self, verdict: Verdict) -> Verdict:
+    def _unredacted(self, verdict: Verdict) -> Verdict:
         """The verdict with the values that were redacted. Its story and calls keep the placeholders."""
         show = self._redaction.restore
         return replace(

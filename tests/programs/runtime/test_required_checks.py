@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from guardagent import ContentError, Toolbox
-from guardagent.programs.runtime.required import RequiredCheck
+from guardagent.programs.runtime.required_checks import RequiredCheck
 
 HERE = Path("specification.md")
 
@@ -47,7 +47,7 @@ def test_an_unknown_function_is_an_error_before_any_run() -> None:
         RequiredCheck.parse("check_access(input, colums_read(output))", {}, HERE).bind(Toolbox.load())
 
 
-def test_a_missing_fact_is_an_error_unless_it_is_asked_for_with_get() -> None:
+def test_a_missing_fact_is_an_error_unless_read_with_get() -> None:
     """A name that is misspelt, or not given, must not read as None and pass."""
     check = RequiredCheck.parse("check_a(facts.baned)", {}, HERE)
     with pytest.raises(ValueError, match="the fact 'baned' is not given; did you mean 'banned'"):
