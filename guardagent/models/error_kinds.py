@@ -10,7 +10,7 @@ NO_PROGRAM = "no program"
 """The model's answer contains no program."""
 
 _RAISED = re.compile(r"\b([A-Z][A-Za-z]*?)(?:Error|Exception)\b: ")
-_CONTRACT = re.compile(r"\b(?:check returned|returned a|called no check|a check failed)\b")
+_CONTRACT = re.compile(r"\b(?:check'? returned|returned a|called no check|a check failed)\b")
 
 
 def error_kind(error: SandboxError, *, passed_gate: bool) -> str:

@@ -1,6 +1,6 @@
-"""Guard programs, compiled once: from words and examples to a checker that asks no model.
+"""Compiles a guard request and labelled examples into a program that checks runs without a model.
 
-`compiler.py` is where to begin. Examinations (`examinations/`) and transformations (`transformations/`) are found by
+Start reading at `compiler.py`. Examinations (`examinations/`) and transformations (`transformations/`) are found by
 listing their folders: a new kind of test is a new file there.
 """
 

@@ -1,4 +1,4 @@
-"""One version of a program, and what came of it."""
+"""One version of a program, with its examination results."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from guardagent.programs.compile.proposals import FunctionProposal
 
 @dataclass(slots=True)
 class Attempt:
-    """One version.
+    """One version of a candidate's program.
 
     Attributes:
-        problems: why it could not run at all.
-        tried: what was tried with it.
-        properties: those that it was tried with.
-        proposal: a function that the model asks for instead.
-        disputes: what the model holds to be wrong about examples or sentences.
+        problems: the problems that kept it from running.
+        results: the results of its examinations.
+        properties: the properties that it was examined with.
+        proposal: a missing toolbox function that the model proposed instead.
+        disputes: the examples and sentences that the model disputes.
     """
 
     program: str = ""
@@ -36,17 +36,17 @@ class Attempt:
 
     @property
     def missing(self) -> list[str]:
-        """What is missing in it, whatever the runs."""
+        """Missing pieces, independent of any run."""
         return [tried.missing for tried in self.results if tried.missing]
 
     @property
     def advice(self) -> list[str]:
-        """What should be written otherwise, though no run shows it to be wrong."""
+        """Suggested changes that no failing run supports."""
         return [tried.advice for tried in self.results if tried.advice]
 
     @property
     def remarks(self) -> list[str]:
-        """What the model has to know besides the runs that are answered wrongly."""
+        """All feedback for the model except the failing runs."""
         return [*self.problems, *self.missing, *self.advice]
 
     @property
@@ -55,20 +55,20 @@ class Attempt:
 
     @property
     def needs_decision(self) -> bool:
-        """Whether a person has to decide before another version helps."""
+        """Whether the user has to decide before another version can help."""
         return bool(self.proposal or (self.disputes and not self.program) or (self._right and self._skips_clause))
 
     @property
     def summary(self) -> str:
-        """How it went, in a few words."""
+        """The outcome in one line."""
         if self.proposal:
-            return f"asks for a function that the toolbox lacks: {self.proposal.name}"
+            return f"requests a function that the toolbox lacks: {self.proposal.name!r}"
         if self.needs_decision:
-            return f"disputes {', '.join(one.id for one in self.disputes)}"
+            return f"disputes {', '.join(repr(one.id) for one in self.disputes)}"
         if self.problems:
             return f"cannot run: {self.problems[0]}"
         runs = sum(tried.runs for tried in self.results)
-        wrong = f"{len(self.failures)} of {runs} runs wrong" if self.failures else f"passes all {runs} runs"
+        wrong = f"fails {len(self.failures)} of {runs} runs" if self.failures else f"passes all {runs} runs"
         return "; ".join([wrong, *self.missing])
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,5 +80,5 @@ class Attempt:
 
     @property
     def _skips_clause(self) -> bool:
-        """Whether the model says of a sentence that no run tells it: it judges without that sentence."""
+        """Whether the model disputes a sentence as undecidable, so that the program ignores it."""
         return any(one.clause for one in self.disputes)

@@ -1,4 +1,4 @@
-"""One candidate: a model plans and writes a program, and mends it until it passes, for a bounded number of rounds."""
+"""One candidate: a model plans, writes and repairs a program until it passes, for a bounded number of rounds."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from guardagent.programs.generation.relevance import FunctionSelection, select
 
 __all__ = ["Attempt", "Candidate"]
 
-_TEMPERATURE = 0.7  # of the candidates after the first, so that they differ
+_TEMPERATURE = 0.7  # for the candidates after the first, so that they differ
 
 
 class _RepeatedPromptError(Exception):
-    """The next prompt would be the same as one that was sent."""
+    """The next prompt equals one that was already sent."""
 
 
 class Candidate:
-    """One of the programs that a model writes for a subject.
+    """One of the programs that a model writes for a compile target.
 
     Attributes:
-        attempts: its versions, the last one last.
-        layout: what is known of its lines beforehand.
-        stopped: why no further version was asked for, where rounds were left.
+        attempts: the versions, oldest first.
+        layout: the lines whose origin is known without comments.
+        stopped: the reason for stopping before the last round; empty otherwise.
     """
 
     def __init__(self, number: int, suite: Suite, context: CompileContext, rounds: int) -> None:
@@ -58,7 +58,7 @@ class Candidate:
         self._context = context
         self._rounds = rounds
         self._functions = _functions_for(suite, context)
-        self._explanation = ""  # of the last answer
+        self._explanation = ""  # from the last answer
         self._sent: set[str] = set()  # the prompts so far
         self._results: dict[tuple[str, Properties], list[ExaminationResult]] = {}
 
@@ -68,12 +68,12 @@ class Candidate:
 
     @property
     def disputes(self) -> list[Dispute]:
-        """Those of all versions."""
+        """The disputes of all versions."""
         return [dispute for attempt in self.attempts for dispute in attempt.disputes]
 
     @property
     def changed_properties(self) -> list[int]:
-        """The clauses whose property is not what it first was: the model may have mended it, or made it easier."""
+        """The clauses whose property changed between versions: the model may have corrected or weakened it."""
         versions = [attempt.properties for attempt in self.attempts]
         return [
             number
@@ -82,17 +82,17 @@ class Candidate:
         ]
 
     def findings(self) -> list[ProgramFinding]:
-        """What was not tried, and what was made easier, while it was written."""
+        """Returns findings about the writing: tests that did not run, and properties that changed."""
         found = [ProgramFinding("unchecked", tried.unchecked) for tried in self.last.results if tried.unchecked]
         found += [ProgramFinding("unparsed", advice) for advice in self.last.advice]
-        sets_no_rule = "the model says that this sentence sets no rule: "
+        sets_no_rule = "the model claims that this sentence sets no rule: "
         idle = self.last.properties.no_rule_reasons.items()
         found += [ProgramFinding("context", sets_no_rule + reason, clause=number) for number, reason in idle if reason]
-        why = "the model changed this property after it had written it; read it"
+        why = "the model changed this property after its first version; review it"
         return [*found, *(ProgramFinding("changed", why, clause=number) for number in self.changed_properties)]
 
     def rows(self) -> list[PartReport]:
-        """The parts that it was folded of, where the request was divided."""
+        """Returns a row per part of a divided request; empty otherwise."""
         return []
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Candidate:
         return {"number": self.number, "passed": self.last.passed, "stopped": self.stopped or None, "rounds": rounds}
 
     def write(self) -> None:
-        """Asks for a program, and again while it does not pass.
+        """Has the model write a program, and repair it until it passes or the rounds are over.
 
         Raises:
             ModelError: the model did not answer.
@@ -114,27 +114,27 @@ class Candidate:
             try:
                 self.attempts.append(self._attempt(plan, answer))
             except _RepeatedPromptError:
-                self.stopped = "the next question to the model would be one that it has answered"
+                self.stopped = "the next prompt would repeat one that the model has already answered"
                 break
             answer = ""
             self._context.progress(f"{self._name}, version {len(self.attempts)}: {self.last.summary}")
             if (self.last.passed and not self._has_new_advice) or self._needs_decision():
                 break
-        if self.attempts and not self.last.passed:  # then one that passed before it got advice is the better one
+        if self.attempts and not self.last.passed:  # falls back to the version that passed before the advice
             self.attempts += [one for one in self.attempts if one.passed][:1]
 
     @property
     def _has_new_advice(self) -> bool:
-        """Whether the last version, which passes, goes back once more: advice that no earlier version got."""
+        """Whether the last version has advice and no earlier one had: then the model gets one more round."""
         before = {advice for attempt in self.attempts[:-1] for advice in attempt.advice}
         return not before and bool(self.last.advice)
 
     def _needs_decision(self) -> bool:
-        """Whether a person has to decide: also where the model disputes all that the last version gets wrong."""
+        """Whether the user has to decide, also because the model disputes every example that the last version fails."""
         disputed = {one.id for one in self.disputes if not one.clause}
         failing = {one.example.id for one in self.last.failures}
         if failing and failing <= disputed:
-            self.stopped = "the model disputes every example that its program gets wrong"
+            self.stopped = "the model disputes every example that its program fails"
         return self.last.needs_decision or bool(failing and failing <= disputed)
 
     @property
@@ -142,7 +142,7 @@ class Candidate:
         return f"candidate {self.number}"
 
     def _plan(self) -> tuple[str, str]:
-        """(plan, answer): a plan; or the answer, where that is more than a plan already."""
+        """Returns (plan, ""), or ("", answer) if the answer already holds a program, a proposal or a dispute."""
         problem = ""
         for _ in range(1 + self._rounds):
             try:
@@ -153,7 +153,7 @@ class Candidate:
                 problem = str(error)
             except _RepeatedPromptError:
                 break
-        return "", ""  # the request itself must do
+        return "", ""  # the request serves as the plan
 
     def _attempt(self, plan: str, answer: str) -> Attempt:
         disputes: list[Dispute] = []
@@ -177,27 +177,27 @@ class Candidate:
         return replace(self._examine(program, kept), disputes=disputes)
 
     def _disputed(self, answer: str) -> list[Dispute]:
-        """The disputes in an answer, but for what a person has accepted."""
+        """Returns the disputes in an answer, except those that the user has accepted."""
         target, show = self._suite.target, self._context.redaction.restore
         found = read_disputes(answer, self._shown, shown_failures(self._last_results), target.clauses)
         return [replace(one, why=show(one.why)) for one in found if one.clause not in self._suite.undecidable]
 
     def _examine(self, program: str, properties: Properties) -> Attempt:
-        if (program, properties) not in self._results:  # the same comes of it each time
+        if (program, properties) not in self._results:  # the result is deterministic
             trial = Trial(self._runnable(program), self._context.sandbox, self._suite.target.toolbox, properties)
             self._results[program, properties] = examine(trial, self._suite)
         return Attempt(program, results=[*self._results[program, properties]], properties=properties)
 
     def _problems(self, program: str) -> list[str]:
-        """Why a program may not run."""
+        """Returns the problems that keep a program from running."""
         return problems_of(program, self._suite.target)
 
     def _wrong_properties(self, properties: Properties) -> list[str]:
-        """Why properties may not run."""
+        """Returns the problems that keep properties from running."""
         return properties.problems(self._suite.target, self._properties) if properties.source else []
 
     def _runnable(self, program: str) -> str:
-        """What runs of a program that was written."""
+        """Returns the source that runs for a program that the model wrote."""
         return program
 
     @property
@@ -209,7 +209,7 @@ class Candidate:
         return self.attempts[-1].results if self.attempts else ()
 
     def _data(self, plan: str) -> dict[str, Any]:
-        """What the model wrote so far, and what came of it."""
+        """Returns the untrusted prompt data: the last plan and code of the model, and their failures."""
         return {
             "plan": plan,
             "program": next((attempt.program for attempt in reversed(self.attempts) if attempt.program), ""),
@@ -220,7 +220,7 @@ class Candidate:
         }
 
     def _prompt_context(self) -> dict[str, Any]:
-        """What the host says of these data."""
+        """Returns the trusted prompt data about the last version."""
         return {
             "again": bool(self.attempts),
             "places": failure_places(self._last_results, self._shown),
@@ -228,12 +228,12 @@ class Candidate:
         }
 
     def _label(self, example: Example) -> str:
-        """What the model is told of the right answer."""
+        """Returns the expected answer of an example, for the prompt."""
         return f"label {example.label}"
 
     @property
     def _shown(self) -> list[Example]:
-        """The examples that the model is shown."""
+        """The examples in the prompt."""
         return choose_examples(self._showable, self._context.shown, self._clause_numbers)
 
     @property
@@ -242,16 +242,16 @@ class Candidate:
 
     @property
     def _clause_numbers(self) -> Collection[int] | None:
-        """The sentences that the program is for; None where it is for all."""
+        """The numbers of the sentences that the program covers; None for all."""
         return None
 
     @property
     def _part_context(self) -> dict[str, Any]:
-        """What the templates are told of the part of the request that the program is for; all of it here."""
+        """The template values that restrict the program to a part of the request; empty for the whole request."""
         return {"part": (), "context": ()}
 
     def _ask(self, template: str, data: dict[str, Any], **extra: Any) -> str:
-        """The model's answer; where it asks what a function does, to the same question with that described."""
+        """Returns the model's answer. A request for function descriptions gets the same prompt with these added."""
         while True:
             answer = self._answer(template, data, extra)
             more = self._functions.with_requested(answer)
@@ -280,7 +280,7 @@ class Candidate:
 
 
 def _functions_for(suite: Suite, context: CompileContext) -> FunctionSelection:
-    """The functions that the request, the specification and the examples speak of, or that a required check calls."""
+    """Selects the functions that the request, specification or examples mention, or that a required check calls."""
     target = suite.target
     runs = [f"{one.agent_input}\n{one.agent_output}" for one in choose_examples(suite.examples, context.shown)]
     required = [check.text for check in target.required]

@@ -1,4 +1,4 @@
-"""Texts in a program that stand in a single example, and neither in the request nor in the specification."""
+"""Citations of examples: string literals of a program that occur in one example only, a sign of memorization."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from guardagent.programs.compile.suite import Suite
 
 
 def citations_in(tree: ast.Module, suite: Suite, length: int) -> Iterator[tuple[ast.Constant, str, Example]]:
-    """(where, the text, the one example that holds it) for texts of at least this many characters."""
+    """Yields (node, string, example) for literals of at least `length` characters.
+
+    Literals that also occur in the request or the specification do not count.
+    """
     known = f"{suite.target.request}\n{suite.target.whole_specification}"
     for node in ast.walk(tree):
         text = node.value if isinstance(node, ast.Constant) else None

@@ -1,7 +1,7 @@
-"""The sentences of a request, and the code that says it is for them: comments such as `# clause 3` or `# clauses 1, 2`.
+"""The clauses (sentences) of a request, and the code marked with them: `# clause 3` or `# clauses 1, 2`.
 
-A comment on a line of its own stands for the lines below it, to the next empty line, comment of this kind, or end of
-the block. One behind code stands for the whole statement that begins there.
+A comment on its own line marks the lines below it, up to the next empty line, clause comment, or end of the block. A
+comment after code marks the whole statement that begins there.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _COMMENT = re.compile(r"#\s*clauses?\s+(\d+(?:\s*(?:,|and|&)\s*\d+)*)", re.IGNOR
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One sentence of the request; before it, in brackets, the headings and the request's own numbers above it."""
+    """One sentence of the request, prefixed in brackets with the headings and list numbers above it."""
 
     number: int
     text: str
 
 
 def clauses_of(request: str) -> tuple[Clause, ...]:
-    """The sentences of a request, with the items of its lists and the rows of its tables, in their order."""
+    """Returns the sentences, list items and table rows of a request, in order."""
     texts = [
         f"[{' > '.join(block.path)}] {sentence.strip()}" if block.path else sentence.strip()
         for block in blocks_of(request)
@@ -39,7 +39,7 @@ def clauses_of(request: str) -> tuple[Clause, ...]:
 
 
 def marked_lines(program: str) -> dict[int, set[int]]:
-    """Clause number -> the lines of a program that say they are for it."""
+    """Returns clause number -> the lines of a program marked with it."""
     lines, found = program.split("\n"), dict[int, set[int]]()
     ends = _statement_ends(program)
     for row, column, text in _comments(program):
@@ -63,7 +63,7 @@ def _comments(program: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _below(lines: list[str], row: int) -> set[int]:
-    """The lines of the block below a comment. Comments that stand for other clauses right below belong together."""
+    """Returns the lines of the block below a comment. Adjacent clause comments mark the same block."""
     indent, found, code = _indent(lines[row - 1]), set[int](), False
     for number in range(row + 1, len(lines) + 1):
         line = lines[number - 1]
@@ -77,7 +77,7 @@ def _below(lines: list[str], row: int) -> set[int]:
 
 
 def _statement_ends(program: str) -> dict[int, int]:
-    """Line on which a statement begins -> the last one of the outermost that begins there."""
+    """Returns first line -> last line of the outermost statement that begins there."""
     ends: dict[int, int] = {}
     for node in ast.walk(syntax.parse(program)):
         if isinstance(node, ast.stmt):

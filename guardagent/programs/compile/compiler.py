@@ -1,4 +1,4 @@
-"""Compiles a guard request into a program: candidates, the choice among those that pass, the file and the report."""
+"""Compiles a guard request: writes candidates, chooses among those that pass, builds the file and the report."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from guardagent.types import Check, Context, Event, Verdict
 
 @dataclass(frozen=True)
 class CompiledProgram:
-    """A program that passed: a reviewed, reusable checker, which asks no model. It is a Check.
+    """A program that passed all tests: a reusable Check that calls no model.
 
     Attributes:
-        source: the text of its file, with its header.
-        report: what it was tested with, and what a person should look at.
+        source: the text of its file, with the header.
+        report: the tests that it passed, and findings for review.
     """
 
     source: str
@@ -45,7 +45,7 @@ class CompiledProgram:
     sandbox: Sandbox
 
     def guard(self, input: str, output_log: str, facts: Mapping[str, Any] | None = None) -> Verdict:  # noqa: A002
-        """Judges one run, with the required checks of the specification."""
+        """Judges one run, including the required checks of the specification."""
         return self(Event("agent_run", args={"input": input}, output=output_log), Context(facts=facts or {}))
 
     def __call__(self, event: Event, context: Context) -> Verdict:
@@ -57,13 +57,13 @@ class CompiledProgram:
         return deny_on_crash(fold([program_check(self.source, self.sandbox, target.toolbox), *target.required_checks]))
 
     def save(self, path: Path | str) -> None:
-        """Writes the program's file; a crash leaves the old one or the new one."""
+        """Writes the program's file atomically."""
         save_text(path, self.source)
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """What came of it: the report, and the program where one passed."""
+    """The result of compiling: the report, and the program if one passed."""
 
     report: CompileReport
     program: CompiledProgram | None
@@ -83,25 +83,25 @@ def compile_program(
     accept_disputes: Iterable[str] = (),
     properties: bool = True,
 ) -> Compilation:
-    """Has a model write a program, and tests it until it passes everything or the rounds are over.
+    """Has a model write programs, and tests each until it passes everything or the rounds are over.
 
     Args:
-        target: the request and what belongs to it.
-        examples: labelled runs; both labels must be among them.
+        target: the guard request with its specification and toolbox.
+        examples: labelled runs with both labels among them.
         context: the model, the sandbox, the templates.
         candidates: how many programs are written and compared.
-        rounds: how often a candidate that fails goes back to the model.
-        without: transformations to leave out, where what they change does matter for this request.
-        inputs: on how many random runs made of the examples properties are tried; 0 for none.
-        crosshair: for how many seconds CrossHair, where it is installed, may look for runs that break one; 0 for none.
-        divide: whether the request is compiled in parts: "always", "never", or "auto" where it has many sentences.
-        accept_disputes: the ids of disputes in which the model is right: these examples and sentences are left out.
-        properties: whether each clause must have a property, or a reason why it has none.
+        rounds: how often a failing candidate goes back to the model.
+        without: transformations to exclude because their change matters to this request.
+        inputs: how many random runs, derived from the examples, test the properties; 0 for none.
+        crosshair: how many seconds CrossHair, if installed, may search for counterexamples; 0 for none.
+        divide: when to compile the request in parts: "always", "never", or "auto" for many sentences.
+        accept_disputes: the ids of disputes in which the model is right; these examples and sentences are excluded.
+        properties: whether each clause must have a property, or a reason for having none.
 
     Raises:
-        InputError: an option or an example is wrong.
-        ModelError: the model did not answer, and no candidate had passed before.
-        SandboxError: the sandbox does not work here.
+        InputError: an option or an example is invalid.
+        ModelError: the model did not answer, and no earlier candidate had passed.
+        SandboxError: the sandbox does not work on this machine.
     """
     suite = _suite_of(target, examples, without, accept_disputes)
     suite = replace(suite, inputs=inputs, crosshair=crosshair, needs_properties=properties)
@@ -147,9 +147,9 @@ def _suite_of(
     transformations.load(left_out)
     if not any(name.startswith("check_") for name in target.toolbox):
         raise InputError(
-            "the toolbox has no check_… function; expected one, since a program that calls none never allows"
+            "the toolbox has no check_… function; expected at least one, since a program must call one to allow"
         )
-    _ = target.toolbox.functions  # a toolbox file that fails must fail now, not in a test
+    _ = target.toolbox.functions  # loads the toolbox, so that an error shows here and not in a test
     kept, aside, undecidable = resolve_disputes(accept_disputes, read_examples(examples), target.clauses)
     names = tuple(one.id for one in aside)
     suite = Suite(target, read_examples(kept), left_out, set_aside=names, undecidable=undecidable)
@@ -157,12 +157,12 @@ def _suite_of(
         if odd := set(example.clauses) - {clause.number for clause in target.clauses}:
             expected = f"numbers from 1 to {len(target.clauses)}"
             raise InputError(
-                f"example {example.id!r} breaks sentence {min(odd)}, which is not there; expected {expected}"
+                f"example {example.id!r}: key 'clauses' has the unknown sentence {min(odd)}; expected {expected}"
             )
         if example.label == 0 and suite.must_deny(example):
             raise InputError(
                 f"example {example.id!r} has label 0, but a required check of the specification denies it; expected "
-                "label 1, or another check"
+                "label 1, or a change of the check"
             )
     return suite
 
@@ -186,7 +186,9 @@ def _write_candidates(
 
 def _division_findings(division: Division) -> list[ProgramFinding]:
     return (
-        [ProgramFinding("undivided", f"the request stayed whole: {division.undivided}")] if division.undivided else []
+        [ProgramFinding("undivided", f"the request was not divided: {division.undivided}")]
+        if division.undivided
+        else []
     )
 
 

@@ -1,4 +1,4 @@
-"""What compiling works with: the model and its account, the sandbox, the templates."""
+"""The context of a compilation: the model with its budget, the sandbox, the prompt templates."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from guardagent.models.redaction import Redaction, Redactor
 from guardagent.sandbox import Sandbox
 
 
-def _no_progress(_words: str) -> None:
-    """For whoever does not wait at a terminal."""
+def _no_progress(_message: str) -> None:
+    """Discards progress messages."""
 
 
 @dataclass(frozen=True)
 class CompileContext:
-    """The means.
+    """The services that a compilation uses.
 
     Attributes:
-        shown: how many examples the model is shown. It never sees the others, unless its program fails them.
-        tell: is told, in words, how it goes.
+        shown: how many examples the prompts show. The model sees another one only after its program fails it.
+        progress: receives progress messages.
     """
 
     meter: Meter
@@ -34,10 +34,10 @@ class CompileContext:
     progress: Callable[[str], None] = _no_progress
 
     def ask(self, call: ModelCall) -> str:
-        """What the model answers.
+        """Returns the model's answer to a prompt.
 
         Raises:
-            ModelError: there is none, or it gives no usable answer.
+            ModelError: no model is configured, or it gave no usable answer.
         """
         with self.meter.metered_call(call) as asking:
             if asking.needs_model and self.meter.model is not None:
@@ -45,4 +45,8 @@ class CompileContext:
                 asking.answer = self.meter.model.complete(call.prompt.messages, **options)
         if isinstance(asking.outcome, Completion):
             return asking.outcome.text
-        raise asking.outcome if isinstance(asking.outcome, ModelError) else ModelError("the model gave nothing")
+        raise (
+            asking.outcome
+            if isinstance(asking.outcome, ModelError)
+            else ModelError("the model returned no completion; expected text")
+        )

@@ -1,6 +1,6 @@
-"""Which lines of a program run: told by the program itself, rewritten so that each statement notes its line.
+"""Line coverage of a program, by instrumentation: each statement records its line before it runs.
 
-The rewritten program runs in the same sandbox. The names that are added are random, so that a program cannot know them.
+The instrumented program runs in the same sandbox. The added names are random, so that a program cannot use them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _SILENT = (ast.Global, ast.Nonlocal)
 
 
 class InstrumentedProgram:
-    """A program that tells which of its lines ran.
+    """A program that reports the lines it executed.
 
     Attributes:
-        source: the rewritten program.
-        teller: the function that it calls at its end with the lines.
+        source: the instrumented source.
+        report_function: the name of the function that it calls with the lines at its end.
     """
 
     def __init__(self, program: str) -> None:
@@ -42,7 +42,7 @@ class InstrumentedProgram:
 
 
 def statement_lines(program: str) -> dict[int, int]:
-    """First line -> last line of each statement within a function: what can run, or never run."""
+    """Returns first line -> last line of each statement inside a function."""
     found: dict[int, int] = {}
     for node in _statements(syntax.parse(program)):
         found[node.lineno] = _header_end(node)
@@ -58,7 +58,7 @@ def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _header_end(node: ast.stmt) -> int:
-    """The last line of a statement without the block that it may have."""
+    """Returns the last line of a statement without its blocks."""
     blocks = [inner for name in (*_BLOCKS, "handlers", "cases") for inner in getattr(node, name, [])]
     if not blocks:
         return node.end_lineno or node.lineno
@@ -67,12 +67,12 @@ def _header_end(node: ast.stmt) -> int:
 
 
 def _is_silent(node: ast.stmt) -> bool:
-    """What does nothing when it runs: names of other scopes, and texts that are documentation."""
+    """Whether a statement has no effect: `global`, `nonlocal`, docstrings."""
     return isinstance(node, _SILENT) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
 class _Marker(ast.NodeTransformer):
-    """Puts a note of the line before each statement within a function."""
+    """Inserts a record of the line before each statement inside a function."""
 
     def __init__(self, seen: str) -> None:
         self._seen = seen
@@ -107,7 +107,7 @@ def _rename(tree: ast.AST, old: str, new: str) -> None:
 
 
 def _after_opening(tree: ast.Module) -> int:
-    """Where code may begin: behind the documentation, and the imports that must come first."""
+    """Returns the index after the docstring and the `__future__` imports."""
     at = 0
     for node in tree.body:
         opening = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -1,4 +1,4 @@
-"""Inputs on which programs disagree that all passed: what the examples leave open, for a person to decide."""
+"""Inputs on which passing programs disagree: cases that the examples leave open, for the user to decide."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OPPOSITES = {"True": "False", "False": "True", "true": "false", "false": "true"
 
 @dataclass(frozen=True, slots=True)
 class CandidateDisagreement:
-    """One such input: what was changed in the example, and what each candidate gave."""
+    """One such input: the change to the example, and the outcome and label of each candidate."""
 
     example: Example
     note: str
@@ -38,7 +38,7 @@ class CandidateDisagreement:
 
 
 def disagreements(trials: Mapping[int, Trial], suite: Suite) -> list[CandidateDisagreement]:
-    """The inputs, up to a bound, on which the candidates do not all give the same label."""
+    """Returns up to `MOST` inputs on which the labels of the candidates differ."""
     found: list[CandidateDisagreement] = []
     for example, note in _inputs(suite) if len(trials) > 1 else ():
         outcomes = {number: trial.outcome(example) for number, trial in trials.items()}
@@ -51,12 +51,12 @@ def disagreements(trials: Mapping[int, Trial], suite: Suite) -> list[CandidateDi
 
 
 def most_cautious(numbers: Sequence[int], found: Sequence[CandidateDisagreement]) -> int:
-    """The candidate that denies most of what is in dispute; of several, the first."""
+    """Returns the number of the candidate that denies most of these inputs; the first of several."""
     return max(numbers, key=lambda number: (sum(one.labels[number] for one in found), -number))
 
 
 def _probes(example: Example) -> Iterator[tuple[Example, str]]:
-    """Runs next to an example, whose right label nobody has said: numbers one less and one more, truths turned."""
+    """Yields unlabelled neighbours of an example: numbers one less and one more, booleans negated."""
     for field in fields_of(example.agent_input):
         for value in _near(field.value):
             text = with_value(example.agent_input, field, str(value))

@@ -1,4 +1,4 @@
-"""Disputes: what a model holds to be wrong about an example's label or a sentence of the request. A person decides."""
+"""Disputes: the model's objections to a label or a sentence of the request, for the user to decide."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _PLACE = re.compile(r"\s*(example|run|clause)\s+(\d+)\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """One of them.
+    """One dispute.
 
     Attributes:
-        id: what `--accept-dispute` takes: the id of an example, or `clause-N`.
-        about: the label, or the sentence.
+        id: the value for `--accept-dispute`: the id of an example, or `clause-N`.
+        about: the disputed label or sentence.
         why: the model's reason.
-        test: what made a changed run of the example; empty where it is the example itself.
-        clause: the number of the sentence; 0 where it is an example.
+        test: the test that changed the example; empty for the example itself.
+        clause: the number of the sentence; 0 for an example.
     """
 
     id: str
@@ -38,11 +38,11 @@ class Dispute:
 
     @property
     def remedy(self) -> str:
-        """What a person can do who agrees."""
-        accept = f"--accept-dispute {self.id}"
+        """The options of the command for accepting the dispute."""
+        accept = f"'--accept-dispute {self.id}'"
         if self.clause:
-            return f"{accept} leaves the sentence out"
-        other = f"; --without {self.test} leaves out the test that changed it" if self.test else ""
+            return f"{accept} excludes the sentence"
+        other = f"; '--without {self.test}' excludes the test that changed it" if self.test else ""
         return f"{accept} sets the example aside{other}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,17 +52,19 @@ class Dispute:
 def read_disputes(
     answer: str, examples: Sequence[Example], failures: Sequence[Failure], clauses: Sequence[Clause]
 ) -> list[Dispute]:
-    """The disputes in an answer, for which the model saw these examples, failing runs and sentences.
+    """Reads the disputes in an answer to a prompt with these examples, failures and clauses.
 
     Raises:
-        AnswerError: one names nothing that was shown, or gives no reason.
+        AnswerError: a dispute refers to something that was not shown, or has no reason.
     """
     found = []
     for value in objects(prose(answer)):
         if KEY in value:
             match, why = _PLACE.fullmatch(str(value[KEY])), value.get("why")
             if match is None or not isinstance(why, str) or not why.strip():
-                raise AnswerError(f'a dispute is {{"{KEY}": "example 2", "why": the reason}}; or a run, or a clause')
+                raise AnswerError(
+                    f'invalid dispute; expected {{"{KEY}": "example 2", "why": the reason}}, or a run or clause instead'
+                )
             found.append(_dispute(match[1].lower(), int(match[2]), why.strip(), examples, failures, clauses))
     return found
 
@@ -70,17 +72,17 @@ def read_disputes(
 def resolve_disputes(
     ids: Iterable[str], examples: Sequence[Example], clauses: Sequence[Clause]
 ) -> tuple[list[Example], list[Example], frozenset[int]]:
-    """(examples that stay, those that a person set aside, sentences that a person left out).
+    """Returns (remaining examples, examples set aside, excluded sentences) for the ids of accepted disputes.
 
     Raises:
-        InputError: an id is that of no example and no sentence.
+        InputError: an id belongs to no example and no sentence.
     """
     names, numbers = {one.id for one in examples}, {f"clause-{one.number}": one.number for one in clauses}
     wanted = set(ids)
     for name in sorted(wanted - names - set(numbers)):
         raise InputError(
             f"there is no example {name!r} to set aside{name_hint(name, [*names, *numbers])}; expected the id of a "
-            "dispute in the report: that of an example, or clause-N"
+            "dispute in the report: the id of an example, or 'clause-N'"
         )
     left_out = frozenset(numbers[name] for name in wanted - names)
     kept, aside = ([one for one in examples if (one.id in wanted) is there] for there in (False, True))

@@ -1,4 +1,4 @@
-"""Labelled examples: runs of the target agent, and whether the guard should deny them."""
+"""Labelled examples: runs of the target agent, each with the label that the guard should return."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _KEYS = ("id", "agent_input", "agent_output", "label")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One run with its label: 1 where the guard should deny it.
+    """One run with its label: 1 if the guard should deny it, else 0.
 
     Attributes:
-        facts: what the host knows in this run.
-        clauses: sentences of the request that the run breaks, where somebody said so.
-        details: what the program's details must hold, where somebody said so; others may stand beside it.
+        facts: the host's facts for this run.
+        clauses: the numbers of the request's sentences that the run violates, if annotated.
+        details: the details that the program must return, if annotated; it may return more.
     """
 
     id: str
@@ -37,11 +37,11 @@ class Example:
 
     @property
     def run(self) -> str:
-        """The run itself, whatever is known of it, as a string to compare."""
+        """The run without its annotations, as a string for comparison."""
         return json.dumps([self.agent_input, self.agent_output, thaw(self.facts)], sort_keys=True, default=str)
 
     def with_text(self, origin: str, text: str, label: int | None = None) -> Example:
-        """The example with another input or output, and perhaps another label."""
+        """Returns the example with another input or output, and optionally another label."""
         label = self.label if label is None else label
         if origin == "agent_input":
             return replace(self, agent_input=text, label=label)
@@ -57,11 +57,11 @@ class Example:
 
 
 def read_examples(source: Path | str | Iterable[Example | Mapping[str, Any]]) -> list[Example]:
-    """The examples of a JSON Lines file, or of records of the same shape. Keys that are not ours are passed over.
+    """Reads the examples of a JSON Lines file, or of records of the same shape. Ignores unknown keys.
 
     Raises:
-        ContentError: a record is wrong, an id occurs twice, or the same run has both labels; it says where.
-        InputError: there is no example, or none with one of the labels: then nothing would be proved.
+        ContentError: a record is invalid, an id appears twice, or the same run has both labels; with the location.
+        InputError: one of the labels has no example, so that a constant program would pass.
     """
     if isinstance(source, Path | str):
         name = "standard input" if str(source) == "-" else str(source)
@@ -77,7 +77,7 @@ def read_examples(source: Path | str | Iterable[Example | Mapping[str, Any]]) ->
 
 
 def digest_of_examples(examples: Sequence[Example]) -> str:
-    """The digest of what was tested, whatever the order and the form of the file."""
+    """Returns the digest of the examples, independent of the order and layout of the file."""
     rows = sorted(
         json.dumps(
             [
@@ -94,26 +94,28 @@ def digest_of_examples(examples: Sequence[Example]) -> str:
 
 
 def read_example(record: Mapping[str, Any], path: str, line: int) -> Example:
-    """The example of one record.
+    """Converts one record.
 
     Raises:
-        ContentError: it is wrong; says where and what was expected.
+        ContentError: the record is invalid; with its location and the expected value.
     """
     if not isinstance(record, Mapping):
-        raise ContentError(f"is a {type(record).__name__}; expected an object with {', '.join(_KEYS)}", path, line)
+        raise ContentError(
+            f"is a {type(record).__name__}; expected an object with {', '.join(map(repr, _KEYS))}", path, line
+        )
     for key in _KEYS:
         if key not in record:
             raise ContentError(f"key {key!r} is missing{name_hint(key, map(str, record))}", path, line)
     for key in ("agent_input", "agent_output"):
         if not isinstance(record[key], str) or not record[key].strip():
-            raise ContentError(f"key {key!r} is empty or no text; expected a text", path, line)
+            raise ContentError(f"key {key!r} is empty or not a string; expected a non-empty string", path, line)
     label, name, facts = record["label"], record["id"], record.get("facts") or {}
     if type(label) is not int or label not in (0, 1):
         raise ContentError(f"key 'label' is {label!r}; expected the number 0 or 1", path, line)
     if not isinstance(name, str | int) or isinstance(name, bool) or not str(name).strip():
-        raise ContentError(f"key 'id' is {name!r}; expected a text", path, line)
+        raise ContentError(f"key 'id' is {name!r}; expected a non-empty string", path, line)
     if not isinstance(facts, Mapping):
-        raise ContentError("key 'facts' is no object; expected what the host knows", path, line)
+        raise ContentError("key 'facts' is not an object; expected an object with the host's facts", path, line)
     clauses, details = _clauses(record, label, path, line), _details(record, path, line)
     return Example(str(name), record["agent_input"], record["agent_output"], label, dict(facts), clauses, details)
 
@@ -122,7 +124,7 @@ def _clauses(record: Mapping[str, Any], label: int, path: str, line: int) -> tup
     clauses = record.get("clauses") or []
     if not isinstance(clauses, list) or not all(type(one) is int for one in clauses) or (clauses and label == 0):
         raise ContentError(
-            f"key 'clauses' is {clauses!r}; expected the numbers of sentences that a run with label 1 breaks",
+            f"key 'clauses' is {clauses!r}; expected the numbers of the sentences that a run with label 1 violates",
             path,
             line,
         )
@@ -133,21 +135,23 @@ def _details(record: Mapping[str, Any], path: str, line: int) -> Mapping[str, An
     details = record.get("details")
     if details is None or isinstance(details, Mapping):
         return details
-    raise ContentError("key 'details' is no object; expected the details that the program must give", path, line)
+    raise ContentError("key 'details' is not an object; expected the details that the program must return", path, line)
 
 
 def _refuse_unusable(examples: Sequence[Example], name: str) -> None:
     twice = [one for one, count in Counter(example.id for example in examples).items() if count > 1]
     if twice:
-        raise ContentError(f"id {twice[0]!r} occurs twice; expected each id once", name)
+        raise ContentError(f"id {twice[0]!r} appears twice; expected each id once", name)
     seen: dict[str, Example] = {}
     for example in examples:
         other = seen.setdefault(example.run, example)
         if other.label != example.label:
-            raise ContentError(f"{other.id!r} and {example.id!r} are the same run with different labels", name)
+            raise ContentError(
+                f"{other.id!r} and {example.id!r} are the same run with different labels; expected one label", name
+            )
     missing = {0, 1} - {example.label for example in examples}
     if missing:
         raise InputError(
             f"{name}: no example has label {min(missing)}; expected at least one run that is allowed (0) and one that "
-            "is denied (1), or a program that always answers the same would pass"
+            "is denied (1), otherwise a program with a constant answer would pass"
         )

@@ -1,4 +1,4 @@
-"""Facts that a host may give: which there are, and which field of a text says the same."""
+"""The facts that a host may provide, and the text fields with the same meaning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXTS = ("agent_input", "agent_output")
 
 
 def named_facts(target: CompileTarget, examples: Sequence[Example], sources: Iterable[str]) -> set[str]:
-    """The facts of the examples, those that the specification documents, and those that programs read by name."""
+    """Returns the names of the facts in examples, in the specification, and in the code of programs."""
     found = {name for example in examples for name in example.facts}
     found |= {match[2] for check in target.required for match in _READ.finditer(check.text)}
     found |= {name for source in sources for name in _fact_names(source)}
@@ -28,7 +28,7 @@ def named_facts(target: CompileTarget, examples: Sequence[Example], sources: Ite
 
 
 def linked_facts(names: Iterable[str], examples: Sequence[Example]) -> Mapping[str, tuple[str, str]]:
-    """Fact -> (part, name) of the field of the same name, else of one with the same value wherever both are there."""
+    """Returns fact -> (origin, name) of the field with the same name, else with the same value in all examples."""
     fields = dict.fromkeys(
         (origin, location.name)
         for example in examples
@@ -46,7 +46,7 @@ def linked_facts(names: Iterable[str], examples: Sequence[Example]) -> Mapping[s
 
 
 def fact_value(text: Any) -> Any:
-    """What a host would give for a value that a text says: a number, a truth, else the string."""
+    """Converts a string from a text to the type that a host would use: a number, a boolean, else the string."""
     if not isinstance(text, str):
         return text
     truths = {"true": True, "yes": True, "false": False, "no": False}
@@ -72,7 +72,7 @@ def _fields_of_same_value(
 
 
 def _fact_names(source: str) -> Iterator[str]:
-    """The names that a program reads of its facts, where it spells them."""
+    """Yields the names of facts that a program reads by literal."""
     for node in ast.walk(syntax.parse(source)):
         match node:
             case ast.Call(
@@ -94,5 +94,5 @@ def _places(example: Example) -> list[Any]:
 
 
 def _snake(name: str) -> str:
-    """A name as a fact has it: the last key of a path, in small letters, joined by `_`."""
+    """Returns the last key of a path in snake case, as facts are named."""
     return re.sub(r"[\s-]+", "_", name.rpartition(".")[2]).lower()

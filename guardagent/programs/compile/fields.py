@@ -1,4 +1,4 @@
-"""Named values in a text: lines such as `Identity: nursing`, as people and agents write them, and JSON objects."""
+"""Named values in a text: lines such as `Identity: nursing`, and JSON objects."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 _FIELD = re.compile(r"^([ \t]*)([A-Za-z][\w-]*(?: [\w-]+){0,3})[ \t]*:[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
-_MOST_OBJECTS = 200  # of a text
-_DEEPEST = 50  # keys that lead to a value
+_MOST_OBJECTS = 200  # per text
+_DEEPEST = 50  # keys on the path to a value
 
 
 @dataclass(frozen=True, slots=True)
 class TextField:
-    """One line with a name and a value. `start` and `end` are the place of the value in the text."""
+    """One line with a name and a value. `start` and `end` delimit the value in the text."""
 
     name: str
     value: str
@@ -31,11 +31,11 @@ class TextField:
 
 
 def fields_of(text: str) -> list[TextField]:
-    """The fields of a text, in their order."""
+    """Returns the fields of a text, in order."""
     return [
         TextField(match[2], match[3], match[1], match.start(3), match.end(3))
         for match in _FIELD.finditer(text)
-        if not match[3].startswith("//")  # an address
+        if not match[3].startswith("//")  # a URL
     ]
 
 
@@ -44,7 +44,7 @@ def with_value(text: str, field: TextField, value: str) -> str:
 
 
 def append_text(text: str, more: str) -> str:
-    """A text with more at its end: within its longest value, where it is a JSON object and must stay one."""
+    """Appends to a text; in a JSON object, which must stay valid, to its longest value."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -73,20 +73,21 @@ def _replaced(value: Any, old: str, new: str) -> Any:
 
 
 def free_text(text: str) -> TextField | None:
-    """The field that a user most likely wrote in free words: the longest."""
+    """Returns the longest field, which most likely holds the user's free text."""
     return max(fields_of(text), key=lambda field: len(field.value), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class ValueLocation:
-    """Where a plain value stands: in a line of its own, or in a JSON object.
+    """The location of a scalar value: a line, or an entry of a JSON object.
 
     Attributes:
-        name: of the line; in an object the keys that lead there, joined by dots.
-        value: a string for a line.
-        nth: how many places of this name the text has before.
-        start, end: of the line's value, or of the whole object, which is `record`.
+        name: the name on the line; in an object the path of keys, joined by dots.
+        value: the value; for a line a string.
+        start, end: the span of the line's value, or of the whole object.
+        nth: the number of earlier locations with this name.
         path: the keys that lead to the value; empty for a line.
+        record: the whole object; None for a line.
     """
 
     name: str
@@ -98,7 +99,7 @@ class ValueLocation:
     record: Any = None
 
     def put(self, text: str, value: Any) -> str:
-        """The text with another value here."""
+        """Returns the text with another value at this location."""
         if not self.path:
             return text[: self.start] + str(value) + text[self.end :]
         record, last = self._copied()
@@ -106,7 +107,7 @@ class ValueLocation:
         return replaced_object(text, self.start, self.end, record)
 
     def drop(self, text: str) -> str:
-        """The text without this line or key."""
+        """Returns the text without this line or key."""
         if not self.path:
             start, end = text.rfind("\n", 0, self.start) + 1, text.find("\n", self.end)
             return (text[:start] + (text[end + 1 :] if end >= 0 else "")).rstrip("\n")
@@ -115,7 +116,7 @@ class ValueLocation:
         return replaced_object(text, self.start, self.end, record)
 
     def _copied(self) -> tuple[Any, Any]:
-        """A copy of the object, and what in it holds the value."""
+        """Returns a copy of the object, and the container of the value in it."""
         record = last = copy.deepcopy(self.record)
         for key in self.path[:-1]:
             last = last[key]
@@ -123,7 +124,7 @@ class ValueLocation:
 
 
 def value_locations(text: str) -> list[ValueLocation]:
-    """The plain values of a text, in their order."""
+    """Returns the scalar values of a text, in order."""
     objects = list(objects_in(text))
     found = [
         ValueLocation(field.name, field.value, field.start, field.end)
@@ -144,7 +145,7 @@ def value_locations(text: str) -> list[ValueLocation]:
 
 
 def objects_in(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """(start, end, value) of the JSON objects in a text; those that are nested deep are passed over."""
+    """Yields (start, end, value) of the JSON objects in a text, except deeply nested ones."""
     decoder, at = json.JSONDecoder(), text.find("{")
     for _ in range(_MOST_OBJECTS):
         if at < 0:
@@ -160,7 +161,7 @@ def objects_in(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def replaced_object(text: str, start: int, end: int, value: Any) -> str:
-    """The text with another JSON object in a place, spread over lines where the one before was."""
+    """Returns the text with another JSON object in a span, indented if the old one was."""
     indent = 2 if "\n" in text[start:end] else None
     return text[:start] + json.dumps(value, ensure_ascii=False, indent=indent) + text[end:]
 
@@ -171,7 +172,7 @@ def _is_shallow(value: Any, left: int) -> bool:
 
 
 def _plain(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """(path, value) of the plain values in an object."""
+    """Yields (path, value) of the scalar values in an object."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _plain(item, (*path, key))

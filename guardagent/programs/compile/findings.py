@@ -1,4 +1,4 @@
-"""What a person should know of a program, and no reason to refuse it: lines that never ran, sentences without code."""
+"""Findings on a program for review, none of which fails it: lines that never ran, sentences without code."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from guardagent.programs.compile.examinations import Failure
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import RunOutcome, Trial
 
-_CITATION_LENGTH = 20  # characters of an example that a program may hold by chance
+_CITATION_LENGTH = 20  # characters; shorter matches may be chance
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramFinding:
-    """One of them.
+    """One finding.
 
     Attributes:
-        kind: `unexecuted` (a line that no example runs), `uncovered` (a sentence that no code is for), `unreached`
-            (code for a sentence that no example runs), `undecided` (an example that is denied because the program could
-            not decide), `quoted` (words of one example in the program), `unmeasured` (nothing told which lines run),
-            `skipped` (a transformation left out), `unchecked` (a clause or a test that nothing was tried for),
-            `changed` (a property that the model wrote anew), `context` (a sentence that the model took for no rule),
-            `unparsed` (a regular expression where a parser is there); of a divided request also `unexercised` (a part
-            that denies no example), `undivided` (why it stayed whole).
+        kind: `unexecuted` (a line that no example runs), `uncovered` (a sentence without code), `unreached` (code for a
+            sentence that no example runs), `undecided` (an example denied because the program could not decide),
+            `quoted` (words of one example in the program), `unmeasured` (no line coverage), `skipped` (an excluded
+            transformation), `unchecked` (a clause or test without any run), `changed` (a property that the model
+            rewrote), `context` (a sentence that sets no rule, according to the model), `unparsed` (a regular expression
+            although a parser exists); of a divided request also `unexercised` (a part that denies no example) and
+            `undivided` (the reason for not dividing it).
     """
 
     kind: str
@@ -44,7 +44,7 @@ class ProgramFinding:
 
 @dataclass(frozen=True, slots=True)
 class ClauseCoverage:
-    """A sentence of the request, the lines of code for it, and the examples that run any of them."""
+    """A sentence of the request, its lines of code, and the examples that run any of these lines."""
 
     clause: int
     text: str
@@ -62,7 +62,7 @@ class ClauseCoverage:
 
 @dataclass(frozen=True, slots=True)
 class PartReport:
-    """A part of a divided request: what it was when it was last tried alone, and the examples that it denies."""
+    """The report on one part of a divided request: its last test alone, and the examples that it denies."""
 
     name: str
     clauses: tuple[int, ...]
@@ -85,11 +85,11 @@ class PartReport:
 
 @dataclass(frozen=True, slots=True)
 class ProgramLayout:
-    """What is known of a program's lines without its comments.
+    """The lines of a program whose origin is known without comments.
 
     Attributes:
-        around: lines that the host wrote: not for an example to run.
-        clauses: clause -> the lines that are for it, where a comment need not say so.
+        host_lines: lines that the host wrote, which no example has to run.
+        clauses: clause -> its lines, without the need for a comment.
         context: the clauses that need no code of their own.
     """
 
@@ -100,7 +100,7 @@ class ProgramLayout:
 
 @dataclass(frozen=True, slots=True)
 class CoverageAnalysis:
-    """A program, read together with what the examples run of it. `offset`: lines that the file has above it."""
+    """Relates a program to the lines that the examples run. `offset`: the number of lines above it in the file."""
 
     trial: Trial
     suite: Suite
@@ -116,13 +116,13 @@ class CoverageAnalysis:
         return cls(trial, suite, ran, outcomes, offset, layout or ProgramLayout())
 
     def clauses(self) -> list[ClauseCoverage]:
-        """The table of the request's sentences."""
+        """Returns the coverage of each sentence of the request."""
         marked, program = marked_lines(self.trial.program), self.trial.program
         starts = _starts(program)
         rows = []
         for clause in self.suite.target.clauses:
             lines, own = marked.get(clause.number, set()), self.layout.clauses.get(clause.number, frozenset())
-            lines |= own if lines.isdisjoint(own) else set()  # another part may name the sentence too
+            lines |= own if lines.isdisjoint(own) else set()  # another part may mark the sentence too
             first = {starts[line] for line in lines if line in starts}
             rows.append(ClauseCoverage(clause.number, clause.text, self._shifted(lines), self._running(first)))
         return rows
@@ -131,7 +131,7 @@ class CoverageAnalysis:
         return [*self._unexecuted(), *self._of_clauses(), *self._undecided(), *self._quoted(), *self._skipped()]
 
     def _running(self, lines: AbstractSet[int]) -> tuple[str, ...]:
-        """The examples that run any of these lines. What stands outside of functions always runs."""
+        """Returns the examples that run any of these lines. Lines outside functions always run."""
         inside = set(statement_lines(self.trial.program))
         always = bool(lines - inside)
         return tuple(example.id for example in self.suite.examples if always or lines & self.lines_run[example.id])
@@ -142,39 +142,43 @@ class CoverageAnalysis:
     def _unexecuted(self) -> Iterator[ProgramFinding]:
         ran = frozenset[int]().union(*self.lines_run.values())
         if not ran:
-            yield ProgramFinding("unmeasured", "which lines run could not be measured: none told")
+            yield ProgramFinding("unmeasured", "line coverage could not be measured: no example reported a line")
             return
         code = self.trial.program.split("\n")
         for line in sorted(set(statement_lines(self.trial.program)) - ran - self.layout.host_lines):
-            yield ProgramFinding("unexecuted", f"no example runs: {code[line - 1].strip()}", line + self.offset)
+            yield ProgramFinding(
+                "unexecuted", f"no example runs this line: {code[line - 1].strip()}", line + self.offset
+            )
 
     def _of_clauses(self) -> Iterator[ProgramFinding]:
         for row in self.clauses():
             if not row.lines and row.clause not in self.layout.context:
-                yield ProgramFinding("uncovered", f"no code says that it is for: {row.text}", clause=row.clause)
+                yield ProgramFinding("uncovered", f"no code is marked with the sentence: {row.text}", clause=row.clause)
             elif row.lines and not row.examples:
-                yield ProgramFinding("unreached", f"no example runs the code for: {row.text}", row.lines[0], row.clause)
+                yield ProgramFinding(
+                    "unreached", f"no example runs the code for the sentence: {row.text}", row.lines[0], row.clause
+                )
 
     def _undecided(self) -> Iterator[ProgramFinding]:
         for name, outcome in self.outcomes.items():
             if outcome.undecided:
                 yield ProgramFinding(
-                    "undecided", f"{name} is denied because it could not be decided: {outcome.undecided}"
+                    "undecided", f"example {name!r} is denied because the program could not decide: {outcome.undecided}"
                 )
 
     def _quoted(self) -> Iterator[ProgramFinding]:
-        """Words of a single example are a sign that the program knows it by heart."""
+        """Yields literals from a single example, a sign of memorization."""
         for node, text, example in citations_in(syntax.parse(self.trial.program), self.suite, _CITATION_LENGTH):
-            message = f"these words stand in example {example.id} alone: {text[:60]!r}"
+            message = f"these words occur in example {example.id!r} only: {text[:60]!r}"
             yield ProgramFinding("quoted", message, node.lineno + self.offset)
 
     def _skipped(self) -> Iterator[ProgramFinding]:
         for name in sorted(self.suite.excluded):
-            yield ProgramFinding("skipped", f"the transformation {name!r} was left out")
+            yield ProgramFinding("skipped", f"the transformation {name!r} was excluded")
 
 
 def _starts(program: str) -> dict[int, int]:
-    """Line -> the line on which the innermost statement that it belongs to begins."""
+    """Returns line -> first line of the innermost statement around it."""
     found: dict[int, int] = {}
     statements = [node for node in ast.walk(syntax.parse(program)) if isinstance(node, ast.stmt)]
     for node in sorted(statements, key=lambda node: (node.lineno, -(node.end_lineno or 0))):

@@ -1,4 +1,4 @@
-"""What a program must be before any of it runs: admitted by the static gate, and calling only what there is."""
+"""Static checks before a program runs: the sandbox's gate, unknown names, clause comments."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _HEADER = re.compile(r"^[ \t]*#[ \t]*guardagent program\b.*$", re.IGNORECASE | r
 
 
 def problems_of(program: str, target: CompileTarget) -> list[str]:
-    """What is wrong with a program as it stands, each with its line; empty where it may run."""
+    """Returns the problems of a program, each with its line; empty if it may run."""
     if not program.isprintable() and any("\ud800" <= character <= "\udfff" for character in program):
-        return ["the program holds half a character, which no file can; expected whole ones"]
+        return ["the program contains a lone surrogate; expected text that can be encoded as UTF-8"]
     try:
         admit(program, frozenset(target.toolbox))
     except ProgramError as error:
@@ -27,7 +27,7 @@ def problems_of(program: str, target: CompileTarget) -> list[str]:
 
 
 def unknown_names(program: str, target: CompileTarget) -> list[str]:
-    """Names that are read and nowhere made: most often a function that the toolbox does not have."""
+    """Returns a problem per undefined name, most often a function that the toolbox lacks."""
     tree = syntax.parse(program)
     known = {*target.toolbox, *_bound_names(tree), *dir(builtins), *INPUTS, "__name__"}
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
@@ -64,7 +64,7 @@ def _no_check(program: str, target: CompileTarget) -> list[str]:
     words = set(re.findall(r"\w+", program))
     if words & set(checks):
         return []
-    return [f"the program calls no check, so it could never allow; expected a call of one of {', '.join(checks)}"]
+    return [f"the program calls no check, so it can never allow; expected one of {', '.join(map(repr, checks))}"]
 
 
 def _unknown_clauses(program: str, target: CompileTarget) -> list[str]:
@@ -72,9 +72,9 @@ def _unknown_clauses(program: str, target: CompileTarget) -> list[str]:
     wrong = sorted(set(marked_lines(program)) - known)
     if not wrong:
         return []
-    return [f"a comment names clause {wrong[0]}; expected numbers from 1 to {len(known)}, as in the guard request"]
+    return [f"a comment names the unknown clause {wrong[0]}; expected a number from 1 to {len(known)}"]
 
 
 def without_header(program: str) -> str:
-    """The program without the first line of a header that it may imitate, so that it can get its own."""
-    return _HEADER.sub("# (a header stood here)", program)
+    """Replaces header lines in a program, since compile writes the header."""
+    return _HEADER.sub("# (header removed)", program)

@@ -1,4 +1,4 @@
-"""The numbers that a request names: digits with their separators, and words to the thousands."""
+"""The numbers in a request: digits with separators, and number words up to the thousands."""
 
 from __future__ import annotations
 

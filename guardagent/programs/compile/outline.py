@@ -1,4 +1,4 @@
-"""The outline of a text: its paragraphs, list items and table rows, each with the headings and numbers above it."""
+"""The outline of a Markdown text: paragraphs, list items and table rows, with the headings above each."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _UNDERLINE = re.compile(r"\s*(?:={3,}|-{3,})\s*")
 _SKIPPED = re.compile(r"\s*(?:[=-]{3,}|```.*|#{1,6})\s*")
 _RULE_OF_TABLE = re.compile(r"\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*:?-*:?\s*")
 _ENDED = re.compile(r"[.!?][\"')\]*_]*$")
-_BOLD = 7  # the level of a heading that is a line in bold: below all others
+_BOLD = 7  # the level of a line in bold, below all headings
 
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
-    """A text that no sentence goes beyond, and the headings, list numbers and introductions above it."""
+    """A text that sentences do not cross, with the headings, list numbers and lead-ins above it."""
 
     path: tuple[str, ...]
     text: str
@@ -27,7 +27,7 @@ class TextBlock:
 
 @dataclass(slots=True)
 class _Item:
-    """An open list item. `lead`: its own text, where that only introduces the items below it."""
+    """An open list item. `lead`: its own text, if it only introduces the nested items."""
 
     indent: int
     number: str
@@ -35,7 +35,7 @@ class _Item:
 
 
 def blocks_of(text: str) -> Iterator[TextBlock]:
-    """The blocks of a text, in their order."""
+    """Yields the blocks of a text, in order."""
     return _OutlineReader(text.split("\n")).blocks()
 
 
@@ -44,10 +44,10 @@ class _OutlineReader:
         self._lines = lines
         self._headings: list[tuple[int, str]] = []
         self._items: list[_Item] = []
-        self._lead = ""  # what introduces the list or table that comes
-        self._waiting: list[str] = []  # lines of the block that is open
-        self._columns: list[str] = []  # of the table that is open
-        self._listed = False  # whether a list or a table came below the last heading
+        self._lead = ""  # the lead-in of the next list or table
+        self._waiting: list[str] = []  # the lines of the open block
+        self._columns: list[str] = []  # of the open table
+        self._listed = False  # whether a list or table followed the last heading
 
     def blocks(self) -> Iterator[TextBlock]:
         for at, line in enumerate(self._lines):
@@ -71,7 +71,7 @@ class _OutlineReader:
         )
 
     def _level(self, at: int) -> int:
-        """The level of the heading that a line is; 0 where it is none."""
+        """Returns the heading level of a line; 0 if it is not a heading."""
         line = self._lines[at]
         if match := _HEADING.fullmatch(line):
             return len(match[1]) if match[1] else _BOLD
@@ -87,7 +87,7 @@ class _OutlineReader:
         self._items, self._lead, self._listed = [], "", False
 
     def _take(self, line: str) -> None:
-        """A line of a paragraph or of an item."""
+        """Adds a line to the open paragraph or list item."""
         if match := _ITEM.match(line):
             indent = len(match[1].expandtabs())
             self._items = [item for item in self._items if item.indent < indent]
@@ -95,19 +95,19 @@ class _OutlineReader:
             self._listed = True
             line = line[match.end() :]
         elif not self._waiting and self._leaves_list(line) and self._listed:
-            # A line in bold is the title of the list or table below it, and not of what follows that.
+            # A line in bold is the title of the list or table below it only.
             self._headings = [(level, title) for level, title in self._headings if level < _BOLD]
             self._listed = False
         self._waiting.append(line.strip())
 
     def _leaves_list(self, line: str) -> bool:
-        """Ends the open list where a line is not indented; whether none is open now."""
+        """Closes the open list at a line without indent, and returns whether no list is open."""
         if self._items and len(line) - len(line.lstrip()) <= self._items[0].indent:
             self._items = []
         return not self._items
 
     def _flush(self, at: int) -> Iterator[TextBlock]:
-        """The open block; where it only introduces what comes, it is said with each of that instead."""
+        """Yields the open block; a mere lead-in goes to the path of the following blocks instead."""
         if not self._waiting:
             return
         sentences, self._waiting = SENTENCE_END.split(" ".join(self._waiting)), []
@@ -124,7 +124,7 @@ class _OutlineReader:
             yield TextBlock(path, " ".join(sentences))
 
     def _introduces(self, at: int) -> bool:
-        """Whether a row or an item comes next, below the item that is open."""
+        """Whether a row, or an item nested in the open one, comes next."""
         line = next((line for line in self._lines[at:] if line.strip()), "")
         item = _ITEM.match(line)
         if item is not None:
@@ -132,7 +132,7 @@ class _OutlineReader:
         return _is_row(line) and not self._items
 
     def _row(self, at: int) -> Iterator[TextBlock]:
-        """A row of a table; with the names of its columns where the table has a head."""
+        """Yields a table row, with the column names if the table has a header."""
         self._leaves_list(self._lines[at])
         self._listed = True
         cells = [cell.strip() for cell in self._lines[at].strip().strip("|").split("|")]

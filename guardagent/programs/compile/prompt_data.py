@@ -1,4 +1,4 @@
-"""What the prompts of a candidate say of examples and of the runs that its last version got wrong."""
+"""Prompt data of a candidate: the examples, and the runs that its last version failed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from guardagent.programs.compile.examples import Example
 from guardagent.programs.generation.answers import prose
 from guardagent.types import thaw
 
-_FAILURES = 4  # shown at least; more of them where they are short
+_FAILURES = 4  # shown at least; more if they are short
 _FAILURE_WORDS = 800
-_FENCES = 16  # words that one takes besides its run
+_FENCES = 16  # words around the run of one failure
 _EXPLANATION_WORDS = 200
 _CLAIM = re.compile(r"property_\d+ says (deny|allow)\b")
 
@@ -24,12 +24,12 @@ Hide = Callable[[Any], Any]
 
 
 def example_data(example: Example, label: str, hide: Hide) -> dict[str, str]:
-    """A labelled run."""
+    """Returns the prompt data of one labelled run."""
     return {**_run(example, hide), "label": label}
 
 
 def failures_data(tried: Sequence[ExaminationResult], examples: Sequence[Example], hide: Hide) -> list[dict[str, str]]:
-    """The failures that are shown. An example that stands above is not repeated."""
+    """Returns the prompt data of the shown failures, without repeating a shown example."""
     above = {one.id for one in examples}
     return [
         {
@@ -43,14 +43,14 @@ def failures_data(tried: Sequence[ExaminationResult], examples: Sequence[Example
 
 
 def failure_places(tried: Sequence[ExaminationResult], examples: Sequence[Example]) -> list[str]:
-    """Of each failure that is shown, which example above it is."""
+    """Returns for each shown failure a reference to the same shown example, if any."""
     numbers = {one.id: number for number, one in enumerate(examples, start=1)}
     shown = shown_failures(tried)
     return [f", which is example {numbers[one.example.id]}" if _as_it_is(one, numbers) else "" for one in shown]
 
 
 def hidden_failures(tried: Sequence[ExaminationResult]) -> str:
-    """How many failures there are, and which of them are not shown."""
+    """Returns the number of failures, and the kinds of those not shown."""
     total, shown = sum(len(one.failures) for one in tried), shown_failures(tried)
     if total == len(shown):
         return f" ({total} in all)"
@@ -60,7 +60,7 @@ def hidden_failures(tried: Sequence[ExaminationResult]) -> str:
 
 
 def shown_failures(tried: Sequence[ExaminationResult]) -> list[Failure]:
-    """As many failures as there is room for, of as many kinds of test as possible."""
+    """Selects failures within the word limit, of as many kinds of test as possible."""
     rows = [one.failures for one in tried]
     turns = [row[at] for at in range(max(map(len, rows), default=0)) for row in rows if at < len(row)]
     words = accumulate(_FENCES + len(f"{one.example.agent_input} {one.example.agent_output}".split()) for one in turns)
@@ -68,7 +68,7 @@ def shown_failures(tried: Sequence[ExaminationResult]) -> list[Failure]:
 
 
 def explanation(answer: str) -> str:
-    """What a model says beside its code, cut where it is long."""
+    """Returns the prose of an answer, truncated."""
     words = prose(answer).split(" ")
     return " ".join(words[:_EXPLANATION_WORDS]) + (" …" if len(words) > _EXPLANATION_WORDS else "")
 
@@ -87,6 +87,6 @@ def _as_it_is(failure: Failure, above: Any) -> bool:
 
 
 def _expected(failure: Failure) -> str:
-    """What should have come: a property claims what a run deserves, and may itself be wrong."""
+    """Returns the expected outcome, attributed to the property if it is a claim, since a property may be wrong."""
     claim = _CLAIM.match(failure.note)
     return f"{claim[1]}, as the property says: {failure.expected}" if claim else failure.expected

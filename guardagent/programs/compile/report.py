@@ -1,4 +1,4 @@
-"""What came of compiling: for a person as text, for machines as a dict."""
+"""The report of a compilation, as text and as a dict."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import RunOutcome
 from guardagent.types import Usage
 
-_SHOWN = 10  # rows of a kind, in words
+_SHOWN = 10  # rows of each kind in the text
 _CUT = 300
 
 
 @dataclass(frozen=True, slots=True)
 class CompileReport:
-    """What came of compiling one program.
+    """The report on compiling one program.
 
     Attributes:
-        passed: whether there is a program that passed everything.
-        outcomes: what the chosen program gave for each example; the last one that ran, where none passed.
-        chosen: the number of the candidate that was chosen; 0 where none was.
+        passed: whether a program passed everything.
+        outcomes: example id -> outcome of the chosen program; of the last one that ran if none passed.
+        chosen: the number of the chosen candidate; 0 if none passed.
     """
 
     suite: Suite
@@ -44,7 +44,7 @@ class CompileReport:
 
     @property
     def candidate(self) -> Candidate:
-        """The candidate that the report is about: the chosen one, or the best."""
+        """The reported candidate: the chosen one, else the one with the fewest failures."""
         if self.chosen:
             return next(one for one in self.candidates if one.number == self.chosen)
         written = [one for one in self.candidates if one.attempts]
@@ -53,17 +53,17 @@ class CompileReport:
 
     @property
     def attempt(self) -> Attempt:
-        """Its last version."""
+        """The last version of the reported candidate."""
         return self.candidate.last
 
     @property
     def disputes(self) -> list[Dispute]:
-        """What the candidates dispute, each once."""
+        """The disputes of all candidates, without duplicates."""
         return list(dict.fromkeys(dispute for one in self.candidates for dispute in one.disputes))
 
     @property
     def proposals(self) -> list[FunctionProposal]:
-        """The functions that the candidates ask for, each once."""
+        """The functions that the candidates propose, one per name."""
         found = {one.last.proposal.name: one.last.proposal for one in self.candidates if one.last.proposal}
         return list(found.values())
 
@@ -93,7 +93,7 @@ class CompileReport:
 
     @property
     def _set_aside(self) -> list[str]:
-        """The ids of the disputes that a person accepted."""
+        """The ids of the accepted disputes."""
         return [*self.suite.set_aside, *(f"clause-{number}" for number in sorted(self.suite.undecidable))]
 
     def _row(self, name: str, label: int) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class CompileReport:
         return {"id": name, "expected": label, "given": actual, "passed": right, "error": error or None}
 
     def _denied_for(self, clause: int) -> dict[str, list[str]]:
-        """The examples that the part of a sentence denies, where the request was divided."""
+        """Returns the examples that the part of a clause denies; empty for an undivided request."""
         rows = [row for row in self.parts if clause in row.clauses]
         return {"denies": list(rows[0].denies)} if rows else {}
 
@@ -115,9 +115,9 @@ class CompileReport:
         for problem in self.attempt.problems:
             yield f"  could not run: {_cut(problem)}"
         for one in self.proposals:
-            yield f"  the toolbox lacks a function: {one.name}: {_cut(one.why)}"
+            yield f"  the toolbox lacks the function {one.name!r}: {_cut(one.why)}"
         if self.candidate.stopped:
-            yield f"  not asked again: {self.candidate.stopped}"
+            yield f"  stopped early: {self.candidate.stopped}"
         yield from self._dispute_lines()
         yield from self._part_lines()
         yield from self._test_lines()
@@ -130,16 +130,16 @@ class CompileReport:
 
     def _dispute_lines(self) -> Iterator[str]:
         if self._set_aside:
-            yield f"set aside by --accept-dispute, and not tried: {', '.join(self._set_aside)}"
+            yield f"set aside by '--accept-dispute', not tested: {', '.join(self._set_aside)}"
         if self.disputes:
-            yield "disputed by the model, for you to decide:"
+            yield "disputed by the model; decide for each:"
         for one in self.disputes:
             yield f"  {one.id}, {_cut(one.about)}: {_cut(one.why)}"
-            yield f"    if that is right: {one.remedy}; else leave it as it is"
+            yield f"    if the model is right: {one.remedy}; otherwise change nothing"
 
     def _part_lines(self) -> Iterator[str]:
         if self.parts:
-            yield "compiled in parts, each tried alone:"
+            yield "compiled in parts, each tested alone:"
         for row in self.parts:
             state, denies = "passed" if row.passed else "FAILED", ", ".join(row.denies) or "no example"
             yield f"  {row.name}: {state}, {_counted(row.versions, 'version')}, denies {_cut(denies)}"
@@ -155,14 +155,14 @@ class CompileReport:
             yield from _failures(tried.failures)
 
     def _example_lines(self) -> Iterator[str]:
-        yield "examples, expected and given:"
+        yield "examples with expected and actual label:"
         for example in self.suite.examples:
             outcome = self.outcomes.get(example.id)
             yield f"  {example.id}: {example.label}, {_cut(str(outcome)) if outcome else 'not run'}"
 
     def _disagreement_lines(self) -> Iterator[str]:
         if self.disagreements:
-            yield "inputs on which the candidates that passed disagree:"
+            yield "inputs on which the passing candidates disagree:"
         for one in self.disagreements:
             what = f" ({one.note})" if one.note else ""
             yield f"  {one.example.id}{what}: " + ", ".join(f"{n}: {_cut(v)}" for n, v in one.outcomes.items())
@@ -171,7 +171,7 @@ class CompileReport:
 
     def _clause_lines(self) -> Iterator[str]:
         if self.clauses:
-            yield "sentences of the request, the lines for them, and the examples that run these:"
+            yield "sentences of the request, their lines in the program, and the examples that run these:"
         for row in self.clauses:
             lines, examples = _ranges(row.lines) or "none", len(row.examples)
             denied = "".join(f", denies {_cut(', '.join(ids))}" for ids in self._denied_for(row.clause).values() if ids)
@@ -179,10 +179,10 @@ class CompileReport:
 
 
 class NotCompiledError(GuardError):
-    """No program was compiled: none passed. `report` says what failed."""
+    """No candidate passed its tests; `report` holds the failures."""
 
     def __init__(self, report: CompileReport) -> None:
-        super().__init__(f"no program passed its tests; nothing was compiled\n{report.to_text()}".rstrip())
+        super().__init__(f"no program passed its tests, so nothing was compiled\n{report.to_text()}".rstrip())
         self.report = report
 
 
@@ -190,7 +190,7 @@ def _failures(failures: Sequence[Failure], *, named: bool = False) -> Iterator[s
     for failure in failures[:_SHOWN]:
         what = ", ".join(one for one in (failure.test if named else "", failure.note) if one)
         where = f"{failure.example.id} ({what})" if what else failure.example.id
-        yield f"    {where}: expected {failure.expected}, given {_cut(failure.actual)}"
+        yield f"    {where}: expected {failure.expected}, got {_cut(failure.actual)}"
     if len(failures) > _SHOWN:
         yield f"    … and {len(failures) - _SHOWN} more"
 
@@ -201,7 +201,7 @@ def _cut(text: str, most: int = _CUT) -> str:
 
 
 def _ranges(lines: Sequence[int]) -> str:
-    """The numbers, with runs as 3-7."""
+    """Formats line numbers, with consecutive ones as a range such as 3-7."""
     runs: list[list[int]] = []
     for line in lines:
         if runs and line == runs[-1][1] + 1:

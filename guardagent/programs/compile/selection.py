@@ -1,4 +1,4 @@
-"""Which examples a model is shown: some of each kind, and of one kind such as differ most."""
+"""Selection of the examples for a prompt: some of each kind, and within a kind those that differ most."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from guardagent.programs.compile.examples import Example
 
 
 def choose_examples(examples: Sequence[Example], count: int, clauses: Collection[int] | None = None) -> list[Example]:
-    """Examples that differ, in the order of the file.
+    """Selects diverse examples, in the order of the file.
 
     Args:
-        examples: all of them.
-        count: how many; more where it takes more to have each label and each sentence that examples name. 0 for none.
-        clauses: the sentences that the program is for, where it is for some of them only.
+        examples: all examples.
+        count: how many; more if needed to cover both labels and each annotated sentence. 0 for none.
+        clauses: the sentences that the program covers; None for all.
     """
     if count <= 0:
         return []
@@ -33,9 +33,11 @@ def choose_examples(examples: Sequence[Example], count: int, clauses: Collection
 
 
 def _one_of_each(examples: Sequence[Example], clauses: Collection[int] | None) -> Iterator[Example]:
-    """One that is allowed, one that is denied, and one for each sentence that examples break."""
+    """Yields an allowed example, a denied one, and one for each sentence that examples violate."""
     yield from [one for one in examples if one.label == 0][:1]
-    denied = sorted((one for one in examples if one.label == 1), key=lambda one: len(one.clauses))  # the clearest first
+    denied = sorted(
+        (one for one in examples if one.label == 1), key=lambda one: len(one.clauses)
+    )  # fewest violated sentences first
     covered: set[int] = set()
     for number in sorted({number for one in denied for number in one.clauses if clauses is None or number in clauses}):
         if number not in covered:
@@ -47,12 +49,12 @@ def _one_of_each(examples: Sequence[Example], clauses: Collection[int] | None) -
 
 
 def _rank(example: Example, clauses: Collection[int] | None) -> int:
-    """How little an example tells of a part: least where it breaks the sentences of another one."""
+    """Ranks an example by relevance to the clauses, 0 first; last if it violates only other clauses."""
     if clauses is None or example.label == 0 or set(example.clauses) & set(clauses):
         return 0
     return 2 if example.clauses else 1
 
 
 def _distance(words: set[str], others: set[str]) -> float:
-    """The share of their words that only one of two examples has."""
+    """Returns the Jaccard distance of two sets of words."""
     return len(words ^ others) / max(1, len(words | others))

@@ -1,4 +1,4 @@
-"""What is known while a program is examined: the subject, and all the examples together."""
+"""The suite that a program is examined with: the compile target, the examples, and values derived from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from guardagent.programs.compile.limits import limits_of
 from guardagent.programs.compile.target import CompileTarget
 
 INPUTS = 2000
-"""On how many random runs properties are tried, where nobody says otherwise."""
+"""The default number of random runs per property search."""
 
 CROSSHAIR = 30.0
 
@@ -31,17 +31,17 @@ _OPPOSITES = {"true": "False", "false": "True", "yes": "no", "no": "yes"}
 
 @dataclass(frozen=True)
 class Suite:
-    """The subject and its examples.
+    """A compile target with its examples and the options of its examinations.
 
     Attributes:
-        without: the transformations that a person left out.
-        inputs: on how many random runs that are made of the examples properties are tried.
-        crosshair: for how many seconds CrossHair may look for others, where it is installed.
-        set_aside: the ids of examples that a person set aside, since the model disputes their label.
-        undecidable: the sentences of which a person agreed that no run tells whether it keeps them.
+        excluded: the transformations that the user excluded.
+        inputs: how many random runs, derived from the examples, test the properties.
+        crosshair: how many seconds CrossHair may search for counterexamples, if it is installed.
+        set_aside: the ids of examples that the user set aside because the model disputes their label.
+        undecidable: the sentences that the user accepted as undecidable from a run.
         needs_properties: whether each clause that sets a rule must have a property.
-        ruling: the clauses of which this holds; None for all.
-        sources: the program that is examined, and its properties.
+        ruling: the clauses that set a rule; None for all.
+        sources: the program under examination, and its properties.
     """
 
     target: CompileTarget
@@ -62,13 +62,13 @@ class Suite:
 
     @property
     def ruling_clauses(self) -> list[int]:
-        """The clauses that must have a property, where any must."""
+        """The clauses that must have a property if `needs_properties` is set."""
         every = [clause.number for clause in self.target.clauses]
         return [number for number in every if self.ruling is None or number in self.ruling]
 
     @cached_property
     def kinds(self) -> Mapping[tuple[str, str], tuple[Any, ...]]:
-        """(part, name) -> the values of a field or fact in the examples, where they are few enough to be a kind."""
+        """(origin, name) -> the values of a field or fact in the examples, if few enough for an enumeration."""
         found: dict[tuple[str, str], list[Any]] = {}
         for origin, name, value in self._values():
             found.setdefault((origin, name), []).append(value)
@@ -80,18 +80,18 @@ class Suite:
         }
 
     def alternatives(self, origin: str, name: str, value: Any) -> list[Any]:
-        """Values that could stand in the place of another one: of its kind, its opposite, numbers at the limits."""
+        """Alternatives to a value: others of its enumeration, its opposite, numbers at the limits."""
         found = [one for one in self.kinds.get((origin, name), ()) if type(one) is type(value)]
         found += near_values(value, self.limits)
         return [one for one in dict.fromkeys(found) if one != value][:_MOST_OTHERS]
 
     @cached_property
     def fact_links(self) -> Mapping[str, tuple[str, str]]:
-        """Fact -> the (part, name) of the field that says the same in a text."""
+        """Fact -> the (origin, name) of the text field with the same meaning."""
         return linked_facts(named_facts(self.target, self.examples, self.sources), self.examples)
 
     def must_deny(self, example: Example) -> bool:
-        """Whether a required check of the specification denies a run: then no program may allow it."""
+        """Whether a required check denies a run; no program may allow it then."""
         checks = self.target.required_checks
         return any(check(example.event, example.context).violations for check in checks)
 
@@ -107,7 +107,7 @@ class Suite:
 
 
 def near_values(value: Any, limits: Sequence[int | float]) -> list[Any]:
-    """For a number those at and next to the limits, and some of other lengths; for a truth the other one."""
+    """For a number, those at and next to the limits and some of other lengths; for a boolean, its negation."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int | float):

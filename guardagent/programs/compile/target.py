@@ -1,4 +1,4 @@
-"""What a program is compiled for and with: the request, the specification, the toolbox."""
+"""The target of a compilation: the guard request with its specification and toolbox."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CompileTarget:
-    """One guard request and what belongs to it.
+    """One guard request, its specification and its toolbox.
 
     Attributes:
-        required: the checks that the specification's front matter requires; `data`: the values they use.
-        name: of the known agent, where it is one.
+        required: the checks that the specification's front matter requires.
+        data: the values that these checks use.
+        name: the name of the known agent; empty for a request from files.
     """
 
     request: str
@@ -45,5 +46,5 @@ class CompileTarget:
 
     @cached_property
     def required_checks(self) -> tuple[Check, ...]:
-        """What the host checks itself, whatever the program says."""
+        """The required checks, which the host runs itself beside the program."""
         return tuple(deny_on_crash(required_check(one, self.toolbox, self.data)) for one in self.required)

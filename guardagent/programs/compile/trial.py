@@ -1,4 +1,4 @@
-"""Runs one program on one example, in the sandbox, and says what came of it."""
+"""Runs one program on one example in the sandbox, and returns the outcome."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from guardagent.types import thaw
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """What a program gave for one run.
+    """The outcome of a program on one run.
 
     Attributes:
-        label: of the verdict; 1 where there is none.
-        undecided: why the program could not decide, where it said so itself.
-        crash: what stopped it otherwise: an exception that no program should raise, a limit, an answer that is none.
-        reasons: those of the verdict.
-        answer: what it hands out.
-        details: those of the verdict.
-        leaks: whether it denies and yet returns an answer, which the host then withholds.
+        label: the label of the verdict; 1 without a verdict.
+        undecided: the reason the program gave for not deciding.
+        crash: the exception, exceeded limit or invalid return value that stopped the program.
+        reasons: the reasons of the verdict.
+        answer: the answer that the program releases.
+        details: the details of the verdict.
+        leaks: whether the program denies and still returns an answer, which the host withholds.
     """
 
     label: int
@@ -63,10 +63,10 @@ class Trial:
         self._outcomes: dict[str, RunOutcome] = {}
 
     def outcome(self, example: Example) -> RunOutcome:
-        """What the program gives for a run, which is run once.
+        """Returns the outcome for a run; each run is executed once.
 
         Raises:
-            SandboxError: the sandbox itself does not work here.
+            SandboxError: the sandbox does not work on this machine.
         """
         if example.run not in self._outcomes:
             self._outcomes[example.run] = self._run(example)
@@ -92,21 +92,21 @@ class Trial:
         )
 
     def return_value(self, program: str, example: Example) -> Any:
-        """What another program returns for a run, as it is: no verdict is made of it.
+        """Returns the raw return value of another program for a run.
 
         Raises:
-            ProgramError: it raised, or returned anything but plain values.
-            LimitError: it went over a limit.
-            SandboxError: the sandbox itself does not work here.
+            ProgramError: the program raised, or returned something other than plain values.
+            LimitError: the program exceeded a limit.
+            SandboxError: the sandbox does not work on this machine.
         """
         functions, clock = Recorder(self._toolbox).functions(), clock_of(example.facts)
         return copy_value(self._sandbox.run(program, _inputs(example), functions, clock))
 
     def return_values(self, program: str, examples: Sequence[Example]) -> list[Any]:
-        """What another program returns for several runs, which its fact `runs` lists; nothing where it fails.
+        """Returns another program's values for several runs, passed as its fact `runs`; empty if the program fails.
 
         Raises:
-            SandboxError: the sandbox itself does not work here.
+            SandboxError: the sandbox does not work on this machine.
         """
         runs = Example("", "", "", 0, {"runs": [_inputs(one) for one in examples]})
         try:
@@ -115,7 +115,7 @@ class Trial:
             return []
 
     def lines_run(self, example: Example) -> frozenset[int]:
-        """The lines within functions that run for an example; none where the program does not get to its end."""
+        """Returns the executed lines inside functions for an example; empty if the program does not finish."""
         executed: list[int] = []
         recorder, instrumented = Recorder(self._toolbox), self._instrumented
         functions = recorder.functions() | {
@@ -127,10 +127,10 @@ class Trial:
 
 
 class _RecordingSandbox:
-    """A sandbox that keeps what the last program returned.
+    """A sandbox that records the last return value.
 
     Attributes:
-        returned: that value; None where the program returned nothing.
+        returned: the value; None before the first run.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:

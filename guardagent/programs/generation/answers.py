@@ -1,4 +1,4 @@
-"""Reads what models answer: a plan, a program, a judgement. What cannot be read is an AnswerError, never a guess."""
+"""Parses answers of models: a plan, a program, a judgement. An invalid answer is an AnswerError, never a guess."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHECK = re.compile(r"^def check\b", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A model's plan: its text, the four mandatory steps, and the engine it names (`auto` where it names none)."""
+    """A model's plan: its text, the four mandatory steps, and the named engine (default `auto`)."""
 
     text: str
     steps: tuple[str, ...]
@@ -32,60 +32,60 @@ class Plan:
 
 
 def read_plan(answer: str) -> Plan:
-    """The plan in an answer.
+    """Reads the plan in an answer.
 
     Raises:
-        AnswerError: it has fewer than the four steps (Section 4.2), or names an engine that does not exist.
+        AnswerError: the plan has fewer than four steps (Section 4.2), or names an unknown engine.
     """
     text = answer.strip()
     steps = _steps(text)
     wanted = len(PLAN_STEPS)
     if len(steps) < wanted:
-        raise AnswerError(f"the plan has {len(steps)} steps that can be told apart; expected four, numbered 1 to 4")
-    # Whatever comes after the third step belongs to the last one: how code compares.
+        raise AnswerError(f"the plan has {len(steps)} recognizable steps; expected four, numbered 1 to 4")
+    # All text after the third step belongs to the last one.
     return Plan(text, (*steps[: wanted - 1], "\n".join(steps[wanted - 1 :])), _engine(text))
 
 
 def read_code(answer: str) -> str:
-    """The one program in an answer.
+    """Reads the program in an answer.
 
     Raises:
-        AnswerError: there is none, or more than one.
+        AnswerError: the answer has no program, or more than one.
     """
     answer, blocks = _lines(answer), _blocks(answer)
     if not blocks:
         if _CHECK.search(answer) and is_python(answer):
             return answer.strip() + "\n"
-        raise AnswerError("the answer holds no code block; expected one ```python block that defines check")
+        raise AnswerError("the answer has no code block; expected one ```python block that defines 'check'")
     python = [code for language, code in blocks if language in _PYTHON]
     if not python:
-        raise AnswerError(f"the code is written in {blocks[0][0]}; expected Python")
+        raise AnswerError(f"the code is in {blocks[0][0]!r}; expected Python")
     programs = [code for code in python if _CHECK.search(code)]
     if len(programs) != 1:
         found = f"{len(programs)} code blocks define" if programs else "no code block defines"
-        raise AnswerError(f"{found} a function check; expected one complete program in one block")
+        raise AnswerError(f"{found} a function 'check'; expected one complete program in one block")
     return programs[0]
 
 
 def read_judgement(answer: str) -> dict[str, Any]:
-    """The one JSON object with a label in an answer.
+    """Reads the JSON object with a label in an answer.
 
     Raises:
-        AnswerError: there is none, or more than one.
+        AnswerError: the answer has no such object, or more than one.
     """
     found = [value for value in objects(answer) if "label" in value]
     if len(found) != 1:
-        raise AnswerError(f"the answer holds {len(found) or 'no'} JSON objects with a label; expected exactly one")
+        raise AnswerError(f"the answer has {len(found) or 'no'} JSON objects with a 'label'; expected exactly one")
     return found[0]
 
 
 def python_blocks(answer: str) -> list[str]:
-    """The blocks of an answer that may be Python, whatever they hold."""
+    """Returns the code blocks of an answer that are marked as Python or not marked."""
     return [code for language, code in _blocks(answer) if language in _PYTHON]
 
 
 def prose(answer: str) -> str:
-    """An answer without its blocks of Python: what a model says beside them."""
+    """Returns an answer without its Python blocks."""
     text = _BLOCK.sub(lambda match: "" if match[2].lower() in _PYTHON else match[0], _lines(answer))
     return "" if _CHECK.search(text) and is_python(text) else text.strip()
 
@@ -104,7 +104,7 @@ def is_python(text: str) -> bool:
 
 
 def _blocks(answer: str) -> list[tuple[str, str]]:
-    """(language, code) of each block."""
+    """Returns (language, code) of each block."""
     return [(match[2].lower(), textwrap.dedent(match[3])) for match in _BLOCK.finditer(_lines(answer))]
 
 
@@ -113,7 +113,7 @@ def _lines(answer: str) -> str:
 
 
 def _steps(text: str) -> list[str]:
-    """The steps of a plan: numbered, else with bullets, else a paragraph or a line each."""
+    """Splits a plan into steps: by numbers, else by bullets, else by paragraphs or lines."""
     numbered = max(_numbered(text, _NUMBERED), _numbered(text, _INLINE), key=len)
     if len(numbered) > 1:
         return numbered
@@ -126,7 +126,7 @@ def _steps(text: str) -> list[str]:
 
 
 def _numbered(text: str, pattern: re.Pattern[str]) -> list[str]:
-    """What follows 1, then 2, and so on; other numbers on the way are part of a step."""
+    """Splits a text at 1, then 2, and so on; other numbers in between belong to a step."""
     marks: list[re.Match[str]] = []
     for match in pattern.finditer(text):
         if int(match[1]) == len(marks) + 1:
@@ -145,13 +145,13 @@ def _engine(text: str) -> str:
     name = named[-1].lower() if named else "auto"
     if name == "python":  # every engine runs Python
         return "auto"
-    if name not in ENGINES.shipped():  # another package's is for the operator to choose, not for a model
+    if name not in ENGINES.shipped():  # only the operator may choose another package's engine
         raise AnswerError(f"the plan names the unknown engine {name!r}{name_hint(name, ENGINES.shipped())}")
     return name
 
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
-    """The outermost JSON objects in a text; one with a key given twice is none."""
+    """Yields the outermost JSON objects in a text, except those with a duplicate key."""
     decoder = strict_json.decoder()
     at = text.find("{")
     while at >= 0:

@@ -1,6 +1,6 @@
-"""The paper's baseline (Section 5.2, Appendix I): a model judges the run by itself, without code. For evaluations.
+"""The paper's baseline for evaluations (Section 5.2, Appendix I): a model judges the run directly, without code.
 
-It is no guard: nothing but the model stands between a hostile text and the verdict.
+It is not a guard: a hostile text can influence the model's verdict directly.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from guardagent.types import Context, Event, Step, thaw, unchecked_verdict
 
 @dataclass(frozen=True)
 class ModelBaseline:
-    """A model with the instructions, the demonstrations (without code) and the run.
+    """A model that judges from the instructions, the demonstrations (without code) and the run.
 
     Attributes:
-        setup: what it works with; of the toolbox and the sandbox it needs only what its demonstrations do.
-        freely: without any instruction on how to judge (the paper's Appendix L, where many answers are code).
+        setup: the configuration; only the code of demonstrations uses the toolbox and the sandbox.
+        free_form: omit the instruction on how to judge (the paper's Appendix L, where many answers are code).
     """
 
     setup: GenerationSetup
     free_form: bool = False
 
     def flow(self, event: Event, context: Context) -> Flow:
-        """The verdict that the model gives, as a flow."""
+        """Returns the flow that computes the model's verdict."""
         setup, facts = self.setup, thaw(context.facts)
         found = retrieve(
             setup.demonstrations,
@@ -63,7 +63,7 @@ class ModelBaseline:
         return replace(verdict, story=(step,))
 
     def _shot(self, shown: Demonstration) -> dict[str, str]:
-        """A demonstration without code: its reasoning, and the judgement that its code gave when it ran."""
+        """Returns the prompt data of a demonstration: its reasoning, and the judgement of its code."""
         texts = {"agent_input": shown.agent_input, "agent_output": shown.agent_output}
         if self.free_form:
             return {**texts, "plan": "", "judgement": ""}
@@ -74,6 +74,8 @@ class ModelBaseline:
         check = program_check(shown.code, self.setup.engine("auto"), self.setup.toolbox)
         verdict = check(Event("agent_run", args={"input": shown.agent_input}, output=shown.agent_output), Context())
         if verdict.errors:
-            raise ProgramError(f"a demonstration's code does not run, so it has no judgement: {verdict.errors[0]}")
+            raise ProgramError(
+                f"the code of a demonstration does not run, so its judgement is unknown: {verdict.errors[0]}"
+            )
         judged = verdict.to_dict()
         return {name: judged[name] for name in ("label", "reasons", "details", "answer")}

@@ -1,10 +1,10 @@
-"""Which functions of a toolbox a prompt describes in full: those that a text names, or whose topic it touches.
+"""Selects the toolbox functions that a prompt describes in full: those that a text names, or whose topic it touches.
 
-Of the other checks a prompt has signature and summary, since no program may do without a check; of the rest the name.
-The model can ask for the description of any of them.
+For other checks a prompt has signature and summary, since every program needs a check; for the rest only the name. The
+model can request the description of any of them.
 
-The topic of a function are the words of its name and of the first line of its docstring; a word that few functions of
-the toolbox share weighs more. No model is asked, and the same texts give the same functions.
+The topic of a function is the words of its name and of the first line of its docstring, weighted by their rarity in the
+toolbox. The selection is deterministic and uses no model.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from guardagent.sandbox.toolbox import Tool, Toolbox
 
 KEY = "describe"
 
-_TOUCHED = 0.25  # of the weight of a topic
-_SHORTEST = 4  # letters of a word that says something
+_TOUCHED = 0.25  # share of the weight of a topic
+_SHORTEST = 4  # letters of a meaningful word
 _STEM = 6
 _WORD = re.compile(r"[a-z]+")
 _EMPTY = frozenset("also another been every from have more most only other such than that their them they this what "
@@ -35,9 +35,9 @@ class FunctionSelection:
     """The functions for a prompt.
 
     Attributes:
-        toolbox: all of them.
-        names: those that are described in full, in their order.
-        requested: those of them that a model asked for.
+        toolbox: all functions.
+        names: the functions described in full, in order.
+        requested: further functions that the model requested.
     """
 
     toolbox: Toolbox
@@ -46,7 +46,7 @@ class FunctionSelection:
 
     @property
     def prompt_data(self) -> dict[str, list[Tool]]:
-        """What a template is given: `tools` in full, `brief_tools` with their summary, `other_tools` by name."""
+        """The template values: `tools` in full, `brief_tools` with their summary, `other_tools` by name."""
         names = (*self.names, *self.requested)
         rest = [tool for name, tool in self.toolbox.items() if name not in names]
         return {
@@ -56,12 +56,12 @@ class FunctionSelection:
         }
 
     def with_requested(self, answer: str) -> FunctionSelection | None:
-        """This selection with the functions that an answer asks for; None where it asks for none.
+        """Returns the selection extended by the functions that an answer requests; None without a request.
 
-        The second time all are described, so that a model cannot ask for one after the other.
+        The second request adds all functions, which bounds the number of requests.
 
         Raises:
-            AnswerError: there is no such function, or it is described already.
+            AnswerError: a requested function is unknown, or is described already.
         """
         names = _requested(answer)
         if names is None:
@@ -70,18 +70,20 @@ class FunctionSelection:
         for name in names:
             if name not in hidden:
                 why = "is described already" if name in self.toolbox else f"is unknown{name_hint(name, self.toolbox)}"
-                raise AnswerError(f"the function {name!r} {why}; expected an answer, or one of {', '.join(hidden)}")
+                raise AnswerError(
+                    f"the function {name!r} {why}; expected an answer, or one of {', '.join(map(repr, hidden))}"
+                )
         more = hidden if self.requested else [name for name in hidden if name in names]
         return replace(self, requested=(*self.requested, *more))
 
 
 def select(toolbox: Toolbox, topics: Iterable[str] = (), names: Iterable[str] = ()) -> FunctionSelection:
-    """The functions that a prompt describes in full.
+    """Selects the functions that a prompt describes in full.
 
     Args:
-        toolbox: all functions there are.
-        topics: texts such as the request. A function counts whose topic one of them touches, or which it names.
-        names: texts such as code. A function counts that one of them names.
+        toolbox: all functions.
+        topics: texts such as the request; they select the functions that they name or whose topic they touch.
+        names: texts such as code; they select the functions that they name.
     """
     topics = list(topics)
     words = set(re.findall(r"\w+", "\n".join((*topics, *names))))
@@ -90,7 +92,7 @@ def select(toolbox: Toolbox, topics: Iterable[str] = (), names: Iterable[str] = 
 
 
 def _relevant(toolbox: Toolbox, texts: Sequence[Collection[str]]) -> set[str]:
-    """The names of the functions of whose topic one of the texts holds enough."""
+    """Returns the functions whose topic one of the texts touches."""
     topics = {name: _stems(f"{name} {tool.summary}") for name, tool in toolbox.items()}
     counts = Counter(stem for topic in topics.values() for stem in topic)
     weights = {stem: math.log(1 + len(topics) / count) for stem, count in counts.items()}
@@ -98,24 +100,24 @@ def _relevant(toolbox: Toolbox, texts: Sequence[Collection[str]]) -> set[str]:
 
 
 def _share(topic: Collection[str], text: Collection[str], weights: Mapping[str, float]) -> float:
-    """The part of a topic's weight that a text holds."""
+    """Returns the share of a topic's weight that a text contains."""
     whole = sum(weights[stem] for stem in topic)
     return sum(weights[stem] for stem in topic if stem in text) / whole if whole else 0.0
 
 
 @lru_cache(64)
 def _stems(text: str) -> frozenset[str]:
-    """The words of a text without their endings, as far as they say something."""
+    """Returns the stems of the meaningful words of a text."""
     words = {word for word in _WORD.findall(text.lower()) if len(word) >= _SHORTEST and word not in _EMPTY}
     return frozenset(re.sub(r"(?:ing|ed|es|s|e)$", "", word)[:_STEM] for word in words)
 
 
 def _requested(answer: str) -> list[str] | None:
-    """The names in an answer that is one object {"describe": [names]}; None in any other answer."""
+    """Returns the names in an answer with an object {"describe": [names]}; None for any other answer."""
     found = [value for value in objects(prose(answer)) if set(value) == {KEY}]
     if not found:
         return None
     names = found[0][KEY]
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise AnswerError(f'expected {{"{KEY}": [names of functions]}}')
+        raise AnswerError(f'invalid request for descriptions; expected {{"{KEY}": [names of functions]}}')
     return names

@@ -1,7 +1,7 @@
 """The generating flow (paper, Sections 4.2 and 4.3): retrieve, plan, code, run, debug, verdict.
 
 The model's code is a guard program like any other: the static gate admits it, the sandbox runs it, and the host owns
-the verdict. Errors go back to the model for a bounded number of rounds; what never runs is a denial with the cause.
+the verdict. Errors go back to the model for a bounded number of rounds; code that never runs is a denial.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ CHECKED_BY = "generated"
 
 @dataclass(frozen=True)
 class GenerationSetup:
-    """What a generating guard works with.
+    """The configuration of a generating guard.
 
     Attributes:
-        engine: the sandbox for the engine that a plan names.
-        shots: how many demonstrations a model is shown.
-        least_similar: show the farthest ones instead of the nearest (Appendix M).
-        max_distance: how far from the run they may be, as in `retrieval.Query`.
-        debug_rounds: how often an answer that is of no use, or code that does not run, goes back to the model.
-        needs_check: whether a program that called no check may not allow. Only an evaluation without a toolbox says no.
+        engine: returns the sandbox for the engine that a plan names.
+        shots: the number of demonstrations in a prompt.
+        least_similar: show the farthest demonstrations instead of the nearest (Appendix M).
+        max_distance: their maximal distance from the run, as in `retrieval.Query`.
+        debug_rounds: how often an unusable answer, or code that does not run, goes back to the model.
+        needs_check: whether a program must call a check to allow. False only in evaluations without a toolbox.
     """
 
     request: str
@@ -57,14 +57,14 @@ class GenerationSetup:
 
 
 class Generation:
-    """One guard that a model writes for one run of an agent.
+    """The generation of one guard for one run of an agent.
 
     Args:
-        setup: what it works with.
+        setup: the configuration.
         event: the run.
-        context: what the host knows.
-        vote: which of several plans for the same run this is, from 0.
-        temperature: of the model when it plans.
+        context: the host's facts.
+        vote: the index among several plans for the same run, from 0.
+        temperature: the temperature of the model for planning.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class Generation:
         self._temperature = temperature
         self._shown: list[Demonstration] = []
         self._story: list[Step] = []
-        self._denied: tuple[Violation, ...] = ()  # by a check, in a version of the code that failed
+        self._denied: tuple[Violation, ...] = ()  # violations found by versions of the code that failed
         self.demonstration: Demonstration | None = None
-        """What memory may learn: this run with its plan and code, once it was executed."""
+        """The demonstration to learn: this run with its plan and code, once the code has run."""
 
     def flow(self) -> Flow:
-        """The verdict, as a flow."""
+        """Returns the flow that computes the verdict."""
         try:
-            clock_of(self._context.facts)  # what the host got wrong, no model can mend
+            clock_of(self._context.facts)  # no model can repair an error of the host
             self._retrieve()
             plan = yield from self._plan()
             verdict = yield from self._code(plan)
@@ -108,7 +108,7 @@ class Generation:
     def _plan(self) -> Generator[ModelCall, Completion, Plan]:
         setup, problem = self._setup, ""
         codes = [known.code for known in (*file_demonstrations(setup.demonstrations), *self._shown)]
-        # The code of demonstrations shows what a guard of this agent calls; where there is none, its topic must tell.
+        # The code of demonstrations shows the functions that guards of this agent call; without any, the topic decides.
         functions = select(setup.toolbox, () if codes else (setup.request, setup.specification), codes)
         for _ in range(1 + setup.debug_rounds):
             try:
@@ -117,7 +117,7 @@ class Generation:
                 return read_plan(answer)
             except AnswerError as error:
                 problem = self._reject(error)
-        raise AnswerError(f"no plan could be used: {problem}")
+        raise AnswerError(f"the model gave no usable plan in {1 + setup.debug_rounds} tries; the last error: {problem}")
 
     def _code(self, plan: Plan) -> Generator[ModelCall, Completion, Verdict]:
         code = error = problem = ""
@@ -134,13 +134,13 @@ class Generation:
             self._denied += verdict.violations
         tries = 1 + self._setup.debug_rounds
         return unchecked_verdict(
-            f"no version of the code ran to its end ({tries} tries); the last error: {problem or error}",
+            f"no version of the code ran to completion in {tries} tries; the last error: {problem or error}",
             checked_by=CHECKED_BY,
             violations=self._denied,
         )
 
     def _program(self, plan: Plan, code: str, error: str, problem: str) -> Generator[ModelCall, Completion, str]:
-        """The code that the model writes, or writes anew where it failed or where the last answer was of no use."""
+        """Has the model write the code, or repair it after a failure or an unusable answer."""
         data = {**self._run_data(), "plan": plan.text}
         functions = select(self._setup.toolbox, names=[plan.text, code, *(shown.code for shown in self._shown)])
         if error or problem:
@@ -173,10 +173,12 @@ class Generation:
         return verdict
 
     def _accept(self, verdict: Verdict, plan: Plan, code: str) -> Verdict:
-        """The verdict of code that ran. It cannot allow what a check denied before the code was mended."""
+        """Returns the verdict of code that ran. It cannot allow a run that a check denied in an earlier version."""
         if verdict.label == 0 and self._denied:
             found = "; ".join(violation.message for violation in self._denied)
-            error = f"an earlier version of the code was denied by a check ({found}), the mended one allows"
+            error = (
+                f"a check denied the run in an earlier version of the code ({found}), but the last version allows it"
+            )
             return unchecked_verdict(error, checked_by=CHECKED_BY, violations=self._denied, calls=verdict.calls)
         event = self._event
         self.demonstration = Demonstration(event.args["input"], event.output, plan.steps, code)
@@ -185,7 +187,7 @@ class Generation:
     def _ask(
         self, name: StepName, data: dict[str, Any], functions: FunctionSelection, temperature: float = 0.0
     ) -> Generator[ModelCall, Completion, str]:
-        """The model's answer; where it asks what a function does, to the same question with that described."""
+        """Returns the model's answer. A request for function descriptions gets the same prompt with these added."""
         while True:
             answer = yield from self._answer(name, data, functions, temperature)
             more = functions.with_requested(answer)
@@ -209,7 +211,7 @@ class Generation:
         return answer.text
 
     def _run_data(self) -> dict[str, Any]:
-        """The run, for a prompt."""
+        """Returns the prompt data of the run."""
         facts = thaw(self._context.facts)
         return {
             "agent_input": self._event.args["input"],
@@ -218,7 +220,7 @@ class Generation:
         }
 
     def _reject(self, error: AnswerError, kind: str | None = None) -> str:
-        """Notes that the last answer is of no use, and says why."""
+        """Records that the last answer is unusable, and returns the reason."""
         self._story[-1] = replace(self._story[-1], error=str(error), kind=kind)
         return str(error)
 
@@ -226,7 +228,7 @@ class Generation:
         self._story.append(Step(name, vote=self._vote, **values))
 
     def _unredacted(self, verdict: Verdict) -> Verdict:
-        """The verdict with the values that were redacted. Its story and calls keep the placeholders."""
+        """Returns the verdict with redacted values restored. Its story and calls keep the placeholders."""
         show = self._redaction.restore
         return replace(
             verdict,
@@ -242,7 +244,7 @@ class Generation:
 
 
 def _shot(shown: Demonstration, *, with_code: bool) -> dict[str, str]:
-    """A demonstration, for a prompt. Its code is no help in planning (Section 4.2)."""
+    """Returns the prompt data of a demonstration, without code for planning (Section 4.2)."""
     plan = "\n".join(f"{number}. {step}" for number, step in enumerate(shown.plan, start=1))
     texts = {"agent_input": shown.agent_input, "agent_output": shown.agent_output, "plan": plan}
     return {**texts, "code": shown.code} if with_code else texts

@@ -1,4 +1,4 @@
-"""Self-consistency (paper, Appendix Q; Wang et al. 2023): several plans for one run, and the verdict they agree on."""
+"""Self-consistency (paper, Appendix Q; Wang et al. 2023): several plans for one run vote on the verdict."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from guardagent.programs.generation.synthesis import Generation, GenerationSetup
 from guardagent.programs.memory.agents import Demonstration
 from guardagent.types import Context, Decision, Event, Verdict, freeze
 
-TEMPERATURE = 0.7  # of several plans; one alone is the likeliest
+TEMPERATURE = 0.7  # for several plans; a single plan uses 0
 
 
 def vote_verdict(
     setup: GenerationSetup, event: Event, context: Context, votes: int
 ) -> Generator[ModelCall, Completion, tuple[Verdict, Demonstration | None]]:
-    """The agreed verdict of `votes` generations, and what memory may learn from it.
+    """Returns the agreed verdict of `votes` generations, and the demonstration to learn from it.
 
-    That is the most severe decision that at least half of the votes reach or exceed. A vote that could not be
-    checked is a denial.
+    The decision is the most severe one that at least half of the votes reach or exceed. A vote that could not be
+    checked counts as a denial.
     """
     temperature = TEMPERATURE if votes > 1 else 0.0
     generations = [Generation(setup, event, context, vote=vote, temperature=temperature) for vote in range(votes)]
@@ -42,7 +42,7 @@ def vote_verdict(
 
 
 def representative(verdicts: Sequence[Verdict]) -> int:
-    """Which of the verdicts stands for what they agree on: a checked one, then one with the commonest answer."""
+    """Returns the index of a verdict with the agreed decision: without errors, then with the most common answer."""
     decision = _agreed_decision([verdict.decision for verdict in verdicts])
     reached = [place for place, verdict in enumerate(verdicts) if verdict.decision == decision]
     answers = Counter(verdicts[place].answer for place in reached)

@@ -1,7 +1,7 @@
-"""How demonstrations are added to an agent's folder, by several processes at once, each of which may be killed.
+"""Adds demonstrations to an agent's folder, safely among concurrent processes that may be killed.
 
-`demonstrations.jsonl` takes them as long as a person can still review it. What would make it larger goes into a store,
-and so does everything after that: see `retrieval`. An addition that was acknowledged outlives a crash.
+They go to `demonstrations.jsonl` while it is small enough for review, and to a store from then on: see `retrieval`. An
+acknowledged addition survives a crash.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from guardagent.programs.memory.retrieval import own_store, store_of
 
 FILE = "demonstrations.jsonl"
 REVIEWABLE = 256_000
-"""So many bytes a file of demonstrations may have to be added to."""
+"""The maximal size of `demonstrations.jsonl` in bytes, after an addition."""
 
 
 def add_demonstrations(folder: Path, source: Path | str) -> int:
-    """Adds the demonstrations of a JSON Lines file to an agent's folder; all of them, or none.
+    """Adds the demonstrations of a JSON Lines file to an agent's folder, all or none.
 
     Returns:
-        How many were added.
+        The number of added demonstrations.
 
     Raises:
-        InputError: the folder has no agent, or a demonstration is wrong.
+        InputError: the folder has no agent, or a demonstration is invalid or a duplicate.
     """
     if not (folder / "request.md").is_file():
-        raise InputError(f"{folder}: no agent here; expected request.md and specification.md")
+        raise InputError(f"{folder}: is not the folder of an agent; expected 'request.md' and 'specification.md' in it")
     name = "standard input" if str(source) == "-" else source
     new: dict[Demonstration, int] = {}
     for line, record in read_json_lines(source):
         item = parse_demonstration(record, name, line)
         if item in new:
-            raise ContentError("this demonstration is there already; expected a new one", name, line)
+            raise ContentError("this demonstration exists already; expected a new one", name, line)
         new[item] = line
     for item in known_demonstrations(folder, new):
-        raise ContentError("this demonstration is there already; expected a new one", name, new[item])
+        raise ContentError("this demonstration exists already; expected a new one", name, new[item])
     return store_demonstrations(folder, list(new))
 
 
 def store_demonstrations(folder: Path, found: Sequence[Demonstration]) -> int:
-    """Adds what is not known yet, all of it or nothing, and says how much that was.
+    """Adds the new ones of some demonstrations, all or none, and returns their number.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: the folder or store cannot be written.
     """
     for one in found:
         _validate(one)
     store = store_of(folder)
     if store is None:
         with folder_lock(folder):
-            store = store_of(folder)  # which another process may just have made
+            store = store_of(folder)  # another process may have just created it
             new = _unknown(_written(folder), found)
             if store is None and _fits(folder, new):
                 return _append(folder, new)
@@ -64,20 +64,20 @@ def store_demonstrations(folder: Path, found: Sequence[Demonstration]) -> int:
 
 
 def known_demonstrations(folder: Path, demonstrations: Collection[Demonstration]) -> list[Demonstration]:
-    """Those of some demonstrations that an agent has already, in their order."""
+    """Returns those of the demonstrations that an agent already has, in order."""
     written, store = _written(folder), store_of(folder)
     stored = store.known([one for one in demonstrations if one not in written]) if store else set()
     return [one for one in demonstrations if one in written or one in stored]
 
 
 def storage_location(folder: Path) -> str:
-    """Where what is added goes, as it is now."""
+    """Returns the path or address that the next addition goes to."""
     store = store_of(folder)
     return store.address.removeprefix("sqlite:") if store else str(folder / FILE)
 
 
 def _written(folder: Path) -> frozenset[Demonstration]:
-    """The demonstrations of the file; read again only when it has changed, since additions come one by one."""
+    """Returns the demonstrations of the file, cached until it changes, since additions come one by one."""
     try:
         status = (folder / FILE).stat()
     except FileNotFoundError:
@@ -110,9 +110,11 @@ def _append(folder: Path, new: Sequence[Demonstration]) -> int:
 
 
 def _validate(one: Demonstration) -> None:
-    """What could not be read again is not written."""
+    """Rejects a demonstration that could not be read back."""
     name = "the demonstration to be added"
     try:
         parse_demonstration(parse_json(one.to_json().encode().decode(), name), name, None)
     except UnicodeEncodeError as error:
-        raise ContentError(f"holds {error.object[error.start]!r}; expected text", name) from None
+        raise ContentError(
+            f"contains {error.object[error.start]!r}; expected text that can be encoded as UTF-8", name
+        ) from None

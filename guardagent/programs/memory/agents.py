@@ -1,9 +1,9 @@
 """The memory: one folder per known target agent (paper, Section 4.2).
 
-NAME/request.md              the guard request, in words
-NAME/specification.md        what the agent does, reads and writes; its front matter may name required checks
+NAME/request.md              the guard request, in natural language
+NAME/specification.md        what the agent does, reads and writes; its front matter may list required checks
 NAME/demonstrations.jsonl    past guards: agent_input, agent_output, plan (four steps), code; optional with a program
-NAME/learned/                more of them, in a database, once they are many; or demonstrations.url, which names a store
+NAME/learned/                further demonstrations in a database; or demonstrations.url with the address of a store
 NAME/program.py              a guard program for every run of that agent (optional)
 """
 
@@ -44,7 +44,7 @@ __all__ = [
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _FRONT_KEYS = ("required_checks", "data")
-# What looks like front matter that is none, and a required check that stands outside: neither must get lost.
+# Malformed front matter, and required checks outside it, must be errors and not text.
 _OPENING = re.compile(r"\s*(?:-{3,}|\+{3,}|`{3,})")
 _STRAY = re.compile(r"^[ \t]*-?[ \t]*required_checks[ \t]*:", re.MULTILINE)
 _FILES = ("request.md", "specification.md", "demonstrations.jsonl", "program.py")
@@ -52,7 +52,7 @@ _FILES = ("request.md", "specification.md", "demonstrations.jsonl", "program.py"
 
 @dataclass(frozen=True, slots=True)
 class AgentMemory:
-    """What is known of one target agent."""
+    """The memory of one target agent."""
 
     name: str
     path: Path
@@ -66,7 +66,7 @@ class AgentMemory:
 
     @property
     def whole_specification(self) -> str:
-        """The specification with its front matter, as the header of a compiled program knows it."""
+        """The specification with its front matter, as in the digest of a compiled program."""
         return whole_specification(self.specification, [check.text for check in self.required], self.data)
 
     @property
@@ -75,17 +75,19 @@ class AgentMemory:
 
 
 class Memory:
-    """The agents under the given folders, then under the shipped one; the first that has a name wins."""
+    """The agents in the given folders, then in the shipped one; the first folder with a name wins."""
 
     def __init__(self, *folders: Path | str) -> None:
         self._roots = [Path(folder) for folder in folders]
         for root in self._roots:
             if not root.is_dir():
-                raise InputError(f"{root}: no such memory folder; expected one folder per agent in it")
+                raise InputError(
+                    f"{root}: memory folder does not exist; expected a folder with one sub-folder per agent"
+                )
         self._roots.append(shipped_folder("memory"))
 
     def names(self) -> dict[str, Path]:
-        """Agent name -> its folder."""
+        """Returns agent name -> folder."""
         found: dict[str, Path] = {}
         for root in self._roots:
             for folder in sorted(path for path in root.iterdir() if path.is_dir()):
@@ -94,11 +96,11 @@ class Memory:
         return found
 
     def agent(self, name: str) -> AgentMemory:
-        """Everything known of an agent.
+        """Reads an agent by name.
 
         Raises:
             UnknownNameError: no folder has that name.
-            ContentError: one of its files is wrong.
+            ContentError: one of its files is invalid.
         """
         folders = self.names()
         if name not in folders:
@@ -110,7 +112,7 @@ def load_agent(path: Path) -> AgentMemory:
     """Reads one agent's folder.
 
     Raises:
-        InputError: a file is missing or wrong; the message says which line and what was expected.
+        InputError: a file is missing or invalid; with the line and the expected content.
     """
     front, specification = read_specification(path / "specification.md")
     program = path / "program.py"
@@ -129,10 +131,10 @@ def load_agent(path: Path) -> AgentMemory:
 
 
 def read_specification(path: Path) -> tuple[dict[str, Any], str]:
-    """(front matter, text) of a specification: `required_checks` parsed, and the `data` they use.
+    """Returns (front matter, text) of a specification: the parsed `required_checks`, and the `data` they use.
 
     Raises:
-        ContentError: the front matter is wrong, does not end, or seems to stand elsewhere than at the beginning.
+        ContentError: the front matter is invalid, has no end, or is not at the beginning.
     """
     text = read_text(path).replace("\r\n", "\n").replace("\r", "\n")
     match = _FRONT_MATTER.match(text)
@@ -140,8 +142,8 @@ def read_specification(path: Path) -> tuple[dict[str, Any], str]:
     stray = _STRAY.search(body) or (None if match else _OPENING.match(body))
     if stray:
         raise ContentError(
-            f"{stray[0].strip()!r} is no front matter here; expected the file to begin with a line '---', "
-            "then required_checks: and data:, then a line '---'",
+            f"{stray[0].strip()!r} is not front matter at this position; expected the file to begin with a line '---', "
+            "then 'required_checks:' and 'data:', then a line '---'",
             path,
             text[: len(text) - len(body) + stray.end()].count("\n") + 1,
         )
@@ -151,20 +153,24 @@ def read_specification(path: Path) -> tuple[dict[str, Any], str]:
 
 def _front_matter(values: Any, path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
-        raise ContentError("the front matter is no mapping; expected `required_checks:` and `data:`", path, 2)
+        raise ContentError("the front matter is not a mapping; expected 'required_checks:' and 'data:'", path, 2)
     for key in values:
         if key not in _FRONT_KEYS:
             raise ContentError(f"unknown key {key!r}{name_hint(str(key), _FRONT_KEYS)}", path, 2)
     data, checks = values.get("data", {}), values.get("required_checks", [])
     if not isinstance(data, dict) or not all(isinstance(name, str) for name in data):
-        raise ContentError("`data` is no mapping of names; expected names and values", path, 2)
+        raise ContentError("key 'data' is not a mapping with string keys; expected names and values", path, 2)
     if not isinstance(checks, list) or not all(isinstance(check, str) for check in checks):
-        raise ContentError("`required_checks` is no list of calls, such as `- check_access(...)`, or []", path, 2)
+        raise ContentError(
+            "key 'required_checks' is not a list of strings; expected calls such as '- check_access(...)', or []",
+            path,
+            2,
+        )
     return {"data": data, "required_checks": [RequiredCheck.parse(check, data, path) for check in checks]}
 
 
 def _demonstrations(folder: Path, *, needed: bool) -> Sequence[Demonstration]:
-    """Those of the file, and those of the store where there is one; one of them is needed where no program judges."""
+    """Returns the demonstrations of the file and of the store; an agent without a program needs either."""
     path, store = folder / "demonstrations.jsonl", store_of(folder)
     written = tuple(read_demonstrations(path)) if path.exists() or (needed and store is None) else ()
     return written if store is None else DemonstrationCollection(written, store)

@@ -53,10 +53,10 @@ def parse_demonstration(record: Mapping[str, Any], path: Path | str, line: int |
             raise ContentError(f"unknown key {key!r}{name_hint(key, _KEYS)}", path, line)
     for key in ("agent_input", "agent_output", "code"):
         if not isinstance(record.get(key), str) or not record[key].strip():
-            raise ContentError(f"key {key!r} is missing or empty; expected a text", path, line)
+            raise ContentError(f"key {key!r} is missing or empty; expected a non-empty string", path, line)
     plan = record.get("plan")
     if not isinstance(plan, list) or not all(isinstance(step, str) and step.strip() for step in plan):
-        raise ContentError("key 'plan' is no list of texts; expected four steps", path, line)
+        raise ContentError("key 'plan' is not a list of strings; expected four steps", path, line)
     if len(plan) != len(PLAN_STEPS):
         steps = "; ".join(f"{number}) {step}" for number, step in enumerate(PLAN_STEPS, start=1))
         raise ContentError(f"the plan has {len(plan)} steps; expected four: {steps}", path, line)

@@ -1,7 +1,7 @@
-"""Runs that a program and a model judged differently: each waits in its agent's folder `disagreements/`, a file each.
+"""Disagreements between a program and a model on a run, pending in the agent's folder `disagreements/`, a file each.
 
-A person says who is right (`guardagent memory review`). The run is then a labelled example in the agent's
-`examples.jsonl`, which `guardagent compile` takes.
+A reviewer decides who is right (`guardagent memory review`). The run then becomes a labelled example in the agent's
+`examples.jsonl`, an input of `guardagent compile`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_BYTES = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class SideVerdict:
-    """How one of the two judged a run. With `errors` it could not."""
+    """The verdict of one side on a run; with `errors` if it could not judge."""
 
     label: int
     reasons: tuple[str, ...] = ()
@@ -47,9 +47,9 @@ class Disagreement:
     """One run, and both verdicts on it.
 
     Attributes:
-        facts: what the host knew.
-        given: whose verdict was given, of `SIDES`.
-        sides: name -> how it judged.
+        facts: the host's facts.
+        enforced_side: the side whose verdict was enforced, one of `SIDES`.
+        sides: name -> verdict.
     """
 
     id: str
@@ -70,20 +70,22 @@ class Disagreement:
         }
 
     def label(self, right: str) -> int:
-        """The label of the run where this side is right.
+        """Returns the label of the run if this side is right.
 
         Raises:
-            InputError: neither is said to be, and one of them must be.
+            InputError: `neither` was chosen although the labels differ, so one side must be right.
         """
         labels = {side.label for side in self.sides.values()}
         if right != NEITHER:
             return self.sides[right].label
         if len(labels) > 1:
-            raise InputError(f"{self.id}: one label is 0 and the other 1; expected {' or '.join(SIDES)} to be right")
+            raise InputError(
+                f"disagreement {self.id!r}: the labels differ; expected {' or '.join(map(repr, SIDES))} to be right"
+            )
         return 1 - labels.pop()
 
     def example(self, right: str) -> dict[str, Any]:
-        """The run as a labelled example."""
+        """Returns the run as a labelled example."""
         return {"id": self.id, **self._run(), "label": self.label(right)}
 
     def _run(self) -> dict[str, Any]:
@@ -92,10 +94,10 @@ class Disagreement:
 
 
 def record_disagreement(folder: Path, found: Disagreement) -> None:
-    """Has a disagreement wait for a person, unless it does already or is an example by now.
+    """Records a disagreement as pending, unless it is pending already or became an example.
 
     Raises:
-        InputError: too many wait, or it cannot be written.
+        InputError: too many disagreements are pending, or the file cannot be written.
     """
     path = _file(folder, found.id)
     if not path.exists() and found.id not in {row.get("id") for row in _examples(folder)}:
@@ -103,35 +105,35 @@ def record_disagreement(folder: Path, found: Disagreement) -> None:
 
 
 def pending(folder: Path) -> list[Disagreement]:
-    """What waits for a person, oldest first.
+    """Returns the pending disagreements, oldest first.
 
     Args:
-        folder: that of the agent.
+        folder: the agent's folder.
 
     Raises:
-        ContentError: a file is wrong.
+        ContentError: a file is invalid.
     """
     found = [_read(path) for path in (folder / FOLDER).glob("*.json")]
     return sorted(found, key=lambda one: (one.time, one.id))
 
 
 def resolve(folder: Path, right: Mapping[str, str], dropped: Collection[str] = ()) -> None:
-    """Makes examples of some disagreements, and drops others.
+    """Turns disagreements into examples, and drops others.
 
     Args:
-        folder: that of the agent.
-        right: id -> who is right: one of `SIDES`, or `neither` where both gave the same wrong label.
-        dropped: the ids of those that make no example.
+        folder: the agent's folder.
+        right: id -> the side that is right: one of `SIDES`, or `neither` if both gave the same wrong label.
+        dropped: the ids to drop without an example.
 
     Raises:
-        InputError: an id or a side is not there, or an example says otherwise. Then nothing is changed.
+        InputError: an id or side is unknown, or an example has another label. Then nothing is changed.
     """
     known = {one.id: one for one in pending(folder)}
     for name in (*right, *dropped):
         if name not in known:
             raise UnknownNameError("disagreement", name, known, where=str(folder / FOLDER))
         if name in right and name in dropped:
-            raise InputError(f"disagreement {name!r} is both settled and dropped; expected one of them")
+            raise InputError(f"disagreement {name!r} is both resolved and dropped; expected one of these")
     for side in right.values():
         if side not in (*SIDES, NEITHER):
             raise UnknownNameError("side", side, (*SIDES, NEITHER))
@@ -155,16 +157,16 @@ def _add(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _is_known(row: Mapping[str, Any], written: Sequence[Mapping[str, Any]], path: Path) -> bool:
-    """Whether an example is there already.
+    """Whether an example exists already.
 
     Raises:
-        ContentError: it is, with another label: then no program could be right.
+        ContentError: it exists with another label, which no program could satisfy.
     """
     same = next((one for one in written if one.get("id") == row["id"] or _run_of(one) == _run_of(row)), None)
     if same is not None and same.get("label") != row["label"]:
         raise ContentError(
-            f"example {same.get('id')!r} is the same run with label {same.get('label')}, and {row['id']!r} would get "
-            f"{row['label']}; expected one of them: change the example, or drop the other",
+            f"example {same.get('id')!r} is the same run as {row['id']!r} with label {same.get('label')} instead of "
+            f"{row['label']}; expected one label: change the example, or drop the disagreement",
             path,
         )
     return same is not None
@@ -192,8 +194,8 @@ def _read(path: Path) -> Disagreement:
         facts, enforced_side = dict(record.get("facts") or {}), str(record["given"])
         return Disagreement(path.stem, time, agent_input, log, facts, enforced_side, sides)
     except (AttributeError, KeyError, TypeError, ValueError):
-        wanted = "time, agent_input, agent_output, given, program and generated"
-        raise ContentError(f"is no disagreement; expected {wanted}", path) from None
+        wanted = "the keys 'time', 'agent_input', 'agent_output', 'given', 'program' and 'generated'"
+        raise ContentError(f"is not a disagreement; expected {wanted}", path) from None
 
 
 def _side(record: Mapping[str, Any]) -> SideVerdict:

@@ -1,7 +1,7 @@
-"""How memory grows: from guards that were executed, never from gold labels (paper, Section 4.2).
+"""Learning: memory grows from executed guards, never from gold labels (paper, Section 4.2).
 
-What a model wrote for a run waits in the agent's folder `pending/`, a file each, until a person has confirmed it. Then
-it is a demonstration, which models are shown for runs that are like it.
+A guard that a model wrote for a run is pending in the agent's folder `pending/`, a file each, until a reviewer accepts
+it. It then becomes a demonstration, which prompts for similar runs show.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger("guardagent")
 
 @dataclass(frozen=True, slots=True)
 class PendingGuard:
-    """A guard that was executed, and may become a demonstration."""
+    """An executed guard that is pending as a demonstration."""
 
     id: str
     time: str
@@ -50,25 +50,25 @@ class PendingGuard:
 
 
 def learner(remember: Remember, agent: AgentMemory | None) -> Callable[[Demonstration, Verdict], None]:
-    """What keeps an executed guard.
+    """Returns a function that stores an executed guard, as `remember` says.
 
     Raises:
-        InputError: there is no agent, or none of the user's own, to remember it for.
+        InputError: no agent is named, or it is a shipped one.
     """
     if remember not in get_args(Remember):
         raise UnknownNameError("remember", str(remember), get_args(Remember))
     if remember == "no":
         return lambda _found, _verdict: None
     if agent is None:
-        raise InputError("nothing can be remembered without an agent; expected the name of one in your memory folder")
+        raise InputError("'remember' needs an agent; expected the name of one in your memory folder")
     if agent.path.resolve().is_relative_to(shipped_folder("memory").resolve()):
         raise InputError(
-            f"agent {agent.name!r} is a shipped one, which does not grow; copy {agent.path} into a memory folder of "
-            "yours, and name that"
+            f"agent {agent.name!r} is shipped and cannot learn; copy '{agent.path}' into a memory folder of your own, "
+            "and pass that folder"
         )
 
     def learn(found: Demonstration, verdict: Verdict) -> None:
-        """Not to remember changes no verdict; it is only said."""
+        """Stores a guard; a failure is logged, since it must not change the verdict."""
         try:
             _keep(agent.path, _candidate(found, verdict), at_once=remember == "always")
         except (InputError, OSError, UnicodeError) as error:
@@ -78,45 +78,47 @@ def learner(remember: Remember, agent: AgentMemory | None) -> Callable[[Demonstr
 
 
 def pending(folder: Path) -> list[PendingGuard]:
-    """What waits for a person, oldest first.
+    """Returns the pending guards, oldest first.
 
     Args:
-        folder: that of the agent.
+        folder: the agent's folder.
 
     Raises:
-        ContentError: a file is wrong.
+        ContentError: a file is invalid.
     """
     waiting = [_read(path) for path in (folder / PENDING).glob("*.json")]
     return sorted(waiting, key=lambda candidate: (candidate.time, candidate.id))
 
 
 def resolve(folder: Path, *, accepted: Collection[str] = (), rejected: Collection[str] = ()) -> None:
-    """Makes demonstrations of the accepted candidates, and drops both kinds from those that wait.
+    """Turns the accepted guards into demonstrations, and removes accepted and rejected ones from `pending/`.
 
     Raises:
-        InputError: an id is not there, or is in both.
+        InputError: an id is unknown, or is both accepted and rejected.
     """
     waiting = {candidate.id: candidate for candidate in pending(folder)}
     for name in (*accepted, *rejected):
         if name not in waiting:
-            raise UnknownNameError("candidate", name, waiting, where=str(folder / PENDING))
+            raise UnknownNameError("pending guard", name, waiting, where=str(folder / PENDING))
         if name in accepted and name in rejected:
-            raise InputError(f"candidate {name!r} is both accepted and rejected; expected one of them")
+            raise InputError(f"pending guard {name!r} is both accepted and rejected; expected one of these")
     store_demonstrations(folder, [waiting[name].demonstration for name in accepted])
     for name in (*accepted, *rejected):
         _file(folder, name).unlink(missing_ok=True)
 
 
 def write_pending(path: Path, record: Mapping[str, Any], most: int) -> None:
-    """Writes a record that waits for a person, for its owner's eyes alone, in a folder of at most so many.
+    """Writes a pending record with owner-only permissions, to a folder with at most `most` records.
 
     Raises:
         InputError: the folder is full.
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     path.parent.mkdir(mode=0o700, exist_ok=True)
     if len(list(path.parent.glob("*.json"))) >= most:
-        raise InputError(f"{path.parent}: {most} are waiting already; see `guardagent memory review`")
+        raise InputError(
+            f"{path.parent}: {most} entries are pending, the maximum; review them: 'guardagent memory review'"
+        )
     fresh = path.with_suffix(f".{secrets.token_hex(4)}")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         json.dump(record, file, ensure_ascii=False)
@@ -148,5 +150,7 @@ def _read(path: Path) -> PendingGuard:
         head = (path.stem, str(record["time"]), int(record["label"]), tuple(map(str, record["reasons"])))
         inner = dict(record["demonstration"])
     except (KeyError, TypeError, ValueError):
-        raise ContentError("is no executed guard; expected id, time, label, reasons and demonstration", path) from None
+        raise ContentError(
+            "is not a pending guard; expected the keys 'time', 'label', 'reasons' and 'demonstration'", path
+        ) from None
     return PendingGuard(*head, parse_demonstration(inner, path, 1))

@@ -1,6 +1,6 @@
-"""`guardagent memory review`: a person reads what waits, and says what becomes of it.
+"""`guardagent memory review`: a reviewer decides on the pending entries of an agent.
 
-What was executed may become a demonstration, and a run that program and model judged differently a labelled example.
+An executed guard may become a demonstration, and a disagreement between program and model a labelled example.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RIGHT = {"p": "program", "g": "generated", "n": NEITHER}
 
 @dataclass(frozen=True)
 class ReviewQueue:
-    """What waits in an agent's folder."""
+    """The pending entries in an agent's folder."""
 
     candidates: Sequence[PendingGuard]
     disagreements: Sequence[Disagreement]
@@ -47,7 +47,7 @@ class ReviewQueue:
 
 @dataclass
 class Choices:
-    """What a person chose: ids that are accepted or rejected, and id -> who is right."""
+    """The reviewer's choices: accepted and rejected ids, and id -> the side that is right."""
 
     accepted: list[str] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
@@ -55,18 +55,20 @@ class Choices:
 
     @classmethod
     def of(cls, accept: Sequence[str], reject: Sequence[str], right: Sequence[str]) -> Choices:
-        """Those of the command's options.
+        """Parses the options of the command.
 
         Raises:
-            InputError: one of `right` is no `ID=SIDE`, or an id is given twice.
+            InputError: an item of `right` is not `ID=SIDE`, or an id appears twice.
         """
         pairs = [one.rpartition("=") for one in right]
         for name, _, side in pairs:
             if not name or side not in (*SIDES, NEITHER):
-                raise InputError(f"--right {name}={side}; expected ID=program, ID=generated or ID=neither")
+                raise InputError(
+                    f"invalid option '--right {name}={side}'; expected 'ID=program', 'ID=generated' or 'ID=neither'"
+                )
         found = {name: side for name, _, side in pairs}
         if len(found) < len(pairs):
-            raise InputError("--right names an id twice; expected it once")
+            raise InputError("an id appears twice in '--right'; expected it once")
         return cls(list(accept), list(reject), found)
 
     def __bool__(self) -> bool:
@@ -74,10 +76,10 @@ class Choices:
 
 
 def apply_choices(folder: Path, choices: Choices) -> None:
-    """Does what a person chose.
+    """Applies the reviewer's choices.
 
     Raises:
-        InputError: an id is not there, or is chosen for two things.
+        InputError: an id is unknown, or is both accepted and rejected.
     """
     waiting = ReviewQueue.of(folder)
     runs, guards = {found.id for found in waiting.disagreements}, {one.id for one in waiting.candidates}
@@ -88,30 +90,30 @@ def apply_choices(folder: Path, choices: Choices) -> None:
         if name not in known:
             raise UnknownNameError("id", name, known, where=str(folder))
     if both := set(choices.accepted) & set(choices.rejected):
-        raise InputError(f"{both.pop()!r} is both accepted and rejected; expected one of them")
-    # What can still refuse comes first, so that nothing is changed then.
+        raise InputError(f"id {both.pop()!r} is both accepted and rejected; expected one of these")
+    # Disagreements first: they may raise, and nothing must change then.
     disagreements.resolve(folder, choices.right, [name for name in choices.rejected if name in runs])
     learning.resolve(folder, accepted=choices.accepted, rejected=[name for name in choices.rejected if name in guards])
 
 
 def show_queue(waiting: ReviewQueue, console: Console) -> None:
-    """All of it, and how to go on without a terminal."""
+    """Prints all entries, and the options for a review without a terminal."""
     hints = []
     for candidate in waiting.candidates:
         show_guard(candidate, console)
     for found in waiting.disagreements:
         show_disagreement(found, console)
     if waiting.candidates:
-        hints.append("accept or reject guards by their ids: --accept ID, --reject ID")
+        hints.append("accept or reject guards by id: '--accept ID', '--reject ID'")
     if waiting.disagreements:
         hints.append(
-            "say who is right about a run: --right ID=program, ID=generated or ID=neither; drop it: --reject ID"
+            "decide who is right: '--right ID=SIDE' with 'program', 'generated' or 'neither'; drop a run: '--reject ID'"
         )
-    console.print("\n".join(hints) or "nothing is waiting", markup=False, highlight=False)
+    console.print("\n".join(hints) or "nothing is pending", markup=False, highlight=False)
 
 
 def prompt_each(waiting: ReviewQueue, console: Console) -> Choices:
-    """What a person chose at the terminal. What was skipped goes on waiting."""
+    """Prompts for each entry at the terminal. Skipped entries stay pending."""
     choices = Choices()
     if _ask_guards(waiting.candidates, choices, console):
         _ask_runs(waiting.disagreements, choices, console)
@@ -119,7 +121,7 @@ def prompt_each(waiting: ReviewQueue, console: Console) -> Choices:
 
 
 def _ask_guards(candidates: Sequence[PendingGuard], choices: Choices, console: Console) -> bool:
-    """False where the person quit."""
+    """Prompts for each guard; returns False if the reviewer quits."""
     for candidate in candidates:
         show_guard(candidate, console)
         answer = _ask("accept, reject, skip or quit", ["a", "r", "s", "q"], console)
@@ -152,7 +154,7 @@ def _ask(question: str, answers: list[str], console: Console) -> str:
 
 
 def show_guard(candidate: PendingGuard, console: Console) -> None:
-    """One executed guard: the run, the plan, the code, and the verdict that it gave. All of it may be hostile text."""
+    """Prints an executed guard: run, plan, code and verdict, escaped since all of it may be hostile."""
     found = candidate.demonstration
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(found.plan, start=1))
     verdict = _judged(candidate.label, candidate.reasons)
@@ -161,14 +163,14 @@ def show_guard(candidate: PendingGuard, console: Console) -> None:
 
 
 def show_disagreement(found: Disagreement, console: Console) -> None:
-    """One run and both verdicts on it, the one that was given marked. All of it may be hostile text."""
+    """Prints a run and both verdicts, the enforced one marked, escaped since all of it may be hostile."""
     parts = {"input": found.agent_input, "output": found.agent_output}
     if found.facts:
         parts["facts"] = "\n".join(f"{name}: {value}" for name, value in found.facts.items())
     for name in SIDES:
         side = found.sides[name]
         failure = "could not judge, so denied: " + "; ".join(side.errors) if side.errors else ""
-        parts[f"{name}{' (given)' if name == found.enforced_side else ''}"] = failure or _judged(
+        parts[f"{name}{' (enforced)' if name == found.enforced_side else ''}"] = failure or _judged(
             side.label, side.reasons
         )
     _show_parts(f"{found.id}  {found.time}", parts, console)

@@ -1,7 +1,7 @@
-"""Watching: a sample of the runs is judged again by the other side, a model for a program and a program for a model.
+"""Shadow judging: the other side judges a sample of the runs again, a model for a program and a program for a model.
 
-It happens in the background, after the verdict was given, and changes none. Where the two disagree, or the other side
-could not judge, the run waits for a person: see `disagreements`.
+This happens in the background after the verdict, and changes no verdict. If the sides disagree, or the other side could
+not judge, the run is pending for review: see `disagreements`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from guardagent.programs.memory.disagreements import SIDES, Disagreement, SideVe
 from guardagent.types import Context, Verdict, thaw
 
 MAX_LATE = 16
-"""So many runs may wait to be judged again; while so many do, no further ones are."""
+"""The maximal length of the queue; while it is full, further runs are not judged again."""
 
 MAX_ERRORS = 100
-"""So many runs that the other side could not judge one guard keeps: a model that is down must not fill the folder."""
+"""How many errors of the other side one guard records: a model that is down must not fill the folder."""
 
 Judge = Callable[[str, str, Mapping[str, Any]], Verdict]
 
@@ -36,13 +36,13 @@ _log = logging.getLogger("guardagent")
 
 
 class Shadow:
-    """Has runs judged again, and keeps the disagreements.
+    """Judges a sample of runs again, and records the disagreements.
 
     Args:
-        folder: that of the agent.
-        rate: the share of runs, from 0 to 1. Which these are follows from their content alone.
-        judges: side (of `disagreements.SIDES`) -> how it judges.
-        redactor: hides what no model may see from the files too.
+        folder: the agent's folder.
+        rate: the share of runs, from 0 to 1. The sample depends on the content of the runs only.
+        judges: side (of `disagreements.SIDES`) -> its judge.
+        redactor: redacts the recorded files like prompts.
     """
 
     def __init__(self, folder: Path, rate: float, judges: Mapping[str, Judge], redactor: Redactor) -> None:
@@ -51,10 +51,10 @@ class Shadow:
         self._errors = 0
 
     def observe(self, agent_input: Any, output_log: Any, facts: Any, enforced_side: str, verdict: Verdict) -> None:
-        """Takes note of a verdict that one side gave. Never raises and never waits."""
+        """Queues a run with its enforced verdict. Never raises and never blocks."""
         try:
             if not (_is_run(agent_input) and _is_run(output_log)):
-                return  # there was nothing to judge
+                return  # not a valid run
             name = run_id(agent_input, output_log, facts)
             if sampled(name, self._rate):
                 context_facts = Context(facts=facts or {}).facts  # a copy: the host may change its own
@@ -62,12 +62,12 @@ class Shadow:
                     self._rejudge, name, agent_input, output_log, context_facts, enforced_side, SideVerdict.of(verdict)
                 )
                 if not self._later.submit(again):
-                    _log.info("run %s was not judged again: %d are waiting", name, MAX_LATE)
+                    _log.info("run %s was not judged again: %d runs are queued", name, MAX_LATE)
         except Exception as error:  # noqa: BLE001 - a verdict never fails for its shadow
             _log.warning("a run was not judged again: %s", error)
 
     def wait(self) -> None:
-        """Until the runs that were taken are judged."""
+        """Blocks until the queued runs are judged."""
         self._later.wait()
 
     def _rejudge(
@@ -107,7 +107,7 @@ class Shadow:
         enforced_side: str,
         sides: Mapping[str, SideVerdict],
     ) -> Disagreement:
-        """The disagreement as a model saw it, or would have."""
+        """Returns the disagreement, redacted like a prompt."""
         hide = self._redactor.redaction().redact
         now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
         facts_shown = json.loads(json.dumps(hide(thaw(facts)), default=str))
@@ -119,32 +119,32 @@ class Shadow:
 
 
 def run_id(agent_input: str, output_log: str, facts: Any) -> str:
-    """A name for a run, the same for the same content."""
+    """Returns the id of a run, a digest of its content."""
     content = json.dumps([agent_input, output_log, thaw(facts or {})], sort_keys=True, default=str)
     return f"run-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
 
 def sampled(name: str, rate: float) -> bool:
-    """Whether a run of this name is in a sample of this share."""
+    """Whether the run with this id is in a sample of this rate."""
     return int(name.removeprefix("run-"), 16) < rate * 16**16
 
 
 def shadow_folder(rate: float, agent: AgentMemory | None) -> Path | None:
-    """Where disagreements on an agent's runs are kept; None where nothing is watched.
+    """Returns the folder for an agent's disagreements; None for a rate of 0.
 
     Raises:
-        InputError: the rate is none, or there is no agent of the user's own.
+        InputError: the rate is invalid, no agent is named, or it is a shipped one.
     """
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
-        raise InputError(f"shadow is {rate!r}; expected the share of runs to judge again, a number from 0 to 1")
+        raise InputError(f"'shadow' is {rate!r}; expected the share of runs to judge again, a number from 0 to 1")
     if not rate:
         return None
     if agent is None:
-        raise InputError("shadow compares an agent's program with a model; expected the name of an agent")
+        raise InputError("'shadow' compares an agent's program with a model; expected the name of an agent")
     if agent.path.resolve().is_relative_to(shipped_folder("memory").resolve()):
         raise InputError(
-            f"agent {agent.name!r} is a shipped one, where no disagreement is kept; copy {agent.path} into a memory "
-            "folder of yours, and name that"
+            f"agent {agent.name!r} is shipped and cannot record disagreements; copy '{agent.path}' into a memory "
+            "folder of your own, and pass that folder"
         )
     return agent.path
 

@@ -1,9 +1,9 @@
-"""Lock files: the content that may run, by its hashes, in a file that the operator keeps elsewhere.
+"""Lock files: the hashes of the content that may run, in a file that the operator keeps in another place.
 
     {"guardagent_lock": 1, "files": {"program": {"ehragent/program.py": ["sha256:…"]}, "toolbox": {…}, …}}
 
-A file is known by its kind, its name and its bytes, not by where it lies: a lock made in a checkout holds for what was
-installed from it. The name keeps one locked file from taking the place of another.
+A lock identifies a file by kind, name and bytes, not by path, so a lock from a checkout holds for its installation. The
+name keeps one locked file from replacing another.
 
 | kind | named by |
 |---|---|
@@ -11,7 +11,7 @@ installed from it. The name keeps one locked file from taking the place of anoth
 | `toolbox` | its path in the toolbox, private files too |
 | `prompt`, `policy` | its name |
 
-Demonstrations are not locked: they grow, and they are only ever shown to a model.
+Demonstrations are not locked: they grow, and only a model reads them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Kind = Literal["agent", "program", "toolbox", "prompt", "policy"]
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file that is about to be used."""
+    """A file that is about to run or be read."""
 
     kind: Kind
     name: str
@@ -52,28 +52,31 @@ class Content:
 
 @dataclass(slots=True)
 class Lock:
-    """What may run."""
+    """The content that may run."""
 
     path: Path | str
     files: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path | str) -> Lock:
-        """The lock of a file.
+        """Reads a lock file.
 
         Raises:
-            InputError: it is missing, or no lock file.
+            InputError: the file is missing or is not a lock file.
         """
         value = parse_json(read_text(path, limit=_MAX_BYTES), path)
         if not isinstance(value, dict) or value.keys() != {"guardagent_lock", "files"}:
-            raise ContentError("is no lock file; expected what `guardagent lock` writes", path)
+            raise ContentError("is not a lock file; expected the output of 'guardagent lock'", path)
         if value["guardagent_lock"] != VERSION:
-            raise ContentError(f"is of version {value['guardagent_lock']!r}; expected version {VERSION}", path)
+            raise ContentError(
+                f"has version {value['guardagent_lock']!r}; expected {VERSION}; write it again with 'guardagent lock'",
+                path,
+            )
         return cls(path, _files(value["files"], path))
 
     @classmethod
     def of(cls, contents: Iterable[Content], path: Path | str) -> Lock:
-        """A lock of some files."""
+        """Creates a lock of the given files."""
         lock = cls(path)
         for content in contents:
             digests = lock.files.setdefault(content.kind, {}).setdefault(content.name, [])
@@ -82,20 +85,20 @@ class Lock:
         return lock
 
     def require(self, contents: Iterable[Content]) -> None:
-        """Makes sure that all of these may run.
+        """Checks that all of the given files are locked and unchanged.
 
         Raises:
-            InputError: one does not stand in the lock file, or has changed since; the message names it.
+            InputError: a file is not in the lock file, or has changed since; the message names it.
         """
         for content in contents:
             digests = self.files.get(content.kind, {}).get(content.name)
             if digests is None:
-                problem = f"does not stand in the lock file {self.path} ({content.kind} {content.name!r})"
+                problem = f"is not in the lock file '{self.path}' ({content.kind} {content.name!r})"
             elif content.digest not in digests:
-                problem = f"has changed since it was locked in {self.path} ({content.kind} {content.name!r})"
+                problem = f"has changed since it was locked in '{self.path}' ({content.kind} {content.name!r})"
             else:
                 continue
-            raise InputError(f"{content.path}: {problem}; nothing was run. Lock it (guardagent lock) if it is right")
+            raise InputError(f"{content.path}: {problem}; nothing was run. Review it, then lock it: 'guardagent lock'")
 
     def to_json(self) -> str:
         files = {kind: dict(sorted(names.items())) for kind, names in sorted(self.files.items())}
@@ -103,13 +106,13 @@ class Lock:
 
 
 def programs(*paths: Path) -> Iterator[Content]:
-    """Guard programs."""
+    """Yields the content of guard programs."""
     for path in paths:
         yield Content("program", f"{path.resolve().parent.name}/{path.name}", path)
 
 
 def agents(*folders: Path) -> Iterator[Content]:
-    """What decides for known agents: request, specification, and the program where there is one."""
+    """Yields the content of known agents: request, specification, and the program if any."""
     for folder in folders:
         for name in ("request.md", "specification.md"):
             yield Content("agent", f"{folder.name}/{name}", folder / name)
@@ -118,23 +121,23 @@ def agents(*folders: Path) -> Iterator[Content]:
 
 
 def toolboxes(*toolboxes: Toolbox) -> Iterator[Content]:
-    """Every file of some toolboxes that may run."""
+    """Yields every source file of the given toolboxes."""
     for path in sorted({tool.path for toolbox in toolboxes for tool in toolbox.values()}):
         for source in source_files(path):
             yield Content("toolbox", source.relative_to(path.parent).as_posix(), source)
 
 
 def prompts(*templates: Path) -> Iterator[Content]:
-    """Templates."""
+    """Yields the content of prompt templates."""
     for path in templates:
         yield Content("prompt", path.name, path)
 
 
 def _files(value: Any, path: Path | str) -> dict[str, dict[str, list[str]]]:
     if not isinstance(value, dict) or not set(value) <= set(get_args(Kind)):
-        raise ContentError(f"`files` is wrong; expected kinds among {', '.join(get_args(Kind))}", path)
+        raise ContentError(f"key 'files' is invalid; expected kinds among {', '.join(map(repr, get_args(Kind)))}", path)
     for names in value.values():
         lists = list(names.values()) if isinstance(names, dict) else [None]
         if not all(isinstance(digests, list) and all(isinstance(one, str) for one in digests) for digests in lists):
-            raise ContentError("`files` is wrong; expected names, each with a list of digests", path)
+            raise ContentError("key 'files' is invalid; expected names, each with a list of digests", path)
     return value

@@ -1,9 +1,8 @@
 """Runs one guard program, and owns the verdict.
 
-A program is untrusted: it returns a claim. The host records every toolbox call with its result, copies
-what the program returns under budgets with exact types, lets a check that denied win over a label of 0,
-refuses an allowance by a program that called no check, and runs the required checks itself. Nothing is
-parsed out of printed text.
+A program is untrusted: it returns a claim. The host records every toolbox call with its result, copies the return value
+within budgets and with exact types, lets a denying check override a label of 0, rejects an allowance without any check,
+and runs the required checks itself. It never parses printed text.
 """
 
 from __future__ import annotations
@@ -42,28 +41,28 @@ if TYPE_CHECKING:
 
 MAX_NODES = 10_000
 MAX_DEPTH = 20
-MAX_TEXT = 2_000_000  # characters in all the texts of a returned value
-MAX_MESSAGE = 200  # characters of an error that a program is told
+MAX_TEXT = 2_000_000  # characters in all strings of a returned value
+MAX_MESSAGE = 200  # characters of an error that a program receives
 
 
 UNKNOWN = "unknown"
-"""Under this name in its details a program that cannot decide says what it lacks: a list of texts."""
+"""The key in the details with the information that an undecided program lacks: a list of strings."""
 
 PARAMETERS = ("agent_input", "agent_output", "facts")
 
 
 def read_program(path: Path | str) -> str:
-    """The source of a guard program; nothing of it runs.
+    """Reads the source of a guard program without running it.
 
     Raises:
-        ContentError: it is no Python, or defines no `check(agent_input, agent_output, facts)`.
+        ContentError: it is not valid Python, or does not define `check(agent_input, agent_output, facts)`.
     """
     source = read_text(path)
-    expected = f"expected def check({', '.join(PARAMETERS)})"
+    expected = f"expected 'def check({', '.join(PARAMETERS)})'"
     defined = {node.name: node for node in parse_python(source, path).body if isinstance(node, ast.FunctionDef)}
     if "check" not in defined:
-        found = f", only {', '.join(defined)}" if defined else ""
-        raise ContentError(f"defines no function 'check'{found}; {expected}", path)
+        found = f", only {', '.join(map(repr, defined))}" if defined else ""
+        raise ContentError(f"does not define a function 'check'{found}; {expected}", path)
     arguments = defined["check"].args
     if len(arguments.posonlyargs + arguments.args) != len(PARAMETERS) and not arguments.vararg:
         raise ContentError(f"'check' has other parameters; {expected}", path, defined["check"].lineno)
@@ -71,28 +70,28 @@ def read_program(path: Path | str) -> str:
 
 
 def parse_python(source: str, path: Path | str, line: int | None = None) -> ast.Module:
-    """The syntax tree of a source.
+    """Parses a source.
 
     Raises:
-        ContentError: it is no Python; with the line of the source, or `line` where the source is a part of a file.
+        ContentError: it is not valid Python; with the line of the error, or `line` for a source inside a file.
     """
     try:
         return syntax.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         message = getattr(error, "msg", None) or str(error)
-        raise ContentError(f"not Python: {message}", path, line or getattr(error, "lineno", None)) from None
+        raise ContentError(f"not valid Python: {message}", path, line or getattr(error, "lineno", None)) from None
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Makes toolbox calls for a program or the host, and keeps them."""
+    """Makes toolbox calls for a program or the host, and records them."""
 
     toolbox: Toolbox
     made_by: Literal["program", "host"] = "program"
     calls: list[ToolCall] = field(default_factory=list)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Makes a call and keeps it.
+        """Makes a call and records it.
 
         Raises:
             ValueError: the function raised.
@@ -101,22 +100,22 @@ class Recorder:
             result = _checked(name, self.toolbox.call(name, *args, **kwargs))
             self.calls.append(ToolCall(name, args, kwargs, result=result, made_by=self.made_by))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a function raises reaches the guest as one kind of error
-            # The verdict keeps the cause; the guest gets a short message of ours, never a host object or a traceback.
+            # The verdict keeps the cause; the guest gets a short message, never a host object or a traceback.
             self.calls.append(ToolCall(name, args, kwargs, error=_cause(name, error), made_by=self.made_by))
             raise ValueError(_cause(name, error) if self.made_by == "host" else _program_message(name, error)) from None
         return result
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """The toolbox as a program sees it."""
+        """Returns the toolbox functions for a program, each recorded."""
         return {name: _bind_name(self.call, name) for name in self.toolbox}
 
 
 def program_check(
     program: str, sandbox: Sandbox, toolbox: Toolbox, *, checked_by: str = "program", needs_check: bool = True
 ) -> Check:
-    """A Check that runs a guard program over a finished run of an agent.
+    """Returns a Check that runs a guard program on a finished run of an agent.
 
-    `needs_check=False` is for an evaluation without a toolbox: then a program may allow that called no check.
+    `needs_check=False` is for evaluations without a toolbox: a program may then allow without calling a check.
     """
 
     def check(event: Event, context: Context) -> Verdict:
@@ -141,12 +140,12 @@ def run_program(
     checked_by: str = "program",
     needs_check: bool = True,
 ) -> Verdict:
-    """Runs a guard program over a finished run of an agent, and makes the verdict of what it returned and called.
+    """Runs a guard program on a finished run of an agent, and derives the verdict from its claim and its calls.
 
     Raises:
-        ProgramError: it is not valid, raised, or returned something that is no answer.
-        LimitError: it went over a limit.
-        SandboxError: the sandbox cannot work here; the program is not at fault.
+        ProgramError: the program is invalid, raised, or returned an invalid value.
+        LimitError: the program exceeded a limit.
+        SandboxError: the sandbox does not work on this machine; the program is not at fault.
     """
     inputs = {"agent_input": event.args["input"], "agent_output": event.output, "facts": thaw(context.facts)}
     returned = sandbox.run(program, inputs, recorder.functions(), clock_of(context.facts))
@@ -154,15 +153,15 @@ def run_program(
 
 
 def failure_verdict(error: SandboxError, recorder: Recorder, checked_by: str) -> Verdict:
-    """The denial of a run whose program failed, with what its checks had found until then."""
+    """Returns the denial of a run whose program failed, with the violations that its checks had found."""
     return _unchecked(f"the program: {_explain(str(error), recorder)}", recorder.calls, checked_by)
 
 
 def required_check(
     required: RequiredCheck, toolbox: Toolbox, data: Mapping[str, Any], *, checked_by: str = "program"
 ) -> Check:
-    """A Check that makes a required call itself: allow where it did not deny."""
-    # Each check gets a copy, so that no function can change the data for the next; this is the fastest way to make one.
+    """Returns a Check that makes a required call itself, and allows unless the call denies."""
+    # Each run gets a copy, so that no function can change the data for the next one; unpickling is the fastest copy.
     pickled = pickle.dumps(thaw(data))
 
     def check(event: Event, context: Context) -> Verdict:
@@ -186,7 +185,7 @@ def required_check(
 
 
 def violations_of(calls: Sequence[ToolCall]) -> tuple[Violation, ...]:
-    """What the checks among the calls denied, one violation for each thing they name."""
+    """Returns the violations of the denying checks among the calls, without duplicates."""
     found: dict[tuple[str, str], Violation] = {}
     for call in calls:
         if call.denied:
@@ -196,19 +195,19 @@ def violations_of(calls: Sequence[ToolCall]) -> tuple[Violation, ...]:
 
 
 def claimed_verdict(claim: Any, checked_by: str) -> Verdict:
-    """The verdict that a value claims, which nobody has checked: for the baseline in which a model judges alone.
+    """Returns the verdict of an unchecked claim, for the baseline in which a model judges alone.
 
     Raises:
-        ProgramError: it is not of the shape that a program returns.
+        ProgramError: the value does not have the shape of a program's return value.
     """
     return _verdict(claim, [], checked_by, needs_check=False)
 
 
 def copy_value(value: Any) -> Any:
-    """A copy of what a program returned: exact JSON types only, within node, depth and size budgets.
+    """Copies a program's return value: exact JSON types only, within node, depth and size budgets.
 
     Raises:
-        ProgramError: it holds anything else, or too much.
+        ProgramError: the value has other types, or exceeds a budget.
     """
     return _Copier().copy(value, 0)
 
@@ -233,7 +232,7 @@ class _Copier:
             return [self.copy(item, depth + 1) for item in value]
         if kind is dict:
             return {self._key(key): self.copy(item, depth + 1) for key, item in value.items()}
-        raise ProgramError(f"returned a {kind.__name__}; expected text, numbers, booleans, lists and dicts")
+        raise ProgramError(f"returned a {kind.__name__}; expected strings, numbers, booleans, lists and dicts")
 
     def _string(self, value: str) -> str:
         self._text -= len(value)
@@ -245,7 +244,7 @@ class _Copier:
 
     def _key(self, key: Any) -> str:
         if type(key) is not str:
-            raise ProgramError(f"returned a dict with a {type(key).__name__} as a key; expected text")
+            raise ProgramError(f"returned a dict with a {type(key).__name__} as a key; expected strings as keys")
         return self._string(key)
 
 
@@ -264,11 +263,11 @@ def _verdict(returned: Any, calls: list[ToolCall], checked_by: str, *, needs_che
     found = violations_of(calls)
     reasons = list(claim["reasons"])
     if found and (claim["label"] == 0 or not reasons):
-        # The program did not say why, or would even have allowed: the checks speak for themselves.
+        # The program gave no reason, or would have allowed: the checks provide the reasons.
         reasons = list(_reasons(found))
     denied = claim["label"] == 1 or bool(found)
     if not denied and (failed := next((call for call in calls if call.is_check and call.error), None)):
-        raise ProgramError(f"a check failed, and the program went on: {failed.error}")
+        raise ProgramError(f"a check failed, but the program allowed the run: {failed.error}")
     if needs_check and not denied and not any(call.is_check for call in calls):
         raise ProgramError("the program called no check, so it cannot allow; expected a call of a check_… function")
     return Verdict(
@@ -284,41 +283,45 @@ def _verdict(returned: Any, calls: list[ToolCall], checked_by: str, *, needs_che
 
 
 def is_undecided(verdict: Verdict) -> bool:
-    """Whether all that is known is that the program could not decide: then another way of judging may.
+    """Whether the only problem is that the program could not decide, so that another judge may.
 
-    What a check denied, and what else could not be checked, stands.
+    False if a check denied, or if anything else could not be checked.
     """
     return bool(verdict.details.get(UNKNOWN)) and not verdict.violations and len(verdict.errors) == 1
 
 
 def _undecided(details: Mapping[str, Any], calls: list[ToolCall], checked_by: str) -> Verdict:
-    error = f"the program cannot decide; it lacks: {'; '.join(details[UNKNOWN])}"
+    error = f"the program cannot decide; missing information: {'; '.join(details[UNKNOWN])}"
     return replace(_unchecked(error, calls, checked_by), details=freeze(details), risk=details.get("risk"))
 
 
 def _claim(returned: Any) -> dict[str, Any]:
-    """What the program returned, with the types that the contract names."""
+    """Validates a return value against the contract of guard programs."""
     if not isinstance(returned, dict):
-        raise ProgramError(f"check returned a {type(returned).__name__}; expected a dict")
+        raise ProgramError(f"'check' returned a {type(returned).__name__}; expected a dict")
     claim: dict[str, Any] = {"reasons": [], "details": {}, "answer": None} | returned
     if unknown := sorted(set(claim) - {"label", "reasons", "details", "answer"}):
-        raise ProgramError(f"check returned the unknown key {unknown[0]!r}; expected label, reasons, details, answer")
+        raise ProgramError(
+            f"'check' returned the unknown key {unknown[0]!r}; expected 'label', 'reasons', 'details', 'answer'"
+        )
     label = claim.get("label")
     if type(label) is not int or label not in (0, 1):
-        raise ProgramError(f"check returned label {label!r}; expected the number 0 or 1")
+        raise ProgramError(f"'check' returned label {label!r}; expected the number 0 or 1")
     if not isinstance(claim["reasons"], list) or not all(isinstance(item, str) for item in claim["reasons"]):
-        raise ProgramError("check returned reasons that are no list of texts")
+        raise ProgramError("'check' returned invalid reasons; expected a list of strings")
     if not isinstance(claim["details"], dict):
-        raise ProgramError("check returned details that are no dict")
+        raise ProgramError("'check' returned invalid details; expected a dict")
     if not isinstance(claim["details"].get("risk"), str | None):
-        raise ProgramError("check returned a details['risk'] that is no text")
+        raise ProgramError("'check' returned an invalid details['risk']; expected a string")
     unknown = claim["details"].get(UNKNOWN) or []
     if not isinstance(unknown, list) or not all(isinstance(item, str) and item.strip() for item in unknown):
-        raise ProgramError(f"check returned details[{UNKNOWN!r}] that is no list of texts; expected what is missing")
+        raise ProgramError(
+            f"'check' returned an invalid details[{UNKNOWN!r}]; expected a list of strings with the missing information"
+        )
     if unknown and label == 0:
-        raise ProgramError(f"check returned label 0 with details[{UNKNOWN!r}]; expected label 1 where it cannot decide")
+        raise ProgramError(f"'check' returned label 0 with details[{UNKNOWN!r}]; expected label 1 if it cannot decide")
     if not isinstance(claim["answer"], str | None):
-        raise ProgramError("check returned an answer that is neither text nor None")
+        raise ProgramError("'check' returned an invalid answer; expected a string or None")
     return claim
 
 
@@ -345,10 +348,10 @@ def _violation(check: str, name: str, item: Any) -> Violation:
 
 
 def clock_of(facts: Mapping[str, Any]) -> dt.datetime:
-    """The clock of a check: the fact `now` where the host gives it, else the time.
+    """Returns the clock of a check: the fact `now` of the host, else the current time.
 
     Raises:
-        ProgramError: the fact is no date and time with a zone.
+        ProgramError: the fact is not a date and time with a zone.
     """
     value = facts.get("now")
     if value is None:
@@ -359,7 +362,7 @@ def clock_of(facts: Mapping[str, Any]) -> dt.datetime:
         now = None
     if now is None or now.tzinfo is None:
         raise ProgramError(
-            f"the fact 'now' is {value!r}; expected a date and time with its zone, as 2026-01-31T12:00+00:00"
+            f"the fact 'now' is {value!r}; expected a date and time with its zone, such as '2026-01-31T12:00+00:00'"
         )
     return now
 
@@ -370,14 +373,14 @@ def _cause(name: str, error: BaseException) -> str:
 
 
 def _program_message(name: str, error: BaseException) -> str:
-    """What a program is told of an error: what a toolbox function says on purpose, and of a crash only its kind."""
+    """Returns the error message for a program: the text of a ValueError, else only the type of the exception."""
     message = strip_control_characters(str(error)) if isinstance(error, ValueError) else f"failed ({type(error).__name__})"
     line = "".join(character if character.isprintable() else " " for character in f"{name}: {message}")
     return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…"
 
 
 def _unchecked(error: str, calls: list[ToolCall], checked_by: str) -> Verdict:
-    """The denial of a run that could not be checked to its end, with what was found until then."""
+    """Returns the denial of a run that could not be checked completely, with the violations found."""
     found = violations_of(calls)
     verdict = unchecked_verdict(error, violations=found, calls=tuple(calls), checked_by=checked_by)
     return replace(verdict, reasons=_reasons(found) + verdict.reasons)
@@ -391,7 +394,7 @@ def _reasons(found: Sequence[Violation]) -> tuple[str, ...]:
 
 
 def _explain(error: str, recorder: Recorder) -> str:
-    """Adds to an undefined name the nearest one there is, and to a crash the cause that the program never saw."""
+    """Adds the nearest known name to a NameError, and the hidden cause to a crash."""
     _, found, rest = error.partition("NameError: name '")
     if found:
         return error + name_hint(rest.split("'")[0], recorder.toolbox)

@@ -1,19 +1,19 @@
-"""The file of a compiled guard program: readable Python under a header that says what it was compiled from.
+"""The file of a compiled guard program: readable Python under a header that records its sources.
 
     # guardagent program 1
     # request: sha256:…                       the request's words
-    # specification: sha256:…                 the specification's words, and what its front matter says
-    # toolbox: check_access sha256:…          one line for each toolbox function that the program names
+    # specification: sha256:…                 the specification's words and its front matter
+    # toolbox: check_access sha256:…          one line per toolbox function that the program names
     # examples: sha256:… n=12 passed=12
     # model: openai/gpt-4.1   date: 2026-01-31
     # body: sha256:…                          everything below the header
     # header: sha256:…                        the lines above
 
-Where one of these has changed since, the program is *stale*: what it was tested on is no longer what it would decide.
-The digests find what changed by mistake, or behind the back of whoever compiled it. Who can write the file can also
-write new digests into it; a lock file, kept elsewhere, is what stops that (`guardagent lock`).
+If one of these has changed since, the program is *stale*: its tests no longer cover its decisions. The digests detect
+accidental or unnoticed changes only: anyone who can write the file can update them too. A lock file in another place
+prevents that (`guardagent lock`).
 
-A program without a header was written by a person. It is run as it is, and never stale by itself.
+A program without a header was written by hand. It runs unchanged, and is never stale by itself.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _FORMS = {
 _EXPECTED = {
     "toolbox": "a function's name and a digest",
     "examples": "a digest, n=NUMBER and passed=NUMBER",
-    "model": "a name, then `date:` and a day such as 2026-01-31",
+    "model": "a name, then 'date:' and a day such as 2026-01-31",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleEvidence:
-    """The examples that a program was tested on: their digest, how many there are, and how many it answered rightly."""
+    """The examples that a program was tested on: their digest, their number, and how many passed."""
 
     digest: str
     n: int
@@ -65,7 +65,7 @@ class ExampleEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a program was compiled from. All digests are texts such as `sha256:…`.
+    """The sources of a compiled program. All digests are strings such as `sha256:…`.
 
     Attributes:
         toolbox: function name -> digest of the file that defines it, with the private files that it imports.
@@ -82,7 +82,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class ProgramFile:
-    """A program file that was read: all of its text, its header where it has one, and what is wrong with that."""
+    """A program file: its text, its header if any, and the problem with an invalid header."""
 
     source: str
     header: Header | None = None
@@ -90,10 +90,10 @@ class ProgramFile:
 
 
 def read_program_file(path: Path | str) -> ProgramFile:
-    """The program of a file. What is wrong with its header is told, and does not stop the reading.
+    """Reads a program file. Returns an invalid header as a problem instead of raising.
 
     Raises:
-        ContentError: it is no Python, or defines no `check`.
+        ContentError: the file is not valid Python, or does not define `check`.
     """
     source = read_program(path)
     try:
@@ -103,15 +103,15 @@ def read_program_file(path: Path | str) -> ProgramFile:
 
 
 def fresh_program(path: Path | str, toolbox: Toolbox, request: str | None = None) -> str:
-    """The source of a program that may run by itself, without a known agent.
+    """Reads a program that runs without a known agent.
 
     Raises:
-        ContentError: it is no program, its header is wrong, or it is stale for this toolbox (and request).
+        ContentError: it is not a program, its header is invalid, or it is stale for this toolbox (and request).
     """
     source = read_program(path)
     header, _ = parse(source, path)
     if header is not None and (changed := _differences(header, toolbox, request)):
-        raise ContentError(f"the program is stale: {'; '.join(changed)}; compile it again: guardagent compile", path)
+        raise ContentError(f"the program is stale: {'; '.join(changed)}; compile it again: 'guardagent compile'", path)
     return source
 
 
@@ -125,14 +125,14 @@ def header_of(
     model: str,
     date: dt.date | None = None,
 ) -> Header:
-    """The header for a program. `specification` is a `whole_specification`.
+    """Builds the header of a program. `specification` is a `whole_specification`.
 
     Raises:
-        InputError: the program holds a header already.
+        InputError: the program already has a header.
     """
     body = _body(source)
     if any(_OPENING.match(line) for line in body.split("\n")):
-        raise InputError("the program has a header already; expected its body alone")
+        raise InputError("the program already has a header; expected the body only")
     day = date or dt.datetime.now(dt.UTC).date()
     return Header(
         digest_of_words(request),
@@ -146,7 +146,7 @@ def header_of(
 
 
 def write(source: str, header: Header) -> str:
-    """The text of a program file."""
+    """Returns the text of a program file."""
     proof = header.examples
     lines = [
         FIRST_LINE,
@@ -161,27 +161,27 @@ def write(source: str, header: Header) -> str:
 
 
 def parse(text: str, path: Path | str) -> tuple[Header | None, str]:
-    """(header, body) of a program file. The header is None where a person wrote the program.
+    """Returns (header, body) of a program file. The header of a handwritten program is None.
 
     Raises:
-        ContentError: the header is malformed, or does not belong to the body; the message says how.
+        ContentError: the header is malformed, or does not match the body.
     """
     lines = _body(text).split("\n")
     for number, line in enumerate(lines[1:], start=2):
         if _OPENING.match(line):
-            raise ContentError("a header stands here; expected one on the first line, or none", path, number)
+            raise ContentError("unexpected header line; expected a header on the first line only", path, number)
     if not _OPENING.match(lines[0]):
         return None, text
     return _HeaderReader(lines, path).read()
 
 
 def staleness(header: Header, request: str, specification: str, toolbox: Toolbox) -> str:
-    """What has changed since a program was compiled, in words; empty where nothing has."""
+    """Describes the changes since a program was compiled; empty if nothing changed."""
     return "; ".join(_differences(header, toolbox, request, specification))
 
 
 def whole_specification(body: str, required: Sequence[str] = (), data: Mapping[str, Any] | None = None) -> str:
-    """A specification with what its front matter says: the text that its digest is taken of."""
+    """Returns a specification with its front matter, the text of its digest."""
     if not required and not data:
         return body
     front = {"required_checks": list(required), "data": dict(data or {})}
@@ -189,7 +189,7 @@ def whole_specification(body: str, required: Sequence[str] = (), data: Mapping[s
 
 
 def called_functions(source: str, toolbox: Mapping[str, Any]) -> list[str]:
-    """The toolbox functions that a program names, whether it calls them or hands them on."""
+    """Returns the toolbox functions that a program names, called or passed on."""
     read = {node.id for node in ast.walk(syntax.parse(source)) if isinstance(node, ast.Name)}
     return sorted(read & set(toolbox))
 
@@ -200,14 +200,14 @@ def digest_of(text: str | bytes) -> str:
 
 
 def digest_of_words(text: str) -> str:
-    """The digest of a text whose spaces and line breaks do not count."""
+    """Returns the digest of a text, independent of white space."""
     return digest_of(" ".join(text.split()))
 
 
 def digest_of_tool(tool: Tool) -> str:
-    """The digest of all the source that a toolbox function may run: its file, and the private ones that it imports.
+    """Returns the digest of all source that a toolbox function may run: its file, and the private files it imports.
 
-    Whole files, since what one function of a file does can depend on any other line of it.
+    It covers whole files, since a function can depend on any line of its file.
     """
     digest = hashlib.sha256()
     for path in source_files(tool.path):
@@ -219,7 +219,7 @@ def digest_of_tool(tool: Tool) -> str:
 def _differences(
     header: Header, toolbox: Toolbox, request: str | None = None, specification: str | None = None
 ) -> list[str]:
-    """What has changed. A request or specification that is not given is not compared."""
+    """Lists the changes. A request or specification of None is not compared."""
     changed = []
     for name, now, then in (
         ("request", request, header.request),
@@ -229,14 +229,14 @@ def _differences(
             changed.append(f"the {name} has changed since it was compiled")
     for name, digest in header.toolbox.items():
         if name not in toolbox:
-            changed.append(f"the toolbox function {name!r}, which it calls, is gone{name_hint(name, toolbox)}")
+            changed.append(f"the toolbox function {name!r}, which it calls, no longer exists{name_hint(name, toolbox)}")
         elif digest_of_tool(toolbox[name]) != digest:
-            changed.append(f"the toolbox function {name!r} ({toolbox[name].path}) has changed since it was compiled")
+            changed.append(f"the toolbox function {name!r} ('{toolbox[name].path}') has changed since it was compiled")
     return changed
 
 
 def _body(text: str) -> str:
-    """The text with the line ends of this system, and one at its end."""
+    """Normalizes line ends, with one at the end."""
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n") + "\n"
 
 
@@ -256,7 +256,7 @@ class _HeaderReader:
 
     def read(self) -> tuple[Header, str]:
         if self._lines[0] != FIRST_LINE:
-            self._refuse(f"{self._lines[0][:60]!r} begins no header that this version knows; expected {FIRST_LINE!r}")
+            self._refuse(f"{self._lines[0][:60]!r} is not a header of this version; expected {FIRST_LINE!r}")
         while "header" not in self._found:
             self._at += 1
             self._line()
@@ -268,7 +268,7 @@ class _HeaderReader:
         match = _LINE.fullmatch(self._lines[self._at - 1]) if self._at <= len(self._lines) else None
         if match is None:
             missing = next(key for key in _KEYS if key not in self._found and key != "toolbox")
-            self._refuse(f"the header does not go on here; expected a line '# {missing}: …'")
+            self._refuse(f"the header ends too early; expected a line '# {missing}: …'")
         key, value = match.groups()
         if key not in _KEYS:
             self._refuse(f"unknown key {key!r} in the header{name_hint(key, _KEYS)}")
@@ -280,7 +280,7 @@ class _HeaderReader:
     def _keep(self, key: str, value: str, found: re.Match[str]) -> None:
         known, name = (self._toolbox, found[1]) if key == "toolbox" else (self._found, key)
         if name in known:
-            self._refuse(f"{name!r} stands twice in the header; expected it once")
+            self._refuse(f"{name!r} appears twice in the header; expected it once")
         known[name] = found[2] if key == "toolbox" else value
 
     def _verify(self, body: str) -> None:
@@ -288,9 +288,9 @@ class _HeaderReader:
             if key != "toolbox" and key not in self._found:
                 self._refuse(f"the header has no line {key!r}; expected one")
         if digest_of(_joined(self._lines[: self._at - 1])) != self._found["header"]:
-            self._refuse("the header was edited: it is not the one that compile wrote")
+            self._refuse("the header was edited after 'guardagent compile' wrote it: its digest differs")
         if digest_of(body) != self._found["body"]:
-            self._refuse("the program was edited after it was compiled: its text is not the one that the header is for")
+            self._refuse("the program was edited after it was compiled: its digest differs from the header")
 
     def _header(self) -> Header:
         examples, model = (_FORMS[key].fullmatch(self._found[key]) for key in ("examples", "model"))
@@ -303,5 +303,5 @@ class _HeaderReader:
         return Header(*texts, proof, model[1], model[2], self._found["body"])
 
     def _refuse(self, message: str) -> NoReturn:
-        remedy = "compile it again (guardagent compile), or take the header off a program that you answer for yourself"
+        remedy = "compile it again ('guardagent compile'), or remove the header and take responsibility for the program"
         raise ContentError(f"{message}; {remedy}", self._path, min(self._at, len(self._lines)))

@@ -1,12 +1,12 @@
-"""Required checks: calls that the host makes itself, whatever a guard program does.
+"""Required checks: calls that the host makes itself, independent of the guard program.
 
-A specification's front matter names them as calls of toolbox functions over `input`, `output`, `facts`
-and the front matter's own `data`:
+A specification's front matter lists them as calls of toolbox functions on `input`, `output`, `facts` and the front
+matter's own `data`:
 
     check_access(granted(access, field(input, "Identity", facts.get("role"))), columns_read(output))
 
-The outermost call is a check; the inner ones compute its arguments. `facts.NAME` is a fact that must be given;
-`facts.get("NAME")` is None where it is not.
+The outermost call is a check; the inner ones compute its arguments. `facts.NAME` is a required fact;
+`facts.get("NAME")` is None if the fact is missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RUN_NAMES = ("input", "output", "facts")
 
 @dataclass(frozen=True, slots=True)
 class RequiredCheck:
-    """One call, parsed. `text` is what the operator wrote."""
+    """One parsed call. `text` is its source in the front matter."""
 
     text: str
     call: ast.Call
@@ -41,7 +41,7 @@ class RequiredCheck:
         """Parses a call.
 
         Raises:
-            ContentError: it is no call of a check, or uses a name or a syntax that is not there.
+            ContentError: it is not a call of a check, or uses an unknown name or unsupported syntax.
         """
         try:
             tree = syntax.parse(text.strip(), mode="eval").body
@@ -55,10 +55,10 @@ class RequiredCheck:
         return cls(text, tree, path)
 
     def bind(self, toolbox: Toolbox) -> None:
-        """Makes sure that every function it calls exists.
+        """Checks that every called function exists and accepts its arguments.
 
         Raises:
-            ContentError: one does not; the message names the nearest.
+            ContentError: a function is unknown, with the nearest name, or its arguments do not fit.
         """
         for node in ast.walk(self.call):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -68,24 +68,24 @@ class RequiredCheck:
         if name not in toolbox:
             raise ContentError(
                 f"required check {self.text!r}: unknown toolbox function {name!r}{name_hint(name, toolbox)}; "
-                "functions of your own need their toolbox named",
+                "to use your own functions, pass their toolbox ('--toolbox' or 'toolbox=')",
                 self.path,
             )
         try:
             named = {str(keyword.arg): None for keyword in node.keywords}
             inspect.signature(toolbox.functions[name]).bind(*node.args, **named)
         except TypeError as error:
-            message = f"required check {self.text!r}: {error}; expected {toolbox[name].signature}"
+            message = f"required check {self.text!r}: {error}; expected '{toolbox[name].signature}'"
             raise ContentError(message, self.path) from None
 
     def run(self, call: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-        """Makes the calls, innermost first: `call(name, *args, **kwargs)` makes one. Returns the check's result."""
+        """Makes the calls with `call(name, *args, **kwargs)`, innermost first, and returns the result of the check."""
         return _evaluate(self.call, call, values)
 
 
 def _fact(facts: Mapping[str, Any], name: str) -> Any:
     if facts.get(name) is None:
-        raise ValueError(f"the fact {name!r} is not given{name_hint(name, facts)}")
+        raise ValueError(f"the fact {name!r} is missing{name_hint(name, facts)}; expected the host to pass it in 'facts'")
     return facts[name]
 
 
@@ -107,8 +107,8 @@ def _validate(node: ast.expr, known: set[str], text: str, path: Path) -> None:
             return
         case _:
             raise ContentError(
-                f"required check {text!r}: {ast.unparse(node)!r} is not supported; expected calls of toolbox "
-                'functions, literals, input, output, facts, facts.NAME, facts.get("NAME") and names of `data`',
+                f"required check {text!r}: {ast.unparse(node)!r} is not supported; expected calls of toolbox functions,"
+                " literals, 'input', 'output', 'facts', 'facts.NAME', 'facts.get(NAME)' and names of 'data'",
                 path,
             )
 

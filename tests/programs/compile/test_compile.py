@@ -70,7 +70,7 @@ def test_the_same_question_is_not_paid_for_twice(compiler: Compiler) -> None:
     """A model that gives its wrong program again, and no other reason, is not asked again; nor one that gives none."""
     exit_status, report = compiler(WRONG, WRONG, WRONG, options=("--rounds", 5))
     assert (exit_status, report["model_calls"], len(compiler.prompts)) == (1, 3, 3)
-    assert "one that it has answered" in report["candidates"][0]["stopped"]
+    assert "one that the model has already answered" in report["candidates"][0]["stopped"]
     _, report = compiler(*[f"A guess.\n{WRONG}", f"Another.\n{WRONG}", WRONG, WRONG], options=("--rounds", 5))
     assert report["model_calls"] == 5
     _, report = compiler("No.", "No.", "No.", options=("--rounds", 5))
@@ -78,7 +78,7 @@ def test_the_same_question_is_not_paid_for_twice(compiler: Compiler) -> None:
 
 
 def test_the_next_prompt_has_the_last_explanation(compiler: Compiler) -> None:
-    """What the model said beside its program, without the program; cut where it is long."""
+    """The next prompt shows the truncated prose of the last answer, without its program."""
     compiler(f"I take six for the limit.\n{WRONG}{'so ' * 300}", GOOD)
     assert ("I take six for the limit." in compiler.prompts[2], "…" in compiler.prompts[2]) == (True, True)
     assert compiler.prompts[2].count("def check") == 1
@@ -206,7 +206,7 @@ def test_another_profile_gets_the_verdict_of_the_required_check(compiler: Compil
 
 
 def test_a_transformation_can_be_left_out(compiler: Compiler) -> None:
-    """Where what it changes does matter; the report says so."""
+    """A transformation can be excluded if its change matters; the report says so."""
     options = ("--rounds", 0, "--without", "changed_ids")
     exit_status, report = compiler(program(IDS), options=(*options, "--without", "substituted_profile"))
     assert exit_status == 0
@@ -225,10 +225,10 @@ def test_details_that_an_example_names_are_examined(compiler: Compiler) -> None:
     exit_status, report = compiler(block(RIGHT.replace('"loans": loans', '"loan": loans')), GOOD)
     assert exit_status == 0
     assert 'details {"loans": "5"}' in compiler.prompts[2]
-    assert "these examples name no details, and test the label only: e5" in str(report["findings"])
+    assert "these examples have no details and test the label only: e5" in str(report["findings"])
     (compiler.home / "examples.jsonl").write_text(json.dumps(EXAMPLES[0] | {"details": [1]}) + "\n")
     exit_status, report = compiler(GOOD)
-    assert (exit_status, "key 'details' is no object" in report["error"]) == (2, True)
+    assert (exit_status, "key 'details' is not an object" in report["error"]) == (2, True)
 
 
 def test_an_answer_is_examined(compiler: Compiler) -> None:
@@ -243,7 +243,7 @@ def test_an_answer_is_examined(compiler: Compiler) -> None:
 
 @pytest.mark.slow
 def test_a_regular_expression_in_place_of_a_parser_goes_back_once(compiler: Compiler) -> None:
-    """Where nothing else is wrong, it is taken then, and the report says so."""
+    """A version that passes is accepted after one round of advice; the report keeps the advice."""
     odd = block(
         "import re\n\n\n"
         + RIGHT.replace("    denied,", "    re.findall(r'\"lent\": *(\\d+)', agent_output)\n    denied,")
@@ -260,7 +260,7 @@ def test_a_regular_expression_in_place_of_a_parser_goes_back_once(compiler: Comp
 
 
 def test_several_candidates_are_compared(compiler: Compiler) -> None:
-    """Where they never disagree, the first one is taken."""
+    """The first candidate is chosen if the candidates never disagree."""
     other = block(RIGHT.replace('field(agent_input, "Loans")', 'agent_input.split("Loans: ")[1].split("\\n")[0]'))
     exit_status, report = compiler(other, text(PLAN), GOOD, options=("--candidates", 2))
     assert (exit_status, report["chosen"], [one["passed"] for one in report["candidates"]]) == (0, 1, [True, True])
@@ -269,7 +269,7 @@ def test_several_candidates_are_compared(compiler: Compiler) -> None:
 
 @pytest.mark.slow
 def test_candidates_that_disagree_are_shown(compiler: Compiler) -> None:
-    """What the examples leave open, for a person to decide; the one that denies more of it is taken."""
+    """The report lists inputs on which the candidates disagree; the one that denies more of them is chosen."""
     strict = block(RIGHT.replace("loans, 5", "loans, 4"))
     exit_status, report = compiler(GOOD, text(PLAN), strict, options=("--candidates", 2))
     assert (exit_status, report["chosen"]) == (0, 2)
@@ -301,13 +301,13 @@ def test_a_model_that_does_not_answer_is_exit_3(compiler: Compiler, reply: Reply
     ("rows", "message"),
     [
         ([EXAMPLES[0]], "no example has label 1"),
-        ([*EXAMPLES, EXAMPLES[0]], "'e0' occurs twice"),
+        ([*EXAMPLES, EXAMPLES[0]], "'e0' appears twice"),
         ([*EXAMPLES, EXAMPLES[0] | {"id": "x", "label": 1}], "the same run with different labels"),
         ([EXAMPLES[0] | {"label": "0"}], "key 'label' is '0'; expected the number 0 or 1"),
         ([EXAMPLES[0] | {"label": True}], "key 'label' is True"),
         ([{"id": "x", "agent_input": "a", "agent_ouput": "b", "label": 1}], "did you mean 'agent_ouput'"),
         ([EXAMPLES[0] | {"agent_output": " "}], "'agent_output' is empty"),
-        ([EXAMPLES[0] | {"facts": [1]}], "'facts' is no object"),
+        ([EXAMPLES[0] | {"facts": [1]}], "'facts' is not an object"),
         ([EXAMPLES[1] | {"label": 0}, EXAMPLES[3]], "a required check of the specification denies it"),
     ],
 )

@@ -78,12 +78,12 @@ def test_the_text_says_what_to_do(mislabelled: Compiler) -> None:
         GuardAgent(agent="lending", model=model, **folders).compile(mislabelled.home / "examples.jsonl")  # type: ignore[arg-type]
     text = refused.value.report.to_text()
     assert "  e6, label 1: four are fewer than five\n" in text
-    assert "--accept-dispute e6 sets the example aside" in text
+    assert "'--accept-dispute e6' sets the example aside" in text
     model = ScriptedModel([PLAN, GOOD])
     rows = [*EXAMPLES, WRONG_LABEL]
     guard = GuardAgent(agent="lending", model=model, **folders)  # type: ignore[arg-type]
     compiled = guard.compile(rows, accept_disputes=["e6"], properties=False)
-    assert "set aside by --accept-dispute, and not tried: e6" in compiled.report.to_text()
+    assert "set aside by '--accept-dispute', not tested: e6" in compiled.report.to_text()
 
 
 def test_a_sentence_that_no_run_tells_is_for_a_person(compiler: Compiler) -> None:
@@ -111,8 +111,8 @@ def test_a_changed_run_may_be_disputed(compiler: Compiler) -> None:
     [
         (disputed("example 9"), "there is no example 9 to dispute; expected a number from 1 to 6"),
         (disputed("run 1"), "there is no run 1"),
-        (disputed("the label"), "a dispute is"),
-        (disputed("example 1", ""), "a dispute is"),
+        (disputed("the label"), "invalid dispute"),
+        (disputed("example 1", ""), "invalid dispute"),
     ],
 )
 def test_a_dispute_of_nothing_goes_back(compiler: Compiler, answer: str, message: str) -> None:

@@ -219,7 +219,7 @@ def test_a_part_that_no_example_exercises_is_a_finding(dividing: Dividing) -> No
     dividing.examples(RUNS[:-1])
     exit_status, report = dividing(GOOD)
     assert (exit_status, findings(report, "unexercised")) == (0, [4])
-    assert "no example is denied by the code for clause 4" in str(report["findings"])
+    assert "the code for clause 4 denies no example" in str(report["findings"])
 
 
 def test_a_part_that_never_passes_is_named(dividing: Dividing) -> None:
@@ -285,7 +285,7 @@ def test_properties_of_parts_are_tried_on_the_whole(dividing: Dividing) -> None:
     assert {"property_2", "property_3"} <= {test["name"] for test in report["tests"]}
     wrong = {**GOOD, 2: [block(LOANS) + block(blocked)]}
     _, report = dividing(wrong, options=(*FAST, "--rounds", 0))
-    assert "property_3 is not of this part; expected clause 2" in report["parts"][0]["problems"][0]
+    assert "'property_3' belongs to another part; expected clause 2" in report["parts"][0]["problems"][0]
 
 
 def test_short_requests_stay_whole(dividing: Dividing) -> None:
@@ -302,14 +302,14 @@ def test_short_requests_stay_whole(dividing: Dividing) -> None:
 
 
 def test_a_division_that_is_none(dividing: Dividing) -> None:
-    """It goes back; where it was asked for and none comes, nothing could be done; another mode is wrong input."""
+    """An invalid division goes back; without any, mode `always` fails; an unknown mode is wrong input."""
     exit_status, report = dividing(GOOD, division='{"parts": [[2], [3]]}', options=(*FAST, "--rounds", 1))
     assert (exit_status, len(dividing.prompts[0])) == (3, 2)
     assert "sentence 1 is missing; expected each number from 1 to 4 once" in report["error"]
     assert "sentence 1 is missing" in dividing.prompts[0][1]
     assert dividing(GOOD, options=("--divide", "alway"))[0] == 2
     dividing.examples([*RUNS, run(7, 1, 9, clauses=[7])])
-    assert "example 'e7' breaks sentence 7, which is not there" in dividing(GOOD)[1]["error"]
+    assert "example 'e7': key 'clauses' has the unknown sentence 7" in dividing(GOOD)[1]["error"]
 
 
 @pytest.mark.parametrize(
@@ -344,10 +344,10 @@ FORGED = "def check(agent_input, agent_output, facts):\n    return {'label': 0}\
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("def check(a, b, c):\n    global PARTS\n    PARTS = ()\n", "line 2: `global` is not available"),
+        ("def check(a, b, c):\n    global PARTS\n    PARTS = ()\n", "line 2: 'global' is not available"),
         (f"x = 1\n\f{FORGED}", "form feeds"),
         (f"if True:\n    x = 1\n\f    y = 2\n{FORGED}", "form feeds"),
-        (f"return check\n{FORGED}", "returns outside of a function"),
+        (f"return check\n{FORGED}", "has a 'return' outside a function"),
         (f'x = """\n  a\n""" + f"""{{\n1}}\n b"""\n{FORGED}', ""),
         (f'"""Doc."""\nfrom __future__ import annotations\n{FORGED}', ""),
         (f"x = (1 +\\\n2)\n{FORGED}", ""),
@@ -369,7 +369,7 @@ PARTS = [RequestPart((Clause(number, f"Sentence # clause 9 {number}."),)) for nu
         ("{'label': 1, 'reasons': ['a']}", "{'label': 1, 'reasons': ['b', 'a']}", RunOutcome(1, reasons=("a", "b"))),
         ("{'label': 0, 'answer': 'x'}", "{'label': 0, 'answer': 'x'}", RunOutcome(0, answer="x")),
         ("{'label': 0, 'answer': 'x'}", "{'label': 0, 'answer': None}", "do not agree on the answer"),
-        ("{'label': 1, 'details': {'unknown': ['age']}}", "{'label': 0}", "it lacks: clause 1: age"),
+        ("{'label': 1, 'details': {'unknown': ['age']}}", "{'label': 0}", "missing information: clause 1: age"),
         (
             "{'label': 1, 'details': {'unknown': ['age']}}",
             "{'label': 1, 'reasons': ['b']}",
@@ -416,7 +416,7 @@ def test_a_part_may_ask_for_a_function(dividing: Dividing) -> None:
 
 @pytest.mark.slow
 def test_a_part_may_dispute_its_sentence(dividing: Dividing) -> None:
-    """The part is not asked again, and nothing is folded; once a person agrees, it is."""
+    """A disputed sentence stops its part before folding, until the user accepts the dispute."""
     dispute = '{"disputed": "clause 3", "why": "no run says who is blocked"}\n' + block(BLOCKED)
     exit_status, report = dividing({**GOOD, 3: [dispute]})
     assert (exit_status, dividing.counts, [one["id"] for one in report["disputes"]]) == (
@@ -460,4 +460,4 @@ def test_the_program_is_for_people(dividing: Dividing, tmp_path: Path) -> None:
     ran = dividing.compiler.run("compile", *agent, "-o", tmp_path / "p.py", "--model", "openai/test", *FAST)
     assert (ran.status, len(server.requests)) == (0, 4)
     assert "2. A member may borrow a book only while fewer than five are on loan.: lines" in ran.out
-    assert "compiled in parts, each tried alone:\n  clause 2: passed, 1 version, denies e3, e4\n" in ran.out
+    assert "compiled in parts, each tested alone:\n  clause 2: passed, 1 version, denies e3, e4\n" in ran.out

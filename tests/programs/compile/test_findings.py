@@ -105,4 +105,4 @@ def test_an_example_that_is_only_undecided_is_a_finding(compiler: Compiler) -> N
     )
     exit_status, report = compiler(block(undecided))
     assert exit_status == 0
-    assert "e3 is denied because it could not be decided" in str(report["findings"])
+    assert "example 'e3' is denied because the program could not decide" in str(report["findings"])

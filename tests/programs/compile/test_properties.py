@@ -55,10 +55,10 @@ def test_the_report_says_on_how_many_runs_a_property_was_tried(compiler: Compile
     one = tried(report)["property_1"]
     assert (exit_status, one["failures"], report["properties"].strip()) == (0, [], PROPERTY.strip())
     assert one["runs"] > 50
-    assert "of which it said deny" in one["about"]
-    assert ("unchecked", "no property was written for clause 2") in findings(report)
+    assert "distinct runs: deny" in one["about"]
+    assert ("unchecked", "no property for clause 2") in findings(report)
     exit_status, report = compiler(block(RIGHT) + block(PROPERTY + SECOND), options=FAST)
-    assert "the property of clause 2 said nothing about any of" in str(findings(report))
+    assert "the property of clause 2 makes no claim about any of" in str(findings(report))
 
 
 def test_a_counterexample_goes_back_shrunk(compiler: Compiler) -> None:
@@ -77,7 +77,7 @@ def test_a_counterexample_goes_back_shrunk(compiler: Compiler) -> None:
 
 @pytest.mark.slow
 def test_the_same_runs_each_time(compiler: Compiler) -> None:
-    """What fails, fails again; nothing is left behind in the working directory."""
+    """A failure is reproducible, and leaves nothing in the working directory."""
     reports = [compiler(TWELVE_ARE_FINE + block(PROPERTY), options=(*FAST, "--rounds", 0)) for _ in range(2)]
     assert reports[0][0] == 1
     assert failing(reports[0][1]) == {"property_1"}
@@ -113,14 +113,14 @@ def test_a_property_that_an_example_contradicts_is_wrong(compiler: Compiler, wro
     """It goes back; a person reads that it was changed."""
     exit_status, report = compiler(block(RIGHT) + block(wrong), GOOD, options=FAST)
     assert exit_status == 0, report["tests"]
-    assert ("changed", "the model changed this property after it had written it; read it") in findings(report)
+    assert ("changed", "the model changed this property after its first version; review it") in findings(report)
     assert message in compiler.prompts[2]
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (PROPERTY.replace("property_1", "property_7"), "there is no clause 7"),
+        (PROPERTY.replace("property_1", "property_7"), "clause 7 does not exist"),
         (PROPERTY.replace("field(", "feild("), "unknown function 'feild'"),
         ("import os\n" + PROPERTY, "the module 'os' is not available"),
         (PROPERTY.replace("return", "return ("), "not Python"),
@@ -143,7 +143,7 @@ def test_a_property_does_not_go_away(compiler: Compiler) -> None:
     )
     assert (exit_status, report["problems"]) == (
         1,
-        ["the properties: property_1 is gone; expected all of them, or no second block"],
+        ["the properties: 'property_1' is missing now; expected all properties, or no second block"],
     )
 
 
@@ -160,20 +160,20 @@ def test_properties_outlive_a_program_that_cannot_run(compiler: Compiler, first:
 def test_each_clause_has_a_property_or_a_reason(compiler: Compiler) -> None:
     """Else nothing is written, the model is told, and so is the person; who may say that it need not be."""
     compiler.strict = True
-    lacks = "no property was written for clause 2; expected property_N for each clause"
+    lacks = "no property for clause 2; expected 'property_N' for each clause"
     exit_status, report = compiler(GOOD, options=(*FAST, "--rounds", 1))
     assert (exit_status, compiler.out.exists(), failing(report)) == (1, False, set())
     assert tried(report)["properties"]["lacks"].startswith(lacks)
     assert lacks in compiler.prompts[2]
     exit_status, report = compiler(block(RIGHT) + block(PROPERTY + SECOND), options=(*FAST, "--rounds", 0))
     assert exit_status == 1
-    assert "the property of clause 2 only returns None, and gives no reason" in tried(report)["properties"]["lacks"]
+    assert "the property of clause 2 only returns None, without a reason" in tried(report)["properties"]["lacks"]
     reason = SECOND.replace("    return", '    """It says how to deny."""\n    return')
     exit_status, report = compiler(block(RIGHT) + block(PROPERTY + reason), options=FAST)
     assert (exit_status, compiler.out.exists()) == (0, True)
-    assert ("context", "the model says that this sentence sets no rule: It says how to deny.") in findings(report)
+    assert ("context", "the model claims that this sentence sets no rule: It says how to deny.") in findings(report)
     exit_status, report = compiler(GOOD, options=(*FAST, "--no-properties"))
-    assert (exit_status, ("unchecked", "no property was written for clause 2") in findings(report)) == (0, True)
+    assert (exit_status, ("unchecked", "no property for clause 2") in findings(report)) == (0, True)
 
 
 @pytest.mark.slow
@@ -190,7 +190,7 @@ def test_what_a_required_check_denies_no_property_lets_pass(compiler: Compiler) 
 def test_nothing_is_left_out_silently(compiler: Compiler) -> None:
     """Without runs that are made of the examples, the report says so."""
     _, report = compiler(GOOD, options=(*FAST, "--inputs", 0))
-    assert ("unchecked", "properties were tried by the examples alone: --inputs is 0") in findings(report)
+    assert ("unchecked", "properties were tested on the examples only: '--inputs' is 0") in findings(report)
     assert tried(report)["property_1"]["runs"] == 6
 
 

@@ -53,7 +53,7 @@ def test_the_report_says_what_a_person_has_to_do(compiler: Compiler) -> None:
     run = ["--agent", "lending", *compiler.folders, "--examples", compiler.home / "examples.jsonl"]
     ran = compiler.run("compile", *run, "--model", "openai/test", "-o", compiler.out)
     assert ran.status == 1
-    assert "the toolbox lacks a function: check_fines: no function knows who owes a fine" in ran.out
+    assert "the toolbox lacks the function 'check_fines': no function knows who owes a fine" in ran.out
     assert "guardagent toolbox accept" in ran.out
 
 
@@ -63,10 +63,10 @@ def test_the_report_says_what_a_person_has_to_do(compiler: Compiler) -> None:
         (PROPOSAL.replace("check_fines", "check_loans"), "is in the toolbox"),
         (ASKED + block(SOURCE), "two ```python blocks"),
         (PROPOSAL.replace('    """Whether a member owes a fine."""\n', ""), "has no docstring"),
-        (PROPOSAL.replace("owes a fine.", "owes\u202ea fine."), "which nobody sees"),
-        (PROPOSAL.replace("def check_fines", "def other(): pass\n\n\ndef check_fines"), "defines other too"),
-        (PROPOSAL.replace('"why"', '"because"'), "is one JSON object"),
-        (PROPOSAL.replace("return member", "return ("), "not Python"),
+        (PROPOSAL.replace("owes a fine.", "owes\u202ea fine."), "unprintable character"),
+        (PROPOSAL.replace("def check_fines", "def other(): pass\n\n\ndef check_fines"), "also defines 'other'"),
+        (PROPOSAL.replace('"why"', '"because"'), "expected one JSON object"),
+        (PROPOSAL.replace("return member", "return ("), "not valid Python"),
     ],
 )
 def test_an_incomplete_proposal_goes_back(compiler: Compiler, answer: str, message: str) -> None:
@@ -100,7 +100,7 @@ def test_a_person_accepts_it(cli: Callable[..., CommandResult], proposed: Path) 
 
 
 def test_its_folder_is_made(cli: Callable[..., CommandResult], proposed: Path) -> None:
-    """Where there is none yet, and only once the tests have passed."""
+    """The toolbox folder is created if needed, once the tests have passed."""
     new = proposed.parents[1] / "new" / "tools"
     assert cli("toolbox", "accept", proposed, "--toolbox", new, "--yes").status == 0
     assert (new / "check_fines.py").is_file()
@@ -139,7 +139,7 @@ def test_nothing_is_added_or_run_without_a_person(cli: Callable[..., CommandResu
     assert (a_file.status, "is a file; expected a folder" in a_file.err) == (2, True)
     proposed.write_text(SOURCE.replace("owes", "owes\u202e"))
     ran_here = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
-    assert (ran_here.status, "which nobody sees" in ran_here.err) == (2, True)
+    assert (ran_here.status, "unprintable character" in ran_here.err) == (2, True)
     proposed.with_name("test_check_fines.py").unlink()
     without = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
     assert (without.status, "expected the tests" in without.err) == (2, True)

@@ -1,4 +1,4 @@
-"""Which examples a model is shown."""
+"""The selection of examples for a prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each transformation makes of a run, seen by itself."""
+"""Each transformation, tested on its own."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_json_says_the_same_another_way() -> None:
 
 @pytest.mark.parametrize("name", ["injected_label", "irrelevant_text"])
 def test_a_json_object_stays_one(name: str) -> None:
-    """What is added to it stands in its longest value, where hostile text would be."""
+    """Text added to a JSON object goes to its longest value, like hostile text."""
     call = {"tool": "send", "args": {"text": "Hello to you", "to": ["a"]}}
     variants = made(name, run(json.dumps({"facts": {}}), json.dumps(call)))
     outputs = [one.example.agent_output for one in variants if one.note.startswith(("below the output", "words below"))]

@@ -1,4 +1,4 @@
-"""What a model could answer, for tests of the generating flow over the health-records agent."""
+"""Sample answers of a model, for tests of the generating flow on the health-records agent."""
 
 from __future__ import annotations
 

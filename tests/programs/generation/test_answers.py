@@ -1,4 +1,4 @@
-"""What a model answers is read as a plan, a program or a judgement, or is an error that says what is missing."""
+"""An answer is parsed as a plan, a program or a judgement, or is an error with the missing piece."""
 
 import pytest
 
@@ -23,7 +23,7 @@ FOUR = ["sum up", "filter", "locate", "compare"]
     ],
 )
 def test_a_plan_has_four_steps_however_they_are_marked(answer: str) -> None:
-    """What comes after the fourth belongs to it."""
+    """Text after the fourth step belongs to it."""
     plan = read_plan(answer)
     assert len(plan.steps) == 4
     assert all(plan.steps)
@@ -73,12 +73,12 @@ def test_the_one_program_is_found(answer: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ("The run is fine: label 0.", "holds no code block"),
-        (block("function check() { return 0 }", "javascript"), "written in javascript"),
+        ("The run is fine: label 0.", "has no code block"),
+        (block("function check() { return 0 }", "javascript"), "is in 'javascript'"),
         (block(PROGRAM) * 2, "2 code blocks define"),
-        (block("label = 0"), "no code block defines a function check"),
-        ("```python\n" + PROGRAM, "holds no code block"),
-        ("def check(", "holds no code block"),
+        (block("label = 0"), "no code block defines a function 'check'"),
+        ("```python\n" + PROGRAM, "has no code block"),
+        ("def check(", "has no code block"),
     ],
 )
 def test_no_program_or_two_are_errors(answer: str, problem: str) -> None:

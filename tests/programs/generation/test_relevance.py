@@ -1,4 +1,4 @@
-"""Which functions a prompt describes, and how a model asks for the others."""
+"""The functions that a prompt describes, and requests of the model for others."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_guard_that_is_generated_asks_at_no_loss_of_a_round(tools: Path) -> No
 
 
 def test_a_request_for_an_unknown_function_gets_an_error(tools: Path) -> None:
-    """That costs a round, as any answer of no use."""
+    """The request costs a round, like any unusable answer."""
     model = ScriptedModel(['{"describe": ["harbor_depth"]}', PLAN, CODE])
     with GuardAgent("No parcel over two.", model=model, toolbox=tools.parent, debug_rounds=1) as guard:
         assert guard.guard("a", "b").label == 0

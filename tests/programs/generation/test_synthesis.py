@@ -57,7 +57,7 @@ def test_code_that_never_runs_is_a_denial(rounds: int) -> None:
     """After as many rounds as the operator allows."""
     verdict, model = judged(PLAN, *[MISSPELT] * 9, debug_rounds=rounds)
     assert (verdict.label, len(model.requests)) == (1, 2 + rounds)
-    assert f"({1 + rounds} tries); the last error: the program: line 8: NameError" in verdict.errors[0]
+    assert f"in {1 + rounds} tries; the last error: the program: line 8: NameError" in verdict.errors[0]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_code_that_never_runs_is_a_denial(rounds: int) -> None:
     ],
 )
 def test_an_answer_that_is_no_program_never_allows(bad: str | GuardError) -> None:
-    """Alone it is a denial with the cause; with rounds left, the model is told and may mend it."""
+    """Without rounds it is a denial with the cause; with rounds left, the model may repair it."""
     denied, _ = judged(PLAN, bad, debug_rounds=0)
     assert (denied.label, len(denied.errors)) == (1, 1)
     mended, model = judged(PLAN, bad, CODE)
@@ -91,7 +91,7 @@ def test_an_invalid_plan_is_requested_again(bad: str | GuardError) -> None:
     """With what was wrong; and without rounds left it is a denial."""
     denied, _ = judged(bad, debug_rounds=0)
     assert denied.label == 1
-    assert "no plan could be used" in denied.errors[0]
+    assert "the model gave no usable plan" in denied.errors[0]
     verdict, model = judged(bad, PLAN, CODE)
     assert verdict.label == 0
     assert "Your last answer was of no use" in model.requests[1][-1].content
@@ -130,7 +130,7 @@ def test_what_a_check_denied_stays_denied_when_the_code_is_mended() -> None:
     )
     verdict, _ = judged(PLAN, block(strict), CODE)
     assert verdict.label == 1
-    assert "an earlier version of the code was denied by a check" in verdict.errors[0]
+    assert "a check denied the run in an earlier version of the code" in verdict.errors[0]
 
 
 def test_the_required_checks_stand_above_what_a_model_writes() -> None:
@@ -158,7 +158,7 @@ def test_async_gives_the_same_and_cancels() -> None:
 
 
 def test_usage_is_on_the_verdict_and_the_cap_holds() -> None:
-    """What could go over the cap is not asked."""
+    """A call that could exceed the cap is not made."""
     free = ScriptedModel([PLAN, CODE], prices=(1.0, 1.0))
     guard = GuardAgent(agent="ehragent", mode="generate", model=free, max_cost=1.0)
     usage = guard.guard(ehr_input("nursing"), ehr_log()).usage
@@ -225,7 +225,7 @@ def test_the_command_line_generates_and_explains(cli: Callable[..., CommandResul
 
 
 def test_errors_of_the_host_do_not_go_to_the_model() -> None:
-    """A clock that is none, before anything is asked; a sandbox that cannot work, after the first code."""
+    """An invalid clock fails before any call; a sandbox that does not work fails after the first code."""
 
     class Broken:
         def run(self, *_: Any) -> Any:
@@ -251,7 +251,7 @@ def test_a_verdict_over_half_a_character_can_be_written() -> None:
 
 
 def test_an_answer_without_code_does_not_lose_the_error_before_it() -> None:
-    """The model is told both: what failed, and that its last answer was no program."""
+    """The prompt has both: the last failure, and that the last answer had no program."""
     verdict, model = judged(PLAN, MISSPELT, "It is fixed.", CODE)
     assert verdict.label == 0
     question = model.requests[3][-1].content

@@ -96,7 +96,7 @@ def test_code_that_fails_again_and_again_is_a_denial(serve: Serve) -> None:
     server = serve([text(PLAN), text(MISSPELT)])
     verdict = judged(3)
     assert (verdict.label, len(server.requests)) == (1, 5)
-    assert "(4 tries); the last error: the program: line 8: NameError" in verdict.errors[0]
+    assert "in 4 tries; the last error: the program: line 8: NameError" in verdict.errors[0]
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_added_demonstrations_are_all_there_or_none(write: Write, agent_folder: 
     other = json.dumps(GOOD | {"agent_output": "other"})
     assert add_demonstrations(folder, write("new.jsonl", json.dumps(GOOD) + "\n" + other)) == 2
     assert len(load_agent(folder).demonstrations) == 3
-    with pytest.raises(ContentError, match=r"new\.jsonl:1: this demonstration is there already"):
+    with pytest.raises(ContentError, match=r"new\.jsonl:1: this demonstration exists already"):
         add_demonstrations(folder, write("new.jsonl", other))
     with pytest.raises(ContentError):
         add_demonstrations(folder, write("bad.jsonl", json.dumps(GOOD) + "\n" + json.dumps(GOOD | {"plan": []})))
@@ -170,9 +170,9 @@ def test_a_required_check_cannot_get_lost(agent_folder: Callable[..., Path], tex
 @pytest.mark.parametrize(
     ("program", "says"),
     [
-        ("def check(a, b, c)\n    pass", "program.py:1: not Python"),
-        ("def chek(a, b, c):\n    pass", "defines no function 'check', only chek; expected def check"),
-        ("x = 1", "defines no function 'check'; expected"),
+        ("def check(a, b, c)\n    pass", "program.py:1: not valid Python"),
+        ("def chek(a, b, c):\n    pass", "does not define a function 'check', only 'chek'; expected 'def check"),
+        ("x = 1", "does not define a function 'check'; expected"),
         ("def check(a, b):\n    pass", "program.py:1: 'check' has other parameters; expected"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Memory grows from executed guards, and by default only after a person has confirmed them."""
+"""Memory grows from executed guards, and by default only after review."""
 
 import json
 import logging
@@ -57,7 +57,7 @@ def test_what_was_executed_waits_for_a_person(memory: Path) -> None:
 
 
 def test_what_was_not_executed_is_not_remembered(memory: Path) -> None:
-    """Neither a failure, nor anything where nobody asked for it."""
+    """Failures are not learned, and nothing is learned by default."""
     judge(memory, PLAN, *[MISSPELT] * 4)
     judge(memory, PLAN, CODE, remember="no")
     assert pending(memory / "ehragent") == []
@@ -80,7 +80,7 @@ def test_always_learns_at_once_and_the_next_guard_is_shown_it(memory: Path) -> N
 
 
 def test_review_accepts_and_rejects(memory: Path, cli: Callable[..., CommandResult]) -> None:
-    """By ids from a script; what is neither goes on waiting."""
+    """By ids from a script; the others stay pending."""
     for value in ("1", "2", "3"):
         judge(memory, PLAN, CODE, value=value)
     review = ("memory", "review", "--agent", "ehragent", "--memory", memory)
@@ -112,14 +112,14 @@ def test_a_damaged_candidate_is_an_error_with_its_file(memory: Path, cli: Callab
 
 def test_shipped_agents_do_not_grow(cli: Callable[..., CommandResult]) -> None:
     """Nor does an agent without a folder."""
-    with pytest.raises(InputError, match=r"copy .* into a memory folder of yours"):
+    with pytest.raises(InputError, match=r"copy .* into a memory folder of your own"):
         GuardAgent(agent="ehragent", remember="review")
-    with pytest.raises(InputError, match="without an agent"):
+    with pytest.raises(InputError, match="'remember' needs an agent"):
         GuardAgent("Nothing secret.", remember="always")
 
 
 def test_a_memory_that_cannot_be_written_changes_no_verdict(memory: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is said in the log."""
+    """The failure is logged."""
     (memory / "ehragent" / "pending").write_text("a file in the way")
     model = ScriptedModel([PLAN, CODE])
     guard = GuardAgent(agent="ehragent", mode="generate", memory=memory, model=model, remember="review")

@@ -131,7 +131,7 @@ def test_nobody_waits_and_what_waits_is_bounded(memory: Path) -> None:
 
 
 def test_a_failing_shadow_fails_no_verdict(memory: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A folder that cannot be written, an examples file that is none: it is said in the log."""
+    """A read-only folder and an invalid examples file are logged."""
     (memory / "ehragent" / "disagreements").write_text("a file in the way")
     with caplog.at_level(logging.WARNING):
         assert judge(memory, writing(STRICT)).label == 0
@@ -161,7 +161,7 @@ def test_both_sides_and_a_folder_of_one_s_own_must_be_there(memory: Path, monkey
     options: dict[str, Any] = {"model": writing(CODE), "shadow": 0.5}
     with pytest.raises(InputError, match="expected the name of an agent"):
         GuardAgent("Nothing secret.", **options)
-    with pytest.raises(InputError, match=r"copy .* into a memory folder of yours"):
+    with pytest.raises(InputError, match=r"copy .* into a memory folder of your own"):
         GuardAgent(agent="ehragent", **options)
     with pytest.raises(InputError, match="no model is configured"):
         GuardAgent(agent="ehragent", memory=memory, shadow=0.5)
@@ -180,7 +180,7 @@ def test_a_person_makes_examples_of_disagreements(memory: Path, cli: Callable[..
     review = ("memory", "review", "--agent", "ehragent", "--memory", memory)
     first, second, third = (row["id"] for row in json.loads(cli(*review, "--json").out)["disagreements"])
     shown = cli(*review).out
-    assert "program (given)" in shown
+    assert "program (enforced)" in shown
     assert f"{third}  " in shown
     done = cli(*review, "--right", f"{first}=program", "--right", f"{second}=generated", "--reject", third)
     assert (done.status, done.out) == (0, "2 accepted, 1 rejected, 0 waiting\n")
@@ -191,7 +191,7 @@ def test_a_person_makes_examples_of_disagreements(memory: Path, cli: Callable[..
 
 
 def test_the_terminal_review_prompts_for_each_entry(memory: Path) -> None:
-    """Program right, other right, dropped, skipped; what is skipped goes on waiting."""
+    """Program right, other right, dropped, skipped; a skipped entry stays pending."""
     from io import StringIO
 
     from rich.console import Console
@@ -229,7 +229,7 @@ def test_what_cannot_be_right_is_refused_and_nothing_changes(memory: Path, cli: 
     row = {"id": "mine", "agent_input": one.agent_input, "agent_output": one.agent_output, "label": 1}
     (memory / "ehragent" / "examples.jsonl").write_text(json.dumps(row))
     ran = cli(*review, "--right", f"{one.id}=program")
-    assert (ran.status, "'mine' is the same run with label 1" in ran.err) == (2, True)
+    assert (ran.status, "'mine' is the same run as" in ran.err) == (2, True)
     assert found(memory) == [one]
     assert cli(*review, "--right", f"{one.id}=generated").status == 0
     assert (memory / "ehragent" / "examples.jsonl").read_text() == json.dumps(row)
@@ -239,7 +239,7 @@ def test_a_damaged_file_is_an_error_with_its_name(memory: Path) -> None:
     """It is not passed over."""
     (memory / "ehragent" / "disagreements").mkdir()
     (memory / "ehragent" / "disagreements" / "run-1.json").write_text('{"time": "x"}')
-    with pytest.raises(ContentError, match=r"run-1\.json: is no disagreement"):
+    with pytest.raises(ContentError, match=r"run-1\.json: is not a disagreement"):
         found(memory)
 
 

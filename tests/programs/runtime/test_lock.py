@@ -108,7 +108,7 @@ def test_a_guard_refuses_what_changed(home: Path, file: str) -> None:
 def test_what_does_not_stand_there_is_refused(home: Path, write: Write, cli: Cli) -> None:
     """New files, other agents, and a locked file in another one's place. Nothing of them runs."""
     evil = write("tools/more.py", 'def more() -> int:\n    """M."""\n    return 1\n\n\nraise RuntimeError("ran")\n')
-    with pytest.raises(InputError, match=r"more\.py: does not stand in the lock file"):
+    with pytest.raises(InputError, match=r"more\.py: is not in the lock file"):
         make(home)
     evil.unlink()
     shutil.copytree(home / "memory" / "echo", home / "memory" / "other")
@@ -146,9 +146,9 @@ def test_nothing_takes_the_place_of_a_locked_file(home: Path, put: Callable[[Pat
 
 
 def test_a_package_in_a_locked_files_place_is_refused(home: Path) -> None:
-    """Python would take it; it does not stand in the lock file."""
+    """Python would import it, but it is not in the lock file."""
     other(home, "tools/_words/__init__.py")
-    with pytest.raises(InputError, match=r"__init__\.py: does not stand in the lock file"):
+    with pytest.raises(InputError, match=r"__init__\.py: is not in the lock file"):
         make(home)
     assert not (home / "ran").exists()
 
@@ -178,11 +178,11 @@ def test_policies_refuse_what_changed(home: Path, cli: Cli, file: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{}", "is no lock file"),
-        ('{"guardagent_lock": 2, "files": {}}', "expected version 1"),
+        ("{}", "is not a lock file"),
+        ('{"guardagent_lock": 2, "files": {}}', "expected 1"),
         ('{"guardagent_lock": 1, "files": {"program": {"a": "b"}}}', "expected names"),
-        ('{"guardagent_lock": 1, "files": {"programs": {}}}', "expected kinds among agent, program"),
-        ('{"guardagent_lock": 1, "files": {}}', "does not stand in the lock file"),
+        ('{"guardagent_lock": 1, "files": {"programs": {}}}', "expected kinds among 'agent', 'program'"),
+        ('{"guardagent_lock": 1, "files": {}}', "is not in the lock file"),
     ],
 )
 def test_an_invalid_lock_file_locks_everything(write: Write, text: str, message: str) -> None:

@@ -105,10 +105,10 @@ def test_what_is_written_is_read_again(memory: Path) -> None:
         ("memory/count/program.py", '"answer": None', '"answer": 1', "edited after it was compiled"),
         ("memory/count/program.py", "n=3 passed=3", "n=9 passed=9", "the header was edited"),
         ("memory/count/program.py", "# model: test/m", "# model: test/n", "the header was edited"),
-        ("memory/count/program.py", "# guardagent program 1", "# guardagent program 2", "no header that this"),
+        ("memory/count/program.py", "# guardagent program 1", "# guardagent program 2", "is not a header of this"),
         ("memory/count/program.py", "# body", "# bodi", "unknown key 'bodi' in the header; did you mean 'body'"),
         ("memory/count/program.py", "# model: ", "# examples: ", "'examples' is"),
-        ("memory/count/program.py", "# guardagent", "x = 1\n# guardagent", "expected one on the first line"),
+        ("memory/count/program.py", "# guardagent", "x = 1\n# guardagent", "expected a header on the first line"),
     ],
 )
 def test_a_stale_program_is_refused(memory: Path, file: str, old: str, new: str, message: str) -> None:
@@ -142,12 +142,12 @@ def test_what_the_program_does_not_depend_on_may_change(memory: Path) -> None:
 
 
 def test_a_missing_function_is_reported_with_the_nearest(memory: Path) -> None:
-    """And all that changed is said at once."""
+    """One message lists all changes."""
     made = header(memory.parent / "tools")
     replaced(memory.parent / "tools" / "count.py", "def check_count", "def check_counts")
     message = staleness(made, "Other.", SPECIFICATION, Toolbox.load(memory.parent / "tools"))
     assert "the request has changed" in message
-    assert "is gone; did you mean 'check_counts'" in message
+    assert "no longer exists; did you mean 'check_counts'" in message
 
 
 def test_a_changed_file_counts_in_the_next_call_of_guard(memory: Path) -> None:
@@ -175,7 +175,7 @@ def test_run_and_policies_refuse_it_too(memory: Path, cli: Callable[..., Command
 def test_a_header_is_written_over_a_body_alone(memory: Path) -> None:
     """Two headers would leave open which of them counts; and a name of the model cannot forge a line."""
     tools = memory.parent / "tools"
-    with pytest.raises(InputError, match="has a header already"):
+    with pytest.raises(InputError, match="already has a header"):
         header(tools, write_program(tools))
     odd = header_of(BODY, "r", "s", Toolbox.load(tools), ExampleEvidence(digest_of(""), 1, 1), model="a\n# body: x")
     assert parse(write(BODY, odd), "p.py")[0] == odd
@@ -216,7 +216,7 @@ def test_a_program_that_cannot_decide_says_what_it_lacks(agent_folder: Callable[
     """Without a model that is a denial; with one, and in mode auto, code is generated."""
     memory = agent_folder(undecided())
     verdict = GuardAgent(agent="echo", memory=memory).guard("a", "b")
-    assert verdict.errors == ("the program cannot decide; it lacks: the age; the place",)
+    assert verdict.errors == ("the program cannot decide; missing information: the age; the place",)
     assert verdict.details["unknown"] == ("the age", "the place")
     code = CODE.replace("columns_read(agent_output)", "{}")
     model = ScriptedModel([PLAN, code])
@@ -236,7 +236,11 @@ def test_what_a_check_denied_is_never_unknown(agent_folder: Callable[..., Path])
 
 @pytest.mark.parametrize(
     ("unknown", "label", "message"),
-    [("'age'", "1", "no list of texts"), ("[1]", "1", "no list of texts"), ("['age']", "0", "expected label 1")],
+    [
+        ("'age'", "1", "expected a list of strings"),
+        ("[1]", "1", "no list of texts"),
+        ("['age']", "0", "expected label 1"),
+    ],
 )
 def test_invalid_unknown_details_are_an_error(
     agent_folder: Callable[..., Path], unknown: str, label: str, message: str

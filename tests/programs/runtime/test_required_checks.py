@@ -48,9 +48,9 @@ def test_an_unknown_function_is_an_error_before_any_run() -> None:
 
 
 def test_a_missing_fact_is_an_error_unless_read_with_get() -> None:
-    """A name that is misspelt, or not given, must not read as None and pass."""
+    """A misspelt or missing fact must not read as None and pass."""
     check = RequiredCheck.parse("check_a(facts.baned)", {}, HERE)
-    with pytest.raises(ValueError, match="the fact 'baned' is not given; did you mean 'banned'"):
+    with pytest.raises(ValueError, match="the fact 'baned' is missing; did you mean 'banned'"):
         check.run(lambda *_: None, {"facts": {"banned": True}})
 
 
@@ -59,5 +59,5 @@ def test_a_missing_fact_is_an_error_unless_read_with_get() -> None:
 )
 def test_arguments_that_do_not_fit_are_an_error_before_any_run(call: str) -> None:
     """The message shows the signature."""
-    with pytest.raises(ContentError, match="expected check_access"):
+    with pytest.raises(ContentError, match="expected 'check_access"):
         RequiredCheck.parse(call, {}, HERE).bind(Toolbox.load())

@@ -1,10 +1,10 @@
-"""Division of a large request (the paper's Appendix Q): code for each part of it, folded into one program file.
+"""Division of a large request (the paper's Appendix Q): one program per part, folded into one program file.
 
-parts.py    which sentences belong together: the model says, the host checks that each has its place, once
-part.py     the program of one part: written, tried alone, mended
-folding.py  the programs of all parts in one file, each in a function of its own
-faults.py   which part is at fault where the whole file is wrong about a run
-divided.py  the candidate that comes of it; it is tried as any other
+partition.py           the partition of the sentences: the model proposes it, the host checks that it covers each once
+part_candidate.py      the program of one part: written, tested alone, repaired
+folding.py             the programs of all parts in one file, each in its own function
+fault_localization.py  the parts at fault for a failure of the folded program
+divided_candidate.py   the candidate for the whole request, tested like any other
 """
 
 from guardagent.programs.compile.division.divided_candidate import DividedCandidate

@@ -1,4 +1,4 @@
-"""A candidate for a divided request: each part is written and tried alone, then all of them together."""
+"""A candidate for a divided request: each part is written and tested alone, then all parts together."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from guardagent.programs.compile.examinations import Failure
 from guardagent.programs.compile.findings import PartReport, ProgramFinding, ProgramLayout
 from guardagent.programs.compile.suite import Suite
 
-_MOST_FAILURES = 40  # of which each is asked of every part
+_MOST_FAILURES = 40  # each runs on every part
 
 
 class DividedCandidate(Candidate):
-    """Its attempts are versions of the whole program; those of its parts stand with these.
+    """A candidate whose attempts are versions of the folded program; each part keeps its own attempts.
 
-    Where a part never passes alone there is no whole program, and the last attempt says which part it was.
+    If a part never passes alone, nothing is folded, and the last attempt names that part.
     """
 
     def __init__(self, number: int, division: Division, suite: Suite, context: CompileContext, rounds: int) -> None:
@@ -41,11 +41,11 @@ class DividedCandidate(Candidate):
         return sorted(number for part in self._written_parts for number in part.changed_properties)
 
     def write(self) -> None:
-        """Has each part written, and goes back to those at fault while the whole program does not pass.
+        """Writes each part, then repairs the parts at fault until the folded program passes or the rounds are over.
 
         Raises:
             ModelError: the model did not answer.
-            SandboxError: the sandbox itself does not work here.
+            SandboxError: the sandbox does not work on this machine.
         """
         if not all(self._write_part(part) for part in self._parts):
             return
@@ -59,12 +59,12 @@ class DividedCandidate(Candidate):
                 return
 
     def findings(self) -> list[ProgramFinding]:
-        """What a person should know of the division, too."""
-        why = "the model took this sentence for context, which sets no rule; no part was written for it: "
+        """Returns the findings, including those on the division."""
+        why = "the model classified this sentence as context, which sets no rule; no code was written for it: "
         found = [ProgramFinding("context", why + one.text, clause=one.number) for one in self._division.context]
         for row in self.rows():
             if not row.denies:
-                message = f"no example is denied by the code for {row.name}: write one that is"
+                message = f"the code for {row.name} denies no example; add an example that it denies"
                 found.append(ProgramFinding("unexercised", message, clause=row.clauses[0]))
         return [*super().findings(), *found]
 
@@ -76,20 +76,20 @@ class DividedCandidate(Candidate):
         return [part for part in self._parts if part.attempts]
 
     def _write_part(self, part: PartCandidate) -> bool:
-        """Whether a part gets written; if not, this is where it ends."""
+        """Writes a part, and returns whether it passes alone."""
         part.write()
         return self._require_passed(part)
 
     def _require_passed(self, part: PartCandidate) -> bool:
         if part.last.passed:
             return True
-        why = f"the code for {part.part.name} did not pass alone ({part.last.summary}), so nothing was folded"
+        why = f"the code for {part.part.name} did not pass alone ({part.last.summary}), so no program was folded"
         self.stopped = part.stopped
         self.attempts.append(Attempt(problems=[why], proposal=part.last.proposal))
         return False
 
     def _mend(self) -> bool:
-        """Asks the parts at fault again; whether there are any, and all of them pass alone then."""
+        """Repairs the parts at fault, and returns whether there were any and all pass alone now."""
         blamed = [part for part in self._parts if not part.last.passed]
         for part in blamed:
             part.mend()
@@ -98,12 +98,12 @@ class DividedCandidate(Candidate):
         return bool(blamed)
 
     def _blame(self) -> None:
-        """Tells the parts at fault what the whole program got wrong."""
+        """Assigns the failures of the folded program to the parts at fault."""
         for part, failures in self._faults().items():
             part.blame(failures)
 
     def _faults(self) -> dict[PartCandidate, list[Failure]]:
-        """The parts at fault, with what each is at fault for."""
+        """Returns each part at fault with its failures."""
         found: dict[PartCandidate, list[Failure]] = {}
         for failure in self.last.failures[:_MOST_FAILURES]:
             for part in parts_at_fault(failure, self._parts, self._suite):
@@ -111,7 +111,7 @@ class DividedCandidate(Candidate):
         return found
 
     def _fold(self) -> Attempt:
-        """All parts together, tried as any program is."""
+        """Folds all parts into one program and examines it."""
         properties = fold_properties({one.part: one.last.properties for one in self._parts})
         folded = fold_programs({one.part: one.last.program for one in self._parts}, self._suite.target.toolbox)
         if problems := [*self._problems(folded.source), *self._wrong_properties(properties)]:

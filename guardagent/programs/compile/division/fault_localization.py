@@ -1,4 +1,4 @@
-"""Which parts are at fault where the folded program is wrong about a run: those whose own answer tells it, else all."""
+"""Fault localization: the parts responsible for a failure of the folded program, by their own outcomes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _PROPERTY = re.compile(r"property_(\d+)\Z")
 
 
 def parts_at_fault(failure: Failure, parts: Sequence[PartCandidate], suite: Suite) -> list[PartCandidate]:
-    """The parts that a failure goes back to."""
+    """Returns the parts to repair for a failure; all parts if none is distinguished."""
     outcomes = [(part, part.outcome(failure.example)) for part in parts]
     crashed = [part for part, outcome in outcomes if outcome.crash]
     return crashed or _by_property(failure, outcomes) or _by_label(failure.example, outcomes, suite) or list(parts)
 
 
 def _by_property(failure: Failure, outcomes: Sequence[tuple[PartCandidate, RunOutcome]]) -> list[PartCandidate]:
-    """The part of the property, and those that deny what it lets pass."""
+    """Returns the part that owns the property, and those that deny a run that the property allows."""
     match = _PROPERTY.match(failure.test)
     if match is None:
         return []
@@ -44,14 +44,14 @@ def _by_label(
 def _by_flip(
     example: Example, outcomes: Sequence[tuple[PartCandidate, RunOutcome]], suite: Suite
 ) -> list[PartCandidate]:
-    """Those that deny the example itself, and no longer do so once it is changed."""
+    """Returns the parts that deny the original example but allow the changed one."""
     base = next((one for one in suite.examples if one.id == example.id), example)
     allow = [part for part, outcome in outcomes if outcome.label == 0]
     return [part for part in allow if part.outcome(base).label == 1]
 
 
 def _by_answer(outcomes: Sequence[tuple[PartCandidate, RunOutcome]]) -> list[PartCandidate]:
-    """Those that hand out another answer than most."""
+    """Returns the parts with another answer than the most common one."""
     answers = Counter(outcome.answer for _, outcome in outcomes)
     most = max(answers, key=lambda answer: (answers[answer], answer is not None), default=None)
     return [part for part, outcome in outcomes if outcome.answer != most]

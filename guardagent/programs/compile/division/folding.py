@@ -1,8 +1,7 @@
-"""The programs of several parts in one file: each stands in a function of its own, word by word, as its body.
+"""Folds the programs of several parts into one file: each becomes the body of its own function, verbatim.
 
-So no part can define, shadow or change what another one uses, whatever names it takes: all that it defines is local to
-its function, `global` is refused, and each part judges a copy of the facts. What stands around the parts is written
-here, and is the same for every divided program.
+No part can define, shadow or change names of another one: its definitions are local to its function, `global` is
+refused, and each part judges a copy of the facts. The code around the parts is the same for every divided program.
 """
 
 from __future__ import annotations
@@ -89,11 +88,11 @@ def check(agent_input, agent_output, facts):
 
 @dataclass(frozen=True, slots=True)
 class FoldedProgram:
-    """A program of several parts.
+    """A program folded from several parts.
 
     Attributes:
-        source: its text.
-        lines: the lines that each part's own code takes.
+        source: the program.
+        lines: part -> the lines of its own code.
     """
 
     source: str
@@ -101,13 +100,13 @@ class FoldedProgram:
 
     @property
     def host_lines(self) -> frozenset[int]:
-        """The lines that no part wrote."""
+        """The lines that belong to no part."""
         own = {line for lines in self.lines.values() for line in lines}
         return frozenset(range(1, self.source.count("\n") + 2)) - own
 
 
 def fold_programs(programs: Mapping[RequestPart, str], reserved: Collection[str]) -> FoldedProgram:
-    """One program of those of the parts, which `problem_of` has let pass. `reserved`: names of the toolbox."""
+    """Folds programs that `problem_of` accepts into one. `reserved`: the names of the toolbox."""
     taken = set(reserved)
     names = {part: _fresh_name(_identifier(part), taken) for part in programs}
     text, lines = _HEAD, dict[RequestPart, range]()
@@ -125,7 +124,7 @@ def fold_programs(programs: Mapping[RequestPart, str], reserved: Collection[str]
 
 
 def fold_properties(properties: Mapping[RequestPart, Properties]) -> Properties:
-    """The properties of all parts in one block: those of a part, with their helpers, in a function of its own."""
+    """Folds the properties of all parts into one block, each part with its helpers in its own function."""
     texts = []
     for part, own in properties.items():
         if own.numbers:
@@ -141,23 +140,23 @@ def fold_properties(properties: Mapping[RequestPart, Properties]) -> Properties:
 
 
 def problem_of(source: str) -> str:
-    """Why a text cannot become the body of a function; empty where it can, and means the same there."""
+    """Returns why a source cannot become a function body with the same meaning; empty if it can."""
     tree = syntax.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
-            return f"line {node.lineno}: `global` is not available in the code of a part; hand values over instead"
+            return f"line {node.lineno}: 'global' is not available in the code of a part; expected parameters"
     if any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in _module_level_nodes(tree.body)):
-        return "the code returns outside of a function; expected functions, of which one is check"
+        return "the code has a 'return' outside a function; expected functions, one of them 'check'"
     try:
         made = _body_of(syntax.parse(f"def body():\n{indented(source)}\n    return check\n"))
         same = made == [ast.dump(node) for node in syntax.parse(_without_future(source)).body]
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         same = False
-    return "" if same else "the code means something else once it is indented; expected no form feeds or odd line ends"
+    return "" if same else "the code changes its meaning when indented; expected no form feeds and plain line ends"
 
 
 def indented(source: str) -> str:
-    """A text, four spaces further in; what stands within a text of several lines stays where it is."""
+    """Indents a source by four spaces, except lines inside multi-line strings."""
     source = _without_future(source).strip("\n")
     inside = _string_lines(source)
     lines = enumerate(source.split("\n"), start=1)
@@ -165,7 +164,7 @@ def indented(source: str) -> str:
 
 
 def _string_lines(source: str) -> set[int]:
-    """The lines that begin within a text."""
+    """Returns the lines that begin inside a string."""
     found, begun = set[int](), list[int]()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         kind = tokenize.tok_name[token.type]
@@ -177,7 +176,7 @@ def _string_lines(source: str) -> set[int]:
 
 
 def _without_future(source: str) -> str:
-    """Without `from __future__ import …`, which may stand nowhere but at a file's beginning, and changes no verdict."""
+    """Removes `from __future__ import …`, which is valid at the beginning of a file only and changes no verdict."""
     lines = source.split("\n")
     for node in syntax.parse(source).body:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__" and node.end_lineno is not None:
@@ -188,7 +187,7 @@ def _without_future(source: str) -> str:
 
 
 def _module_level_nodes(body: Sequence[ast.AST]) -> list[ast.AST]:
-    """All that stands in no function."""
+    """Returns all nodes outside functions."""
     found: list[ast.AST] = []
     waiting = list(body)
     while waiting:
@@ -200,20 +199,20 @@ def _module_level_nodes(body: Sequence[ast.AST]) -> list[ast.AST]:
 
 
 def _body_of(tree: ast.Module) -> list[str]:
-    """What stands in the one function of a module; nothing where there is more than that."""
+    """Dumps the body of a module's only function without its last statement; empty for any other module."""
     only = tree.body[0] if len(tree.body) == 1 else None
     return [ast.dump(node) for node in only.body[:-1]] if isinstance(only, ast.FunctionDef) else []
 
 
 def _identifier(part: RequestPart) -> str:
-    """Its name, as one of a function; of many clauses the first and the last."""
+    """Returns a function name for a part; with the first and last of many clauses."""
     if len(part.numbers) <= _SPELT:
         return re.sub(r"\W+", "_", part.name)
     return f"clauses_{part.numbers[0]}_to_{part.numbers[-1]}"
 
 
 def _fresh_name(name: str, taken: set[str]) -> str:
-    """A name that nothing has, and that is taken from now on."""
+    """Returns an unused name, and reserves it."""
     while name in taken:
         name += "_"
     taken.add(name)
@@ -221,7 +220,7 @@ def _fresh_name(name: str, taken: set[str]) -> str:
 
 
 def _part_comment(part: RequestPart) -> str:
-    """Comments with the part's sentences, each in a line."""
+    """Returns the part's sentences as comments, one per line."""
     lines = [f"{clause.number}. {clause.text}" for clause in part.clauses]
     shown = ["".join(one if one.isprintable() and one != "#" else " " for one in line) for line in lines]
     return "".join(f"# Sentence {line if len(line) <= _LONGEST else line[: _LONGEST - 1] + '…'}\n" for line in shown)

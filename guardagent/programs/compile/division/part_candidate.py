@@ -1,4 +1,4 @@
-"""The program of one part of a request: written like any other, tried alone in the form in which it will be folded."""
+"""The program of one part of a request: written like any other, and tested alone in its folded form."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from guardagent.programs.compile.trial import RunOutcome, Trial
 from guardagent.programs.generation.relevance import FunctionSelection
 
 WHOLE = "whole_program"
-"""The name of what is tried with all parts together."""
+"""The name of the examination of the folded program."""
 
-_ABOUT = "runs that the folded program answers wrongly, for which this part is at fault, or may be"
+_ABOUT = "runs that the folded program fails, for which this part is or may be at fault"
 _NOT_ALONE = "substituted_profile"  # a required check may deny for the sake of another part
 
 
 class PartCandidate(Candidate):
-    """What a model writes for one part.
+    """A candidate for one part.
 
-    Alone it is tried by what is known of it alone: it lets allowed runs pass, and denies runs that break its sentences
-    where an example says which ones it breaks.
+    The tests of a part alone expect it to allow the allowed examples, and to deny those annotated with its sentences.
     """
 
     def __init__(
@@ -50,14 +49,14 @@ class PartCandidate(Candidate):
         self._trial: Trial | None = None
 
     def outcome(self, run: Example) -> RunOutcome:
-        """What the last version gives for a run, alone."""
+        """Returns the outcome of the last version alone for a run."""
         source = self._runnable(self.last.program)
         if self._trial is None or self._trial.program != source:
             self._trial = Trial(source, self._context.sandbox, self._suite.target.toolbox)
         return self._trial.outcome(run)
 
     def row(self) -> PartReport:
-        """What the report tells of it."""
+        """Returns the row of the report on this part."""
         runs = [(one.id, self.outcome(one)) for one in self._whole.examples] if self.last.results else []
         denies = [name for name, outcome in runs if outcome.label == 1 and not outcome.crash]
         last, part = self.last, self.part
@@ -66,18 +65,18 @@ class PartCandidate(Candidate):
         )
 
     def blame(self, failures: Sequence[Failure]) -> None:
-        """Notes what the whole program got wrong, this part being at fault or perhaps so."""
+        """Adds failures of the folded program for which this part may be at fault."""
         annotated = [
             replace(one, actual=f"{one.actual}; this part alone: {self.outcome(one.example)}") for one in failures
         ]
         self.last.results.append(ExaminationResult(WHOLE, _ABOUT, len(annotated), annotated))
 
     def mend(self) -> None:
-        """Asks again for what failed.
+        """Has the model repair the last version.
 
         Raises:
             ModelError: the model did not answer.
-            SandboxError: the sandbox itself does not work here.
+            SandboxError: the sandbox does not work on this machine.
         """
         self._write()
 
@@ -98,7 +97,7 @@ class PartCandidate(Candidate):
         return {"part": self.part.clauses, "context": self._division.context}
 
     def _plan(self) -> tuple[str, str]:
-        return "", ""  # one rule needs none
+        return "", ""  # one part needs no plan
 
     def _label(self, example: Example) -> str:
         if example.label == 0:
@@ -123,14 +122,14 @@ class PartCandidate(Candidate):
             return found
         odd = set(properties.numbers) - set(self.part.numbers)
         if odd:
-            found.append(f"the properties: property_{min(odd)} is not of this part; expected {self.part.name}")
+            found.append(f"the properties: 'property_{min(odd)}' belongs to another part; expected {self.part.name}")
         return [*found, *(problem for problem in (_in_properties(properties),) if problem)]
 
 
 def _suite_for(part: RequestPart, suite: Suite) -> Suite:
-    """The examples of which the right answer of this part alone is known."""
+    """Returns the suite of the examples whose label for this part alone is known."""
     known = [one for one in suite.examples if one.label == 0 or set(one.clauses) & set(part.numbers)]
-    examples = [replace(one, details=None) for one in known]  # which are those of all parts together
+    examples = [replace(one, details=None) for one in known]  # details belong to the folded program
     excluded = suite.excluded | {_NOT_ALONE}
     return replace(suite, examples=examples, excluded=excluded, crosshair=0.0, ruling=part.numbers)
 

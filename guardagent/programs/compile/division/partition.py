@@ -1,4 +1,4 @@
-"""Which sentences of a request are judged together: the model divides them, and the host checks the division."""
+"""The partition of a request into parts: the model proposes it, and the host checks it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from guardagent.programs.generation.answers import objects
 MODES = ("auto", "always", "never")
 
 DIVIDE_ABOVE = 30
-"""A request of more sentences than these is divided, where the mode is `auto`."""
+"""The mode `auto` divides requests with more sentences than this."""
 
 _KEYS = ("parts", "context")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestPart:
-    """Sentences that one program judges."""
+    """The sentences that one program judges."""
 
     clauses: tuple[Clause, ...]
 
@@ -34,17 +34,17 @@ class RequestPart:
 
     @property
     def name(self) -> str:
-        """As a person calls it."""
+        """The name for reports."""
         return f"clause{'s' * (len(self.clauses) > 1)} {', '.join(map(str, self.numbers))}"
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """A request in parts.
+    """A request divided into parts.
 
     Attributes:
-        context: the sentences that set no rule of their own, such as definitions.
-        undivided: why it was not divided though it should have been.
+        context: the sentences that set no rule, such as definitions.
+        undivided: why the request was not divided although the mode asked for it.
     """
 
     parts: tuple[RequestPart, ...] = ()
@@ -53,20 +53,20 @@ class Division:
 
 
 def division_of(target: CompileTarget, context: CompileContext, mode: str, rounds: int) -> Division:
-    """The request in parts; without any where it stays whole.
+    """Has the model divide a request; returns a division without parts for a request that stays whole.
 
     Args:
-        target: the request and what belongs to it.
+        target: the request with its specification and toolbox.
         context: the model that divides it.
         mode: one of MODES.
-        rounds: how often a division that is none goes back to the model.
+        rounds: how often an invalid division goes back to the model.
 
     Raises:
-        InputError: there is no such mode.
-        ModelError: the model did not answer; or it gave no division, and the mode is `always`.
+        InputError: the mode is unknown.
+        ModelError: the model did not answer, or gave no valid division in mode `always`.
     """
     if mode not in MODES:
-        raise InputError(f"divide is {mode!r}; expected one of {', '.join(MODES)}{name_hint(mode, MODES)}")
+        raise InputError(f"'divide' is {mode!r}; expected one of {', '.join(map(repr, MODES))}{name_hint(mode, MODES)}")
     if mode == "never" or len(target.clauses) < 2 or (mode == "auto" and len(target.clauses) <= DIVIDE_ABOVE):
         return Division()
     problem = before = ""
@@ -75,30 +75,36 @@ def division_of(target: CompileTarget, context: CompileContext, mode: str, round
             division = read_division(_request_division(target, context, problem), target.clauses)
         except AnswerError as error:
             before, problem = problem, str(error)
-            if problem == before:  # the next question would be the same
+            if problem == before:  # the next prompt would be the same
                 break
             continue
         if len(division.parts) > 1:
             context.progress(f"the request is divided into {len(division.parts)} parts")
             return division
-        return Division(undivided="the model holds that all its sentences belong together")
+        return Division(undivided="the model put all its sentences into one part")
     if mode == "always":
-        raise ModelError(f"the model gave no division of the request: {problem}")
-    return Division(undivided=f"the model gave no division of it: {problem}")
+        raise ModelError(
+            f"the model gave no valid division of the request: {problem}; try again, or use the mode 'auto' or 'never'"
+        )
+    return Division(undivided=f"the model gave no valid division: {problem}")
 
 
 def read_division(answer: str, clauses: Sequence[Clause]) -> Division:
-    """The division in an answer: each sentence in exactly one part, or in the context.
+    """Reads the division in an answer: each sentence in exactly one part, or in the context.
 
     Raises:
-        AnswerError: there is none, or a sentence has no place, or two.
+        AnswerError: the division is missing or invalid, or a sentence is missing or appears twice.
     """
     found = [value for value in objects(answer) if "parts" in value]
     if len(found) != 1 or set(found[0]) - set(_KEYS):
-        raise AnswerError('expected one JSON object with "parts" (lists of numbers) and "context" (a list of numbers)')
+        raise AnswerError(
+            "invalid division; expected a JSON object with 'parts' (lists of numbers) and 'context' (numbers)"
+        )
     parts, context = found[0]["parts"], found[0].get("context", [])
     if not isinstance(parts, list) or not parts or not all(map(_is_part, parts)) or not _are_numbers(context):
-        raise AnswerError('"parts" is a list of lists of numbers, none of them empty, and "context" a list of numbers')
+        raise AnswerError(
+            "invalid division; expected non-empty lists of numbers in 'parts', and a list of numbers in 'context'"
+        )
     by_number = {clause.number: clause for clause in clauses}
     places = Counter(number for numbers in (*parts, context) for number in numbers)
     _refuse_misplaced(places, by_number)
@@ -110,8 +116,8 @@ def read_division(answer: str, clauses: Sequence[Clause]) -> Division:
 
 def _refuse_misplaced(places: Mapping[int, int], known: Mapping[int, Clause]) -> None:
     wrong = [
-        (sorted(set(places) - set(known)), "there is no sentence {}"),
-        (sorted(number for number, count in places.items() if count > 1), "sentence {} stands in two places"),
+        (sorted(set(places) - set(known)), "sentence {} does not exist"),
+        (sorted(number for number, count in places.items() if count > 1), "sentence {} appears twice"),
         (sorted(set(known) - set(places)), "sentence {} is missing"),
     ]
     for numbers, message in wrong:

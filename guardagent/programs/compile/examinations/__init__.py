@@ -1,9 +1,9 @@
-"""Examinations of a program, one file each, found by listing this folder: what it must pass before it is written.
+"""Examinations that a program must pass before it is written: one file each, found by listing this folder.
 
 A module here has
 
-- `ORDER`: a number; those with a lower one come first, and where one fails, the later ones are not made;
-- `examine(trial, world)`: what was tried, as `Tried`, one for each kind of test.
+- `ORDER`: a number; examinations run in ascending order, up to the first that fails;
+- `examine(trial, suite)`: yields an `ExaminationResult` per kind of test.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _KIND = Plugins("examination", __name__, ("ORDER", "examine"))
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A run that a program answers wrongly.
+    """A run with an unexpected outcome.
 
     Attributes:
-        note: what was done to the example; empty for the example itself.
+        note: the change to the example; empty for the example itself.
     """
 
     test: str
@@ -50,13 +50,13 @@ class Failure:
 
 @dataclass(slots=True)
 class ExaminationResult:
-    """One kind of test: how many runs it took, and which were answered wrongly.
+    """The result of one kind of test: the number of runs, and the failures.
 
     Attributes:
-        unchecked: what it could not try, and why: for a person to know.
-        lacks: what is missing in the answer, whatever the runs: it goes back to the model, as a failure does.
-        advice: what the model should write otherwise, and a person know, though no run shows it to be wrong.
-        idle: why there is nothing to try, as the model says.
+        unchecked: what could not be tested, and why; for the report.
+        missing: a missing piece of the answer; goes back to the model like a failure.
+        advice: a suggested change that no failing run supports; for the model and the report.
+        no_rule_reason: the model's reason why the clause sets no rule.
     """
 
     name: str
@@ -75,10 +75,10 @@ class ExaminationResult:
 
 
 def examine(trial: Trial, suite: Suite) -> list[ExaminationResult]:
-    """All that was tried with a program, up to the first examination that it fails.
+    """Runs the examinations of a program, up to the first that fails.
 
     Raises:
-        SandboxError: the sandbox itself does not work here.
+        SandboxError: the sandbox does not work on this machine.
     """
     results: list[ExaminationResult] = []
     suite = replace(suite, sources=(trial.program, trial.properties.source))

@@ -1,4 +1,4 @@
-"""The answer of every example: unchanged where the run is allowed, and none where it is denied."""
+"""Examines the answer for every example: unchanged for an allowed run, absent for a denied one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guardagent.programs.compile.trial import RunOutcome, Trial
 
 ORDER = 12
 
-ABOUT = "the answer of an allowed run is made of words of its output alone; a denied run has none"
+ABOUT = "the answer of an allowed run contains words of its output only; a denied run has no answer"
 
 
 def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
@@ -28,14 +28,14 @@ def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
 
 
 def _mismatch(example: Example, outcome: RunOutcome) -> tuple[str, str] | None:
-    """(expected, given), where they differ."""
+    """Returns (expected, actual) if they differ."""
     if outcome.leaks:
         return "an answer of None with label 1", "label 1 with an answer"
     output_text = f"{example.agent_output}\n" + "\n".join(
         str(place.value) for place in value_locations(example.agent_output)
     )
     if added := [word for word in _words(outcome.answer or "") if word not in set(_words(output_text))]:
-        return "the run's answer, unchanged", f"an answer with words that the output has not: {', '.join(added[:5])}"
+        return "the run's answer, unchanged", f"an answer with words that the output lacks: {', '.join(added[:5])}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""The details of every example that names some: the program gives the same, whatever it gives beside them."""
+"""Examines the details of every annotated example: the program returns at least these."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from guardagent.types import thaw
 
 ORDER = 11
 
-ABOUT = "every example that names details gets them"
+ABOUT = "the program returns the details of every example that has some"
 
 _MOST_NAMED = 5
 
@@ -38,20 +38,20 @@ def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
 
 
 def _of_labels_alone(suite: Suite) -> str:
-    """Which examples test the label only, for a person to know."""
+    """Returns a note on the examples without details; empty if all have some."""
     names = [example.id for example in suite.examples if example.details is None]
     if len(names) == len(suite.examples):
-        return "no example names details, so all test the label only"
+        return "no example has details, so all test the label only"
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return (
-        f"these examples name no details, and test the label only: {', '.join(names[:_MOST_NAMED])}{more}"
+        f"these examples have no details and test the label only: {', '.join(names[:_MOST_NAMED])}{more}"
         if names
         else ""
     )
 
 
 def _equal(expected: Any, actual: Any) -> bool:
-    """Whether two values are the same; the order of a list does not count."""
+    """Whether two values are equal, with lists compared as multisets."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         return expected.keys() == actual.keys() and all(_equal(expected[key], actual[key]) for key in expected)
     if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
@@ -63,7 +63,7 @@ def _equal(expected: Any, actual: Any) -> bool:
 
 
 def _remove_equal(value: Any, among: list[Any]) -> bool:
-    """Takes a value that is the same out of a list; whether there was one."""
+    """Removes an equal value from a list, and returns whether there was one."""
     for at, one in enumerate(among):
         if _equal(value, one):
             del among[at]

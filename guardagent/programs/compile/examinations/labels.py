@@ -1,4 +1,4 @@
-"""Every example, as it is: the program gives its label, and does not crash."""
+"""Examines every example unchanged: the program returns its label, and does not crash."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from guardagent.programs.compile.trial import Trial
 
 ORDER = 10
 
-ABOUT = "every example gets its label; a crash is no denial"
+ABOUT = "every example gets its label; a crash does not count as a denial"
 
 
 def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:

@@ -1,4 +1,4 @@
-"""Whether the program knows the examples by heart: it holds words of single examples, for at least half of them."""
+"""Examines memorization: string literals from single examples, for at least half of the examples."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from guardagent.programs.compile.trial import Trial
 
 ORDER = 15
 
-ABOUT = "the program does not hold words of single examples, for at least half of them"
+ABOUT = "the program does not memorize the examples: it cites single ones for less than half of them"
 
-_LENGTH = 12  # characters that stand in one example alone: hardly the words of a rule
-_FEWEST = 3  # examples; of two, one is already half
+_LENGTH = 12  # characters; shorter literals are often words of a rule
+_FEWEST = 3  # examples; one of two would be half already
 
 
 def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
@@ -26,7 +26,7 @@ def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
         for example in suite.examples:
             if example.id in by_example:
                 node, text = by_example[example.id]
-                actual = f"line {node.lineno} holds {text[:60]!r}"
-                expected = "no words that stand in this example alone"
+                actual = f"line {node.lineno} contains {text[:60]!r}"
+                expected = "no literal from this example only"
                 result.failures.append(Failure(result.name, example, "as it is", expected, actual))
     yield result

@@ -1,4 +1,4 @@
-"""Every transformation of every example: what holds for the example holds, or follows, for the changed run."""
+"""Metamorphic testing: every transformation of every example, compared with the expected relation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from guardagent.programs.compile.trial import Trial
 
 ORDER = 20
 
-_MOST_VARIANTS = 1000  # of one transformation: many examples need not take long
-_ABOUT_DECIDING = "changes that mean nothing do not leave all allowed examples undecided"
+_MOST_VARIANTS = 1000  # per transformation, to bound the time
+_ABOUT_DECIDING = "irrelevant changes do not leave all allowed examples undecided"
 
 
 def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
@@ -26,7 +26,7 @@ def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
 
 
 def variants_of(example: Example, suite: Suite) -> Iterator[tuple[str, Variant]]:
-    """(transformation, variant) of an example, for all transformations."""
+    """Yields (transformation, variant) for all transformations of an example."""
     for transformation in transformations.load(suite.excluded):
         for variant in transformation.variants(example, suite):
             yield transformation.name, variant
@@ -48,16 +48,16 @@ def _examine(
 
 
 def _in_turn(transformation: Transformation, suite: Suite) -> Iterator[tuple[Example, Variant]]:
-    """The variants of all examples: the first of each, then the second."""
+    """Yields the variants of all examples in turn: the first of each, then the second."""
     rows = ([(example, variant) for variant in transformation.variants(example, suite)] for example in suite.examples)
     for rank in zip_longest(*rows):
         yield from (one for one in rank if one is not None)
 
 
 class _DecisionExamination:
-    """Whether a program decides anything but the examples word by word: one that only knows these by heart does not.
+    """Examines whether a program decides changed examples; one that memorized the examples does not.
 
-    Asked for changed inputs and for changed outputs, since it may know either of them.
+    Counts changed inputs and changed outputs separately, since a program may have memorized either.
     """
 
     def __init__(self) -> None:
@@ -79,6 +79,6 @@ class _DecisionExamination:
         result = ExaminationResult("deciding", _ABOUT_DECIDING, self._runs)
         for origin, variants in self._undecided.items():
             if variants and not self._decided[origin]:
-                actual = f"undecided, as are all {len(variants)} runs of allowed examples whose {origin} was changed"
+                actual = f"undecided, like all {len(variants)} runs of allowed examples with a changed {origin}"
                 result.failures.append(Failure(result.name, variants[0].example, variants[0].note, "label 0", actual))
         return result

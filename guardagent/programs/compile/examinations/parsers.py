@@ -1,6 +1,6 @@
-"""Whether the program looks for words of SQL, JSON or Python where a parser is there: advice, since no run shows it.
+"""Advises against regular expressions for SQL, JSON or Python if a parser is available.
 
-JSON has a parser in every program; SQL and Python have one where a function of the toolbox says that it reads them.
+Every program has a JSON parser. SQL and Python have one if the description of a toolbox function mentions them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from guardagent.programs.compile.trial import Trial
 
 ORDER = 18
 
-ABOUT = "SQL, JSON and Python are parsed, where there is a parser"
+ABOUT = "SQL, JSON and Python are parsed if a parser is available"
 
 _MATCHED = {
     "SQL": re.compile(r"\bSELECT\b|\bFROM\b|\bJOIN\b", re.IGNORECASE),
@@ -43,13 +43,14 @@ def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
         line = next((line for line, pattern in _patterns(tree) if words.search(pattern)), 0)
         if line and parsers and not parsers & named:
             found.append(
-                f"line {line} looks for {language} with a regular expression; {' or '.join(sorted(parsers))} parses it"
+                f"line {line} matches {language} with a regular expression; "
+                f"expected a parser: {' or '.join(map(repr, sorted(parsers)))}"
             )
     yield ExaminationResult("parsers", ABOUT, advice="; ".join(found))
 
 
 def _parsers(language: str, suite: Suite) -> set[str]:
-    """The functions that parse a language: those that take a text, and say that they read it."""
+    """Returns the functions that parse a language, by their parameter type and description."""
     described = {tool.name: tool.describe() for tool in suite.target.toolbox.values() if not tool.is_check}
     takes_text = {name: text for name, text in described.items() if re.search(r"\(\w+: str\b", text)}
     reads = _READS.get(language)
@@ -57,7 +58,7 @@ def _parsers(language: str, suite: Suite) -> set[str]:
 
 
 def _patterns(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """(line, text) of what is given to functions of `re`, also by a name."""
+    """Yields (line, pattern) of the calls of `re` functions, also through a constant."""
     named = {
         target.id: node.value.value
         for node in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""Properties, one for each clause: tried by the examples' labels, then the program on runs made of the examples."""
+"""Examines the properties against the labels of the examples, then the program against the properties."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from guardagent.programs.compile.trial import Trial
 
 ORDER = 30
 
-_MOST_FAILURES = 3  # of properties, that are shrunk
-_TOGETHER = 25  # runs that the properties are asked about at once
+_MOST_FAILURES = 3  # shrunk, since shrinking is slow
+_TOGETHER = 25  # runs per evaluation of the properties
 _EXPECTED = (
-    "expected property_N for each clause; for one that sets no rule, one that only returns None under a docstring with "
-    "the reason"
+    "expected 'property_N' for each clause; for a clause that sets no rule, one that only returns None under a "
+    "docstring with the reason"
 )
 
 
@@ -38,15 +38,15 @@ def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
 
 
 def _completeness(properties: Properties, suite: Suite) -> ExaminationResult:
-    """Whether each clause has a property, or a reason why it has none."""
+    """Examines whether each clause has a property, or a reason for having none."""
     wanted = [number for number in suite.ruling_clauses if number not in suite.undecidable]
     missing = [number for number in wanted if number not in properties.numbers]
     silent = [number for number in wanted if properties.no_rule_reasons.get(number) == ""]
-    lacks = [f"no property was written for {_clauses(missing)}"] if missing else []
-    lacks += [f"the property of {_clauses([one])} only returns None, and gives no reason" for one in silent]
+    lacks = [f"no property for {_clauses(missing)}"] if missing else []
+    lacks += [f"the property of {_clauses([one])} only returns None, without a reason" for one in silent]
     why = "; ".join(lacks)
     if not why:
-        return ExaminationResult("properties", "each clause has a property, or a reason why it has none", len(wanted))
+        return ExaminationResult("properties", "each clause has a property, or a reason for having none", len(wanted))
     if not suite.needs_properties:
         return ExaminationResult("properties", why, unchecked=why)
     return ExaminationResult("properties", why, missing=f"{why}; {_EXPECTED}")
@@ -61,24 +61,26 @@ def _examine(inquiry: PropertyChecker, trial: Trial, suite: Suite) -> Iterator[E
     if not failures and suite.inputs:
         failures = _by_search(inquiry, suite)
     if not suite.inputs:
-        why = "properties were tried by the examples alone: --inputs is 0"
+        why = "properties were tested on the examples only: '--inputs' is 0"
         yield ExaminationResult("properties_search", why, unchecked=why)
     for number, counts in inquiry.counts.items():
-        about = f"clause {number}, asked about {inquiry.runs} different runs, of which it said {counts}"
+        about = f"clause {number}, evaluated on {inquiry.runs} distinct runs: {counts}"
         if reason := trial.properties.no_rule_reasons.get(number):
             yield ExaminationResult(
-                f"property_{number}", f"clause {number} sets no rule, the model says: {reason}", no_rule_reason=reason
+                f"property_{number}",
+                f"clause {number} sets no rule according to the model: {reason}",
+                no_rule_reason=reason,
             )
             continue
         found = [failures[number]] if number in failures else []
-        idle = f"the property of clause {number} said nothing about any of {inquiry.runs} runs"
+        idle = f"the property of clause {number} makes no claim about any of {inquiry.runs} runs"
         yield ExaminationResult(
             f"property_{number}", about, counts.runs, found, unchecked="" if counts.runs or found else idle
         )
 
 
 def _by_labels(inquiry: PropertyChecker, suite: Suite) -> dict[int, Failure]:
-    """A property that contradicts an example's label is wrong, since the program agrees with all of them."""
+    """Returns the properties that contradict a label: they are wrong, since the program matches all labels."""
     found: dict[int, Failure] = {}
     for example in suite.examples:
         for number, failure in inquiry.failures(example, "", labelled=True).items():
@@ -89,7 +91,7 @@ def _by_labels(inquiry: PropertyChecker, suite: Suite) -> dict[int, Failure]:
 
 
 def _by_search(inquiry: PropertyChecker, suite: Suite) -> dict[int, Failure]:
-    """The first runs that break a property: of the sweep, then of those at random."""
+    """Returns the first run that violates each property, shrunk."""
     places, clock, examples = changes(suite), search.SearchDeadline(), suite.examples
     failing: dict[int, search.Run] = {}
     for runs in (
@@ -107,7 +109,7 @@ def _by_search(inquiry: PropertyChecker, suite: Suite) -> dict[int, Failure]:
 def _check_all(
     inquiry: PropertyChecker, runs: Iterator[search.Run], failing: dict[int, search.Run], clock: search.SearchDeadline
 ) -> None:
-    """Asks about runs until the time is over, and notes the first that fails for each clause."""
+    """Evaluates runs until the deadline, and records the first failure of each clause."""
     while (batch := list(islice(runs, _TOGETHER))) and not clock.over:
         made = [apply_changes(*run) for run in batch]
         inquiry.prepare([run for run, _ in made])

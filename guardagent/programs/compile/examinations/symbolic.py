@@ -1,4 +1,4 @@
-"""Properties once more: values that CrossHair solves for, each tried in the sandbox. Last, since it is slow."""
+"""Examines the properties with counterexamples from CrossHair, confirmed in the sandbox. Last because it is slow."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ from guardagent.programs.compile.trial import Trial
 
 ORDER = 40
 
-_ABOUT = "fields left open, for which CrossHair looked for a value with which the program breaks a property"
+_ABOUT = "symbolic fields, for which CrossHair searched a value that makes the program violate a property"
 
 
 def examine(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
     if not trial.properties.numbers:
         return
-    why = (
-        "no value was looked for symbolically: --crosshair is 0"
-        if suite.crosshair <= 0
-        else symbolic.unavailable_reason()
-    )
+    why = "symbolic search was skipped: '--crosshair' is 0" if suite.crosshair <= 0 else symbolic.unavailable_reason()
     if why:
         yield ExaminationResult("symbolic", why, unchecked=why)
         return

@@ -1,7 +1,7 @@
-"""The shape of the examples: their fields and facts, and the values that could stand there.
+"""Changes of the examples: other values for their fields and facts, or none.
 
-A value comes from the examples, from the limits of the request, from the words that the program and its properties
-compare with, from next to one of these, or nobody expects it; and any field or fact can be missing.
+The values come from the examples, from the limits of the request, from constants of the program and its properties,
+from neighbours of these, and from a list of unexpected ones.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from guardagent.types import thaw
 
 ALL = -1
 WHOLE = ""
-"""The name of a part as a whole."""
+"""The name of a whole text."""
 
-_MOST = 40  # values of a field
+_MOST = 40  # values per field
 _MOST_WORDS = 20
-_MOST_TIMES = 3  # places of one name in a text
-_LONGEST = 40  # characters of a word in a program that may be a value
+_MOST_TIMES = 3  # locations of one name per text
+_LONGEST = 40  # characters of a program's string that may be a value
 _MOST_DIGITS = 12
 _UNEXPECTED = ("unknown", "", "-1", "0", "1000000", "none")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of a run: a field of a part gets a value, or goes. JSON of the value, so that it can be compared.
+    """One change of a run: a field or fact gets another value, or is removed.
 
     Attributes:
-        nth: which of the fields of this name; `EVERY` for all of them.
+        value: the value as JSON, which is hashable; None to remove the field.
+        nth: the index among the fields of this name; `ALL` for all of them.
     """
 
     origin: str
@@ -50,7 +51,7 @@ class Change:
         return f"{location} missing" if self.value is None else f"{location}: {str(json.loads(self.value))[:60]}"
 
     def apply(self, example: Example) -> Example:
-        """The changed run; the same one where it has no such field."""
+        """Returns the changed run; the same run if it has no such field."""
         if self.origin == FACTS:
             facts = {name: value for name, value in thaw(example.facts).items() if name != self.name}
             return replace(example, facts=facts | ({} if self.value is None else {self.name: json.loads(self.value)}))
@@ -67,7 +68,7 @@ class Change:
 
 
 def changes(suite: Suite) -> list[list[Change]]:
-    """For each field that the examples have, and each fact, the changes that can be made to it; the best ones first."""
+    """Returns the possible changes of each field and fact of the examples, the most promising first."""
     words, numbers = _constants(suite.sources)
     limits = list(dict.fromkeys([*suite.limits, *numbers]))
     found: dict[tuple[str, str, int], list[Any]] = {}
@@ -102,14 +103,14 @@ def sum_changes(example: Example, limits: Sequence[int | float]) -> Iterator[Cha
 
 
 def limit_changes(locations: Sequence[Sequence[Change]], limits: Sequence[int | float]) -> list[list[Change]]:
-    """Of these changes, those that put a number at a limit of the request, or next to it."""
+    """Keeps the changes that set a number to a limit of the request, or next to it."""
     near = {step for limit in limits for step in (limit - 1, limit, limit + 1)}
     texts = {_json(form) for step in near for form in (step, str(step))}
     return [[change for change in changes if change.nth <= 0 and change.value in texts] for changes in locations]
 
 
 def kind_changes(suite: Suite) -> list[Change]:
-    """The changes that put another word in the place of a word, or turn a truth."""
+    """Returns the changes that replace a word of an enumeration, or negate a boolean."""
     found = [(location, value) for location, values in suite.kinds.items() for value in values]
     return [Change(*place, _json(value)) for place, value in found if isinstance(fact_value(value), str | bool)]
 
@@ -144,7 +145,7 @@ def _of_field(
 
 
 def _of_other_types(values: Iterable[Any], numbers: Sequence[int | float]) -> Iterator[Any]:
-    """For numbers of a JSON object the same as strings, and what is between two whole ones; for others a unit."""
+    """Yields numbers of a JSON object as strings, fractions next to limits, and numeric strings with a unit."""
     if any(isinstance(value, float) for value in values):
         yield from (limit + 0.01 for limit in numbers)
     yield from (str(value) for value in values if isinstance(value, int | float))
@@ -152,13 +153,13 @@ def _of_other_types(values: Iterable[Any], numbers: Sequence[int | float]) -> It
 
 
 def _disguised(values: Iterable[Any]) -> list[str]:
-    """Words that hold a known value and are another one, or are written another way."""
+    """Returns variants of known values: in capitals, or as part of another word."""
     known = [value for value in dict.fromkeys(values) if isinstance(value, str) and 0 < len(value) <= _LONGEST]
     return [form for one in known[:_MOST_WORDS] for form in (one.upper(), f"former {one}", f"{one}-like")]
 
 
 def _constants(sources: Iterable[str]) -> tuple[list[str], list[int]]:
-    """The short texts, and the whole numbers, that stand in programs."""
+    """Returns the short strings and the integers in programs."""
     words, numbers = dict[str, None](), dict[int, None]()
     for source in sources:
         for node in ast.walk(syntax.parse(source)):

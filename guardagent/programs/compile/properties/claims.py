@@ -1,4 +1,4 @@
-"""What properties claim of runs, and whether a program keeps to it."""
+"""The claims of properties about runs, compared with the outcomes of a program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLAIMS = ("deny", "allow")
 
 @dataclass(slots=True)
 class ClaimCounts:
-    """Of how many different runs the property of one clause said what."""
+    """The number of runs per claim of one clause's property."""
 
     claims: Counter[str] = field(default_factory=Counter)
 
@@ -31,11 +31,11 @@ class ClaimCounts:
 
 
 class PropertyChecker:
-    """Asks the properties and the program about runs, each run once.
+    """Evaluates the properties and the program on runs, each run once.
 
     Attributes:
-        counts: clause -> what its property said.
-        runs: how many different runs were asked about.
+        counts: clause -> the counts of its property's claims.
+        runs: the number of distinct runs.
     """
 
     def __init__(self, trial: Trial, properties: Properties, suite: Suite) -> None:
@@ -49,22 +49,22 @@ class PropertyChecker:
         return len(self._known)
 
     def failures(self, example: Example, note: str, *, labelled: bool = False) -> Mapping[int, Failure]:
-        """Clause -> how the program, or its property, is wrong about a run.
+        """Returns clause -> failure of the program, or of the property, on a run.
 
         Args:
             example: the run.
-            note: how it was made of an example.
-            labelled: its label is known: then it is the property that is tried by it.
+            note: how the run was derived from an example.
+            labelled: whether the label is known; it then tests the property instead of the program.
 
         Raises:
-            SandboxError: the sandbox itself does not work here.
+            SandboxError: the sandbox does not work on this machine.
         """
         if example.run not in self._known:
             self._known[example.run] = self._check(example, note, labelled=labelled)
         return self._known[example.run]
 
     def prepare(self, examples: Sequence[Example]) -> None:
-        """Asks the properties about several runs together, since that is faster; nothing else depends on it."""
+        """Evaluates the properties on several runs at once, for speed only."""
         new = {one.run: one for one in examples if one.run not in self._claims and "now" not in one.facts}
         returned = self._trial.return_values(self._properties.program_of_many, list(new.values()))
         for run, claims in zip(new, returned, strict=False):
@@ -100,14 +100,14 @@ class PropertyChecker:
         if _is_satisfied(claim, outcome):
             return None
         if labelled:
-            return Failure(name, example, note, f"what the label {example.label} says", says)
+            return Failure(name, example, note, f"a claim that agrees with label {example.label}", says)
         if claim == "allow" and self._suite.must_deny(example):
             return None
         expected = "label 1" if claim == "deny" else "label 0, or undecided"
         return Failure(name, example, says, expected, str(outcome))
 
     def _claims_of(self, example: Example) -> dict[int, str]:
-        """Clause -> what its property says: deny, allow, nothing (an empty text), or why it failed."""
+        """Returns clause -> the claim of its property: deny, allow, an empty string for None, or why it failed."""
         if example.run in self._claims:
             return self._claims[example.run]
         try:

@@ -1,4 +1,4 @@
-"""Runs that are made of the examples: first each change by itself, then some at random; always the same ones."""
+"""Derives runs from the examples: each single change, pairs, then random changes; always the same ones."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.properties.changes import Change, sum_changes
 
 _SEED = 20260131
-_SECONDS = 120.0  # for one search: a program that always runs into its limits must not take hours
+_SECONDS = 120.0  # per search, since a program may run into its limits on each run
 _MOST_CHANGES = 4
 
 Run = tuple[Example, Sequence[Change]]
-"""An example, and what is changed in it."""
+"""An example and the changes to apply."""
 
 
 def single_changes(
     examples: Sequence[Example], places: Sequence[Sequence[Change]], limits: Sequence[int | float]
 ) -> Iterator[Run]:
-    """Every example as it is, with sums at the limits, and with every single change.
+    """Yields every example unchanged, with sums at the limits, and with every single change.
 
-    The changes come in turn: of all places the first of their values, then the second.
+    The changes alternate between the locations: the first value of each, then the second.
     """
     for example in examples:
         yield example, ()
@@ -37,11 +37,11 @@ def single_changes(
 def paired_changes(
     examples: Sequence[Example], limits: Sequence[Sequence[Change]], kinds: Sequence[Change]
 ) -> Iterator[Run]:
-    """Every example with a number at a limit and another word, mixed: a limit may hold for one kind alone."""
+    """Yields every example with a number at a limit and another word, shuffled: a limit may hold for one kind only."""
     numbers = [change for place in limits for change in place]
     pairs = [(kind, number) for kind, number in product(kinds, numbers) if kind.name != number.name]
     every = list(product(examples, pairs))
-    random.Random(_SEED).shuffle(every)  # noqa: S311 - where there are too many, some of each are taken
+    random.Random(_SEED).shuffle(every)  # noqa: S311 - the caller takes a sample of them
     for example, (kind, number) in every:
         first = kind.apply(example)
         if example != first != number.apply(first):
@@ -49,15 +49,15 @@ def paired_changes(
 
 
 def random_changes(examples: Sequence[Example], places: Sequence[Sequence[Change]], count: int) -> Iterator[Run]:
-    """So many runs at random: an example with a few changes in different places."""
-    source = random.Random(_SEED)  # noqa: S311 - the same runs each time are the point
+    """Yields `count` random runs: an example with a few changes at different locations."""
+    source = random.Random(_SEED)  # noqa: S311 - reproducible on purpose
     for _ in range(count):
         among = source.sample(places, min(len(places), source.randint(1, _MOST_CHANGES)))
         yield source.choice(examples), tuple(source.choice(place) for place in among)
 
 
 def shrink(run: Run, fails: Callable[[Example, str], bool]) -> tuple[Example, str]:
-    """A run that fails, with as few of its changes as it takes, and how it was made."""
+    """Removes changes while the run still fails, and returns the run with a description of the rest."""
     example, changes = run
     for change in changes:
         fewer = tuple(one for one in changes if one != change)
@@ -67,7 +67,7 @@ def shrink(run: Run, fails: Callable[[Example, str], bool]) -> tuple[Example, st
 
 
 def apply_changes(example: Example, changes: Sequence[Change]) -> tuple[Example, str]:
-    """The run, with the changes that make a difference in words. A whole text is put in before its fields."""
+    """Returns the changed run, and a description of the effective changes. Whole texts change before their fields."""
     notes = []
     for change in sorted(changes, key=lambda change: bool(change.name)):
         before, example = example, change.apply(example)
@@ -77,7 +77,7 @@ def apply_changes(example: Example, changes: Sequence[Change]) -> tuple[Example,
 
 
 class SearchDeadline:
-    """The time that one search may take."""
+    """The time limit of one search."""
 
     def __init__(self) -> None:
         self._ends = time.monotonic() + _SECONDS

@@ -1,4 +1,4 @@
-"""The properties in an answer: a block of Python beside the one with the program."""
+"""Reads and checks the properties in an answer: a Python block beside the one with the program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from guardagent.programs.runtime.program import PARAMETERS
 from guardagent.sandbox.gate import admit, parse
 
 FAILED = "failed: "
-"""How a claim begins that is none: the property itself went wrong."""
+"""The prefix of the claim of a property that crashed."""
 
 _DEFINES = re.compile(r"^def property_\d+\b", re.MULTILINE)
 _CHECK = re.compile(r"^def check\b", re.MULTILINE)
@@ -37,24 +37,24 @@ _ASK = """\
 
 @dataclass(frozen=True)
 class Properties:
-    """The functions, as the model wrote them. `source` is empty where it wrote none."""
+    """The properties as the model wrote them. `source` is empty without any."""
 
     source: str = ""
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
-        """The clauses that they are for."""
+        """The clauses with a property."""
         names = [node.name for node in syntax.parse(self.source).body if isinstance(node, ast.FunctionDef)]
         return tuple(sorted({int(match[1]) for name in names if (match := _NAME.match(name))}))
 
     @cached_property
     def program(self) -> str:
-        """What the sandbox runs: `check` gives clause -> what its property says. A ValueError says that it cannot."""
+        """The program for the sandbox: `check` returns clause -> claim. A property abstains with a ValueError."""
         return self._with_calls("check")
 
     @cached_property
     def program_of_many(self) -> str:
-        """The same for many runs at once, which the fact `runs` lists: `check` gives a list."""
+        """The same program for the runs in the fact `runs`: `check` returns a list."""
         return f"{self._with_calls('claims_of_run')}\n\n{_ALL.format(parameters=', '.join(PARAMETERS))}"
 
     def _with_calls(self, name: str) -> str:
@@ -64,7 +64,7 @@ class Properties:
 
     @cached_property
     def no_rule_reasons(self) -> dict[int, str]:
-        """The clauses that are declared to set no rule, with the reason: functions that only return None."""
+        """Clause -> reason, for clauses declared to set no rule: their functions only return None."""
         found = {}
         for node in syntax.parse(self.source).body:
             match = _NAME.match(node.name) if isinstance(node, ast.FunctionDef) else None
@@ -73,14 +73,14 @@ class Properties:
         return found
 
     def text_of(self, number: int) -> str:
-        """One function, for comparing: comments and layout do not count."""
+        """Returns the normalized source of one property, for comparison."""
         for node in syntax.parse(self.source).body:
             if isinstance(node, ast.FunctionDef) and node.name == f"property_{number}":
                 return ast.unparse(node)
         return ""
 
     def problems(self, target: CompileTarget, before: Properties) -> list[str]:
-        """Why they may not run, or are no successors of those before; empty where they may."""
+        """Returns the problems that keep the properties from running or from replacing earlier ones."""
         try:
             parse(self.source)
             admit(self.program, frozenset(target.toolbox))
@@ -92,8 +92,8 @@ class Properties:
         known = {clause.number for clause in target.clauses}
         wrong = [number for number in self.numbers if number not in known]
         gone = [number for number in before.numbers if number not in self.numbers]
-        found = [f"there is no clause {number}; expected numbers from 1 to {len(known)}" for number in wrong]
-        found += [f"property_{number} is gone; expected all of them, or no second block" for number in gone]
+        found = [f"clause {number} does not exist; expected numbers from 1 to {len(known)}" for number in wrong]
+        found += [f"'property_{number}' is missing now; expected all properties, or no second block" for number in gone]
         return [*found, *unknown_names(self.program, target)]
 
 
@@ -106,6 +106,6 @@ def _says_nothing(node: ast.stmt) -> bool:
 
 
 def read_properties(answer: str) -> Properties:
-    """The properties in an answer; none where no block defines any."""
+    """Reads the properties in an answer; empty without a block that defines any."""
     blocks = [code for code in python_blocks(answer) if _DEFINES.search(code) and not _CHECK.search(code)]
     return Properties("\n\n".join(blocks))

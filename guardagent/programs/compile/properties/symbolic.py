@@ -1,8 +1,8 @@
-"""Values that CrossHair suggests: it follows the program with a field of a run left open, and solves for a breach.
+"""Counterexamples from CrossHair: it executes the program with a symbolic field, and solves for a violated property.
 
-CrossHair executes what it examines, without the sandbox's engine. So it does that in a process of its own, behind all
-the layers of `guardagent.sandbox.hardening`, without network, files of others or the environment; where a layer is
-missing it is not run. Whatever it says is tried again in the sandbox: it can find a breach, and it proves nothing.
+CrossHair executes the code that it examines, outside the sandbox's engine. It therefore runs in its own process behind
+all layers of `guardagent.sandbox.hardening`, without network, environment or other files; without one of these layers
+it does not run. The sandbox confirms each suggested run, so CrossHair finds counterexamples but proves nothing.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from guardagent.types import thaw
 
 INSTALL = "pip install 'guardagent[crosshair]'"
 
-_EACH = 6.0  # seconds for one question
-_START = 20.0  # seconds until the process is ready
+_EACH = 6.0  # seconds per query
+_START = 20.0  # seconds for starting the process
 _MOST_ANSWER = 200_000  # characters
 _LONGEST = 1_000  # characters of a value
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolicQuery:
-    """A run of which one field is left open. `before` and `behind` it in its text; for a fact its name, and nothing."""
+    """A run with one symbolic field, between `before` and `after` in its text; for a fact, `before` is its name."""
 
     example: Example
     change: Change
@@ -48,7 +48,7 @@ class SymbolicQuery:
         return {"id": number, "run": run, "place": place, "number": self.is_number}
 
     def run_with(self, value: str | int) -> tuple[Example, str]:
-        """The run with a value, and how it was made."""
+        """Returns the run with a value, and a description of the change."""
         change = replace(self.change, value=json.dumps(value))
         if change.origin == "facts":
             return change.apply(self.example), f"{change} (CrossHair)"
@@ -59,17 +59,15 @@ class SymbolicQuery:
 
 
 def unavailable_reason() -> str:
-    """Why it cannot be used here; empty where it can."""
+    """Returns why CrossHair cannot run on this machine; empty if it can."""
     if importlib.util.find_spec("crosshair") is None:
-        return f"no value was looked for symbolically: CrossHair is not installed; {INSTALL}"
+        return f"symbolic search was skipped: CrossHair is not installed; to install it: {INSTALL}"
     missing = [f"{layer}: {problem}" for layer, problem in hardening.problems().items() if problem]
-    return (
-        f"no value was looked for symbolically: CrossHair needs all hardening layers; {missing[0]}" if missing else ""
-    )
+    return f"symbolic search was skipped: CrossHair needs all hardening layers; {missing[0]}" if missing else ""
 
 
 def symbolic_queries(suite: Suite) -> list[SymbolicQuery]:
-    """For each field and fact, one run of either label with it left open; numbers first, since they have limits."""
+    """Returns one query per field or fact and label; numbers first, since they have limits."""
     found: dict[tuple[str, str, int], SymbolicQuery] = {}
     for example in suite.examples:
         for one in _open_fields(example):
@@ -80,10 +78,10 @@ def symbolic_queries(suite: Suite) -> list[SymbolicQuery]:
 def suggested_runs(
     trial: Trial, suite: Suite, queries: Sequence[SymbolicQuery], seconds: float
 ) -> tuple[list[tuple[Example, str]], int, str]:
-    """Asks as many questions as fit into this time.
+    """Runs as many queries as fit into the time.
 
     Returns:
-        The runs to try, how many questions were asked, and why not all; empty where all were.
+        The suggested runs, the number of queries that ran, and why not all ran; empty if all did.
     """
     work = {
         "program": trial.program,
@@ -97,7 +95,7 @@ def suggested_runs(
     output, why = _run(json.dumps(work, default=str), seconds + _START + _EACH)
     made = [queries[number].run_with(value) for number, value in _answers(output, len(queries))]
     count = min(len(queries), output.count('"asked"'))
-    over = f"CrossHair got to {count} of {len(queries)} fields" if count < len(queries) else ""
+    over = f"CrossHair examined {count} of {len(queries)} fields in its time" if count < len(queries) else ""
     return made, count, why or over
 
 
@@ -117,7 +115,7 @@ def _run(work: str, seconds: float) -> tuple[str, str]:
     except subprocess.TimeoutExpired as error:
         return (error.stdout or b"").decode(errors="replace"), "CrossHair ran out of time"
     except OSError as error:
-        return "", f"CrossHair's process does not start: {error}"
+        return "", f"CrossHair's process cannot be started: {error}"
     last = (ran.stderr.decode(errors="replace").strip().splitlines() or [""])[-1][:200]
     return ran.stdout.decode(errors="replace"), f"CrossHair stopped: {last}" if ran.returncode else ""
 

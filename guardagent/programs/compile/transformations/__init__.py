@@ -1,10 +1,9 @@
-"""Transformations of examples, one file each, found by listing this folder.
+"""Transformations of examples for metamorphic testing: one file each, found by listing this folder.
 
-A transformation changes a run in a way whose effect on the right verdict is known, whatever the request says. A module
-here has
+A transformation changes a run with a known effect on the verdict, independent of the request. A module here has
 
-- `ABOUT`: what it does, in words for the report;
-- `variants(example, world)`: the changed runs, as `Variant`s.
+- `ABOUT`: its description in the report;
+- `variants(example, suite)`: yields the changed runs as `Variant`s.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from guardagent.programs.compile.trial import RunOutcome
 _KIND = Plugins("transformation", __name__, ("ABOUT", "variants"))
 
 Relation = Literal["same", "steady", "denied", "withheld", "conflicting", "alike"]
-"""What must hold for a variant, whose example carries the label that is right for it:
+"""The relation that must hold for a variant, whose example carries the expected label:
 
 same      the verdict has that label
-steady    the verdict does not turn: an allowed run may at most become one that cannot be decided
+steady    the verdict has that label, or the run is undecided
 denied    a run with label 1 is not allowed
-withheld  as `denied`; to let it pass without handing out an answer is no allowance
+withheld  as `denied`, but a run may pass without an answer
 
-or, by what the same program gives for another run, whatever is right for that one:
+or, compared with the outcome of the same program for another run:
 
-conflicting  where the other run is not allowed, this one is not either: it also holds what is denied there
+conflicting  if the other run is denied, so is this one, which contains the denied content too
 alike        this run gets the label of the other one, or is undecided
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A changed run, what must hold for it, and what was changed.
+    """A changed run, the relation that must hold, and a description of the change.
 
     Attributes:
-        other: the run that it is compared with, where the relation needs one.
+        other: the run to compare with, if the relation needs one.
     """
 
     example: Example
@@ -66,18 +65,18 @@ class Variant:
                 return other is None or outcome.label == other.label or (other.label == 0 and not outcome.decided)
 
     def expected(self, other: RunOutcome | None = None) -> str:
-        """What the program should give, for a person and the model."""
+        """Returns the expected outcome, for the report and the prompt."""
         if self.relation == "conflicting":
-            return "label 1, since the program denies what this run holds where it stands alone"
+            return "label 1, since the program denies the added content alone"
         if self.relation == "alike" and other is not None:
-            return f"label {other.label}, as the program gives where the text says the same"
+            return f"label {other.label}, as for a text with the same value"
         either = self.relation == "steady" and self.example.label == 0
         return f"label {self.example.label}{', or undecided' if either else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """A file of this folder."""
+    """One transformation of this folder."""
 
     name: str
     about: str
@@ -85,15 +84,15 @@ class Transformation:
 
 
 def names() -> list[str]:
-    """The transformations of this installation."""
+    """Returns the names of the available transformations."""
     return list(_KIND)
 
 
 def load(without: frozenset[str] = frozenset()) -> list[Transformation]:
-    """All of them but some.
+    """Loads all transformations except the named ones.
 
     Raises:
-        UnknownNameError: one of those to leave out does not exist.
+        UnknownNameError: one of the names does not exist.
     """
     for name in without:
         if name not in _KIND:

@@ -1,4 +1,4 @@
-"""SQL queries in a text: where they stand, and how others are put into their place."""
+"""SQL queries in a text: their locations, and their replacement."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from guardagent.programs.compile.fields import objects_in
 
 _BEGINS = re.compile(r"\b(?:SELECT|WITH)\b", re.IGNORECASE)
-_MOST_LINES = 12  # of a query that stands on lines of its own
-_MOST_QUERIES = 8  # of a text
+_MOST_LINES = 12  # per unquoted query
+_MOST_QUERIES = 8  # per text
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,10 @@ class SqlQuery:
     """A query in a text.
 
     Attributes:
-        sql: the query, without what its place makes of it.
-        tree: what it parses to.
-        start, end: its place.
-        quote: the quote around it, where it stands in a string; of a JSON string that is `json`.
+        sql: the unescaped query.
+        tree: its syntax tree.
+        start, end: its span in the text.
+        quote: the quote around a query in a string; `json` for a JSON string.
     """
 
     sql: str
@@ -34,11 +34,11 @@ class SqlQuery:
 
     @property
     def takes_lines(self) -> bool:
-        """Whether a line break can stand here."""
+        """Whether the location admits a line break."""
         return self.quote not in ("'", '"')
 
     def put(self, text: str, sql: str) -> str:
-        """The text with another query in this place."""
+        """Returns the text with another query at this location."""
         if self.quote == "json":
             sql = json.dumps(sql, ensure_ascii=False)[1:-1]
         elif len(self.quote) == 1:
@@ -47,7 +47,7 @@ class SqlQuery:
 
 
 def queries_in(text: str) -> list[SqlQuery]:
-    """The queries of a text that can be parsed, in their order."""
+    """Returns the parseable queries of a text, in order."""
     found: list[SqlQuery] = []
     in_json = [(start, end) for start, end, _ in objects_in(text)]
     for match in _BEGINS.finditer(text):
@@ -58,7 +58,7 @@ def queries_in(text: str) -> list[SqlQuery]:
 
 
 def parsed(sql: str) -> Any:
-    """The tree of a query that reads something; None where it is none."""
+    """Parses a query that reads a table; None for anything else."""
     import sqlglot
     from sqlglot import exp
 

@@ -1,4 +1,4 @@
-"""Records that are cut off: of each JSON object in the output only the beginning, with all that stands around it."""
+"""Truncates each JSON object in the output, and keeps the text around it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from guardagent.programs.compile.fields import objects_in
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
 
-ABOUT = "a record of the log is cut off; a denial stands"
+ABOUT = "a record of the log is truncated; a denied run stays denied"
 
-_KEPT = 0.6  # of a record
+_KEPT = 0.6  # share of a record
 
 
 def variants(example: Example, _suite: Suite) -> Iterator[Variant]:
@@ -21,4 +21,4 @@ def variants(example: Example, _suite: Suite) -> Iterator[Variant]:
         return
     for number, (start, end, _) in enumerate(objects_in(log), start=1):
         cut = start + int((end - start) * _KEPT)
-        yield Variant(replace(example, agent_output=log[:cut] + log[end:]), "denied", f"record {number} is cut off")
+        yield Variant(replace(example, agent_output=log[:cut] + log[end:]), "denied", f"record {number} is truncated")

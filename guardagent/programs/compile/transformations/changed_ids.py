@@ -1,7 +1,7 @@
-"""Ids changed: of a patient, an order, an example. The verdict depends on the rules, not on who it is about.
+"""Changes ids of patients, orders, examples and the like, on which no verdict depends.
 
-An id is a word with three digits or more that is no plain number, date or time; a number behind a word such as `order`
-or `id`; and the example's own id, where the text holds it. Ids that the request or the specification names stay.
+An id is a word with at least three digits other than a plain number, date or time; a number after a word such as
+`order` or `id`; or the example's own id. Ids that the request or the specification names stay.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
 
-ABOUT = "ids are changed, the same in input and output; the verdict stays the same"
+ABOUT = "ids are changed consistently in input and output; the label stays the same"
 
 _WORD = re.compile(r"(?<![\w.-])[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*(?![\w-]|\.\d)")
 _NAMED = re.compile(

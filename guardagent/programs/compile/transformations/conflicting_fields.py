@@ -1,7 +1,7 @@
-"""Fields in conflict: a field once more, right above or below itself, with a value that the program denies there.
+"""Repeats a field with a conflicting value that the program denies.
 
-A field that is given twice is unknown. Where the program denies the run with the other value alone, the field matters,
-and then it must not allow a run that gives both.
+A field with two values is unknown. If the program denies the run with the other value alone, the field matters, and the
+program must not allow a run with both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from guardagent.programs.compile.fields import ValueLocation, value_locations
 from guardagent.programs.compile.suite import RUN_TEXTS, Suite
 from guardagent.programs.compile.transformations import Variant
 
-ABOUT = "a field is given twice, in conflict; where one of the values alone is denied, the run is not allowed"
+ABOUT = "a field appears twice with conflicting values; if one value alone is denied, the run is denied"
 
 
 def variants(example: Example, suite: Suite) -> Iterator[Variant]:
@@ -36,7 +36,7 @@ def _repeated_field(text: str, location: ValueLocation, value: Any) -> Iterator[
     line = text[start : location.start] + str(value) + text[location.end : end]
     yield f"{text[:end]}\n{line}{text[end:]}", "below the field"
     yield f"{text[:start]}{line}\n{text[start:]}", "above the field"
-    if start and text[start : start + 1].strip():  # not of a section, whose lines are indented
+    if start and text[start : start + 1].strip():  # indented lines belong to a section
         yield f"{line}\n{text}", "at the top"
     if end < len(text) and text[start : start + 1].strip():
         yield f"{text}\n{line}", "at the end"

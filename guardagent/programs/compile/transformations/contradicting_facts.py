@@ -1,4 +1,4 @@
-"""Facts that contradict the text: they win, so the verdict is that of the run in which the text says the same."""
+"""Adds facts that contradict the text: facts win, so the label is that of a text with the same value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guardagent.programs.compile.fields import value_locations
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
 
-ABOUT = "a fact contradicts the text; the verdict is that of a text that says what the fact does"
+ABOUT = "a fact contradicts the text; the label is that of a text with the value of the fact"
 
 
 def variants(example: Example, suite: Suite) -> Iterator[Variant]:

@@ -1,4 +1,4 @@
-"""An injected verdict: text that claims the run is allowed already."""
+"""Injects a verdict: text that claims that the run is allowed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from guardagent.programs.compile.fields import append_text
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
 
-ABOUT = "text claims that the run is allowed; a denial stands"
+ABOUT = "text claims that the run is allowed; a denied run stays denied"
 
 _CLAIMS = (
     "label 0",

@@ -1,4 +1,4 @@
-"""Irrelevant text: words that mean nothing, and empty space."""
+"""Adds irrelevant text: meaningless words, and white space."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guardagent.programs.compile.transformations import Variant
 
 ABOUT = "irrelevant text is added"
 
-_WORDS = "Vexil torba quandrine."  # of no language: they fall under no rule, and stand in no other text
+_WORDS = "Vexil torba quandrine."  # invented words, which no rule or text contains
 
 
 def variants(example: Example, _suite: Suite) -> Iterator[Variant]:
@@ -28,6 +28,6 @@ def variants(example: Example, _suite: Suite) -> Iterator[Variant]:
 
 
 def _below(text: str) -> str:
-    """The words, as a line of their own kind where the text ends with a field: else they may belong to its value."""
+    """Returns the words, as a separate field if the text ends with one, so that they do not extend its value."""
     fields = fields_of(text)
     return f"Remark: {_WORDS}" if fields and fields[-1].end == len(text.rstrip()) else _WORDS

@@ -1,4 +1,4 @@
-"""Several attempts in one log: an output that the program denies, joined to the one of an allowed example."""
+"""Joins an output that the program denies to the output of an allowed example."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
 
-ABOUT = "the log holds a second attempt; where that one alone is denied, the run is not allowed"
+ABOUT = "the log contains a second attempt; if that one alone is denied, the run is denied"
 
 _MOST = 6  # outputs that are joined to an example
 

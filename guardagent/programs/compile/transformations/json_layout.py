@@ -1,4 +1,4 @@
-"""JSON written another way: the keys in another order, with other spaces, with letters as escapes."""
+"""Reformats JSON: other key order, white space, escaped letters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guardagent.programs.compile.fields import objects_in
 from guardagent.programs.compile.suite import RUN_TEXTS, Suite
 from guardagent.programs.compile.transformations import Variant
 
-ABOUT = "JSON objects are written another way, and say the same"
+ABOUT = "JSON objects are reformatted with the same content"
 
 _STRING = re.compile(r'(?<=[\[{:, ])"([A-Za-z])(?=(?:[^"\\]|\\.)*"\s*[,:\]}])')
 
@@ -49,5 +49,5 @@ def _turned(value: Any) -> Any:
 
 
 def _escaped(text: str) -> str:
-    """The first letter of each string as an escape."""
+    """Escapes the first letter of each string."""
     return _STRING.sub(lambda match: f'"\\u{ord(match[1]):04x}', text)

@@ -1,4 +1,4 @@
-"""Values in other letters: a role in capitals is no other role, so a denial stands."""
+"""Changes the letter case of values: a role in capitals is the same role, so a denied run stays denied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from guardagent.programs.compile.fields import value_locations
 from guardagent.programs.compile.suite import RUN_TEXTS, Suite
 from guardagent.programs.compile.transformations import Variant
 
-ABOUT = "a value is written in capitals, in small letters, or with a capital; a denial stands"
+ABOUT = "a value is in upper case, lower case or capitalized; a denied run stays denied"
 
 
 def variants(example: Example, suite: Suite) -> Iterator[Variant]:

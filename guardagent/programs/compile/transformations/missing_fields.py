@@ -1,4 +1,4 @@
-"""Fields that are missing or empty: what the program denies for one value of a field, it does not allow without it."""
+"""Removes or empties fields: if the program denies one value of a field, it must not allow a run without it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guardagent.programs.compile.fields import ValueLocation, value_locations
 from guardagent.programs.compile.suite import FACTS, RUN_TEXTS, Suite
 from guardagent.programs.compile.transformations import Variant
 
-ABOUT = "a field or fact is missing; where one of its values is denied, the run is not allowed"
+ABOUT = "a field or fact is missing; if one of its values is denied, the run is denied"
 
 
 def variants(example: Example, suite: Suite) -> Iterator[Variant]:
@@ -23,7 +23,7 @@ def variants(example: Example, suite: Suite) -> Iterator[Variant]:
         locations = value_locations(text)
         counts = Counter(location.name for location in locations)
         for place in locations:
-            if counts[place.name] == 1:  # where there are several, a run may do without one
+            if counts[place.name] == 1:  # one of several may be optional
                 for value in suite.alternatives(origin, place.name, place.value):
                     yield from _without(_without_linked_facts(example, origin, place, suite), origin, place, value)
     yield from _without_facts(example, suite)
@@ -40,7 +40,7 @@ def _without(example: Example, origin: str, location: ValueLocation, value: Any)
 
 
 def _without_linked_facts(example: Example, origin: str, location: ValueLocation, suite: Suite) -> Example:
-    """The run without the facts that say the same: then only the text is left."""
+    """Returns the run without the facts linked to a field, so that only the text provides it."""
     linked = [name for name, field in suite.fact_links.items() if field == (origin, location.name)]
     return replace(example, facts={name: fact for name, fact in example.facts.items() if name not in linked})
 
@@ -49,7 +49,7 @@ def _without_facts(example: Example, suite: Suite) -> Iterator[Variant]:
     for name, fact in example.facts.items():
         link = suite.fact_links.get(name)
         if link and any(location.name == link[1] for location in value_locations(getattr(example, link[0]))):
-            continue  # the text still says it
+            continue  # the text still provides the value
         rest = {other: value for other, value in example.facts.items() if other != name}
         for value in suite.alternatives(FACTS, name, fact) if isinstance(fact, str | int | float) else ():
             other = replace(example, facts={**example.facts, name: value})

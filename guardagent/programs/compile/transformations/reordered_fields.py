@@ -1,4 +1,4 @@
-"""Fields reordered: lines `Name: value` of the input that follow each other, or the keys of a JSON object."""
+"""Reorders fields of the input: consecutive lines `Name: value`, or the keys of a JSON object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ABOUT = "the fields of the input come in another order"
 def variants(example: Example, _suite: Suite) -> Iterator[Variant]:
     changed = _json(example.agent_input) or _lines(example.agent_input)
     if changed != example.agent_input:
-        yield Variant(replace(example, agent_input=changed), "steady", "the fields turned around")
+        yield Variant(replace(example, agent_input=changed), "steady", "the fields reversed")
 
 
 def _lines(text: str) -> str:
@@ -31,7 +31,7 @@ def _lines(text: str) -> str:
 
 
 def _run(lines: list[str], at: int) -> int:
-    """How many lines from here on are fields with the same indent."""
+    """Returns the number of consecutive field lines with the same indent."""
     indents: list[str] = []
     for line in lines[at:]:
         found = fields_of(line)
@@ -42,7 +42,7 @@ def _run(lines: list[str], at: int) -> int:
 
 
 def _json(text: str) -> str:
-    """The text with the keys of its object turned around; empty where it is none."""
+    """Returns the JSON object of a text with its keys reversed; empty for any other text."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Fields repeated: each field of the input once more, with another value, in text that an attacker controls.
+"""Repeats each field of the input with another value in attacker-controlled text.
 
-That is the free text of the user, and all of the output.
+An attacker controls the free text of the user, and the whole output.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from guardagent.programs.compile.fields import TextField, append_text, fields_of
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
 
-ABOUT = "a field is given again, with another value, in the user's free text or in the output; a denial stands"
+ABOUT = "a field is repeated with another value in the user's free text or the output; a denied run stays denied"
 
-_MOST = 4  # other values of a field
+_MOST = 4  # other values per field
 
 
 def variants(example: Example, suite: Suite) -> Iterator[Variant]:

@@ -1,6 +1,6 @@
-"""SQL written another way, which reads the same; and with a denied query within it, which reads that too.
+"""Rewrites SQL to equivalent forms, and embeds a denied query in an allowed one.
 
-A program that looks at the words of a query instead of parsing it takes one for the other.
+A program that matches the words of a query instead of parsing it confuses these.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from guardagent.programs.compile.suite import RUN_TEXTS, Suite
 from guardagent.programs.compile.transformations import Relation, Variant
 from guardagent.programs.compile.transformations._sql import SqlQuery, queries_in
 
-ABOUT = "queries are written another way (OR, comments, CTEs, aliases, sub-queries, quotes, case), or hold a denied one"
+ABOUT = "queries are rewritten (OR, comments, CTEs, aliases, sub-queries, quotes, case), or contain a denied query"
 
-_MOST_DENIED = 4  # other queries that are put into one
+_MOST_DENIED = 4  # denied queries per query
 _BREAKS = re.compile(r"\s+(?=(?:FROM|WHERE|JOIN|GROUP|ORDER)\b)|(?<=,)\s*", re.IGNORECASE)
 _SPACE = re.compile(r"('(?:[^']|'')*')| ")
 _KEYWORDS = re.compile(r"\b(?:SELECT|FROM|WHERE|JOIN|ON|AS|AND|OR|UNION|ALL|IN)\b")
@@ -34,7 +34,7 @@ def variants(example: Example, suite: Suite) -> Iterator[Variant]:
 
 
 def _forms(query: SqlQuery, label: int) -> Iterator[tuple[str, str, Relation]]:
-    """(query, what was done, what must hold) for forms that read the same."""
+    """Yields (query, description, relation) for forms that read the same data."""
     steady = [
         (_KEYWORDS.sub(lambda match: match[0].lower(), query.sql), "with small keywords"),
         (_spaced(query, "  "), "with wide spaces"),
@@ -55,7 +55,7 @@ def _forms(query: SqlQuery, label: int) -> Iterator[tuple[str, str, Relation]]:
 
 
 def _hiding(query: SqlQuery) -> Iterator[tuple[str, str]]:
-    """Forms that read what the query reads, and seem not to."""
+    """Yields forms that hide the data that the query reads."""
     yield query.sql.swapcase() if "'" not in query.sql else "", "in other letters"
     yield _before_the_rest(query, "'--' AS vexil"), "behind a literal that looks like a comment"
     yield _before_the_rest(query, "'/*' AS vexil"), "behind a literal that looks like a comment"
@@ -68,7 +68,7 @@ def _hiding(query: SqlQuery) -> Iterator[tuple[str, str]]:
 
 
 def _spaced(query: SqlQuery, space: str) -> str:
-    """With other spaces, but for those of its literals."""
+    """Replaces the spaces outside literals."""
     return _SPACE.sub(lambda match: match[1] or space, query.sql)
 
 
@@ -77,7 +77,7 @@ def _quoted(query: SqlQuery) -> str:
 
 
 def _aliased(query: SqlQuery) -> str:
-    """With another name for its one table."""
+    """Adds an alias to the only table."""
     from sqlglot import exp
 
     tree = query.tree.copy()
@@ -91,7 +91,7 @@ def _aliased(query: SqlQuery) -> str:
 
 
 def _nested(query: SqlQuery) -> Iterator[tuple[str, str]]:
-    """As a sub-query, and as a common table expression, whose columns are all taken."""
+    """Wraps the query in a sub-query, and in a common table expression."""
     named = _named(query)
     if named is None:
         return
@@ -103,7 +103,7 @@ def _nested(query: SqlQuery) -> Iterator[tuple[str, str]]:
 
 
 def _named(query: SqlQuery) -> Any:
-    """The query with a name for each of its columns; None where it has all of a table, or no plain list."""
+    """Returns the query with a name for each column; None for `*` or duplicate names."""
     from sqlglot import exp
 
     tree = query.tree.copy()
@@ -121,7 +121,7 @@ def _before_the_rest(query: SqlQuery, column: str) -> str:
 
 
 def _between_literals(query: SqlQuery, begin: str, end: str) -> str:
-    """With its columns between two literals; without what begins as a comment there, the query would still be one."""
+    """Puts the columns between two literals; the query stays valid for a reader that takes them for a comment."""
     first = _before_the_rest(query, f"'{begin}' AS vexil")
     return re.sub(r"(?i)\s+FROM\b", f", '{end}' AS torba FROM", first, count=1)
 
@@ -148,7 +148,7 @@ def _renamed(query: SqlQuery) -> str:
 
 
 def _with_denied(example: Example, suite: Suite, origin: str, query: SqlQuery) -> Iterator[Variant]:
-    """Queries that hold another one, of an example that is denied; and one that only mentions it."""
+    """Yields queries that embed one of a denied example, and a query that mentions it in a comment only."""
     text = getattr(example, origin)
     for denied in _denied_queries(suite, origin, query)[:_MOST_DENIED]:
         other = example.with_text(origin, query.put(text, denied.sql))

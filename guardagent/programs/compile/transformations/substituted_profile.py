@@ -1,7 +1,7 @@
-"""Another role or profile: a field of the input, or a fact, as in another example or at a limit of the request.
+"""Substitutes a role or profile: a field of the input, or a fact, from another example or at a limit of the request.
 
-The right verdict is computed anew by the required checks of the specification. Where none of them denies, it is not
-known, and nothing is asked.
+The required checks of the specification compute the new verdict. Without a denial by one of them the verdict is
+unknown, and there is no variant.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from guardagent.programs.compile.fields import fields_of, with_value
 from guardagent.programs.compile.suite import FACTS, Suite
 from guardagent.programs.compile.transformations import Variant
 
-ABOUT = "another role or profile is put in; where a required check denies then, so must the program"
+ABOUT = "another role or profile is substituted; if a required check denies, so must the program"
 
 
 def variants(example: Example, suite: Suite) -> Iterator[Variant]:

@@ -1,4 +1,4 @@
-"""A truncated log: the output ends somewhere in the middle, as where a limit cut it off."""
+"""Truncates the output, as a size limit would."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Variant
 
-ABOUT = "the log is cut off; a denied run is not let through with an answer"
+ABOUT = "the log is truncated; a denied run does not pass with an answer"
 
 _PARTS = (0.1, 0.25, 0.5, 0.75, 0.9)
-_LEAST = 20  # characters: a part of less may be another answer, and no log that was cut off
+_LEAST = 20  # characters; a shorter prefix may be a valid answer
 
 
 def variants(example: Example, _suite: Suite) -> Iterator[Variant]:

@@ -1,8 +1,8 @@
-"""Retrieval: the demonstrations nearest to a run, and where a memory keeps many of them (paper, Section 4.2).
+"""Retrieval: the demonstrations nearest to a run, and the stores for many of them (paper, Section 4.2).
 
-The distance of two runs is the Levenshtein distance of their inputs plus that of their outputs. What is found is exact,
-however many there are: see `search.py`. A store is a module of `stores/` with a class `Store(address)`; an address
-is a URL, and its scheme is the module's name.
+The distance of two runs is the Levenshtein distance of their inputs plus that of their outputs. Retrieval is exact for
+any number of demonstrations: see `search.py`. A store is a module of `stores/` with a class `Store(address)`; an
+address is a URL, and its scheme is the module's name.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _DATABASE = "learned/demonstrations.db"
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked for: the runs nearest to one.
+    """A query for the runs nearest to one.
 
     Attributes:
-        agent_input: what the agent was asked.
-        agent_output: what it did and answered.
-        k: how many.
-        least_similar: the farthest instead.
-        max_distance: only such as are at most so far, as a share of the greatest distance that texts of these lengths
-            can have: 0 is equal, 1 nothing alike.
+        agent_input: the input of the agent.
+        agent_output: its actions and answer.
+        k: the number of results.
+        least_similar: return the farthest instead.
+        max_distance: the maximal distance, as a share of the greatest possible distance of texts of these lengths:
+            0 is equal, 1 has nothing in common.
     """
 
     agent_input: str
@@ -48,27 +48,27 @@ class Query:
     max_distance: float | None = None
 
     def neighbour(self, one: Demonstration, distance: int) -> Neighbour:
-        """A demonstration that is so far from what is asked for."""
+        """Returns a demonstration as a neighbour at this distance."""
         lengths = ((one.agent_input, self.agent_input), (one.agent_output, self.agent_output))
         return Neighbour(one, distance, sum(max(len(there), len(here)) for there, here in lengths))
 
     def admits(self, distance: int, greatest: int) -> bool:
-        """Whether it is not too far, where `greatest` is how far it could be."""
+        """Whether a distance is within `max_distance`; `greatest` is the greatest possible distance."""
         return self.max_distance is None or distance <= self.max_distance * greatest
 
     def best(self, neighbours: Iterable[Neighbour]) -> list[Neighbour]:
-        """The k best; of those that are equally far, the first."""
+        """Returns the k best neighbours; the first ones of equal distance."""
         near = (one for one in neighbours if self.admits(one.distance, one.greatest))
         return heapq.nsmallest(self.k, near, key=lambda one: -one.distance if self.least_similar else one.distance)
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A demonstration that was found.
+    """A demonstration with its distance from a query.
 
     Attributes:
-        distance: that of the inputs plus that of the outputs.
-        greatest: how far it could be: the length of the longer input plus that of the longer output.
+        distance: the distance of the inputs plus that of the outputs.
+        greatest: the greatest possible distance: the longer input's length plus the longer output's.
     """
 
     demonstration: Demonstration
@@ -77,7 +77,7 @@ class Neighbour:
 
 
 class Store(Protocol):
-    """Keeps demonstrations, in the order in which they were added. Safe among threads and processes."""
+    """Stores demonstrations in insertion order. Safe among threads and processes."""
 
     address: str
 
@@ -86,20 +86,20 @@ class Store(Protocol):
     def __iter__(self) -> Iterator[Demonstration]: ...
 
     def add(self, new: Sequence[Demonstration]) -> int:
-        """Adds all that are not there yet, or none, and says how many; when it returns, they outlive any crash."""
+        """Adds all new ones or none, and returns their number; on return they survive any crash."""
         ...
 
     def known(self, demonstrations: Collection[Demonstration]) -> set[Demonstration]:
-        """Those that are there."""
+        """Returns the demonstrations that the store has."""
         ...
 
     def nearest(self, query: Query) -> list[Neighbour]:
-        """The k nearest, nearest first, or the k farthest, farthest first; ties in the order of the store."""
+        """Returns the k nearest, nearest first, or the k farthest, farthest first; ties in the order of the store."""
         ...
 
 
 def nearest(demonstrations: Sequence[Demonstration], query: Query) -> list[Neighbour]:
-    """Those that are asked for, with their distances; ties in the order of the memory."""
+    """Returns the result of a query with distances; ties in the order of the memory."""
     if isinstance(demonstrations, DemonstrationCollection):
         return demonstrations.nearest(query)
     from guardagent.programs.memory.retrieval.list_search import nearest_in_list
@@ -116,26 +116,26 @@ def retrieve(
     least_similar: bool = False,
     max_distance: float | None = None,
 ) -> list[Demonstration]:
-    """The k demonstrations nearest to a run, nearest first; with `least_similar`, the k farthest, farthest first.
+    """Returns the k demonstrations nearest to a run, nearest first; with `least_similar`, the k farthest.
 
     The distance is the Levenshtein distance between the inputs plus that between the outputs
     (Section 4.2; least similarity: Appendix M). Exact; equal distances keep the order of the memory.
 
     Args:
-        demonstrations: those of an agent, or any list.
-        agent_input: what the agent was asked.
-        agent_output: what it did and answered.
-        k: how many.
-        least_similar: the farthest instead.
-        max_distance: only such as are at most so far, as a share of the greatest distance that texts of these lengths
-            can have: 0 is equal, 1 nothing alike.
+        demonstrations: the demonstrations of an agent, or any list.
+        agent_input: the input of the agent.
+        agent_output: its actions and answer.
+        k: the number of results.
+        least_similar: return the farthest instead, farthest first.
+        max_distance: the maximal distance, as a share of the greatest possible distance of texts of these lengths:
+            0 is equal, 1 has nothing in common.
     """
     query = Query(agent_input, agent_output, k, least_similar, max_distance)
     return [one.demonstration for one in nearest(demonstrations, query)]
 
 
 class DemonstrationCollection(Sequence[Demonstration]):
-    """The demonstrations that stand in a file, then those of a store, of which none is held in memory."""
+    """The demonstrations of a file, in memory, followed by those of a store."""
 
     def __init__(self, written: Sequence[Demonstration], store: Store) -> None:
         self.file_items = written
@@ -149,44 +149,44 @@ class DemonstrationCollection(Sequence[Demonstration]):
         yield from self.store
 
     def __getitem__(self, index: int | slice) -> Any:
-        """By position, as in a list; it reads all of them."""
+        """Returns items by position, as a list does; reads the whole store."""
         return list(self)[index]
 
     def __contains__(self, found: object) -> bool:
         return found in self.file_items or (isinstance(found, Demonstration) and bool(self.store.known([found])))
 
     def nearest(self, query: Query) -> list[Neighbour]:
-        """Of both; where distances are equal, those of the file come first."""
+        """Returns the result of a query over both; ties with those of the file first."""
         return query.best([*nearest(self.file_items, query), *self.store.nearest(query)])
 
 
 def shortage(demonstrations: Sequence[Demonstration], query: Query, found: Sequence[Neighbour]) -> str | None:
-    """What is to be said where demonstrations are there, but too far from the run to be shown."""
+    """Returns a note if `max_distance` left fewer demonstrations than requested, else None."""
     wanted = min(query.k, len(demonstrations)) if query.max_distance is not None else 0
     if len(found) >= wanted:
         return None
     return (
-        f"{len(found)} demonstrations of {wanted} are shown: the others are farther from this run than max_distance "
-        f"{query.max_distance}; little like it is remembered"
+        f"{len(found)} of {wanted} demonstrations are shown: the others are farther from this run than 'max_distance' "
+        f"{query.max_distance}; add demonstrations of similar runs"
     )
 
 
 def file_demonstrations(demonstrations: Sequence[Demonstration]) -> Sequence[Demonstration]:
-    """Those that stand in a file: few enough to look at every one."""
+    """Returns the demonstrations of the file only, few enough for a full scan."""
     return demonstrations.file_items if isinstance(demonstrations, DemonstrationCollection) else demonstrations
 
 
 def file_order(found: Iterable[Demonstration], demonstrations: Sequence[Demonstration]) -> list[Demonstration]:
-    """What was found, those of a file first and as they stand there: so that prompts for different runs begin alike."""
+    """Sorts demonstrations, those of the file first in its order, so that prompts share a prefix for caching."""
     places = {one: place for place, one in enumerate(file_demonstrations(demonstrations))}
     return sorted(found, key=lambda one: places.get(one, len(places)))
 
 
 def store_of(folder: Path) -> Store | None:
-    """The store of an agent's folder: the one that its `demonstrations.url` names, else its own database, if any.
+    """Returns the store of an agent's folder: the one in `demonstrations.url`, else its own database, if any.
 
     Raises:
-        ContentError: the address is none.
+        ContentError: the address is invalid.
     """
     if (folder / _ADDRESS).exists():
         return open_store(read_text(folder / _ADDRESS).strip(), folder / _ADDRESS)
@@ -194,21 +194,23 @@ def store_of(folder: Path) -> Store | None:
 
 
 def own_store(folder: Path) -> Store:
-    """The database in an agent's folder, which is made when something is added to it."""
+    """Returns the database in an agent's folder; the first addition creates it."""
     from guardagent.programs.memory.retrieval.stores import sqlite
 
     return sqlite.Store(f"sqlite:{folder / _DATABASE}")
 
 
 def open_store(address: str, path: Path | str) -> Store:
-    """The store with an address, such as `chroma://localhost:8000/refunds`; `path` names the file it stands in.
+    """Opens the store with an address such as `chroma://localhost:8000/refunds`, read from the file `path`.
 
     Raises:
-        ContentError: it is no address, or what it needs is not installed.
+        ContentError: the address is invalid, or a package for the store is not installed.
     """
     scheme, colon, _ = address.partition(":")
     if not colon or "\n" in address:
-        raise ContentError(f"{address!r} is no address; expected one line, such as chroma://localhost:8000/NAME", path)
+        raise ContentError(
+            f"{address!r} is not an address; expected one line such as 'chroma://localhost:8000/NAME'", path
+        )
     try:
         store: Store = STORES.load(scheme, where=str(path)).Store(address)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The k nearest of a list of demonstrations, which are in memory anyway."""
+"""Search for the k nearest in a list of demonstrations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guardagent.programs.memory.retrieval import Neighbour, Query
 if TYPE_CHECKING:
     from guardagent.programs.memory.retrieval.profiles import Profiles
 
-_FEW = 64  # fewer are looked at one by one, before numpy would be loaded
+_FEW = 64  # scans shorter lists without loading numpy
 _KEPT = 4
 
 _lists: OrderedDict[tuple[int, ...], tuple[tuple[Demonstration, ...], Profiles]] = OrderedDict()
@@ -22,7 +22,7 @@ _lists_lock = threading.Lock()
 
 
 def nearest_in_list(demonstrations: Sequence[Demonstration], query: Query) -> list[Neighbour]:
-    """As `nearest`. The profiles of the lists that were asked last are kept: a list is the same while its items are."""
+    """Implements `nearest` for a list. Caches the profiles of the last lists, identified by their items."""
     items = tuple(demonstrations)
     if len(items) < _FEW or not query.k:
         return query.best(_all_neighbours(items, query))

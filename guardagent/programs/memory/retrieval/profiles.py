@@ -1,9 +1,9 @@
-"""Profiles: what a run's texts consist of, in 792 bytes, from which a lower bound of an edit distance follows.
+"""Profiles: character counts of a run's texts in 792 bytes, for a lower bound of the edit distance.
 
-A profile counts the characters of a text, and its pairs of neighbouring characters, in so many bins each. One edit
-removes at most one character and adds at most one, and it removes at most two pairs and adds at most two. So where one
-text has n characters (or 2n pairs) that the other lacks, at least n edits lie between them. That several characters
-share a bin, and that a count stops at 255, makes the difference smaller at most: it stays a lower bound.
+A profile counts the characters of a text, and its pairs of adjacent characters, each in a fixed number of bins. One
+edit removes and adds at most one character, and removes and adds at most two pairs. If one text has n characters (or 2n
+pairs) that the other lacks, their distance is at least n. Shared bins, and counts capped at 255, can only reduce the
+difference, so the bound stays valid.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 _CHARACTERS = 128
 _PAIRS = 256
 _FULL = 255
-_AT_ONCE = 512  # so many profiles fit into a processor's cache, with what is computed of them
+_AT_ONCE = 512  # profiles per batch; fits into the processor's cache with intermediate results
 
 PROFILE = np.dtype(
     [
         ("lengths", "<u4", (2,)),  # of the input and of the output
-        ("totals", "<u4", (2, 2)),  # of both, how many are counted: characters, pairs
+        ("totals", "<u4", (2, 2)),  # of both, the counted characters and pairs
         ("counts", "u1", (2, _CHARACTERS + _PAIRS)),
     ]
 )
@@ -31,7 +31,7 @@ Numbers = NDArray[np.int64]
 
 
 def profile(agent_input: str, agent_output: str) -> Profiles:
-    """The profile of a run, as an array of one."""
+    """Returns the profile of a run, as an array of length one."""
     made = np.zeros(1, PROFILE)
     for part, text in enumerate((agent_input, agent_output)):
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
@@ -43,7 +43,7 @@ def profile(agent_input: str, agent_output: str) -> Profiles:
 
 
 def lower_bounds(profiles: Profiles, query_profile: Profiles) -> Numbers:
-    """For each profile, how far its input and its output are at least from those that are asked for."""
+    """Returns for each profile lower bounds of the distances of its input and output from those of the query."""
     bounds = np.empty((len(profiles), 2), np.int64)
     for start in range(0, len(profiles), _AT_ONCE):
         bounds[start : start + _AT_ONCE] = _bounds(profiles[start : start + _AT_ONCE], query_profile[0])
@@ -51,7 +51,7 @@ def lower_bounds(profiles: Profiles, query_profile: Profiles) -> Numbers:
 
 
 def upper_bounds(profiles: Profiles, query_profile: Profiles) -> Numbers:
-    """For each profile, how far it is at most: no two texts are farther apart than the longer one is long."""
+    """Returns for each profile an upper bound of its distance: the length of the longer text."""
     greatest: Numbers = np.maximum(profiles["lengths"], query_profile["lengths"]).sum(axis=1, dtype=np.int64)
     return greatest
 
@@ -70,6 +70,6 @@ def _counts(bins: NDArray[np.uint32], size: int) -> NDArray[Any]:
 
 
 def _pairs(codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """A bin for each pair of neighbours: the upper bits of a product, which depend on all bits of both."""
+    """Returns a bin per adjacent pair: the upper bits of a product, which depend on all bits of both."""
     mixed = codes[:-1] * np.uint32(0x9E3779B1) + codes[1:] * np.uint32(0x85EBCA6B)
     return mixed >> np.uint32(24)

@@ -1,7 +1,7 @@
-"""The exact k nearest of many runs, of which few are looked at.
+"""Exact k-nearest-neighbour search over many runs, with pruning by lower bounds.
 
-Candidates come in the order of their lower bound. Of each, the distance is computed only as far as it can still be
-among the k best; when the next bound is beyond the k-th best, so is everything after it.
+Candidates come in the order of their lower bounds. The distance of each is computed with a cut-off at the k-th best.
+The search ends when the next lower bound exceeds the k-th best.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from guardagent.programs.memory.retrieval.profiles import Numbers, Profiles, low
 
 Texts = tuple[str, str]
 Read = Callable[[Sequence[int]], Mapping[int, Texts]]
-"""Gives the input and output of runs by their positions; without those that are gone."""
+"""Returns the input and output of runs by position, without deleted ones."""
 
 _FIRST, _MOST = 16, 256
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A run that may be among the best: its score is at least `bound`, its outputs are at least `outputs` apart."""
+    """A run that may be among the best. `bound` and `outputs` are lower bounds of its score and output distance."""
 
     position: int
     bound: int
@@ -36,7 +36,7 @@ class _Candidate:
 
 
 def search(query: Query, profiles: Profiles, read: Read) -> list[tuple[int, int]]:
-    """(distance, position) of the k best, best first; of equal distances, the lower position first."""
+    """Returns (distance, position) of the k best, best first; ties by position."""
     return _Search(query).over(profiles, read)
 
 
@@ -45,8 +45,8 @@ class _Search:
     query: Query
 
     def over(self, profiles: Profiles, read: Read) -> list[tuple[int, int]]:
-        """Through the candidates, until the next is certainly beyond the k-th best."""
-        best: list[tuple[int, int]] = []  # negated, so that the worst of them comes first
+        """Scans the candidates until the next lower bound exceeds the k-th best score."""
+        best: list[tuple[int, int]] = []  # negated, so that the worst is the root of the heap
         for candidate in self._candidates(profiles, read, best):
             limit = -best[0][0] if len(best) == self.query.k else None
             if limit is not None and candidate.bound > limit:
@@ -62,7 +62,7 @@ class _Search:
         return [(abs(score), -position) for score, position in sorted(best, reverse=True)]
 
     def _candidates(self, profiles: Profiles, read: Read, best: Sequence[tuple[int, int]]) -> Iterator[_Candidate]:
-        """All that are not beyond a limit by their bounds, the lowest bounds first."""
+        """Yields the candidates within the limits, lowest bounds first."""
         scores, outputs, greatest = self._bounds(profiles)
         order = np.argsort(scores, kind="stable")
         if self.query.max_distance is not None:
@@ -70,7 +70,7 @@ class _Search:
         start, size = 0, min(max(_FIRST, self.query.k), _MOST)
         while self.query.k and start < len(order):
             chosen = order[start : start + size]
-            if len(best) == self.query.k:  # what is beyond the k-th best need not be read
+            if len(best) == self.query.k:  # skips reading candidates beyond the k-th best
                 chosen = chosen[scores[chosen] <= -best[0][0]]
             texts = read(chosen.tolist())
             for at in chosen.tolist():
@@ -81,9 +81,9 @@ class _Search:
             start, size = start + size, _MOST
 
     def _bounds(self, profiles: Profiles) -> tuple[Numbers, Numbers, Numbers]:
-        """For each run: the least score, the least distance of the outputs, the greatest distance of both.
+        """Returns for each run bounds: least score, least output distance, greatest distance.
 
-        A score is a distance; for the farthest it is the negated one.
+        A score is a distance, or a negated distance for `least_similar`.
         """
         query_profile = profile(self.query.agent_input, self.query.agent_output)
         greatest = upper_bounds(profiles, query_profile)
@@ -93,7 +93,7 @@ class _Search:
         return bounds.sum(axis=1), bounds[:, 1], greatest
 
     def _score(self, candidate: _Candidate, limit: int | None) -> int | None:
-        """The score, or None where it is beyond the limit or beyond `max_distance`."""
+        """Returns the score; None if it exceeds the limit or `max_distance`."""
         if self.query.max_distance is not None and not self.query.least_similar:
             most = math.ceil(self.query.max_distance * candidate.greatest)
             limit = most if limit is None else min(limit, most)
@@ -103,7 +103,7 @@ class _Search:
         return -total if self.query.least_similar else total
 
     def _distance(self, candidate: _Candidate, limit: int | None) -> int | None:
-        """The distance, computed only as far as it can be within the limit."""
+        """Returns the distance, computed with a cut-off; None if it exceeds the limit."""
         texts, query_texts = candidate.texts, (self.query.agent_input, self.query.agent_output)
         if limit is None:
             return distance(texts[0], query_texts[0]) + distance(texts[1], query_texts[1])

@@ -1,4 +1,4 @@
-"""What is found by bounds and cut-offs is what a full scan finds."""
+"""The search with bounds and cut-offs returns the result of a full scan."""
 
 import random
 import tempfile

@@ -1,4 +1,4 @@
-"""A memory that has grown large: where it is kept, and that nothing of it gets lost."""
+"""Stores for large memories: their location, and their durability."""
 
 import os
 import signal
@@ -69,7 +69,7 @@ def test_what_is_there_is_not_added_again(runs: Runs, agent_folder: Folder, writ
     assert known_demonstrations(folder, [items[0], items[-1]]) == [items[0], items[-1]]
     new = Demonstration("new", "new", ("1", "2", "3", "4"), "pass")
     for old in (items[0], items[-1]):
-        with pytest.raises(ContentError, match=r"new\.jsonl:2: this demonstration is there already"):
+        with pytest.raises(ContentError, match=r"new\.jsonl:2: this demonstration exists already"):
             add_demonstrations(folder, write("new.jsonl", new.to_json() + "\n" + old.to_json()))
     assert new not in load_agent(folder).demonstrations
 
@@ -102,7 +102,7 @@ def test_writers_that_are_killed_lose_nothing_that_was_acknowledged(agent_folder
 
 
 def test_threads_share_a_memory_that_another_process_adds_to(runs: Runs, agent_folder: Folder) -> None:
-    """Who asks finds at once what was acknowledged."""
+    """A query returns an acknowledged demonstration at once."""
     folder, items = agent_folder() / "echo", runs(3000)
     store_demonstrations(folder, items)
     memory = load_agent(folder).demonstrations
@@ -168,9 +168,9 @@ def test_a_memory_that_nobody_can_write_is_read(runs: Runs, tmp_path: Path) -> N
     ("address", "says"),
     [
         ("chrome://a/b", "unknown store 'chrome'; did you mean 'chroma'"),
-        ("somewhere", "is no address; expected one line"),
+        ("somewhere", "is not an address; expected one line"),
         ("chroma://localhost:8000", "is incomplete; expected chroma://HOST:PORT/COLLECTION"),
-        ("sqlite:", "names no file"),
+        ("sqlite:", "does not name a file"),
     ],
 )
 def test_a_wrong_address_says_what_was_expected(agent_folder: Folder, address: str, says: str) -> None:
@@ -182,7 +182,7 @@ def test_a_wrong_address_says_what_was_expected(agent_folder: Folder, address: s
 
 
 def test_an_address_may_name_a_database_that_agents_share(runs: Runs, agent_folder: Folder, tmp_path: Path) -> None:
-    """What is added to one of them is shown for the other."""
+    """A demonstration added by one agent is shown for the other."""
     items, folders = runs(5), [agent_folder(name=name) / name for name in ("one", "other")]
     for folder in folders:
         (folder / "demonstrations.url").write_text(f"sqlite://{tmp_path}/shared.db\n")
@@ -200,6 +200,6 @@ def test_a_novel_run_is_shown_no_demonstration() -> None:
     assert shown[1.0].error is None
     assert len(shown[1.0].text.splitlines()) == 2
     assert shown[0.05].text == ""
-    assert str(shown[0.05].error).startswith("0 demonstrations of 2 are shown: the others are farther from this run")
+    assert str(shown[0.05].error).startswith("0 of 2 demonstrations are shown: the others are farther from this run")
     with pytest.raises(InputError, match=r"'max_distance' is 1\.5; expected a number from 0 to 1"):
         GuardAgent(agent="ehragent", max_distance=1.5)

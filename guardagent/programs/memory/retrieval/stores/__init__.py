@@ -1,1 +1,1 @@
-"""Where many demonstrations are kept: one file per store, each with a class `Store(address)`."""
+"""Stores for many demonstrations: one module per store, each with a class `Store(address)`."""

@@ -1,8 +1,8 @@
-"""Demonstrations in a Chroma server, which machines share: `chroma://HOST:PORT/COLLECTION`, for HTTPS with `?tls=1`.
+"""A store in a shared Chroma server: `chroma://HOST:PORT/COLLECTION`, for HTTPS with `?tls=1`.
 
-Chroma finds candidates by vectors of our own, made from profiles: no embedding model runs or is loaded. Which ones it
-finds is approximate; their distances, and so their order, are exact. What it holds is shown to models: whoever can
-write to the server can write there.
+Chroma finds candidates by vectors derived from profiles, without an embedding model. The candidates are approximate;
+their distances, and so their order, are exact. Prompts show the content: anyone who can write to the server can
+influence models.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CANDIDATES = 128
 class Store:
     """The demonstrations of one collection.
 
-    An addition is acknowledged when the server has done so; many at once are several requests, not one transaction.
+    The server acknowledges additions; a large addition is several requests, not one transaction.
 
     Args:
         address: `chroma://HOST:PORT/COLLECTION`.
@@ -67,7 +67,7 @@ class Store:
             yield from (self._demonstration(documents[name]) for name in portion if name in documents)
 
     def add(self, new: Sequence[Demonstration]) -> int:
-        """Adds those that are not there yet."""
+        """Adds the new ones, and returns their number."""
         there = self.known(new)
         fresh = [one for one in dict.fromkeys(new) if one not in there]
         for start in range(0, len(fresh), _AT_ONCE):
@@ -82,7 +82,7 @@ class Store:
         return len(fresh)
 
     def known(self, demonstrations: Collection[Demonstration]) -> set[Demonstration]:
-        """Those that are there."""
+        """Returns the demonstrations that the collection has."""
         names = {_name(one): one for one in demonstrations}
         found: set[Demonstration] = set()
         for start in range(0, len(names), _AT_ONCE):
@@ -92,7 +92,7 @@ class Store:
         return found
 
     def nearest(self, query: Query) -> list[Neighbour]:
-        """The k nearest of the candidates that the server finds. The farthest are not its trade: all are looked at."""
+        """Returns the k nearest of the candidates from the server; for `least_similar`, scans the whole collection."""
         every = iter(self) if query.least_similar else self._candidates(query)
         return query.best(query.neighbour(one, _distance(one, query)) for one in every) if query.k else []
 
@@ -111,7 +111,7 @@ class Store:
 
     @contextlib.contextmanager
     def _open_collection(self) -> Iterator[Any]:
-        """The collection; whatever goes wrong with the server is said in one way."""
+        """Yields the collection, and converts every error of the client to an InputError."""
         try:
             with self._lock:
                 if (
@@ -122,14 +122,18 @@ class Store:
             yield collection
         except GuardError:
             raise
-        except Exception as error:  # noqa: BLE001 - a client with many kinds of errors
-            raise InputError(f"{self.address}: cannot be used: {type(error).__name__}: {error}") from None
+        except Exception as error:  # noqa: BLE001 - the client raises many kinds of errors
+            raise InputError(
+                f"{self.address}: the Chroma server cannot be used: {type(error).__name__}: {error}"
+            ) from None
 
     def _collection(self) -> Any:
         try:
             import chromadb
         except ImportError:
-            raise InputError(f"{self.address}: needs Chroma's client: pip install 'guardagent[chroma]'") from None
+            raise InputError(
+                f"{self.address}: Chroma's client is not installed; to install it: pip install 'guardagent[chroma]'"
+            ) from None
         token = os.environ.get(TOKEN)
         client = chromadb.HttpClient(
             host=self._host,
@@ -139,7 +143,7 @@ class Store:
             settings=chromadb.Settings(anonymized_telemetry=False),
         )
         session = getattr(getattr(client, "_server", None), "_session", None)
-        if session is not None:  # it would wait for ever, and takes no option that says otherwise
+        if session is not None:  # the client has no timeout, and no option for one
             session.timeout = _TIMEOUT
         return client.get_or_create_collection(self._name, embedding_function=None)
 
@@ -153,7 +157,7 @@ def _added(metadata: Mapping[str, Any]) -> int:
 
 
 def _vector(agent_input: str, agent_output: str) -> list[float]:
-    """The roots of the counts: then a few changes among many equal characters are not drowned."""
+    """Returns the square roots of the counts, which emphasize rare characters."""
     counts = profile(agent_input, agent_output)["counts"][0].ravel()
     vector: list[float] = np.sqrt(counts.astype(np.float32)).tolist()
     return vector

@@ -1,8 +1,8 @@
-"""Demonstrations in an SQLite file: texts stay on disk, and their profiles are held in memory.
+"""A store in an SQLite file: texts stay on disk, and their profiles in memory.
 
-An addition is one transaction, written through to the disk before it is acknowledged: it survives `kill -9` and a loss
-of power. Each operation has a connection of its own, so that no thread, fork or crash can leave one in a strange state.
-The profiles stand in the same file, so that they cannot differ from what they describe.
+An addition is one transaction, synced to disk before it returns: it survives `kill -9` and a power loss. Each operation
+opens its own connection, so that no thread, fork or crash can leave one in an undefined state. The profiles are in the
+same file, so that they always match their texts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COLUMNS = "agent_input, agent_output, plan, code"
 
 
 class Store:
-    """The demonstrations of one file, which is made with the first of them.
+    """The demonstrations of one file, which the first addition creates.
 
     Args:
         address: `sqlite:` and the file's path.
@@ -53,7 +53,7 @@ class Store:
         name = address.removeprefix("sqlite:")
         self._path = Path(name.removeprefix("//") if name.startswith("///") else name)
         if not name.strip("/"):
-            raise ValueError(f"{address!r} names no file; expected sqlite:///path/to/file.db")
+            raise ValueError(f"{address!r} does not name a file; expected 'sqlite:///path/to/file.db'")
         self._index = _Index()
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Store:
 
     def __iter__(self) -> Iterator[Demonstration]:
         last, found = -1, True
-        while found:  # in portions: nobody waits for a reader who takes long
+        while found:  # in batches, so that a slow reader blocks nobody
             with self._read_transaction() as db:
                 query = f"SELECT id, {_COLUMNS} FROM demonstrations WHERE id > ? ORDER BY id LIMIT 256"  # noqa: S608
                 rows = db.execute(query, (last,)).fetchall() if db else []
@@ -71,7 +71,7 @@ class Store:
             found, last = bool(rows), rows[-1][0] if rows else last
 
     def add(self, new: Sequence[Demonstration]) -> int:
-        """Adds all that are not there yet, or none."""
+        """Adds all new ones or none, and returns their number."""
         rows = [(_digest(one), one, profile(one.agent_input, one.agent_output).tobytes()) for one in new]
         self._make()
         with self._open() as db:
@@ -79,20 +79,20 @@ class Store:
             try:
                 count = sum(_insert(db, *row) for row in rows)
             except BaseException:
-                if db.in_transaction:  # an error such as a full disk has ended it already
+                if db.in_transaction:  # an error such as a full disk ends the transaction by itself
                     db.execute("ROLLBACK")
                 raise
             db.execute("COMMIT")
         return count
 
     def known(self, demonstrations: Collection[Demonstration]) -> set[Demonstration]:
-        """Those that are there."""
+        """Returns the demonstrations that the file has."""
         query = "SELECT 1 FROM demonstrations WHERE digest = ?"
         with self._read_transaction() as db:
             return {one for one in demonstrations if db and db.execute(query, (_digest(one),)).fetchone()}
 
     def nearest(self, query: Query) -> list[Neighbour]:
-        """The k nearest or farthest, exactly; ties in the order in which they were added."""
+        """Returns exactly the k nearest or farthest; ties in insertion order."""
         with self._read_transaction() as db:
             if db is None:
                 return []
@@ -108,7 +108,7 @@ class Store:
 
     @contextlib.contextmanager
     def _read_transaction(self) -> Iterator[sqlite3.Connection | None]:
-        """One state of the file, however others write meanwhile; None where there is no file."""
+        """Yields a connection with a consistent snapshot of the file; None if the file does not exist."""
         if not self._path.exists():
             yield None
             return
@@ -122,33 +122,38 @@ class Store:
             with contextlib.closing(self._connect()) as db:
                 version = db.execute("PRAGMA user_version").fetchone()[0]
                 if version != _VERSION:
-                    raise ContentError(f"is no file of demonstrations, or of another release ({version})", self._path)
+                    raise ContentError(
+                        f"is not a file of demonstrations with version {_VERSION}; its version is {version}",
+                        self._path,
+                    )
                 db.execute("PRAGMA synchronous = FULL")
                 yield db
         except sqlite3.DatabaseError as error:
-            raise ContentError(f"cannot be used as a file of demonstrations: {error}", self._path) from None
+            raise ContentError(f"cannot be read as a file of demonstrations: {error}", self._path) from None
 
     def _connect(self) -> sqlite3.Connection:
-        """Where nothing can be written, not even the files that SQLite needs for readers, nothing can change either."""
+        """Connects, with a file in a read-only folder as immutable, since SQLite cannot create lock files there."""
         frozen = not os.access(self._path.parent, os.W_OK) and not Path(f"{self._path}-wal").exists()
         uri = f"{self._path.resolve().as_uri()}?mode={'ro&immutable=1' if frozen else 'rw'}"
         return sqlite3.connect(uri, uri=True, timeout=_TIMEOUT, isolation_level=None)
 
     def _make(self) -> None:
-        """Made aside and renamed, so that there is none or a whole one."""
+        """Creates the file atomically, by rename."""
         if self._path.exists():
             return
         try:
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise InputError(f"{self._path.parent}: cannot be made a folder: {error.strerror}") from None
+            raise InputError(
+                f"{self._path.parent}: cannot be created: {error.strerror}; expected a writable parent folder"
+            ) from None
         with folder_lock(self._path.parent):
             if not self._path.exists():
                 _create(self._path)
 
 
 class _Index:
-    """The profiles in memory, and the ids they belong to."""
+    """The profiles in memory, with their ids."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -157,7 +162,7 @@ class _Index:
         self._size = 0
 
     def up_to_date(self, db: sqlite3.Connection) -> tuple[Numbers, Profiles]:
-        """With what was added since it was last asked. What is given out is not changed any more."""
+        """Returns ids and profiles including new rows. Later updates do not change the returned arrays."""
         with self._lock:
             last = int(self._ids[self._size - 1]) if self._size else -1
             self._reserve(db.execute("SELECT count(*) FROM profiles WHERE id > ?", (last,)).fetchone()[0])
@@ -170,7 +175,7 @@ class _Index:
             return self._ids[: self._size], self._profiles[: self._size]
 
     def _reserve(self, more: int) -> None:
-        """Room for so many more, and some to spare: they come one by one."""
+        """Reserves space for `more` rows and some spare, since additions come one by one."""
         needed = self._size + more
         if needed > len(self._ids):
             for name in ("_ids", "_profiles"):
@@ -182,7 +187,7 @@ class _Index:
 
 def _create(path: Path) -> None:
     fresh = path.with_suffix(".new")
-    for left in ("", "-journal", "-wal", "-shm"):  # by one that was killed here
+    for left in ("", "-journal", "-wal", "-shm"):  # left by a killed process
         Path(f"{fresh}{left}").unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     with contextlib.closing(sqlite3.connect(fresh, isolation_level=None)) as db:
