@@ -1,7 +1,6 @@
-"""Agents, and what is remembered of their guards (GuardAgent, Section 4.2).
+"""Agents, and the memory of their guards (GuardAgent, Section 4.2).
 
-An agent is a folder with a request, a specification and demonstrations. Demonstrations are retrieved by edit
-distance, exactly; they are added from guards that were executed, never from labels, and a reviewer confirms those
-that matter. A sample of runs can be judged by the other side, a model or a program, and disagreements wait for the
-reviewer.
+An agent is a folder with a request, a specification and demonstrations. Retrieval finds demonstrations by exact edit
+distance. New ones come from executed guards, never from labels, after review. The other side, a model or a program, can
+judge a sample of runs again, and disagreements are pending for review.
 """

@@ -256,4 +256,4 @@ def test_an_answer_without_code_does_not_lose_the_error_before_it() -> None:
     assert verdict.label == 0
     question = model.requests[3][-1].content
     assert "name 'check_acess' is not defined" in question
-    assert "holds no code block" in question
+    assert "has no code block" in question

@@ -95,7 +95,7 @@ def test_added_demonstrations_are_all_there_or_none(write: Write, agent_folder: 
     with pytest.raises(ContentError):
         add_demonstrations(folder, write("bad.jsonl", json.dumps(GOOD) + "\n" + json.dumps(GOOD | {"plan": []})))
     assert len(load_agent(folder).demonstrations) == 3
-    with pytest.raises(InputError, match="no agent here"):
+    with pytest.raises(InputError, match="is not the folder of an agent"):
         add_demonstrations(folder.parent / "other", write("new.jsonl", json.dumps(GOOD)))
 
 

@@ -105,14 +105,14 @@ def test_a_guard_refuses_what_changed(home: Path, file: str) -> None:
         guard(None, "a", "b", **options)  # type: ignore[arg-type]
 
 
-def test_what_does_not_stand_there_is_refused(home: Path, write: Write, cli: Cli) -> None:
+def test_unlocked_content_is_refused(home: Path, write: Write, cli: Cli) -> None:
     """New files, other agents, and a locked file in another one's place. Nothing of them runs."""
     evil = write("tools/more.py", 'def more() -> int:\n    """M."""\n    return 1\n\n\nraise RuntimeError("ran")\n')
     with pytest.raises(InputError, match=r"more\.py: is not in the lock file"):
         make(home)
     evil.unlink()
     shutil.copytree(home / "memory" / "echo", home / "memory" / "other")
-    with pytest.raises(InputError, match="does not stand"):
+    with pytest.raises(InputError, match="is not in the lock file"):
         GuardAgent(agent="other", memory=home / "memory", locked=home / "lock.json")
     files = ["--input", write("i.txt", "a"), "--output-log", write("o.txt", "b"), "--locked", home / "lock.json"]
     ran = cli("run", write("free/quiet.py", PROGRAM), "--toolbox", home / "tools", *files)

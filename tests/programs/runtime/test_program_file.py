@@ -238,7 +238,7 @@ def test_what_a_check_denied_is_never_unknown(agent_folder: Callable[..., Path])
     ("unknown", "label", "message"),
     [
         ("'age'", "1", "expected a list of strings"),
-        ("[1]", "1", "no list of texts"),
+        ("[1]", "1", "list of strings"),
         ("['age']", "0", "expected label 1"),
     ],
 )
