@@ -170,7 +170,7 @@ def test_usage_is_on_the_verdict_and_the_cap_holds() -> None:
     assert (verdict.label, dear.requests, verdict.model_calls) == (1, [], 0)
     assert "the cap for one check is $0.5" in verdict.errors[0]
     unknown = GuardAgent(agent="ehragent", mode="generate", model=ScriptedModel([PLAN]), max_cost=1.0)
-    assert "is not known, and a cap" in unknown.guard("a", "b").errors[0]
+    assert "is unknown; set its prices" in unknown.guard("a", "b").errors[0]
 
 
 def test_a_request_without_a_program_is_judged_by_the_model(write: Callable[..., Path]) -> None:
