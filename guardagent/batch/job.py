@@ -122,7 +122,9 @@ def row_of(record_id: str | int, verdict: Verdict) -> str:
     try:
         return _json(record_id, verdict)
     except ValueError as error:
-        return _json(record_id, unchecked_verdict(f"the verdict cannot be written as JSON: {error}", checked_by="policy"))
+        return _json(
+            record_id, unchecked_verdict(f"the verdict cannot be written as JSON: {error}", checked_by="policy")
+        )
 
 
 def _json(record_id: str | int, verdict: Verdict) -> str:

@@ -52,7 +52,9 @@ def plain_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         InputError: an argument has no lossless form; the message names it.
     """
-    return FrozenMapping(MappingProxyType({name: plain_value(value, name, frozen=True) for name, value in args.items()}))
+    return FrozenMapping(
+        MappingProxyType({name: plain_value(value, name, frozen=True) for name, value in args.items()})
+    )
 
 
 def plain_value(value: Any, place: str = "", depth: int = 0, *, frozen: bool = False) -> Any:

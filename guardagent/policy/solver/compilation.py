@@ -93,7 +93,9 @@ def _permit_check(encoding: Encoding, tool: GovernedTool, library: Library) -> P
     except SmtError as error:
         raise tool.permit.error(error.problem, error.line, error.column) from None
     trees = [one.source.tree for one in variables if isinstance(one.source, ExpressionSource)]
-    return PermitCheck(encoding, question, variables, slot, compiler.size, compiler.call_outcomes(*trees, directed=False))
+    return PermitCheck(
+        encoding, question, variables, slot, compiler.size, compiler.call_outcomes(*trees, directed=False)
+    )
 
 
 def _variable(encoding: Encoding, name: str, one: VariableSource, compiler: Compiler, slot: int) -> SolverVariable:

@@ -78,7 +78,9 @@ class PermitCheck:
         self._hidden = {name for name, source in expressions.items() if not source.is_shown}
         self.violation = lru_cache(CACHE_SIZE, typed=True)(self._violation)
 
-    def judge(self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]) -> MonitorResult | None:
+    def judge(
+        self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]
+    ) -> MonitorResult | None:
         """Returns the reason for a denial or an undecided check, or None if the call is permitted."""
         values = self.values(trace, call, conversation_values)
         if any(type(value) in (Unknown, SortMismatch) for value in values):
@@ -88,7 +90,9 @@ class PermitCheck:
             return None
         return self._judge_known(values, denied=found is False)
 
-    def in_every_outcome(self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]) -> MonitorResult | None:
+    def in_every_outcome(
+        self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]
+    ) -> MonitorResult | None:
         """Judges the call for every outcome of the calls in flight."""
         results: list[MonitorResult] = []
 

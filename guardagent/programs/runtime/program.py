@@ -374,7 +374,9 @@ def _cause(name: str, error: BaseException) -> str:
 
 def _program_message(name: str, error: BaseException) -> str:
     """Returns the error message for a program: the text of a ValueError, else only the type of the exception."""
-    message = strip_control_characters(str(error)) if isinstance(error, ValueError) else f"failed ({type(error).__name__})"
+    message = (
+        strip_control_characters(str(error)) if isinstance(error, ValueError) else f"failed ({type(error).__name__})"
+    )
     line = "".join(character if character.isprintable() else " " for character in f"{name}: {message}")
     return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…"
 

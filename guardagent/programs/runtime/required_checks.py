@@ -85,7 +85,9 @@ class RequiredCheck:
 
 def _fact(facts: Mapping[str, Any], name: str) -> Any:
     if facts.get(name) is None:
-        raise ValueError(f"the fact {name!r} is missing{name_hint(name, facts)}; expected the host to pass it in 'facts'")
+        raise ValueError(
+            f"the fact {name!r} is missing{name_hint(name, facts)}; expected the host to pass it in 'facts'"
+        )
     return facts[name]
 
 

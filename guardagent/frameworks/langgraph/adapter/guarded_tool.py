@@ -101,7 +101,9 @@ class GuardedWork:
         live = {**live, **started.live}
         positional, named = (tuple(live.values()), hosts) if args else ((), {**live, **hosts})
         work = functools.partial(own, *positional, **named)
-        return (yield from self._life.execute(started.call, Operation(work, work), self._outcome, self._failure(started)))
+        return (
+            yield from self._life.execute(started.call, Operation(work, work), self._outcome, self._failure(started))
+        )
 
     def _outcome(self, response: Any) -> Outcome:
         with_artifact = self._tool.response_format == "content_and_artifact"

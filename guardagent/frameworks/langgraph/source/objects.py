@@ -187,7 +187,9 @@ class SourceValue(RunnableStub):
             arguments = [*one.arguments.positional, *one.arguments.keywords.values()]
             return [SourceValue(values, self.interpreter) for values in arguments if not _is_name(values)]
         elif isinstance(one.callee, Attribute) and one.callee.name in BINDS:
-            return [SourceValue(Values((one.callee.owner,)), self.interpreter)] if _is_runnable(one.callee.owner) else []
+            return (
+                [SourceValue(Values((one.callee.owner,)), self.interpreter)] if _is_runnable(one.callee.owner) else []
+            )
         elif path.partition(".")[0].startswith("langchain") and name[:1].isupper():
             return ()  # a model, a prompt, a parser
         else:
@@ -233,7 +235,9 @@ class SourceTool(RunnableStub):
         return Values((self.name,)) if name == "name" else None
 
     def tool(self) -> GraphTool:
-        return GraphTool(self.name, (FunctionStub(self.function, self.interpreter),) if _is_function(self.function) else ())
+        return GraphTool(
+            self.name, (FunctionStub(self.function, self.interpreter),) if _is_function(self.function) else ()
+        )
 
     def open(self, contents: RunnableContents) -> Iterable[object]:
         contents.tools.append(self.tool())
@@ -258,7 +262,12 @@ class SourceToolNode(RunnableStub):
 
     def _wrapper(self, name: str) -> list[FunctionStub]:
         wrapper_values = [self.arguments.get(name) or Values(), *(self.wrappers if name == "wrap_tool_call" else ())]
-        return [FunctionStub(one, self.interpreter) for values in wrapper_values for one in values.known if _is_function(one)]
+        return [
+            FunctionStub(one, self.interpreter)
+            for values in wrapper_values
+            for one in values.known
+            if _is_function(one)
+        ]
 
     @property
     def _wrap_tool_call(self) -> list[FunctionStub]:

@@ -209,7 +209,11 @@ class _Workflows:
             **{**step.metadata(), **_step_metadata(one), **({"widened": True} if one.open_outputs else {})},
         )  # fmt: skip
         self._note(
-            node, [*step.tools.all_notes(), *(f"{why}; edges to all possible targets are assumed" for why in one.open_outputs)]
+            node,
+            [
+                *step.tools.all_notes(),
+                *(f"{why}; edges to all possible targets are assumed" for why in one.open_outputs),
+            ],
         )
         deeper = (*within, node)
         several = [self._run(node, graph, (*deeper, name) if len(runs) > 1 else deeper)
