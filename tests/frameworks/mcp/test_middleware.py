@@ -518,7 +518,7 @@ def test_a_secret_is_refused_at_the_start(tmp_path: Path, kind: Any) -> None:
 
     async def session() -> None:
         server = fast(guard_of(tmp_path, LIMIT), {"refund": refund})
-        with pytest.raises(InputError, match="key of the tool 'refund' is a SecretStr"):
+        with pytest.raises(InputError, match="'key' of the tool 'refund' is a SecretStr"):
             await server.middleware[-1].attach(server)
         async with client(server, "legacy") as agent:
             for value in ("x", {"keys": ["x"]}):
