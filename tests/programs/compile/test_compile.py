@@ -104,10 +104,10 @@ def test_a_call_of_a_missing_function_goes_back_with_the_nearest(compiler: Compi
     assert exit_status == 0
     assert "unknown function 'check_lones'; did you mean 'check_loans'" in compiler.prompts[2]
     for bad, message in (
-        (RIGHT.replace("clause 2", "clause 9"), "names clause 9; expected numbers from 1 to 2"),
+        (RIGHT.replace("clause 2", "clause 9"), "names the unknown clause 9; expected a number from 1 to 2"),
         (RIGHT.replace('"""Lends books."""', "import os"), "the module 'os' is not available"),
         (RIGHT.replace("check_loans(loans, 5)", "(False, {})"), "calls no check"),
-        ("Sorry, I cannot.", "holds no code block"),
+        ("Sorry, I cannot.", "has no code block"),
     ):
         exit_status, report = compiler(block(bad) if "def" in bad else bad, options=("--rounds", 0))
         assert (exit_status, message in report["problems"][0]) == (1, True), report["problems"]
@@ -211,8 +211,8 @@ def test_a_transformation_can_be_left_out(compiler: Compiler) -> None:
     exit_status, report = compiler(program(IDS), options=(*options, "--without", "substituted_profile"))
     assert exit_status == 0
     assert {one["message"] for one in report["findings"] if one["kind"] == "skipped"} == {
-        "the transformation 'changed_ids' was left out",
-        "the transformation 'substituted_profile' was left out",
+        "the transformation 'changed_ids' was excluded",
+        "the transformation 'substituted_profile' was excluded",
     }
     exit_status, report = compiler(GOOD, options=("--without", "changed_id"))
     assert (exit_status, "did you mean 'changed_ids'" in report["error"]) == (2, True)
@@ -367,7 +367,7 @@ def test_the_library_gives_a_checker(lending: Path) -> None:
     compiled.save(lending / "p.py")
     assert parse((lending / "p.py").read_text(), "p.py")[0] == compiled.header
     again = GuardAgent(agent="lending", model=ScriptedModel([PLAN, WRONG]), **folders)  # type: ignore[arg-type]
-    with pytest.raises(NotCompiledError, match="e1: expected label 1, given label 0") as refused:
+    with pytest.raises(NotCompiledError, match="e1: expected label 1, got label 0") as refused:
         again.compile(lending / "examples.jsonl", rounds=0, properties=False)
     assert not refused.value.report.passed
 

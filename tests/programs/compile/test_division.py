@@ -227,7 +227,7 @@ def test_a_part_that_never_passes_is_named(dividing: Dividing) -> None:
     everyone = BLOCKED.replace("== LIMIT", "!= LIMIT")
     exit_status, report = dividing({**GOOD, 3: [everyone]}, options=(*FAST, "--rounds", 1))
     assert (exit_status, dividing.compiler.out.exists(), dividing.counts) == (1, False, {0: 1, 2: 1, 3: 2})
-    assert "the code for clause 3 did not pass alone (3 of 3 runs wrong)" in report["problems"][0]
+    assert "the code for clause 3 did not pass alone (fails 3 of 3 runs)" in report["problems"][0]
     assert [(row["clauses"], row["passed"], row["versions"]) for row in report["parts"]] == [
         ([2], True, 1),
         ([3], False, 2),

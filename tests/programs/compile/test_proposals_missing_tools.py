@@ -1,4 +1,4 @@
-"""A function that the toolbox lacks: proposed with tests, and run by nobody before a person has accepted it."""
+"""A function that the toolbox lacks: proposed with tests, and never run before the user accepts it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def test_a_proposal_is_written_and_nothing_of_it_runs(compiler: Compiler) -> Non
     assert (exit_status, report["written"], report["passed"], report["model_calls"]) == (1, None, False, 2)
     function, tests = map(Path, report["proposed"])
     assert (function, tests.name) == (compiler.out.parent / "proposed" / "check_fines.py", "test_check_fines.py")
-    assert function.read_text().startswith(
-        "# Proposed by a model, and run by nobody so far. Why: no function knows who"
-    )
+    assert function.read_text().startswith("# Proposed by a model and never run. Reason: no function knows who")
     assert tests.read_text().startswith("from check_fines import check_fines\n")
     assert report["proposals"][0]["name"] == "check_fines"
     function.write_text("edited")
@@ -139,7 +137,7 @@ def test_nothing_is_added_or_run_without_a_person(cli: Callable[..., CommandResu
     assert (a_file.status, "is a file; expected a folder" in a_file.err) == (2, True)
     proposed.write_text(SOURCE.replace("owes", "owes\u202e"))
     ran_here = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
-    assert (ran_here.status, "unprintable character" in ran_here.err) == (2, True)
+    assert (ran_here.status, "which nobody sees" in ran_here.err) == (2, True)
     proposed.with_name("test_check_fines.py").unlink()
     without = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
     assert (without.status, "expected the tests" in without.err) == (2, True)
