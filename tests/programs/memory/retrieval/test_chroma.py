@@ -89,5 +89,8 @@ def test_a_server_that_does_not_answer_is_an_error(agent_folder: Callable[..., P
     path = agent_folder() / "echo"
     (path / "demonstrations.url").write_text(f"chroma://127.0.0.1:{free_port()}/refunds")
     memory = load_agent(path).demonstrations
-    with pytest.raises(InputError, match=r"chroma://127\.0\.0\.1:\d+/refunds: (cannot be used|needs Chroma's client)"):
+    with pytest.raises(
+        InputError,
+        match=r"chroma://127\.0\.0\.1:\d+/refunds: (the Chroma server cannot be used|Chroma's client is not installed)",
+    ):
         retrieve(memory, "in", "out", 1)
