@@ -57,7 +57,7 @@ def test_unknown_names_come_with_the_nearest(cli: Cli, write: Write) -> None:
         ),
         (["guard", *files], "expected one in natural language, or the name of a known agent"),
         (["gaurd"], "gaurd"),
-        (["guard", "--agent", "ehragent", "--input", "-", "--output-log", "-"], "named twice"),
+        (["guard", "--agent", "ehragent", "--input", "-", "--output-log", "-"], "appears twice"),
     ):
         ran = cli(*arguments)
         assert ran.status == 2, arguments

@@ -26,7 +26,7 @@ NO_RESOURCES = "cannot occur because resources are no events there"
 READ_BY_HOST = "cannot occur because the guard gets what its host has read, whose limits are the host's"
 WHEN_MADE = "cannot occur because a tool is guarded before the agent can have it"
 
-CASE = "_support/test_arguments.py::test_names_that_some_reader_takes_for_one_deny_everywhere"
+CASE = "_support/test_arguments.py::test_names_that_some_reader_treats_as_equal_deny_everywhere"
 APPROVAL = "enforcement/test_approval.py::test_no_value_leaves_its_line"
 PROOFS = (
     "workflow/analysis/test_proofs.py::test_a_report_is_no_proof "

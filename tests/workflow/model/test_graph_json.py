@@ -255,7 +255,7 @@ NO_JSON: dict[str, tuple[str | bytes, str]] = {
     "a missing value": ('{"name":\n}', ": name: is not a JSON value; expected a string"),
     "a text without end": ('{"name": "a}', r":1: Unterminated string"),
     "something after it": (json.dumps(fine()) + "\n{}", r":2: expected the end of the file"),
-    "a key that stands twice": ('{"name": "a",\n"name": "b"}', r":2: key 'name' is given twice"),
+    "a key that stands twice": ('{"name": "a",\n"name": "b"}', r":2: key 'name' appears twice"),
     "NaN": ('{"nodes": [\n{"id": NaN}]}', r":2: NaN is not a JSON value"),
     "a number that is too long": (f'{{"nodes": [{{"id": {"1" * 5000}}}]}}', r":1: Exceeds the limit"),
     "half a character": (r'{"name": "\ud800"}', r":1: .*surrogates not allowed"),
@@ -288,7 +288,7 @@ def test_a_duplicate_key_in_a_large_graph(write: Write, part: str, twice: str) -
         start = text.index(f'"{part}"') + int(place * 400_000)
         cut = text.index("\n  },", start) + len("\n  },")
         changed = f"{text[:cut]} {twice},{text[cut:]}"
-        with pytest.raises(InputError, match=r"graph.json:(\d+): key '\w+' is given twice") as raised:
+        with pytest.raises(InputError, match=r"graph.json:(\d+): key '\w+' appears twice") as raised:
             read_graph(write("graph.json", changed))
         assert abs(int(str(raised.value).split(":")[1]) - text.count("\n", 0, cut) - 1) <= 1
 

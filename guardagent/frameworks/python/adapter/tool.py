@@ -84,7 +84,7 @@ class PythonTool:
         try:
             found = self.signature.bind(*by_position, **named)
         except TypeError as error:
-            raise InputError(f"the arguments of {self.name}: {error}") from None
+            raise InputError(f"the arguments of {self.name!r}: {error}") from None
         found.apply_defaults()
         every: dict[str, Any] = {}
         for name, value in found.arguments.items():
