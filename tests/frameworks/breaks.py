@@ -58,7 +58,7 @@ BREAKS: dict[str, dict[str, str]] = {
     "to read a policy or a prompt runs what it names": {
         **_everywhere(OWN_POLICIES),
         COMMANDS: "cli/test_workflow.py::test_nothing_of_a_policy_is_run "
-        "models/test_prompts.py::test_a_wrong_template_denies_and_says_where",
+        "models/test_prompts.py::test_an_invalid_template_denies_with_its_location",
     },
     "a server's tools that come or change later are taken": _everywhere("=late tools of a server"),
     "names that differ in case only, at any depth": _everywhere(CASE),
