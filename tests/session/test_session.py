@@ -396,7 +396,12 @@ def test_an_error_of_a_tool_is_a_failure() -> None:
 
 @pytest.mark.parametrize(
     ("tool", "args", "problem"),
-    [("", {}, "the tool is ''"), (5, {}, "the tool is 5"), ("x", [1], "are a list"), ("x", {1: 2}, "argument name of 'x' is 1")],
+    [
+        ("", {}, "the tool is ''"),
+        (5, {}, "the tool is 5"),
+        ("x", [1], "are a list"),
+        ("x", {1: 2}, "argument name of 'x' is 1"),
+    ],
 )
 def test_an_invalid_call_is_denied(tool: Any, args: Any, problem: str) -> None:
     """The error says what is wrong."""

@@ -48,7 +48,9 @@ def test_a_check_that_failed_cannot_be_passed_over() -> None:
     """A program that catches the error of one check and calls another cannot allow."""
     verdict = judge(f"try:\n    check_access(1, 2)\nexcept ValueError:\n    pass\n{ALLOWED}\nreturn {{'label': 0}}")
     assert verdict.label == 1
-    assert "a check failed, but the program allowed the run: check_access: 'allowed' is not a mapping" in verdict.errors[0]
+    assert (
+        "a check failed, but the program allowed the run: check_access: 'allowed' is not a mapping" in verdict.errors[0]
+    )
 
 
 @pytest.mark.parametrize("order", [[ALLOWED, DENIED], [DENIED, ALLOWED], [DENIED, DENIED]])
