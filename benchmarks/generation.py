@@ -45,7 +45,7 @@ TOOLS = [
     {"name": "get_order", "parameters": {"type": "object", "properties": {"order": {"type": "string"}}}},
 ]
 CALL = '<tool_call>\n{"name": "refund", "arguments": {"order": "W7", "amount": 5}}\n</tool_call>'
-PROMPT, TOKENS, ASKED = 200, 100, 200
+PROMPT, TOKENS, CHECKS = 200, 100, 200
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
@@ -179,7 +179,7 @@ def own_share() -> None:
 def judging() -> None:
     """Checks of a complete call and of a partial call, in a session with 21 earlier calls."""
     tools, of = read_tools(TOOLS), session()
-    args = [{"order": f"W{at % 20}", "amount": at % 90} for at in range(ASKED)]
+    args = [{"order": f"W{at % 20}", "amount": at % 90} for at in range(CHECKS)]
     whole = [spent(partial(TurnChecker(of, tools).check, "refund", one)) for one in args]
     judge = TurnChecker(of, tools)
     judge.check("refund", args[0])  # the copy of the session is made once in a turn
@@ -190,7 +190,7 @@ def judging() -> None:
         ("its first argument", {"order": "W7"}),
         ("one that is wrong", {"order": "X"}),
     ):
-        times = [spent(partial(TurnChecker(of, tools).can_comply, "refund", some)) for _ in range(ASKED)]
+        times = [spent(partial(TurnChecker(of, tools).can_comply, "refund", some)) for _ in range(CHECKS)]
         shown(f"whether it can comply: {name}", times)
 
 
@@ -206,7 +206,7 @@ def open_call() -> None:
             turn.allowed()
             turn.push(token)
 
-    shown("a token of an open call: grammar and reading", (spent(write) / len(tokens) for _ in range(ASKED)))
+    shown("a token of an open call: grammar and reading", (spent(write) / len(tokens) for _ in range(CHECKS)))
 
 
 def going_back(rounds: int) -> None:

@@ -10,9 +10,9 @@ from guardagent.bench.generation_metrics import describe, is_silent, measure_gen
 from guardagent.programs.memory.agents import Demonstration
 from guardagent.types import Decision, Message, Step, Usage, Verdict, unchecked_verdict
 
-ASKED = (Message("user", "four words to read"),)
-PLAN = Step("plan", prompt=ASKED, text="a plan")
-CODE = Step("code", prompt=ASKED, text="the code")
+PROMPT = (Message("user", "four words to read"),)
+PLAN = Step("plan", prompt=PROMPT, text="a plan")
+CODE = Step("code", prompt=PROMPT, text="the code")
 RAN = Step("run", text="the code")
 
 
@@ -30,9 +30,9 @@ def measured(*rows: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("story", "kind"),
     [
-        ((Step("plan", prompt=ASKED, text="no steps", error="is no plan"),), "no code"),
-        ((PLAN, Step("code", prompt=ASKED, error="unreachable")), "no code"),
-        ((PLAN, Step("code", prompt=ASKED, text="sorry", error="no program", kind="no program")), "no program"),
+        ((Step("plan", prompt=PROMPT, text="no steps", error="is no plan"),), "no code"),
+        ((PLAN, Step("code", prompt=PROMPT, error="unreachable")), "no code"),
+        ((PLAN, Step("code", prompt=PROMPT, text="sorry", error="no program", kind="no program")), "no program"),
         ((PLAN, CODE, Step("run", text="the code", error="no engine works here")), "other"),
     ],
 )
@@ -45,7 +45,7 @@ def test_what_did_not_run_is_not_executable(story: tuple[Step, ...], kind: str) 
 
 def test_each_vote_counts() -> None:
     """Two plans of one run, of which one has code that ran."""
-    second = Step("plan", prompt=ASKED, text="x", error="is no plan", vote=1)
+    second = Step("plan", prompt=PROMPT, text="x", error="is no plan", vote=1)
     assert measured(row(PLAN, CODE, RAN, second))["executable"] == {"before": 50.0, "after": 50.0}
 
 
@@ -62,7 +62,7 @@ def test_silence_is_no_answer_without_code() -> None:
     """Of three judgements, one is code and one is missing."""
     code = "```python\ndef check(agent_input, agent_output, facts):\n    return {}\n```"
     texts = (code, '{"label": 0}', "")
-    assert measured(*(row(Step("judge", prompt=ASKED, text=text)) for text in texts))["code_written"] == 50.0
+    assert measured(*(row(Step("judge", prompt=PROMPT, text=text)) for text in texts))["code_written"] == 50.0
 
 
 def test_a_demonstration_may_hold_any_character() -> None:
@@ -75,8 +75,8 @@ def test_a_demonstration_may_hold_any_character() -> None:
 
 def test_a_model_is_silent_where_it_gave_nothing_at_all() -> None:
     """A wrong answer is no silence, and neither is a program's error, for which no model is asked."""
-    assert is_silent(unchecked_verdict("e", story=(Step("plan", prompt=ASKED, error="e"),)))
-    assert not is_silent(unchecked_verdict("e", story=(PLAN, Step("code", prompt=ASKED, error="e"))))
+    assert is_silent(unchecked_verdict("e", story=(Step("plan", prompt=PROMPT, error="e"),)))
+    assert not is_silent(unchecked_verdict("e", story=(PLAN, Step("code", prompt=PROMPT, error="e"))))
     assert not is_silent(unchecked_verdict("e"))
 
 

@@ -77,8 +77,8 @@ def found(graph: Graph, automaton: Automaton, letters: dict[str, int]) -> NaiveR
 
     def broken(spot: Spot) -> bool:
         node, before, state = spot
-        owed_at_end = paths.may_end(node, called=before) and not automaton.accepting[state]
-        return automaton.violated[state] or owed_at_end
+        pending_at_end = paths.may_end(node, called=before) and not automaton.accepting[state]
+        return automaton.violated[state] or pending_at_end
 
     def owing(spot: Spot) -> bool:
         return not automaton.accepting[spot[2]]

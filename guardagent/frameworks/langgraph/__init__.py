@@ -12,7 +12,7 @@ __all__ = [
     "guarded_answer_node",
     "guarded_tool_node",
     "reject",
-    "unless_given_up",
+    "unless_stopped",
 ]
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         guarded_answer_node,
         guarded_tool_node,
         reject,
-        unless_given_up,
+        unless_stopped,
     )
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

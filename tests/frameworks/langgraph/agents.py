@@ -20,7 +20,7 @@ from langgraph.graph.message import add_messages
 from langgraph.prebuilt import tools_condition
 
 from guardagent.enforcement import ToolGuard
-from guardagent.frameworks.langgraph import GuardMiddleware, guarded_tool_node, unless_given_up
+from guardagent.frameworks.langgraph import GuardMiddleware, guarded_tool_node, unless_stopped
 from tests.frameworks.scenarios import Shop
 
 REFUND = "refund"
@@ -94,7 +94,7 @@ def graph(guard: ToolGuard, model: Any, tools: Any, *, checkpointer: Any = True,
     builder.add_node("tools", guarded_tool_node(guard, tools, **options))
     builder.add_edge(START, "model")
     builder.add_conditional_edges("model", tools_condition)
-    builder.add_conditional_edges("tools", unless_given_up("model"), ["model", "__end__"])
+    builder.add_conditional_edges("tools", unless_stopped("model"), ["model", "__end__"])
     return builder.compile(checkpointer=InMemorySaver() if checkpointer is True else checkpointer)
 
 

@@ -72,7 +72,7 @@ def test_a_name_is_only_a_hint() -> None:
     """A node with a suggestive name keeps its kind; it is marked, with a note."""
     graph = built("names_alone")
     assert graph.by_id["human_review"].metadata["guess"] is True
-    assert "human_review: its name suggests a human approval, but its code asks nobody" in graph.notes
+    assert "human_review: its name suggests a human approval, but its code requests no input" in graph.notes
 
 
 def test_a_node_has_the_location_of_its_definition() -> None:
@@ -110,7 +110,7 @@ def test_middleware_lists_the_tools_that_it_gates() -> None:
 def test_a_command_without_a_parent_graph_is_noted() -> None:
     """A graph by itself has no parent for its commands."""
     inner = CASES["way_out_by_command_only"][0]().builder.nodes["sub"].runnable
-    assert extract(inner, "inner").notes == ("a: its commands address a parent graph, but there is none",)
+    assert extract(inner, "inner").notes == ("a: its commands address a parent graph, but this graph has no parent",)
 
 
 def test_a_bound_or_retried_graph_is_opened() -> None:

@@ -15,7 +15,7 @@ from tests.programs.generation.answers import block
 
 from .conftest import RIGHT, Compiler
 
-ASKED = '{"missing_function": "check_fines", "why": "no function knows\\nwho owes a fine"}\n'
+MISSING = '{"missing_function": "check_fines", "why": "no function knows\\nwho owes a fine"}\n'
 SOURCE = '''\
 raise SystemExit("run")
 
@@ -28,7 +28,7 @@ TESTS = """\
 def test_fines():
     assert check_fines("M-1")[0]
 """
-PROPOSAL = ASKED + block(SOURCE) + block(TESTS)
+PROPOSAL = MISSING + block(SOURCE) + block(TESTS)
 
 
 def test_a_proposal_is_written_and_nothing_of_it_runs(compiler: Compiler) -> None:
@@ -59,7 +59,7 @@ def test_the_report_says_what_a_person_has_to_do(compiler: Compiler) -> None:
     ("answer", "message"),
     [
         (PROPOSAL.replace("check_fines", "check_loans"), "is in the toolbox"),
-        (ASKED + block(SOURCE), "two ```python blocks"),
+        (MISSING + block(SOURCE), "two ```python blocks"),
         (PROPOSAL.replace('    """Whether a member owes a fine."""\n', ""), "has no docstring"),
         (PROPOSAL.replace("owes a fine.", "owes\u202ea fine."), "unprintable character"),
         (PROPOSAL.replace("def check_fines", "def other(): pass\n\n\ndef check_fines"), "also defines 'other'"),

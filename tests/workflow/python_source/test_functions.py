@@ -578,7 +578,7 @@ def test_the_objects_whose_methods_are_called(load: Load) -> None:
     assert (module.web, "invoke") in uses
 
 
-ASKED = sections("""
+HUMAN_INPUT = sections("""
 # before: asked sure
 input()
 mail.send()
@@ -690,10 +690,10 @@ mail.send()
 """)
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", HUMAN_INPUT)
 def test_human_approval_before_a_call_is_found(load: Load, name: str) -> None:
     """A call can come after approval on every path, and can be unconditional."""
-    body, words = ASKED[name]
+    body, words = HUMAN_INPUT[name]
     head = """class Mail:
     def send(self, *a): pass
 mail = Mail()

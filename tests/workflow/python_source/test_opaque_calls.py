@@ -79,7 +79,7 @@ OPENAI_BODIES = [
     "r = Runner.run; await r(billing, x)",
     "await Runner.run(agentx, x)",
 ]
-OPENAI_GIVEN = [
+OPENAI_UNSEEN = [
     "tools=tools", "tools=[look, toolx]", "handoffs=[agentx]", "tools=[look], hooks=Hooks()",
     "tools=[look], instructions=runs", "tools=[look], tool_use_behavior=runs",
     "handoffs=[handoff(Agent(name='c'), on_handoff=runs)]",
@@ -107,7 +107,7 @@ ADK_BODIES = [
     "return run_it(x)", "exec(x)", "return await FunctionTool(refund).run_async(args={})",
     "return [e async for e in InMemoryRunner(billing).run_async(user_id='u')]",
 ]  # fmt: skip
-ADK_GIVEN = [
+ADK_UNSEEN = [
     *(f"Agent(name='a', model='m', {argument})" for argument in (
         "tools=tools", "tools=[look, toolx]", "sub_agents=[sub]", "tools=[AgentTool(agent=sub)]",
         "tools=[McpToolset()]", "tools=[look], before_agent_callback=runs",
@@ -136,7 +136,7 @@ AUTOGEN_BODIES = [
     "return run_it(x)", "exec(x)", "return await billing.run(task=x)",
     "return await FunctionTool(refund, description='r').run_json({}, None)",
 ]  # fmt: skip
-AUTOGEN_GIVEN = [
+AUTOGEN_UNSEEN = [
     "agentx", "Own('a', 'd')", "Strange('a', 'd')", "AssistantAgent('a', None, tools=[look, toolx])",
     "AssistantAgent('a', None, tools=tools)", "AssistantAgent('a', None, workbench=McpWorkbench(None))",
 ]  # fmt: skip
@@ -173,7 +173,7 @@ graph = GIVEN
 """
 CREWAI_BODIES = ["return run_it(x)", "exec(x)", "return refund.run(1)", "return crew_of_bill.kickoff()"]
 CREWAI_METHODS = ["return run_it()", "exec('x')", "k = crew_of_bill.kickoff; return k()", "return agentx.kickoff()"]
-CREWAI_GIVEN = [
+CREWAI_UNSEEN = [
     "crew_with(agentx)", "Crew(agents=[bill], tasks=[taskx])", "crew_with(having(look, toolx))",
     "crew_with(having(*MCPServerAdapter({}).tools))", "crew_with(having(mcps=['http://x']))",
     "crew_with(having(Own()))", "crew_with(having(look), callback=runs)",
@@ -183,14 +183,14 @@ PROGRAMS = [
     *(LANGGRAPH.replace("BODY", one).replace("NODE", "node") for one in BODIES),
     *(LANGGRAPH.replace("BODY", "pass").replace("NODE", one) for one in NODES),
     *(OPENAI.replace("BODY", one).replace("GIVEN", "tools=[t]") for one in OPENAI_BODIES),
-    *(OPENAI.replace("BODY", "pass").replace("GIVEN", one) for one in OPENAI_GIVEN),
+    *(OPENAI.replace("BODY", "pass").replace("GIVEN", one) for one in OPENAI_UNSEEN),
     *(ADK.replace("BODY", one).replace("GIVEN", "Agent(name='a', model='m', tools=[t])") for one in ADK_BODIES),
-    *(ADK.replace("BODY", "pass").replace("GIVEN", one) for one in ADK_GIVEN),
+    *(ADK.replace("BODY", "pass").replace("GIVEN", one) for one in ADK_UNSEEN),
     *(AUTOGEN.replace("BODY", one).replace("GIVEN", "AssistantAgent('a', None, tools=[t])") for one in AUTOGEN_BODIES),
-    *(AUTOGEN.replace("BODY", "pass").replace("GIVEN", one) for one in AUTOGEN_GIVEN),
+    *(AUTOGEN.replace("BODY", "pass").replace("GIVEN", one) for one in AUTOGEN_UNSEEN),
     *(CREWAI.replace("BODY", one).replace("GIVEN", "crew_with(having(t))") for one in CREWAI_BODIES),
     *(CREWAI.replace("METHOD", one).replace("GIVEN", "F()") for one in CREWAI_METHODS),
-    *(CREWAI.replace("METHOD", "pass").replace("GIVEN", one) for one in CREWAI_GIVEN),
+    *(CREWAI.replace("METHOD", "pass").replace("GIVEN", one) for one in CREWAI_UNSEEN),
 ]
 PLAIN = "import json, time; y = json.loads(str(time.time())).strip()"
 SEEN = [

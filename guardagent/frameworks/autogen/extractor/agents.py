@@ -47,7 +47,7 @@ class RunnerTool:
 
 
 @dataclass(frozen=True)
-class AgentTools:
+class ParticipantTools:
     """The tools of an agent.
 
     Attributes:
@@ -83,12 +83,12 @@ class Agent:
         return inner
 
     @cached_property
-    def tools(self) -> AgentTools:
+    def tools(self) -> ParticipantTools:
         if is_a(self.inner, AUTOGEN, "AssistantAgent"):
             return _assistant_tools(self.inner, self.notes)
         if is_a(self.inner, AUTOGEN, "CodeExecutorAgent"):
-            return AgentTools((CODE,), () if self._approver == "nobody" else (CODE,))
-        return AgentTools(tuple(dict.fromkeys(_other_tools(self.inner))))
+            return ParticipantTools((CODE,), () if self._approver == "nobody" else (CODE,))
+        return ParticipantTools(tuple(dict.fromkeys(_other_tools(self.inner))))
 
     @property
     def kind(self) -> NodeKind:
@@ -235,7 +235,7 @@ def are_certain(team: Any) -> bool:
     return isinstance(found, list | tuple) and not any(isinstance(one, Alternatives | UnknownValue) for one in found)
 
 
-def _assistant_tools(agent: Any, notes: list[str]) -> AgentTools:
+def _assistant_tools(agent: Any, notes: list[str]) -> ParticipantTools:
     names, gated, runs, unknown = list[str](), list[str](), list[RunnerTool](), list[str]()
     for workbench in _workbenches(agent):
         if not is_a(workbench, CORE, "StaticWorkbench"):
@@ -258,7 +258,7 @@ def _assistant_tools(agent: Any, notes: list[str]) -> AgentTools:
                 notes.append(
                     f"the tool {name!r} of {agent.name!r} asks a person only under a condition; it is not gated"
                 )
-    return AgentTools(tuple(names), tuple(gated), tuple(runs), tuple(unknown))
+    return ParticipantTools(tuple(names), tuple(gated), tuple(runs), tuple(unknown))
 
 
 def _workbenches(agent: Any) -> list[Any]:

@@ -136,7 +136,7 @@ def swarm(assembly: Assembly, _team: Any, turns: list[TeamTurn], stop: Terminati
                 unknown_targets[target] = unknown_targets.get(target) or _unknown_target(assembly, target)
                 connect_handoff(assembly, turn, tool, [RegionEntry(unknown_targets[target])])
         if not Agent(turn.runner).is_person or turn is turns[0]:  # a user proxy answers a hand-off by handing back
-            keeps = [replace(leave, condition="hands off to nobody", back=True) for leave in turn.region.exits]
+            keeps = [replace(leave, condition="has no handoff target", back=True) for leave in turn.region.exits]
             assembly.connect(keeps, turn.region.entries)
     people = tuple(RegionExit(node) for target, node in unknown_targets.items() if target.lower() in _PEOPLE)
     return Region(turns[0].region.entries, (*exits_of(assembly, turns, stop), *people))

@@ -14,7 +14,7 @@ require(DISTRIBUTIONS, EXTRA)
 
 from guardagent.frameworks.langgraph.adapter.errors import RunStopped  # noqa: E402
 from guardagent.frameworks.langgraph.adapter.middleware import GuardMiddleware  # noqa: E402
-from guardagent.frameworks.langgraph.adapter.node import guarded_answer_node, guarded_tool_node, unless_given_up  # noqa: E402
+from guardagent.frameworks.langgraph.adapter.node import guarded_answer_node, guarded_tool_node, unless_stopped  # noqa: E402
 from guardagent.frameworks.langgraph.adapter.resume_commands import approve, edit, reject  # noqa: E402 - the host is there now
 
 __all__ = [
@@ -25,5 +25,5 @@ __all__ = [
     "guarded_answer_node",
     "guarded_tool_node",
     "reject",
-    "unless_given_up",
+    "unless_stopped",
 ]

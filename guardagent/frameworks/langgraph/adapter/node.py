@@ -57,10 +57,10 @@ def guarded_answer_node(guard: ToolGuard, messages_key: str = "messages") -> Cal
     return judge
 
 
-def unless_given_up(model: str, messages_key: str = "messages") -> Callable[[Any], str]:
+def unless_stopped(model: str, messages_key: str = "messages") -> Callable[[Any], str]:
     """Returns the router after a guarded ToolNode: to the model, or to the end once the agent has given up.
 
-        graph.add_conditional_edges("tools", unless_given_up("model"), ["model", END])
+        graph.add_conditional_edges("tools", unless_stopped("model"), ["model", END])
 
     A graph without it is stopped at the next denial.
     """

@@ -92,8 +92,8 @@ def signature_of(tool: Any) -> ToolSignature:
     for name, annotation in _annotations(tool).items():
         if name not in injected and (found := opaque_type(annotation)) is not None:
             raise InputError(
-                f"{name} of the tool {tool.name} is a {found}, which no rule and nobody can be shown as the tool gets "
-                "it; expected a plain type, or one that the host fills in (InjectedToolArg)"
+                f"{name!r} of the tool {tool.name!r} is a {found}, which has no lossless form for rules and reviewers; "
+                "expected a plain type, or one that the host fills in (InjectedToolArg)"
             )
     host_arguments = frozenset({"config", "run_manager"} if _is_function_tool(tool) else ())
     return ToolSignature(

@@ -96,7 +96,7 @@ class LangGraphExtraction:
         for port in fragment.exits:
             self.builder.edge(port.node, END, port.kind, port.condition)
         for command in fragment.parent_commands:
-            self.builder.note(f"{command.node}: its commands address a parent graph, but there is none")
+            self.builder.note(f"{command.node}: its commands address a parent graph, but this graph has no parent")
 
     def edge(self, source: str, target: str, kind: EdgeKind = "direct", condition: str = "") -> None:
         self.edges.append((source, target, kind, condition))
@@ -124,7 +124,7 @@ class LangGraphExtraction:
             **metadata,
         )  # fmt: skip
         if hinted:
-            self.builder.note(f"{id}: its name suggests a human approval, but its code asks nobody")
+            self.builder.note(f"{id}: its name suggests a human approval, but its code requests no input")
         for note in facts.notes:
             self.builder.note(f"{id}: {note}")
         for reason in dict.fromkeys(facts.unseen):

@@ -81,7 +81,7 @@ class _PipeLink:
                 to.write(write_message(message))
                 await to.drain()
         except (OSError, RuntimeError) as error:
-            raise LinkLostError(f"the server takes no more messages: {error}") from None
+            raise LinkLostError(f"the server no longer accepts messages: {error}") from None
 
     async def lines(self) -> AsyncIterator[bytes]:
         source = self._process.stdout

@@ -160,7 +160,7 @@ class Relay:
             return
         server_request = self._server_requests.pop(name, None) if wire.is_id(name) else None
         if server_request is None or server_request.generation != self._server.generation:
-            _log.warning("the client answers what nobody asked")
+            _log.warning("the client answers a request that the server did not send")
             return
         if server_request.call is not None:
             await self._guard.aafter(server_request.call, calls.outcome_of(message))

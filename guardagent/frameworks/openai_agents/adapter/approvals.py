@@ -19,7 +19,7 @@ from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAtta
 from guardagent.frameworks.openai_agents.adapter.bodies import ToolBody
 from guardagent.types import Decision, Verdict, freeze
 
-_ASKED_IN_OTHER_PROCESS = Verdict(
+_REQUESTED_ELSEWHERE = Verdict(
     Decision.ESCALATE, reasons=("it was asked in another process, where its reasons are known",)
 )
 _BY_THE_HOST = Verdict(Decision.ESCALATE, reasons=("its tool has needs_approval",))
@@ -110,10 +110,10 @@ def request(item: ToolApprovalItem, state: Any = None) -> ApprovalRequest:
     if (pending := attachment.pending_approval(item)) is not None:
         return attachment.guard.request(pending.call, pending.verdict)
     if (call := _call_of(item, state)) is not None:
-        return attachment.guard.request(call, _ASKED_IN_OTHER_PROCESS)
+        return attachment.guard.request(call, _REQUESTED_ELSEWHERE)
     tool = item.qualified_name or item.tool_name or ""
     args, agent = read_object(item.arguments or "", tool), getattr(item.agent, "name", None)
-    return ApprovalRequest(tool, args, _ASKED_IN_OTHER_PROCESS, id=item.call_id or "", agent=agent)
+    return ApprovalRequest(tool, args, _REQUESTED_ELSEWHERE, id=item.call_id or "", agent=agent)
 
 
 def answer(state: Any, item: ToolApprovalItem, decision: Any) -> None:

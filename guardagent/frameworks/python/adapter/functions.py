@@ -195,5 +195,5 @@ def finished_output(tool: PythonTool, output: Any) -> Any:
         close()
     raise (TimeoutError if under_way else InputError)(
         f"{tool.name} returned a {type(output).__name__}, whose work is not done yet; expected a coroutine function "
-        "(`async def`), or a function that returns what it has found"
+        "('async def'), or a function that returns what it has found"
     )

@@ -128,7 +128,7 @@ def _refuse_decorated(fn: Any, name: str) -> None:
     if hasattr(fn, "__wrapped__"):
         raise InputError(
             f"{name} is decorated, and what the decorator makes of its arguments would not be judged; put the guard "
-            "innermost, right above `def`, and give a tool loop the guarded function itself"
+            "innermost, right above 'def', and give a tool loop the guarded function itself"
         )
 
 
