@@ -165,7 +165,7 @@ class EventStep:
     def may_give_nothing(self) -> bool:
         """Whether it can end without an event."""
         is_read = self.body.source_known and self.code.body is not None
-        return not is_read or None in self.body.returned.known or self.code.falls_through
+        return not is_read or None in self.body.return_values.known or self.code.falls_through
 
     def accepts(self, event: Any) -> bool:
         """Whether it accepts an event of a class."""
@@ -185,7 +185,7 @@ class EventStep:
         """All events that it emits."""
         sent = [*self._sent_events(), *self._streamed_events()]
         listed = [Emission(one, sent=True, parallel=True) for one in self._listed_events()]
-        only_sent = {one.event for one in (*sent, *listed)} - set(events_of(self.body.returned))
+        only_sent = {one.event for one in (*sent, *listed)} - set(events_of(self.body.return_values))
         returned = [Emission(one) for one in self._returned_events() if one not in only_sent]
         if returned or listed or not self._sends_once:
             sent = [replace(one, parallel=True) for one in sent]
@@ -204,9 +204,9 @@ class EventStep:
     def _returned_events(self) -> list[Any]:
         """The classes of events in its return annotation, or in its code."""
         declared = [one for one in self.config.return_types if is_event(one) and not _is_base(one)]
-        known = events_of(self.body.returned)
+        known = events_of(self.body.return_values)
         if len(declared) < len([one for one in self.config.return_types if one is not type(None)]):
-            unclear = not self.body.source_known or not self.body.returned.complete
+            unclear = not self.body.source_known or not self.body.return_values.complete
             if unclear or any(map(_is_base, known)):
                 self.open_outputs.append("the events that it returns are neither declared nor known")
         bare = getattr(self.config, "bare_return_types", ()) if getattr(self.config, "is_fan_out", False) else declared
@@ -218,7 +218,7 @@ class EventStep:
             return []
         bare = getattr(self.config, "bare_return_types", ())
         declared = [one for one in self.config.return_types if is_event(one) and not _is_base(one) and one not in bare]
-        return list(dict.fromkeys([*declared, *events_of(self.body.returned, listed=True)]))
+        return list(dict.fromkeys([*declared, *events_of(self.body.return_values, listed=True)]))
 
     def _sent_events(self) -> Iterator[Emission]:
         for values, body, call in self.code.arguments_of("send_event", names=("message",)):

@@ -316,7 +316,7 @@ class _BuilderGraph:
         if is_a(node, LIBRARY, "NodeStep"):
             return self._class_node(key, node, ids)
         member = _GraphMember(node, str(getattr(node, "label", None) or key))
-        if is_a(node, LIBRARY, "StepSummary"):
+        if is_a(node, LIBRARY, "Step"):
             member.functions.append(_program_function(node.call))
         if is_a(node, LIBRARY, "Decision"):
             self._decision(member, node)
