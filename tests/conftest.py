@@ -13,7 +13,7 @@ import pytest
 from guardagent.cli.main import main
 from tests import tiers  # noqa: F401 - its profiles hold for every test
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts a job in the background
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts background jobs this way
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"

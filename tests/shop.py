@@ -1,4 +1,4 @@
-"""Policies, cases and traces of a shop, for tests of the commands that judge many records."""
+"""Policies, cases and traces of a shop, for tests of commands that judge many records."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ policies:
 """
 SHOP = '''\
 def stock(state, item):
-    """How many there are."""
+    """The number of items in stock."""
     return state["stock"][item] if state else None
 '''
 LOGIN: dict[str, Any] = {"tool": "login", "args": {}, "output": "welcome"}

@@ -136,7 +136,7 @@ def test_a_custom_sandbox_or_toolbox_is_accepted(agent_folder: Callable[..., Pat
 def test_nothing_is_left_open_or_running() -> None:
     """A closed guard has no descriptors and no processes, and can be used again."""
     me = psutil.Process(os.getpid())
-    others = set(me.children())  # which other tests started
+    others = set(me.children())  # children that other tests started
     with GuardAgent(agent="ehragent") as guard_agent:
         guard_agent.guard(ehr_input("nursing"), ehr_log())
     before = me.num_fds()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# No deadline: how busy a machine is does not make a property fail.
+# No deadline: a busy machine does not make a property fail.
 settings.register_profile("quick", deadline=None, max_examples=25)
 settings.register_profile("long", deadline=None, max_examples=500)
 settings.load_profile("quick")

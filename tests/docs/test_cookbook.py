@@ -1,4 +1,4 @@
-"""Every rule of docs/cookbook.md is loaded as it stands there, and judges the calls below it as it says there."""
+"""Every rule of docs/cookbook.md is loaded unchanged, and gives the verdicts that the page shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINE = re.compile(
 
 @dataclass
 class Recipe:
-    """A section of the page: its policy file, the files that this names, and its conversations."""
+    """A section of the page: its policy file, the files that the policy refers to, and its conversations."""
 
     title: str
     files: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Conversation:
         self._last: Verdict | None = None
 
     def play(self, line: str) -> str:
-        """What comes of a line, as the page writes it; empty for what the host knows."""
+        """Returns the result of a line in the notation of the page; empty for lines that set facts or state."""
         found = LINE.fullmatch(line)
         assert found, f"not understood: {line}"
         args = {one.arg: ast.literal_eval(one.value) for one in _call(found).keywords if one.arg}
@@ -73,14 +73,14 @@ class Conversation:
                 assert self._last
                 verdict = self._session.approve(self._last)
             case "finish":
-                return _said(self._session.finish())
+                return _summary(self._session.finish())
             case tool:
                 tags = (found["tags"] or "").replace(",", " ").split()
                 verdict = self._session.check(tool, args, facts=self._facts, tags=tags)
         self._last = verdict
         if verdict.label == 0:
             self._record(found["outcome"], verdict)
-        return _said(verdict)
+        return _summary(verdict)
 
     def _record(self, outcome: str | None, verdict: Verdict) -> None:
         failed = outcome == "failed"
@@ -99,13 +99,13 @@ def _call(found: re.Match[str]) -> ast.Call:
     return parsed
 
 
-def _said(verdict: Verdict) -> str:
+def _summary(verdict: Verdict) -> str:
     return ": ".join([str(verdict.decision), *(["; ".join(verdict.reasons)] if verdict.reasons else [])])
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.title)
 def test_a_rule_judges_as_its_page_says(recipe: Recipe, write: Write) -> None:
-    """Each conversation is one session; of each call the verdict and its reasons are those on the page."""
+    """Each conversation is one session; the verdicts and reasons of its calls are those on the page."""
     for name, text in recipe.files.items():
         write(name, text)
     policies = load_policies(write("policies.yaml", recipe.policy))
@@ -117,12 +117,12 @@ def test_a_rule_judges_as_its_page_says(recipe: Recipe, write: Write) -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.title)
 def test_a_rule_shows_both_sides(recipe: Recipe) -> None:
-    """A call that may proceed without a word, and something that may not."""
-    said = [line for lines in recipe.conversations for line in lines]
-    assert any(line.endswith("  allow") for line in said)
-    assert any(re.search(r"  (warn|deny|escalate|halt): ", line) for line in said)
+    """The conversations contain a call that is allowed, and a step that is not."""
+    lines_shown = [line for lines in recipe.conversations for line in lines]
+    assert any(line.endswith("  allow") for line in lines_shown)
+    assert any(re.search(r"  (warn|deny|escalate|halt): ", line) for line in lines_shown)
 
 
 def test_there_are_at_least_twenty() -> None:
-    """As many as everyday work needs, each under a title of its own."""
+    """Each recipe has its own title."""
     assert len({recipe.title for recipe in RECIPES}) == len(RECIPES) >= 20

@@ -1,4 +1,4 @@
-"""The examples of the README and of docs/ are run as they stand, each page in a folder of its own."""
+"""The examples of the README and of docs/ are run unchanged, each page in its own folder."""
 
 import os
 import re
@@ -26,7 +26,7 @@ def run_python(text: str, folder: Path) -> None:
 
 
 def run_console(text: str, folder: Path) -> None:
-    """Runs the lines that begin with `$ `; each must end well, or with a verdict."""
+    """Runs the lines that begin with `$ `; each must succeed, or exit with a verdict."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for line in re.findall(r"^\$ (.*?)(?:  +#.*)?$", text, re.MULTILINE):
         if line.startswith(SKIPPED):
@@ -41,7 +41,7 @@ def run_console(text: str, folder: Path) -> None:
     [pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in SLOW else []) for page in PAGES],
 )
 def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
-    """Files are written, Python runs and prints what the page shows, commands end well."""
+    """Files are written, Python prints the output that the page shows, and commands succeed."""
     (tmp_path / "input.txt").write_text(ehr_input("nursing"))
     (tmp_path / "log.txt").write_text(ehr_log())
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
@@ -57,13 +57,13 @@ def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", [PAGES[0], *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    """A relative link names a file that is there."""
+    """A relative link names an existing file."""
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
 
 
 def test_every_toolbox_function_is_on_its_page() -> None:
-    """The table in docs/toolbox.md names what `toolbox list` lists."""
+    """The table in docs/toolbox.md has the functions that `toolbox list` prints."""
     from guardagent import Toolbox
 
     text = (ROOT / "docs" / "toolbox.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Every import of the package that README and docs/ show works, whether or not the host's framework is installed."""
+"""Every import of the package in README and docs/ works, whether or not the host's framework is installed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Imported(NamedTuple):
 
 
 def imported_by(text: str) -> set[Imported]:
-    """What the imports in a text or a program take from the package."""
+    """Returns the names that a text or a program imports from the package."""
     nodes = [node for match in STATEMENT.finditer(text) for node in ast.parse(match[1]).body]
     named = {
         Imported(str(node.module), one.name) for node in nodes if isinstance(node, ast.ImportFrom) for one in node.names
@@ -38,7 +38,7 @@ def of_pages() -> set[Imported]:
 
 
 def mentioned() -> Iterator[Imported]:
-    """Dotted names in the sentences of the pages."""
+    """Yields the dotted names in the sentences of the pages."""
     for page in PAGES:
         yield from (Imported(*names) for names in DOTTED.findall(page.read_text(encoding="utf-8")) if "." in names[0])
 
@@ -47,7 +47,7 @@ def found(one: Imported) -> bool:
     try:
         module = import_module(one.module)
         return not one.name or hasattr(module, one.name) or bool(_sources(f"{one.module}.{one.name}"))
-    except (ImportError, InputError):  # the host may not be installed: its folder says what there would be
+    except (ImportError, InputError):  # the framework may be missing: the source shows its names
         return any(f'"{one.name}"' in source.read_text(encoding="utf-8") for source in _sources(one.module))
 
 
@@ -58,12 +58,12 @@ def _sources(module: str) -> list[Path]:
 
 @pytest.mark.parametrize("one", sorted(of_pages() | set(mentioned())), ids=lambda one: ".".join(filter(None, one)))
 def test_an_import_of_the_pages_works(one: Imported) -> None:
-    """The module is there, and has the name."""
+    """The module exists, and has the name."""
     assert found(one)
 
 
 def test_imports_of_the_pages_are_collected() -> None:
-    """Those of the package, of a room, of a host's folder, and a name in a sentence."""
+    """The set includes imports from the package, a room and a host's folder, and a name in a sentence."""
     assert {Imported("guardagent", "guard"), Imported("guardagent.enforcement", "ToolGuard")} <= of_pages()
     assert any(one.module.startswith("guardagent.frameworks.") for one in of_pages())
     assert Imported("guardagent.bench", "run_evaluation") in set(mentioned())

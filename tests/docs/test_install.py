@@ -1,4 +1,4 @@
-"""What importing and installing the package does, and does not do."""
+"""Effects of importing and installing the package."""
 
 import ast
 import os
@@ -33,20 +33,20 @@ HEAVY = [
 
 
 def loaded(code: str) -> set[str]:
-    """The modules that some code loads; it may print whatever it likes before."""
+    """Returns the modules that some code loads; it may print other lines before."""
     program = f"import sys\nbefore = set(sys.modules)\n{code}\nprint()\nprint(*(set(sys.modules) - before))"
     return set(subprocess.check_output([sys.executable, "-c", program], text=True).splitlines()[-1].split())
 
 
 def test_import_is_light() -> None:
-    """`import guardagent` loads two files of it, and nothing else that costs anything."""
+    """`import guardagent` loads two of its files, and no other expensive module."""
     modules = loaded("import guardagent")
     assert {name for name in modules if name.startswith("guardagent")} == {"guardagent", "guardagent._version"}
     assert modules.isdisjoint([*HEAVY, "asyncio", "typing", "re", "json"])
 
 
 def test_every_public_name_is_there() -> None:
-    """In `dir`, by a star import, and for type checkers; the function `guard` also after its module is loaded."""
+    """`dir`, a star import and type checkers see it; `guard` stays a function after its module is loaded."""
     names = set(guardagent.__all__)
     assert names <= set(dir(guardagent))
     assert names == {name for name in names if getattr(guardagent, name) is not None}
@@ -57,8 +57,8 @@ def test_every_public_name_is_there() -> None:
     assert "guardagent.guard" in sys.modules
 
 
-def test_what_a_command_does_not_need_is_not_loaded(tmp_path: Path) -> None:
-    """`--help` and `check` load no other command, and nothing heavy; a hook pays for it at each call."""
+def test_a_command_loads_only_the_modules_that_it_needs(tmp_path: Path) -> None:
+    """`--help` and `check` load no other command and no expensive module; a hook would load it at each call."""
     run = "from guardagent.cli.main import main\ntry: main({})\nexcept SystemExit: pass"
     heavy = {*HEAVY, "rich", "pydantic", "asyncio", "ssl", "multiprocessing", "logging"} - {"typer"}
     assert loaded(run.format(["--help"])).isdisjoint({*heavy, "guardagent.cli.run", "yaml"})
@@ -69,7 +69,7 @@ def test_what_a_command_does_not_need_is_not_loaded(tmp_path: Path) -> None:
 
 
 def test_every_extra_is_on_its_page() -> None:
-    """docs/install.md names what pyproject.toml offers."""
+    """docs/install.md has every extra of pyproject.toml."""
     page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert [name for name in extras if f"`{name}`" not in page] == []
@@ -77,7 +77,7 @@ def test_every_extra_is_on_its_page() -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from this checkout."""
+    """Returns the wheel, built from this checkout."""
     out = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(out), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
@@ -102,7 +102,7 @@ def test_the_wheel_holds_the_content_and_one_top_level_name(wheel: Path) -> None
 
 @pytest.mark.slow
 def test_the_wheel_alone_runs_the_demo_from_another_folder(wheel: Path, tmp_path: Path) -> None:
-    """In a fresh environment, with nothing of the checkout in reach."""
+    """The environment is new, and cannot reach the checkout."""
     venv.create(tmp_path / "env", with_pip=True)
     bin_folder = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin")
     install = [str(bin_folder / "python"), "-m", "pip", "install", "--quiet", str(wheel)]
@@ -114,7 +114,7 @@ def test_the_wheel_alone_runs_the_demo_from_another_folder(wheel: Path, tmp_path
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("ALLOWED") == ran.stdout.count("DENIED") == 3
-    bench = [str(bin_folder / "guardagent"), "bench", "eicu-ac"]  # at once, before it wants to know more
+    bench = [str(bin_folder / "guardagent"), "bench", "eicu-ac"]  # fails before it needs other arguments
     missing = subprocess.run(bench, cwd=elsewhere, env=alone, capture_output=True, text=True, check=False)
     assert missing.returncode == 2
     assert "comes with a checkout" in missing.stderr

@@ -1,4 +1,4 @@
-"""The tables of docs/language.md: every form in them can be written, and does what stands beside it."""
+"""The tables of docs/language.md: every form in them can be written, and means what the table says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES: dict[str, Any] = {
 
 
 def rows(first: str, columns: int) -> list[list[str]]:
-    """The rows of the tables whose first column and number of columns are these."""
+    """Returns the rows of the tables with this first column and this number of columns."""
     tables = [[cells(line) for line in table.splitlines()] for table in TABLE.findall(PAGE.read_text(encoding="utf-8"))]
     found = [row for head, _, *lines in tables if (head[0], len(head)) == (first, columns) for row in lines]
     assert found, first
@@ -43,7 +43,7 @@ def rule(text: str) -> Policies:
 
 
 def kept(text: str, trace: str) -> bool:
-    """Whether every step of a conversation is allowed, and its end."""
+    """Whether every step of a conversation, and its end, is allowed."""
     session = rule(text).session()
     for step in trace.split():
         names, _, failed = step.partition(":")
@@ -59,7 +59,7 @@ TRACES = [row for first in ("form", "operator") for row in rows(first, 4)]
 
 @pytest.mark.parametrize("row", TRACES, ids=lambda row: row[0])
 def test_a_rule_tells_conversations_apart(row: list[str]) -> None:
-    """Those that keep it from those that violate it."""
+    """The row's conversations satisfy and violate the rule as the table says."""
     (text,) = codes(row[0])
     assert [trace for trace in codes(row[2]) if not kept(text, trace)] == []
     assert [trace for trace in codes(row[3]) if kept(text, trace)] == []
@@ -67,7 +67,7 @@ def test_a_rule_tells_conversations_apart(row: list[str]) -> None:
 
 @pytest.mark.parametrize("row", rows("condition", 3), ids=lambda row: row[0])
 def test_a_condition_is_true_false_or_unknown(row: list[str]) -> None:
-    """Of the call that the page describes."""
+    """Its value for the call on the page is the one in the table."""
     bound = ", ".join(f"{name}={name}" for name in CALL)
     verdict = rule(f"forall(t({bound}), {codes(row[0])[0]})").session().check("t", CALL)
     found = "unknown" if verdict.errors else "false" if verdict.rules else "true"
@@ -83,8 +83,8 @@ def test_a_condition_is_true_false_or_unknown(row: list[str]) -> None:
         ("term", 2, ["forall(x(to=t, order_id=o), known({}))", "before(x(), true, f:y(), known({}))"]),
     ],
 )
-def test_what_is_shown_can_be_written(first: str, columns: int, around: list[str]) -> None:
-    """Every form, atom, pattern and term of the tables is one."""
+def test_every_form_in_the_tables_is_valid(first: str, columns: int, around: list[str]) -> None:
+    """This covers every form, atom, pattern and term."""
     for row in rows(first, columns):
         for text in codes(row[0]):
             assert any(loads(form.format(text)) for form in around), text

@@ -1,4 +1,4 @@
-"""The programs of docs/hosts/mcp.md run as they stand."""
+"""The programs of docs/hosts/mcp.md run unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "hosts" / "mcp.md"
 
 
 def test_the_programs_of_the_page(tmp_path: Path) -> None:
-    """Both block a real call, and print what the page shows."""
+    """Both block a real call, and print the output on the page."""
     programs = 0
     for block in BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
         if block["file"]:
@@ -29,14 +29,14 @@ def test_the_programs_of_the_page(tmp_path: Path) -> None:
 
 
 def test_every_option_is_on_the_page() -> None:
-    """Whatever the command takes is explained."""
-    said = subprocess.run(
+    """The page explains every option of the command."""
+    ran = subprocess.run(
         [sys.executable, "-m", "guardagent", "mcp-proxy", "--help"],
         capture_output=True,
         text=True,
         check=True,
         env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"},
     )
-    options = {word for word in said.stdout.split() if word.startswith("--") and len(word) > 3} - {"--help"}
+    options = {word for word in ran.stdout.split() if word.startswith("--") and len(word) > 3} - {"--help"}
     page = PAGE.read_text(encoding="utf-8")
     assert sorted(one for one in options if one not in page) == []

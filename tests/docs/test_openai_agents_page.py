@@ -1,4 +1,4 @@
-"""The program of docs/hosts/openai-agents.md is run as it stands."""
+"""The program of docs/hosts/openai-agents.md is run unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "hosts" / "openai-agents.md"
 
 
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
-    """Its policy is written, its program blocks a real call and prints what the page shows."""
+    """Its policy is written; its program blocks a real call and prints the output on the page."""
     blocks = list(BLOCK.finditer(PAGE.read_text(encoding="utf-8")))
     for block in blocks:
         if block["file"]:

@@ -1,4 +1,4 @@
-"""The package of docs/plugins.md is installed, and each of its plug-ins is used as users of GuardAgent would."""
+"""The package of docs/plugins.md is installed, and each of its plug-ins is used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ policies:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with an app and a policy, and the package installed beside them."""
+    """Returns a folder with an app, a policy and the installed package."""
     install(tmp_path / "site")
     (tmp_path / "app.py").write_text(APP)
     (tmp_path / "policies.yaml").write_text(POLICIES.format(id="paid"))
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def ran(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Python, with what is installed beside a folder's programs."""
+    """Runs Python with the packages that are installed in a folder."""
     environment = {**os.environ, "PYTHONPATH": f"{folder / 'site'}{os.pathsep}{ROOT}"}
     return subprocess.run(
         [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -42,11 +42,11 @@ def guardagent(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     return ran(folder, "-m", "guardagent", *arguments)
 
 
-def test_it_keeps_every_contract(folder: Path) -> None:
-    """As what comes with GuardAgent does."""
-    asked = ran(folder, "-m", "tests._support.contracts")
-    assert asked.returncode == 0, asked.stderr
-    assert {line.split()[-1] for line in asked.stdout.splitlines()} >= {
+def test_its_plugins_satisfy_every_contract(folder: Path) -> None:
+    """The built-in implementations pass the same checks."""
+    checked = ran(folder, "-m", "tests._support.contracts")
+    assert checked.returncode == 0, checked.stderr
+    assert {line.split()[-1] for line in checked.stdout.splitlines()} >= {
         "acme",
         "acme_names",
         "acme_steps",
@@ -55,7 +55,7 @@ def test_it_keeps_every_contract(folder: Path) -> None:
 
 
 def test_its_model_answers(folder: Path) -> None:
-    """By the name that it registered."""
+    """The model is loaded by its registered name."""
     code = (
         "from guardagent.models import Message, load_model\n"
         "print(load_model('acme/large').complete([Message('user', 'Hello?')]).text)"
@@ -64,7 +64,7 @@ def test_its_model_answers(folder: Path) -> None:
 
 
 def test_its_store_keeps_a_log(folder: Path) -> None:
-    """A log with its suffix is written by it, and verified."""
+    """A log with its suffix is written and verified by the store."""
     code = "from guardagent import AuditLog\nAuditLog('run.acme').append({'kind': 'check'})"
     written = ran(folder, "-c", code)
     assert '"kind":"check"' in written.stderr
@@ -72,8 +72,8 @@ def test_its_store_keeps_a_log(folder: Path) -> None:
     assert verified.returncode == 0, verified.stderr
 
 
-def test_its_check_looks_at_rules(folder: Path) -> None:
-    """Beside those that come with GuardAgent."""
+def test_its_lint_check_finds_a_fault(folder: Path) -> None:
+    """It runs in addition to the built-in checks."""
     found = guardagent(folder, "lint", "policies.yaml")
     assert (found.returncode, found.stdout.partition("\n")[0]) == (
         1,
@@ -85,7 +85,7 @@ def test_its_check_looks_at_rules(folder: Path) -> None:
 
 @pytest.mark.parametrize("target", ["app.py", "app.py:flow"])
 def test_its_framework_is_verified(folder: Path, target: str) -> None:
-    """From the source alone, and from the live object: both ways the rule is proved."""
+    """The rule is proved both from the source alone and from the live object."""
     found = guardagent(folder, "verify", target, "--policies", "policies.yaml", "--format", "json")
     assert found.returncode == 0, found.stderr
     assert '"framework": "acme-flows"' in found.stdout
@@ -93,7 +93,7 @@ def test_its_framework_is_verified(folder: Path, target: str) -> None:
 
 
 def test_its_framework_is_guarded(folder: Path) -> None:
-    """A step that breaks a rule does not run, and says why."""
+    """A step that breaks a rule does not run, and the error has the verdict."""
     code = (
         "from acme_guard.flows import guarded\nfrom app import flow\nfrom guardagent import ToolDenied, ToolGuard\n"
         "look, pay = guarded(flow, ToolGuard('policies.yaml'), conversation='c').steps\n"
@@ -103,8 +103,8 @@ def test_its_framework_is_guarded(folder: Path) -> None:
     assert ran(folder, "-c", code).stdout == "deny\nrefund ran with {}\n"
 
 
-def test_its_structural_check_is_in_every_report(folder: Path) -> None:
-    """With its own words."""
+def test_its_structural_check_is_in_the_report(folder: Path) -> None:
+    """The report has the check's own message."""
     (folder / "app.py").write_text(APP.replace("[Step(", "[Step(str(i), 't') for i in range(6)] + [Step("))
-    said = guardagent(folder, "verify", "app.py:flow", "--format", "github").stdout
-    assert "title=acme_steps%3A At most five steps" in said
+    report = guardagent(folder, "verify", "app.py:flow", "--format", "github").stdout
+    assert "title=acme_steps%3A At most five steps" in report

@@ -1,4 +1,4 @@
-"""The public API is typed: a user's program that names all of it passes strict type checkers."""
+"""The public API is typed: a user's program with all public names passes strict type checkers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from guardagent.guard import GuardAgent, GuardOptions, guard
 from tests.docs.test_imports import Imported, imported_by, of_pages
 
 PROGRAM = Path(__file__).with_name("uses_everything.py")
-FRAMEWORKS = ("langgraph", "mcp", "openai_agents")  # their types are known only where these are installed
+FRAMEWORKS = ("langgraph", "mcp", "openai_agents")  # their types are known only if they are installed
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """The program outside of the checkout, whose settings are not its author's."""
+    """Returns a copy of the program outside of the checkout, so that the project's settings do not apply."""
     return Path(shutil.copy(PROGRAM, tmp_path))
 
 
-def test_the_program_names_everything_public() -> None:
-    """All of `guardagent.__all__`, and what the pages import from its rooms."""
+def test_the_program_uses_every_public_name() -> None:
+    """It uses all of `guardagent.__all__`, and the names that the pages import from its rooms."""
     wanted = {Imported("guardagent", name) for name in guardagent.__all__}
     wanted |= {
         one for one in of_pages() if not one.module.startswith(tuple(f"guardagent.frameworks.{n}" for n in FRAMEWORKS))
@@ -37,7 +37,7 @@ def test_the_program_names_everything_public() -> None:
 
 
 def test_mypy_accepts_the_program(program: Path) -> None:
-    """With `--strict` and no configuration, as `py.typed` promises."""
+    """It runs `--strict` without a configuration, relying on `py.typed`."""
     pytest.importorskip("mypy")
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir=cache", program.name]
     ran = subprocess.run(command, cwd=program.parent, capture_output=True, text=True, check=False)
@@ -46,7 +46,7 @@ def test_mypy_accepts_the_program(program: Path) -> None:
 
 @pytest.mark.slow
 def test_pyright_accepts_the_program(program: Path) -> None:
-    """In its mode `strict`, which refuses types that are not known either."""
+    """It runs in `strict` mode, which also refuses unknown types."""
     pyright = shutil.which("pyright")
     if pyright is None:
         pytest.skip("pyright is not installed; pip install 'pyright[nodejs]'")
@@ -57,7 +57,7 @@ def test_pyright_accepts_the_program(program: Path) -> None:
 
 
 def test_guard_takes_the_options_of_guard_agent() -> None:
-    """Each under the same name and type, so that type checkers know them."""
+    """Each has the same name and type, so type checkers know them."""
     options = get_type_hints(GuardAgent.__init__)
     taken = get_type_hints(guard) | get_type_hints(GuardOptions)
     assert {name: taken.get(name) for name in options if name != "return"} == {

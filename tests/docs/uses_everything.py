@@ -1,4 +1,4 @@
-"""A user's program that names everything public, as strict type checkers see it. It is checked, and never run."""
+"""A user's program with every public name, for strict type checkers. It is checked, but never run."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ TOOLS: Sequence[Mapping[str, Any]] = [{"type": "function", "function": {"name": 
 
 
 def show(*values: object) -> None:
-    """Whatever a program does with what it was given."""
+    """Stands for any use of the values."""
 
 
 class MyModel:
-    """A model of one's own."""
+    """A custom model."""
 
     def complete(self, messages: Sequence[Message]) -> Completion:
         return Completion(messages[-1].content)
@@ -158,8 +158,8 @@ def tools_of_an_agent() -> Answer:
     with conversation("c1") as name:
         turn: ToolTurn = run_tool_calls([], {"refund": again}, tool_guard, conversation=name + text)
     call = HostCall("refund", {"order_id": "W1"}, "c1")
-    said: object = run(tool_guard, call, lambda args: refund(**args), Outcome)
-    show([gave_up(verdict) for verdict in turn.verdicts], turn.messages, said)
+    output: object = run(tool_guard, call, lambda args: refund(**args), Outcome)
+    show([gave_up(verdict) for verdict in turn.verdicts], turn.messages, output)
     return run_agent(lambda _: {"role": "assistant", "content": "done"}, [], {"refund": refund}, tool_guard)
 
 

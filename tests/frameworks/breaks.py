@@ -63,11 +63,11 @@ BREAKS: dict[str, dict[str, str]] = {
     "a server's tools that come or change later are taken": _everywhere("=late tools of a server"),
     "names that differ in case only, at any depth": _everywhere(CASE),
     "members of a message that clients read without regard to case": _everywhere(
-        NO_JSON_RPC, proxy="frameworks/mcp/test_proxy.py::test_nothing_is_smuggled_to_the_client"
+        NO_JSON_RPC, proxy="frameworks/mcp/test_proxy.py::test_ambiguous_messages_do_not_reach_the_client"
     ),
     "another spelling of a resource's URI": _everywhere(
         NO_RESOURCES,
-        proxy="frameworks/mcp/test_proxy.py::test_a_rule_about_a_resource_is_not_got_round",
+        proxy="frameworks/mcp/test_proxy.py::test_no_spelling_of_a_uri_gets_past_the_rules",
         fastmcp="enforcement/test_uri.py::test_a_rule_about_a_resource_holds_for_its_other_spellings",
     ),
     "an argument draws a line of its own in what a person is asked": _everywhere(APPROVAL),
@@ -84,7 +84,7 @@ BREAKS: dict[str, dict[str, str]] = {
         COMMANDS: "batch/test_lines.py::test_a_line_that_is_too_long_is_one_error",
     },
     "tools run before the guard is attached": _everywhere(
-        WHEN_MADE, fastmcp="frameworks/mcp/test_middleware.py::test_nothing_runs_unjudged_before_the_first_request"
+        WHEN_MADE, fastmcp="frameworks/mcp/test_middleware.py::test_calls_before_the_first_request_are_judged"
     ),
 }
 """Break -> host -> cell."""

@@ -116,7 +116,7 @@ class _Scope:
 
     Attributes:
         variables: name -> the kind of value that it is probably bound to.
-        calls: label -> whether the call's outcome can be spoken of.
+        calls: label -> whether a term can refer to the call's outcome.
     """
 
     variables: dict[str, str] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Maker:
     """Generates random cases.
 
     Args:
-        seed: the same one gives the same things.
+        seed: equal seeds give equal cases.
     """
 
     def __init__(self, seed: int) -> None:

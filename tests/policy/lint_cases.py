@@ -1,4 +1,4 @@
-"""Faulty policies from several domains, what is wrong with each, and the change that mends it."""
+"""Faulty policies from several domains, the findings for each, and the change that corrects it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Case:
     """A faulty policy file.
 
-    `found`: the kind, the policy and the tool of every finding. `wrong` and `right`: replacing the one by the other
-    in the text mends it.
+    `found`: the kind, the policy and the tool of every finding. Replacing `wrong` by `right` in the text
+    corrects the policy.
     """
 
     name: str

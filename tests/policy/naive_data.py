@@ -1,7 +1,7 @@
 """A second evaluator of data rules, written straight from their definitions.
 
-It goes through the whole history each time: there is no index, and nothing is remembered. A call that is in flight ends
-in every way in turn.
+It searches the whole history each time, without an index or a cache. It tries every outcome of a call
+in flight.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from tests.policy.naive_values import (
     contained,
     either,
     equal,
-    given,
     kind,
     looked_up,
+    none_as_unknown,
     number,
     opposite,
     ordered,
 )
 
-Names = dict[str, Any]  # the variables and labels of a rule, and what they stand for
-Leaf = tuple[ast.Rule, bool]  # a rule that is no combination; false: it stands under an odd number of NOTs
+Names = dict[str, Any]  # the variables and labels of a rule, with their values
+Leaf = tuple[ast.Rule, bool]  # a rule without operators; False under an odd number of NOTs
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,12 @@ class Naive:
         """Whether a call satisfies the rule, for every outcome of the calls in flight."""
         return both(self._checked([*way, replace(proposed, status="ok")]) for way in _ways(history))
 
-    def end(self, history: Sequence[Step], *, said: bool = False) -> Truth:
+    def end(self, history: Sequence[Step], *, reported: bool = False) -> Truth:
         """Whether the rule is satisfied at the end; a reported violation is not reported again.
 
         A call that is still in flight satisfies nothing.
         """
-        return (said and not self.conjunctive) or _combined(self.rule, partial(self._ended, history))
+        return (reported and not self.conjunctive) or _combined(self.rule, partial(self._ended, history))
 
     def _checked(self, steps: Sequence[Step]) -> Truth:
         """Whether a call is allowed; an earlier violation only matters under OR."""
@@ -191,7 +191,7 @@ class Naive:
             return False
         if pattern.label:
             names[pattern.label] = step
-        return both([_fits(one.value, given(step.args.get(one.name)), names) for one in pattern.arguments])
+        return both([_fits(one.value, none_as_unknown(step.args.get(one.name)), names) for one in pattern.arguments])
 
     def _recalled(self, step: Step, pattern: ast.Pattern, names: Names) -> Truth:
         """Whether a past call matches; one that lacks an argument does not."""
@@ -249,9 +249,9 @@ class Naive:
             case ast.Fact(path):
                 return _followed(scene.step.facts, path)
             case ast.State():
-                return given(scene.step.state)
+                return none_as_unknown(scene.step.state)
             case ast.StateOf(function, arguments):
-                return self._asked(function, [value(one) for one in arguments], scene)
+                return self._state_value(function, [value(one) for one in arguments], scene)
         return self._of_history(term, scene, names)
 
     def _of_history(self, term: ast.Term, scene: Scene, names: Names) -> Any:
@@ -270,13 +270,15 @@ class Naive:
                 listed = self._value(items, scene, names)
                 if kind(listed) != "list":
                     return UNKNOWN
-                return _FOLDED[which](self._value(condition, scene, {**names, name: given(one)}) for one in listed)
+                return _FOLDED[which](
+                    self._value(condition, scene, {**names, name: none_as_unknown(one)}) for one in listed
+                )
         raise AssertionError(term)
 
-    def _asked(self, function: str, arguments: Sequence[Any], scene: Scene) -> Any:
+    def _state_value(self, function: str, arguments: Sequence[Any], scene: Scene) -> Any:
         if scene.step.state is None or any(argument is UNKNOWN for argument in arguments):
             return UNKNOWN
-        return given(self._functions[function](scene.step.state, *arguments))
+        return none_as_unknown(self._functions[function](scene.step.state, *arguments))
 
     def _selected(self, which: str, found: Sequence[tuple[Step, Truth, Names]]) -> Any:
         """The first or last matching call, if known."""
@@ -299,7 +301,7 @@ class Naive:
         return values, kept
 
     def _letter(self, formula: Formula, step: Step, *, positive: bool) -> Letter:
-        """Under NOT, what helps to satisfy helps to violate."""
+        """Returns the atoms that succeeded and the atoms that ran; they swap roles under NOT."""
         ran = frozenset(name for name in atoms(formula) if step.tool in self._tools_of(name))
         went_well = ran if step.status == "ok" else frozenset()
         return Letter(went_well, ran) if positive else Letter(ran, went_well)
@@ -399,7 +401,7 @@ def _fully(regex: str, value: Any) -> Truth:
 
 def _followed(value: Any, path: Sequence[str]) -> Any:
     for name in path:
-        value = given(value.get(name)) if kind(value) == "mapping" else UNKNOWN
+        value = none_as_unknown(value.get(name)) if kind(value) == "mapping" else UNKNOWN
     return value
 
 
@@ -408,7 +410,7 @@ def _of_call(what: str, step: Any) -> Any:
         return UNKNOWN
     if what == "failed":
         return {"ok": False, "failed": True}.get(step.status, UNKNOWN)
-    return step.args if what == "args" else given(step.output)
+    return step.args if what == "args" else none_as_unknown(step.output)
 
 
 def _total(found: Sequence[tuple[Step, Truth, Any]]) -> Any:

@@ -131,14 +131,14 @@ def looked_up(value: Any, key: Any) -> Any:
     """A field or an item; a string is parsed as JSON."""
     value = _from_json(value) if kind(value) == "text" else value
     if kind(value) == "mapping" and kind(key) == "text":
-        return given(value.get(key))
+        return none_as_unknown(value.get(key))
     if kind(value) == "list" and isinstance(number(key), Fraction) and -len(value) <= number(key) < len(value):
-        return given(value[int(number(key))]) if number(key).denominator == 1 else UNKNOWN
+        return none_as_unknown(value[int(number(key))]) if number(key).denominator == 1 else UNKNOWN
     return UNKNOWN
 
 
-def given(value: Any) -> Any:
-    """Null is unknown."""
+def none_as_unknown(value: Any) -> Any:
+    """Returns the value; null is unknown."""
     return UNKNOWN if value is None else value
 
 

@@ -1,4 +1,4 @@
-"""Propositional rules and traces for the tests of what replays them."""
+"""Propositional rules and traces for tests that replay them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ chosen_rules = st.lists(st.sampled_from(RULES), max_size=5)
 
 
 def stepped(one: Compiled, trace: Sequence[Event]) -> tuple[Standing, int]:
-    """(where a rule stands after a trace, which event violated it or -1), by its automaton alone."""
+    """Returns a rule's status after a trace and the index of the violating event or -1, from its automaton alone."""
     alphabet, automaton = one
     state, violated_by = 0, -1
     for at, event in enumerate(trace):

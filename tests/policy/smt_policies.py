@@ -1,4 +1,4 @@
-"""Makes policies in SMT-LIB at random, out of every operator that is compiled, and values for their variables."""
+"""Generates random policies in SMT-LIB with every supported operator, and values for their variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VARIABLES = {
     **dict.fromkeys(("c1", "c2"), "Colour"),
 }
 PREDICATES = ("p1", "p2", "p3", "p4")
-FORMS = {  # of each sort: operators, and the sorts of what they take
+FORMS = {  # sort -> operators, with the sorts of their operands
     "Bool": """
         not:Bool and:Bool,Bool and:Bool,Bool,Bool or:Bool,Bool or:Bool,Bool,Bool xor:Bool,Bool =>:Bool,Bool
         =>:Bool,Bool,Bool =:Bool,Bool =:Int,Int =:Real,Real =:String,String =:Colour,Colour =:Int,Real =:Int,Int,Int
@@ -67,7 +67,7 @@ HEAD = """(set-logic ALL)
 
 @dataclass(frozen=True)
 class Policy:
-    """A text, a permit, and the operators that they are made of."""
+    """A policy text and a permit, with the operators in them."""
 
     text: str
     permit: str
@@ -75,7 +75,7 @@ class Policy:
 
 
 class Maker:
-    """Makes terms of a given depth."""
+    """Generates terms of a given depth."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
@@ -99,7 +99,7 @@ class Maker:
         return self.rng.choice(names if self.rng.random() < 0.65 else [*LITERALS[sort], *(["limit"] * (sort == "Int"))])
 
     def let(self, sort: str, depth: int) -> str:
-        """A name may hide a variable's."""
+        """Binds a name that may shadow a variable."""
         self.operators.add("let")
         other = self.rng.choice(list(VALUES))
         name = next(name for name, found in VARIABLES.items() if found == other)
@@ -138,7 +138,7 @@ def values(rng: Random) -> dict[str, Any]:
 
 
 def literal(value: Any) -> str:
-    """A value in SMT-LIB."""
+    """Returns a value in SMT-LIB."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -152,5 +152,5 @@ def quoted(text: str) -> str:
 
 
 def facts(found: dict[str, Any]) -> str:
-    """What the values say, as a part of a text."""
+    """Returns assertions that the variables have these values."""
     return "".join(f"(assert (= {name} {literal(value)}))\n" for name, value in found.items())

@@ -1,4 +1,4 @@
-"""`lint` finds the faults that are planted, each with an example, and nothing in what is right."""
+"""`lint` finds each planted fault, with an example, and has no findings for correct policies."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ def found(text: str, folder: Path) -> set[tuple[str, str | None, str | None]]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_fault_is_found(case: Case, tmp_path: Path) -> None:
-    """The kind, the rule and the tool are told, and nothing else; every finding has its words."""
+    """The finding has the kind, the rule, the tool and a message, and there is no other finding."""
     findings = linted(case.text, tmp_path)
     assert {(one.kind, one.policy, one.tool) for one in findings} == case.found
     assert all(one.message and one.example for one in findings)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_nothing_is_found_once_it_is_mended(case: Case, tmp_path: Path) -> None:
-    """The corrected twin differs in one place, and is clean."""
+def test_the_corrected_policy_has_no_findings(case: Case, tmp_path: Path) -> None:
+    """It differs from the faulty one in one place."""
     assert linted(case.mended, tmp_path) == []
 
 
-def test_every_kind_of_fault_is_planted() -> None:
-    """At least 25 policies; each kind more than once."""
+def test_the_cases_cover_every_kind_of_fault() -> None:
+    """There are at least 25 policies, and more than one of each kind."""
     kinds = [kind for case in CASES for kind, _, _ in case.found]
     assert len(CASES) >= 25
     assert min(kinds.count(kind) for kind in set(kinds)) >= 2
     assert len(set(kinds)) == 7
 
 
-# --- what is meant as it is
+# --- deliberate rules
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_every_kind_of_fault_is_planted() -> None:
         "tools: [a, b]\npolicies: [{id: a, temporal: 'before(a(), true, b(), true)'}]",
     ],
 )
-def test_what_is_said_outright_is_meant(policies: str, tmp_path: Path) -> None:
-    """A ban, a tool that may always be called, the first call of all, labels that the host gives."""
+def test_explicit_rules_have_no_findings(policies: str, tmp_path: Path) -> None:
+    """Examples are a ban, a tool that may always be called, a first call, and labels from the host."""
     assert found(policies, tmp_path) == set()
 
 
@@ -85,8 +85,10 @@ def test_what_is_said_outright_is_meant(policies: str, tmp_path: Path) -> None:
         ("halt", "block", 0),
     ],
 )
-def test_a_rule_shadows_only_what_it_decides_too(weaker: str, stronger: str, expected: int, tmp_path: Path) -> None:
-    """A warning leaves a rule that blocks its work, and so does an approval, which lifts only what escalated."""
+def test_a_rule_shadows_only_rules_with_the_same_effect(
+    weaker: str, stronger: str, expected: int, tmp_path: Path
+) -> None:
+    """A warning does not shadow a blocking rule; nor does an escalation, since approval lifts only escalated rules."""
     text = f"""policies:
   - {{id: weaker, temporal: G(tool:a -> O (tool:b || tool:c)), on_violation: {weaker}}}
   - {{id: stronger, temporal: G(tool:a -> O tool:b), on_violation: {stronger}}}
@@ -95,8 +97,8 @@ def test_a_rule_shadows_only_what_it_decides_too(weaker: str, stronger: str, exp
 
 
 @pytest.mark.parametrize("severity", ["warn", "escalate"])
-def test_what_does_not_stop_a_call_contradicts_nothing(severity: str, tmp_path: Path) -> None:
-    """A call that breaks them may run, or be approved."""
+def test_rules_that_do_not_block_are_not_contradictory(severity: str, tmp_path: Path) -> None:
+    """A call that violates them may run, or be approved."""
     text = f"""policies:
   - {{id: one, temporal: "forall(t(n=n), n > 5)", on_violation: {severity}}}
   - {{id: two, temporal: "forall(t(n=n), n < 5)"}}
@@ -104,7 +106,7 @@ def test_what_does_not_stop_a_call_contradicts_nothing(severity: str, tmp_path: 
     assert found(text, tmp_path) == set()
 
 
-# --- against sessions
+# --- compared with sessions
 
 RULES = (
     "G(tool:a -> O tool:b)",
@@ -125,7 +127,7 @@ RULES = (
 
 
 def kept_orders(path: Path) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """Every order of up to five calls that a session allows, and whether it may end there."""
+    """Yields every order of up to five calls that a session allows, and whether the session may end there."""
     policies = load_policies(path)
     for length in range(6):
         for order in product("abc", repeat=length):
@@ -142,22 +144,22 @@ def _done(session: object, tool: str) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_can_never_be_called_never_is(seed: int, tmp_path: Path) -> None:
-    """A tool is told exactly if no order of calls that a session allows has it and ends well."""
+def test_a_contradictory_tool_is_never_called(seed: int, tmp_path: Path) -> None:
+    """A tool has a finding exactly if it is in no allowed order of calls that ends well."""
     texts = random.Random(seed).sample(RULES, 3)  # noqa: S311 - any three
     path = tmp_path / "policies.yaml"
     rules = "".join(f"  - id: rule {at}\n    temporal: {text}\n" for at, text in enumerate(texts))
     path.write_text(f"version: 1\ntools: [a, b, c]\npolicies:\n{rules}")
-    told = {one.tool for one in lint(path) if one.kind == "contradictory"}
+    contradictory = {one.tool for one in lint(path) if one.kind == "contradictory"}
     well = [order for order, ends in kept_orders(path) if ends]
     never = {tool for tool in "abc" if not any(tool in order for order in well)}
     if not well:
-        assert told == {None}
+        assert contradictory == {None}
     else:
-        assert told <= never
+        assert contradictory <= never
         banned = {"b"} if "G !tool:b" in texts else set()
         concerned = {tool for rule in load_policies(path).rules for tool in rule.tools}
-        assert never & concerned - banned <= told
+        assert never & concerned - banned <= contradictory
 
 
 # --- files of the project
@@ -166,7 +168,7 @@ def test_what_can_never_be_called_never_is(seed: int, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["airline", "airline-solver", "retail"])
 def test_the_benchmark_leaves_only_tools_that_read(name: str) -> None:
-    """What no rule concerns only looks something up, thinks, or hands over."""
+    """The tools without a rule only look up data, think, or hand over."""
     path = ROOT / "benchmarks" / "tau" / f"{name}.yaml"
     harmless = ("calculate", "find_", "get_", "list_all_", "search_", "think", "transfer_to_human_agents")
     findings = lint(path)
@@ -175,12 +177,12 @@ def test_the_benchmark_leaves_only_tools_that_read(name: str) -> None:
 
 
 def test_the_starter_is_clean() -> None:
-    """What `init` writes has no findings."""
+    """The files that `init` writes have no findings."""
     assert lint(ROOT / "guardagent" / "cli" / "_starter" / "policies.yaml") == []
 
 
 def test_the_rules_of_agentproof_shadow_each_other(shared: Path, tmp_path: Path) -> None:
-    """Two of its 15 policies say what four others say, and nothing else is wrong with them."""
+    """Two of its 15 policies imply four others, and there are no other findings."""
     rules = json.loads((shared / "workflows" / "temporal_policies.json").read_text())
     text = "".join(f"  - {json.dumps({'id': one['id'], 'temporal': one['dsl']})}\n" for one in rules)
     assert found(f"policies:\n{text}", tmp_path) == {
@@ -191,11 +193,11 @@ def test_the_rules_of_agentproof_shadow_each_other(shared: Path, tmp_path: Path)
     }
 
 
-# --- nothing is run
+# --- no code is run
 
 
-def test_no_content_is_run(tmp_path: Path) -> None:
-    """Neither the toolbox, of which the signatures are read, nor programs."""
+def test_no_code_is_run(tmp_path: Path) -> None:
+    """The toolbox is only parsed for signatures, and programs are not run."""
     (tmp_path / "state.py").write_text('''
 raise SystemExit("run")
 
@@ -228,15 +230,15 @@ def run(cli: Callable[..., CommandResult], tmp_path: Path) -> Callable[..., Comm
 
 
 def test_the_command_prints_findings_as_json(run: Callable[..., CommandResult]) -> None:
-    """One object in a line, and nothing else on standard output; exit 1."""
+    """Standard output has one object per line and nothing else; the exit status is 1."""
     ran = run(STEPS[0].text.removeprefix("version: 1\n"), "--json")
     rows = [json.loads(line) for line in ran.out.splitlines()]
     assert ran.status == 1
     assert [list(row) for row in rows] == [["kind", "policy", "tool", "message", "example"]] * 2
 
 
-def test_the_command_prints_findings_in_words(run: Callable[..., CommandResult]) -> None:
-    """The kind, the rule, what is wrong, and an example."""
+def test_the_command_prints_findings_as_text(run: Callable[..., CommandResult]) -> None:
+    """A finding has its kind, the rule, the fault, and an example."""
     ran = run("policies: [{id: a, temporal: 'tool:pay -> O tool:login'}]")
     assert ran.status == 1
     assert ran.out.startswith("vacuous: a (pay): 'tool:pay -> O tool:login' applies to the first step only")
@@ -244,15 +246,15 @@ def test_the_command_prints_findings_in_words(run: Callable[..., CommandResult])
 
 
 def test_a_clean_file_exits_0(run: Callable[..., CommandResult]) -> None:
-    """Nothing on standard output; on standard error, how many rules were looked at."""
+    """Standard output is empty; standard error has the number of checked rules."""
     rules = ", ".join(f"{{id: {one}, temporal: 'G(tool:{one} -> O tool:login)'}}" for one in "ab")
     ran = run(f"policies: [{rules}]")
     assert (ran.status, ran.out) == (0, "")
     assert ran.err.endswith("no findings in 2 rules\n")
 
 
-def test_what_could_not_be_decided_exits_3(run: Callable[..., CommandResult]) -> None:
-    """Where nothing is found, but not all could be looked at, a note says what."""
+def test_an_undecided_check_exits_3(run: Callable[..., CommandResult]) -> None:
+    """There are no findings, and a note says which checks were incomplete."""
     labels = " || ".join(f"label{at}" for at in range(9))
     ran = run(f"policies: [{{id: a, temporal: G(({labels}) -> O tool:t)}}]")
     assert (ran.status, ran.out) == (3, "")
@@ -260,19 +262,19 @@ def test_what_could_not_be_decided_exits_3(run: Callable[..., CommandResult]) ->
 
 
 def test_a_wrong_file_is_an_error(run: Callable[..., CommandResult]) -> None:
-    """It is told as by any other command, and exits 2."""
+    """The message is the same as for other commands, and the exit status is 2."""
     ran = run("policies: [{id: a, temporal: 'G(tool:pay'}]")
     assert ran.status == 2
     assert "policies.yaml:2" in ran.err
 
 
-def test_an_example_is_what_a_session_does(tmp_path: Path) -> None:
-    """The call that nothing supports is permitted, and denied once the implication is an equivalence."""
+def test_a_session_confirms_the_example(tmp_path: Path) -> None:
+    """The call in the example is allowed, and denied once the implication is an equivalence."""
     case = SOLVER[0]
     (finding,) = linted(case.text, tmp_path)
-    said = re.match(r"cancel\(\), where booked (\d+) hours ago; cabin is ([\w ]+): permitted", finding.example)
-    assert said
-    call = "cancel", {"hours": int(said[1]), "cabin": said[2].replace(" ", "_")}
+    example = re.match(r"cancel\(\), where booked (\d+) hours ago; cabin is ([\w ]+): permitted", finding.example)
+    assert example
+    call = "cancel", {"hours": int(example[1]), "cabin": example[2].replace(" ", "_")}
     assert load_policies(tmp_path / "policies.yaml").session().check(*call).label == 0
     (tmp_path / "policies.yaml").write_text(case.mended)
     assert load_policies(tmp_path / "policies.yaml").session().check(*call).rules == ("eligible",)

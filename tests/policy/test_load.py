@@ -45,7 +45,7 @@ calls = st.lists(st.tuples(st.sampled_from([*TOOLS, "look"]), st.sampled_from([{
 
 
 def judged(policies: Policies, proposed: list[tuple[str, dict[str, int]]]) -> list[Any]:
-    """What comes of each call, and of the end."""
+    """Returns the results of the calls and of the end."""
     session = policies.session()
     verdicts = []
     for tool, args in proposed:
@@ -58,7 +58,7 @@ def judged(policies: Policies, proposed: list[tuple[str, dict[str, int]]]) -> li
 
 @given(documents, calls)
 def test_a_file_a_string_and_a_mapping_are_the_same_policies(document: dict[str, Any], proposed: list[Any]) -> None:
-    """They judge all calls alike. The digest is of the bytes; of a mapping, of its JSON with sorted keys."""
+    """They give the same verdicts. The digest is of the bytes; for a mapping, of its JSON with sorted keys."""
     canonical = json.dumps(document, sort_keys=True)
     text = yaml.safe_dump(json.loads(canonical), allow_unicode=True)  # as YAML would write an anchor for a value shared
     with TemporaryDirectory() as folder:
@@ -71,22 +71,22 @@ def test_a_file_a_string_and_a_mapping_are_the_same_policies(document: dict[str,
     assert judged(file, proposed) == judged(from_text, proposed) == judged(from_data, proposed)
 
 
-def test_the_digest_of_a_mapping_is_of_all_that_it_says() -> None:
-    """Other rules have another digest; the order of keys makes none."""
+def test_the_digest_of_a_mapping_covers_all_its_values() -> None:
+    """Other rules change the digest; the order of keys does not."""
     turned = {"policies": [dict(reversed(RULE.items()))], "version": 1}
     assert load_policies(data=turned).digest == load_policies(data=GOOD).digest
     assert load_policies(data={**GOOD, "unlisted": "deny"}).digest != load_policies(data=GOOD).digest
 
 
-def test_files_are_found_in_the_folder_that_is_given(write: Write) -> None:
-    """A relative path leads nowhere without one."""
+def test_relative_paths_start_in_the_folder_option(write: Write) -> None:
+    """Without the option a relative path is an error."""
     tools = write("shop.py", "def price(state):\n    'The price.'\n    return 5\n")
-    for given_as in ({"text": TEXT + "toolbox: shop.py\n"}, {"data": {**GOOD, "toolbox": "shop.py"}}):
-        assert set(load_policies(**given_as, folder=tools.parent).functions) == {"price"}
+    for source in ({"text": TEXT + "toolbox: shop.py\n"}, {"data": {**GOOD, "toolbox": "shop.py"}}):
+        assert set(load_policies(**source, folder=tools.parent).functions) == {"price"}
         with pytest.raises(
             InputError, match=r"toolbox|text:4.*'shop.py' is a relative path; expected an absolute path"
         ):
-            load_policies(**given_as)
+            load_policies(**source)
     assert set(load_policies(data={**GOOD, "toolbox": str(tools)}).functions) == {"price"}
 
 
@@ -99,7 +99,7 @@ def nested(depth: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("given_as", "says"),
+    ("source", "says"),
     [
         ({}, "expected exactly one of a path, 'text=' and 'data='"),
         ({"text": TEXT, "data": GOOD}, "expected exactly one of"),
@@ -134,7 +134,7 @@ def nested(depth: int) -> dict[str, Any]:
         ({"data": {**GOOD, "tools": ["a"] * 20_000}}, "more than 20,000 keys and values"),
     ],
 )
-def test_a_mistake_is_located(given_as: dict[str, Any], says: str) -> None:
-    """By the line in a string, by the keys in a mapping."""
+def test_a_mistake_is_located(source: dict[str, Any], says: str) -> None:
+    """A string is located by line, and a mapping by keys."""
     with pytest.raises(InputError, match=says):
-        load_policies(**given_as)
+        load_policies(**source)

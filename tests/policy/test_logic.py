@@ -1,4 +1,4 @@
-"""Data rules as first-order logic: as the evaluator, as trying every value, and as what a policy plainly implies."""
+"""Data rules in first-order logic agree with the evaluator, with a search over all values, and with known results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DOMAIN: dict[str, tuple[Any, list[Any]]] = {
 
 
 class Played(ParallelRun):
-    """A session after all moves of a case, and the call that is proposed then."""
+    """A session after all moves of a case, and the proposed call."""
 
     session: Session
     call: Step
@@ -59,7 +59,7 @@ def session_of(*rules: str, state: Any = None, **facts: Any) -> Session:
 
 @pytest.mark.parametrize("run", slow_after(1, range(RUNS)))
 def test_it_agrees_with_the_evaluator(run: int) -> None:
-    """On every rule, history and call, all of which Z3 computes; and enough of them are kept, broken and unknown."""
+    """They agree on every rule, history and call; Z3 computes all, and each result is frequent enough."""
     seen = Counter[Truth]()
     for seed in range(run * TRIPLES, (run + 1) * TRIPLES):
         case = played(seed)
@@ -70,8 +70,8 @@ def test_it_agrees_with_the_evaluator(run: int) -> None:
     assert min(seen[value] for value in (True, False, UNKNOWN)) > 0.07 * TRIPLES
 
 
-def test_a_completion_is_found_where_there_is_one() -> None:
-    """What can be complied with is what some of all values comply with."""
+def test_a_possible_completion_is_found() -> None:
+    """A call can comply exactly if some combination of all values complies."""
     found = Counter[bool | None]()
     for seed in range(300):
         case, names = played(seed), Random(seed).sample(sorted(DOMAIN), 1 + seed % 2)  # noqa: S311 - a fixed seed
@@ -79,15 +79,15 @@ def test_a_completion_is_found_where_there_is_one() -> None:
         every = product(*(DOMAIN[name][1] for name in names))
         possible = any(case.verdict({**args, **dict(zip(names, values, strict=True))}) is True for values in every)
         opened = {name: Open(DOMAIN[name][0]) for name in names}
-        said = Reasoner(case.session, FUNCTIONS).can_comply(case.call.tool, {**args, **opened}, facts=case.call.facts)
-        assert said in (possible, None), f"seed {seed}"
-        found[said] += 1
+        answer = Reasoner(case.session, FUNCTIONS).can_comply(case.call.tool, {**args, **opened}, facts=case.call.facts)
+        assert answer in (possible, None), f"seed {seed}"
+        found[answer] += 1
     assert found[None] <= 3
     assert min(found[True], found[False]) > 20
 
 
 SHORT, SOME = Open({"type": "string", "maxLength": 3}), Open({"enum": ["a", "b"]})
-# the rules, the arguments, what is said with them, and with others added
+# the rules, the arguments, the answer for them alone, and with more arguments added
 COMPLETIONS: dict[str, tuple[list[str], dict[str, Any], bool | None, bool | None]] = {
     "no number is both": (["forall(pay(n=n), n > 5)", "forall(pay(n=n), n < 3)"], {"n": OPEN}, False, False),
     "one is between": (["forall(pay(n=n), n > 5.25)", "forall(pay(n=n), n < 5.5)"], {"n": OPEN}, True, True),
@@ -110,14 +110,14 @@ COMPLETIONS: dict[str, tuple[list[str], dict[str, Any], bool | None, bool | None
     ("rules", "args", "alone", "more"), [pytest.param(*one, id=name) for name, one in COMPLETIONS.items()]
 )
 def test_completions(rules: list[str], args: dict[str, Any], alone: bool | None, more: bool | None) -> None:
-    """Open arguments, and such as are not written yet."""
+    """The reasoner completes open arguments, and arguments that are still missing."""
     reasoner = Reasoner(session_of(*rules, state=STATES[0]), FUNCTIONS)
     assert reasoner.can_comply("pay", args) is alone
     assert reasoner.can_comply("pay", args, more=True) is more
 
 
 def test_a_witness_is_allowed() -> None:
-    """It completes the call that was asked about, after what has happened."""
+    """It completes the proposed call, given the history."""
     session = session_of("before(pay(id=i, n=n), true, f:get(id=i), n <= output(f).k)", state=None)
     permit = session.check("get", {"id": "q"}).permit
     session.record({"k": 7.5}, permit=permit)
@@ -127,8 +127,8 @@ def test_a_witness_is_allowed() -> None:
     assert 7.25 <= found["n"] <= 7.5
 
 
-def test_a_remedy_changes_as_little_as_can_be() -> None:
-    """One argument where one is enough, none where the call is allowed; none is found where there is none."""
+def test_a_remedy_is_minimal() -> None:
+    """It changes one argument if that is enough, and none if the call is allowed; without a solution there is none."""
     reasoner = Reasoner(session_of('forall(pay(n=n, id=i), n <= 500 && i != "x")', "forall(get(), false)"))
     assert reasoner.remedy("pay", {"n": 700, "id": "y", "note": "z"}) == {"n": 500}
     assert set(reasoner.remedy("pay", {"n": 700, "id": "x"}) or ()) == {"n", "id"}
@@ -136,16 +136,16 @@ def test_a_remedy_changes_as_little_as_can_be() -> None:
     assert reasoner.remedy("get", {"id": "y"}) is None
 
 
-def test_no_world_of_the_calls_in_flight_is_left_out() -> None:
-    """A call complies however they end."""
+def test_every_outcome_of_calls_in_flight_is_considered() -> None:
+    """A call complies only if it does so for every outcome."""
     session = session_of("forall(pay(n=n), n > 1 && (failed(last(get())) -> n < 4) && (!failed(last(get())) -> n > 2))")
     session.check("get")
     found = Reasoner(session).witness("pay", {"n": Open({"type": "integer"})})
     assert found == {"n": 3}
 
 
-def test_what_is_odd_is_answered() -> None:
-    """A call that is none complies with nothing; what is no value of JSON is unknown; a part cannot be open."""
+def test_unusual_input_is_answered() -> None:
+    """An invalid call does not comply; a non-JSON value is unknown; a part of an argument cannot be open."""
 
     def fails() -> Any:
         raise OSError
@@ -160,8 +160,8 @@ def test_what_is_odd_is_answered() -> None:
         reasoner.can_comply("pay", {"xs": [OPEN]})
 
 
-def test_patterns_mean_what_they_mean() -> None:
-    """Z3 matches as RE2 does, and takes case and space as the language does."""
+def test_patterns_match_as_in_the_evaluator() -> None:
+    """Z3 matches like RE2, and treats case and space as the language does."""
     z3, chance = thread_solver(), Random(1)  # noqa: S311 - a fixed seed
     pieces = ["a", "[a-c]", "[^a]", r"\d", r"\W", ".", "(ab|c)", "(?:b|)", r"\.", r"[\s_-]", "é"]
     counts = ["", "", "*", "+", "?", "{2}", "{0,1}", "{1,}", "*?"]
@@ -176,7 +176,7 @@ def test_patterns_mean_what_they_mean() -> None:
         assert z3.evaluate(equal_folded(fixed("text", text), "strasse")) is same, text
 
 
-# what can never be called, and its twin, which can
+# rules with a tool that can never be called, and a corrected version
 NEVER: dict[str, tuple[list[str], list[str]]] = {
     "numbers": (["forall(pay(n=a), a < 3 && a > 5)"], ["forall(pay(n=a), a < 5 && a > 3)"]),
     "kinds": (["forall(pay(n=a), a > 1)", 'forall(pay(n=a), a != "x")'], ["forall(pay(n=a), a > 1)"]),
@@ -208,8 +208,8 @@ NEVER: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize(("faulty", "right"), [pytest.param(*one, id=name) for name, one in NEVER.items()])
-def test_what_can_never_be_called(faulty: list[str], right: list[str]) -> None:
-    """A contradiction is proved, and its corrected twin is not."""
+def test_a_tool_that_can_never_be_called_is_proved(faulty: list[str], right: list[str]) -> None:
+    """The contradiction is proved, but not for the corrected version."""
     assert PolicyAnalysis(compile_rules(faulty, functions=FUNCTIONS)).is_never_allowed("pay")
     assert not PolicyAnalysis(compile_rules(right, functions=FUNCTIONS)).is_never_allowed("pay")
 
@@ -224,8 +224,8 @@ def test_what_can_never_be_called(faulty: list[str], right: list[str]) -> None:
         ("after(pay(n=n), n > 3 && n < 2, get(), true)", "after(pay(n=n), n < 3 && n > 2, get(), true)"),
     ],
 )
-def test_what_never_constrains(faulty: str, right: str) -> None:
-    """A rule that nothing violates is proved to be one, and its corrected twin is not."""
+def test_a_vacuous_rule_is_proved(faulty: str, right: str) -> None:
+    """The rule that no call violates is proved to be vacuous, but not the corrected version."""
     policies = compile_rules([faulty, right])
     assert [PolicyAnalysis(policies).is_never_violated(rule) for rule in policies.rules] == [True, False]
 
@@ -242,8 +242,8 @@ def test_what_never_constrains(faulty: str, right: str) -> None:
         ("(after(pay(), true, get(), true)) AND (forall(pay(), false))", "after(pay(), true, get(), true)"),
     ],
 )
-def test_what_says_nothing_new(stronger: str, weaker: str) -> None:
-    """A rule implies one that asks for less, and not the other way round."""
+def test_an_implied_rule_is_proved(stronger: str, weaker: str) -> None:
+    """The stronger rule implies the weaker one, but not the other way round."""
     policies = compile_rules([stronger, weaker])
     first, second = policies.rules
     abstract = PolicyAnalysis(policies)
@@ -251,8 +251,8 @@ def test_what_says_nothing_new(stronger: str, weaker: str) -> None:
     assert not abstract.implies(second, first)
 
 
-def test_an_example_says_what_has_to_be_so() -> None:
-    """A call of the one rule that the other denies, in words."""
+def test_an_example_names_the_conditions() -> None:
+    """It describes a call that one rule allows and the other denies."""
     policies = compile_rules(
         ["forall(pay(n=n), n <= fact(limit))", "before(pay(n=n), n > 5, f:get(), output(f).k == n)"]
     )
@@ -264,7 +264,7 @@ def test_an_example_says_what_has_to_be_so() -> None:
 
 
 def test_proofs_hold_in_sessions() -> None:
-    """What is proved of a generated rule is so in every session that is tried."""
+    """Every proof for a generated rule holds in the sessions that are tried."""
     for seed in range(60):
         rule = case_of(seed).rule
         policies = compile_rules([rule], functions=FUNCTIONS, tags=TAGS)

@@ -40,7 +40,7 @@ def session(tmp_path: Path) -> Session:
 
 
 def test_a_program_judges_the_proposed_call(session: Session) -> None:
-    """By the call, the history and the facts; its reasons are the evidence."""
+    """It sees the call, the history and the facts; its reasons are the evidence."""
     assert session.check("pay", {"amount": 50, "to": "a"}).decision is Decision.ALLOW
     session.record("paid")
     again = session.check("pay", {"amount": 50, "to": "a"})
@@ -50,14 +50,14 @@ def test_a_program_judges_the_proposed_call(session: Session) -> None:
 
 
 @pytest.mark.parametrize("args", [{}, {"amount": "50"}])
-def test_a_program_that_cannot_tell_denies(session: Session, args: dict[str, Any]) -> None:
-    """With its error, and as no known violation."""
+def test_a_program_that_fails_denies(session: Session, args: dict[str, Any]) -> None:
+    """The verdict has the error, and no violation."""
     verdict = session.check("pay", args)
     assert (verdict.label, bool(verdict.errors)) == (1, True)
 
 
-def test_without_a_program_a_model_is_asked(tmp_path: Path) -> None:
-    """It writes the code for each call; what it took stands on the verdict."""
+def test_a_model_replaces_a_missing_program(tmp_path: Path) -> None:
+    """The model generates code for each call; the verdict has the number of model calls."""
     path = tmp_path / "policies.yaml"
     path.write_text("version: 1\npolicies: [{id: pay, request: Pay no more than 100.}]")
     with pytest.raises(InputError, match=r"policies.yaml:2: .*expected 'program:', or 'load_policies\(\.\.\., model="):

@@ -116,7 +116,7 @@ compiled = cache(lambda formula: compile_formula(formula, LETTERS))
 class Naive:
     """`naive.holds` for all traces of a length at once, with arrays of truth values.
 
-    The trace without steps is added: no atom holds there, and there is no step before or after.
+    The empty trace is included: no atom holds in it, and it has no previous or next step.
     """
 
     def __init__(self, length: int) -> None:

@@ -1,4 +1,4 @@
-"""A person who is asked on a branch stands before that branch only."""
+"""A human approval on one branch covers that branch only."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ EDGE, ROUTED, COMMAND = 'g.add_edge("review", "pay")', 'g.add_conditional_edges(
         ("if s['large']: return Command(goto='pay' if ask() else END)\n    return {}", EDGE, False),
     ],
 )
-def test_a_tool_behind_a_node_that_asks(body: str, way: str, covered: bool, tmp_path: Path) -> None:
-    """It is covered where no run comes to it without the question."""
+def test_a_tool_behind_an_approval_node(body: str, way: str, covered: bool, tmp_path: Path) -> None:
+    """The approval covers the tool if every run that reaches the tool passes it."""
     assert passes(PROGRAM.replace("BODY", body).replace("WAY", way).replace("ROUTE", "pass"), tmp_path) is covered
 
 
 @pytest.mark.parametrize(("route", "covered"), [("ask()", True), ("if s['large']: ask()", False)])
-def test_a_condition_that_asks(route: str, covered: bool, tmp_path: Path) -> None:
-    """As the node before it does."""
+def test_a_condition_that_requests_approval(route: str, covered: bool, tmp_path: Path) -> None:
+    """It covers the tool as a node with approval does."""
     program = PROGRAM.replace("BODY", "return {}").replace("WAY", ROUTED).replace("ROUTE", route)
     assert passes(program, tmp_path) is covered
 
@@ -89,8 +89,8 @@ def passes(program: str, folder: Path) -> bool:
         ({"asks": "sometimes", "asked_before": 7}, False),
     ],
 )
-def test_what_a_graph_says_of_a_person(metadata: dict[str, object], covered: bool) -> None:
-    """Whoever wrote it; the other way counts in every case."""
+def test_approvals_in_the_metadata_of_a_graph(metadata: dict[str, object], covered: bool) -> None:
+    """An approval that may be skipped covers a node only if the metadata says so."""
     graph = graph_of("start>h h>pay pay>end", kinds={"h": "human"}, tools={"pay": ["refund"]})
     nodes = tuple(replace(one, metadata=metadata) if one.id == "h" else one for one in graph.nodes)
     assert verify(replace(graph, nodes=nodes), sensitive_tools=["refund"]).passed is covered

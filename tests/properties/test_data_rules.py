@@ -1,4 +1,4 @@
-"""Rules over data: the evaluator agrees with a second one, which is written straight from the definitions."""
+"""The evaluator of data rules agrees with a second one that follows the definitions literally."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.tiers import slow_after
 
 TRIPLES = 500  # in each of the runs
 RUNS = 10
-LEAST = 0.07  # the share of each answer, in each of the runs
-Answers = list[tuple[str, Truth, Truth]]  # (what was question, the naive answer, the session's)
+LEAST = 0.07  # the minimum share of each answer in each run
+Answers = list[tuple[str, Truth, Truth]]  # (the question, the naive answer, the session's)
 
 
 class ParallelRun:
@@ -58,7 +58,7 @@ class ParallelRun:
         return replace(step, facts={**self._facts, **step.facts}, state=self._state)
 
     def _start(self, step: Step) -> None:
-        """A call that is allowed is in flight from then on."""
+        """Records an allowed call as in flight."""
         expected = self._naive.check(self._history, self._now(step))
         verdict = self._session.check(step.tool, step.args, facts=step.facts)
         self.answers.append(("in flight", expected, answer(verdict)))
@@ -88,12 +88,12 @@ class ParallelRun:
         for one in (self._session, self._session.fork()):
             verdict = one.check(call.tool, call.args, facts=call.facts, reserve=False)
             self.answers.append(("check", expected, answer(verdict)))
-        expected = self._naive.end(self._history, said=self._reported)
+        expected = self._naive.end(self._history, reported=self._reported)
         self.answers.append(("end", expected, answer(self._session.finish())))
 
 
 def answer(verdict: Verdict) -> Truth:
-    """A violation is false; what cannot be decided is in the errors alone."""
+    """Returns false for a violation; an undecided rule appears only in the errors."""
     assert bool(verdict.label) == bool(verdict.violations or verdict.errors)
     if not verdict.label:
         return True
@@ -102,7 +102,7 @@ def answer(verdict: Verdict) -> Truth:
 
 
 def case_of(seed: int) -> Case:
-    """A rule that is refused, as NOT exists(...) is that speaks of an outcome, is made anew."""
+    """Generates a case; retries rules that are refused, such as a NOT exists(...) with an outcome."""
     maker = Maker(seed)
     while True:
         rule = maker.rule()
@@ -114,9 +114,9 @@ def case_of(seed: int) -> Case:
 
 
 def judges_later(naive: Naive) -> bool:
-    """Whether a rule speaks of other calls when it is question what a call was that happened long before.
+    """Whether a rule refers to other calls when it judges an earlier call in retrospect.
 
-    What was in flight then may be known by now, and the definitions do not say which counts.
+    A call that was in flight then may have ended, and the definitions do not say which state counts.
     """
     rule = naive.rule
     history = ast.Selected, ast.CountCalls, ast.SumCalls, ast.Before
@@ -127,7 +127,7 @@ def judges_later(naive: Naive) -> bool:
 
 @pytest.mark.parametrize("run", slow_after(1, range(RUNS)))
 def test_both_evaluators_agree(run: int) -> None:
-    """On every rule, history and call; and enough of them are kept, broken and unknown."""
+    """They agree on every rule, history and call, and each result is frequent enough."""
     seen = {"check": Counter[Truth](), "end": Counter[Truth](), "in flight": Counter[Truth]()}
     for seed in range(run * TRIPLES, (run + 1) * TRIPLES):
         case = case_of(seed)
@@ -146,7 +146,7 @@ def in_flight(tool: str, **args: Any) -> Step:
     return Step(tool, args)
 
 
-# (the rule, what happened, the call that is proposed, what is to be said of the call, and of the end)
+# (the rule, what happened, the call that is proposed, the expected results for the call and for the end)
 FOUND: dict[str, tuple[str, list[Step], Step, Truth, Truth]] = {
     "a call is not earlier than itself": (
         "NOT (before(pay(), True, pay(), True))",
@@ -217,12 +217,12 @@ FOUND: dict[str, tuple[str, list[Step], Step, Truth, Truth]] = {
 }
 
 
-# Disagreements: the library has to be mended where one of these fails.
+# Disagreements: if one of these fails, the library is wrong.
 @pytest.mark.parametrize(
     ("rule", "history", "call", "kept", "ended"), [pytest.param(*one, id=name) for name, one in FOUND.items()]
 )
 def test_small_differences_count(rule: str, history: list[Step], call: Step, kept: Truth, ended: Truth) -> None:
-    """Cases on which the evaluators once disagreed."""
+    """The evaluators once disagreed on these cases."""
     answers = ParallelRun(case := Case(rule, {}, STATES[0], history, call)).play(case)
     assert [(question, *values) for question, *values in answers[-3:]] == [
         ("check", kept, kept),

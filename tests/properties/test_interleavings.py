@@ -1,7 +1,7 @@
-"""Proposals, approvals, crashes and restarts in any order, against a small model of what may run.
+"""Proposals, approvals, crashes and restarts in any order, compared with a small reference model.
 
-The model is sets and counters, and shares no code with the guard. At every step the guard must decide as the model
-does: it runs nothing that the model forbids, and denies nothing that the model allows.
+The model consists of sets and counters, and shares no code with the guard. At every step the guard must
+decide as the model does: it runs no call that the model forbids, and denies no call that it allows.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FOLDER = Path(tempfile.mkdtemp(prefix="interleavings-"))
 (FOLDER / "policy.yaml").write_text(POLICY)
 POLICIES = load_policies(FOLDER / "policy.yaml")
 
-SOME = st.integers(0, 3)  # of what there is, one of the newest
+SOME = st.integers(0, 3)  # an index among the newest items
 ORDERS = st.sampled_from(["W1", "W1", "W2"])
 AMOUNTS = st.sampled_from([150, 250, 50])
 
@@ -77,7 +77,7 @@ class Call:
 
 @dataclass(eq=False)
 class AllowedCall:
-    """A call that was allowed, in the process that it was allowed in."""
+    """An allowed call, with the process that allowed it."""
 
     call: Call
     process: int
@@ -91,9 +91,9 @@ class ReferenceModel:
 
     logged_in: bool = False
     taken: Counter[str] = field(default_factory=Counter)  # order -> refunds that were allowed and not withdrawn
-    pending: dict[Call, Call] = field(default_factory=dict)  # a question -> the call that it goes back to
+    pending: dict[Call, Call] = field(default_factory=dict)  # a pending call -> the originally proposed call
     rejected: set[Call] = field(default_factory=set)
-    answered: set[Call] = field(default_factory=set)  # calls of which an approval was used, for ever
+    answered: set[Call] = field(default_factory=set)  # calls with a used approval; never removed
 
     def rules_say(self, call: Call) -> Decision:
         if call.tool != "refund":
@@ -138,7 +138,7 @@ class ReferenceModel:
 
 
 class Alone(RuleBasedStateMachine):
-    """One guard, whose ledger is in memory."""
+    """A guard with a ledger in memory."""
 
     numbers = itertools.count()
 
@@ -209,7 +209,7 @@ class Alone(RuleBasedStateMachine):
     @precondition(lambda self: self.calls)
     @rule(at=SOME, which=SOME)
     def approve_any_call(self, at: int, which: int) -> None:
-        """The call may also have been escalated."""
+        """Approves a call, even one that was not escalated."""
         call = newest(self.calls, which)
         self.resolve(self.one(at), call, call, "approve")
 
@@ -229,7 +229,7 @@ class Alone(RuleBasedStateMachine):
     @precondition(lambda self: len(self.calls) > 1)
     @rule(at=SOME, which=SOME, other=SOME)
     def approve_something_else(self, at: int, which: int, other: int) -> None:
-        """Answers an older question, a changed call, or none."""
+        """Answers an older request, a changed call, or an unknown one."""
         call, shown = newest(self.calls, which), newest(self.calls, other)
         for of in (shown.host_call(self.conversation).digest, None):
             if shown != call or of is None:
@@ -250,7 +250,7 @@ class Alone(RuleBasedStateMachine):
     @precondition(lambda self: self.calls)
     @rule(at=SOME, which=SOME)
     def use(self, at: int, which: int) -> None:
-        """Uses a call, also if it was not allowed, in another process, or twice."""
+        """Uses a permit, also of a call that was denied, in another process, or twice."""
         process, call = self.one(at), newest(self.calls, which)
         held = [one for one in self.permits if one.process == process and one.call.id == call.id]
         permit = next((one for one in reversed(held) if one.call == call and not one.used), None)
@@ -295,10 +295,10 @@ class Alone(RuleBasedStateMachine):
     @precondition(lambda self: self.calls)
     @rule(at=SOME)
     def end(self, at: int) -> None:
-        """The conversation is over; a new one has its name."""
+        """Ends a conversation; a new one has the same name."""
         try:
             self.guards[self.one(at)].end(self.conversation)
-        except InputError:  # nothing has taken a place in it
+        except InputError:  # the conversation has no calls
             return
         self.model.ended()
         self.permits.clear()
@@ -318,7 +318,7 @@ class Alone(RuleBasedStateMachine):
 
 
 class Shared(Alone):
-    """Two guards with one ledger in a file, which crash and start again."""
+    """Two guards that share a ledger in a file, crash and restart."""
 
     def begun(self) -> list[ToolGuard]:
         return [self.started(), self.started()]
@@ -328,7 +328,7 @@ class Shared(Alone):
 
     @rule(at=SOME)
     def crash_and_start_again(self, at: int) -> None:
-        """Whatever was under way there: before it ran, while it ran, or before its outcome was recorded."""
+        """The crash may come before the tool runs, while it runs, or before its outcome is recorded."""
         process = self.one(at)
         self.guards[process] = self.started()
         self.permits = [one for one in self.permits if one.process != process]
@@ -336,7 +336,7 @@ class Shared(Alone):
 
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("machine", [Alone, Shared])
-def test_whatever_comes_in_whatever_order(machine: type[RuleBasedStateMachine]) -> None:
-    """Exactly the calls run that the model allows."""
+def test_the_guard_agrees_with_the_model(machine: type[RuleBasedStateMachine]) -> None:
+    """A call runs exactly if the model allows it."""
     many = settings(max_examples=examples(150), stateful_step_count=30, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(machine, settings=many)

@@ -1,4 +1,4 @@
-"""Many checks at once, from event loops and threads, against a slow server."""
+"""Many concurrent checks, from event loops and threads, against a slow server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONNECTIONS = 8
 
 
 def slow(request: dict[str, Any]) -> Reply:
-    """Plans and codes for the value that is the run's own answer, so that a mix-up shows."""
+    """Plans and writes code with the run's own answer, so that a mix-up is visible."""
     user = request["messages"][-1]["content"]
     value = re.findall(r"Answer:\n(value-\d+)", user)[-1]
     if "The plan:" not in user:
@@ -49,15 +49,15 @@ def run(number: int) -> tuple[str, str]:
 
 
 def wrong(verdicts: list[Verdict]) -> list[Verdict]:
-    """Those that did not let their own run's answer pass."""
+    """Returns the verdicts that deny their own run's answer."""
     return [
         verdict for number, verdict in enumerate(verdicts) if (verdict.label, verdict.answer) != (0, f"value-{number}")
     ]
 
 
 @pytest.mark.slow
-def test_many_checks_from_a_loop_and_from_threads_at_once(serve: Serve) -> None:
-    """Each gets its own verdict, over no more connections than the model may have."""
+def test_concurrent_checks_from_a_loop_and_from_threads(serve: Serve) -> None:
+    """Each gets its own verdict, within the model's connection limit."""
     server = serve(slow)
 
     async def from_loop(guard: GuardAgent) -> list[Verdict]:
@@ -73,7 +73,7 @@ def test_many_checks_from_a_loop_and_from_threads_at_once(serve: Serve) -> None:
 
 
 def test_cancelled_checks_leave_nothing_running(serve: Serve) -> None:
-    """No request at the server, no task, no descriptor; and the guard still works."""
+    """The server has no request and the process no task or descriptor left; the guard still works."""
     server = serve(lambda _: text(PLAN, seconds=20))
     me = psutil.Process()
 
@@ -98,7 +98,7 @@ def test_cancelled_checks_leave_nothing_running(serve: Serve) -> None:
 
 
 def test_an_interrupted_check_ends_its_request(serve: Serve) -> None:
-    """Ctrl-C reaches a caller that waits, and goes on as an interrupt."""
+    """Ctrl-C reaches the waiting caller as a KeyboardInterrupt."""
     server = serve(lambda _: text(PLAN, seconds=20))
 
     def interrupt() -> None:
@@ -113,8 +113,8 @@ def test_an_interrupted_check_ends_its_request(serve: Serve) -> None:
     until(lambda: server.open == 0)
 
 
-def test_a_check_that_is_cancelled_twice_ends_as_one_that_is_cancelled() -> None:
-    """After what it does in a thread is over; as where a time limit and a task group both give up."""
+def test_a_check_that_is_cancelled_twice_ends_as_cancelled() -> None:
+    """It ends after its work in a thread; a time limit and a task group may both cancel it."""
     began, over = threading.Event(), threading.Event()
 
     class Slow:
@@ -141,5 +141,5 @@ def test_a_check_that_is_cancelled_twice_ends_as_one_that_is_cancelled() -> None
 
 
 def clients() -> set[str]:
-    """The threads that are not the server's."""
+    """Returns the threads that do not belong to the server."""
     return {thread.name for thread in threading.enumerate() if "process_request" not in thread.name}

@@ -1,4 +1,4 @@
-"""Many conversations in one process, in any order: each is judged as if it were alone."""
+"""Many interleaved conversations in one process get the same verdicts as each one alone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.tiers import examples
 
 CONVERSATIONS = 50
 RULES = (AUTHENTICATED, LIMIT, ONCE, "forall(refund(), count(f:authenticate(), failed(f)) < 3)")
-Seen = dict[str, list[tuple[int, tuple[str, ...]]]]  # conversation -> what was said of each of its calls
+Seen = dict[str, list[tuple[int, tuple[str, ...]]]]  # conversation -> the verdict and reasons of each call
 
 
 @dataclass(frozen=True)
 class Proposed:
-    """A call of a conversation, and how it ends if it runs."""
+    """A call of a conversation, with its outcome if it runs."""
 
     conversation: str
     tool: str
@@ -55,7 +55,7 @@ PROPOSALS = st.lists(
 
 
 def happens(one: ToolGuard, proposed: Proposed, seen: Seen) -> None:
-    """A call is proposed, and runs if it may."""
+    """Proposes a call, and runs it if it is allowed."""
     call = proposed.call()
     verdict = one.before(call)
     seen.setdefault(proposed.conversation, []).append((verdict.label, verdict.rules))
@@ -75,7 +75,7 @@ async def ahappens(one: ToolGuard, proposed: Proposed, seen: Seen) -> None:
 
 
 def alone(proposals: Sequence[Proposed]) -> Seen:
-    """The verdicts of each conversation under its own guard."""
+    """Returns the verdicts of each conversation under its own guard."""
     seen: Seen = {}
     guards: dict[str, ToolGuard] = {}
     for proposed in proposals:
@@ -121,7 +121,7 @@ def in_tasks(one: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
 
 
 def options(*, in_the_pool: bool) -> dict[str, Any]:
-    """A function of the host has checks done in threads; without one, they are done where they are asked for."""
+    """Returns the guard's options: with a host function, checks run in threads; else they run in the caller."""
     return {"facts": lambda call: {}} if in_the_pool else {}
 
 
@@ -130,7 +130,7 @@ def options(*, in_the_pool: bool) -> dict[str, Any]:
 @settings(max_examples=examples(20))
 @given(PROPOSALS)
 def test_no_history_leaks(how: Callable[..., None], in_the_pool: bool, proposals: list[Proposed]) -> None:
-    """Interleaved in any way, every conversation is told what it would be told alone."""
+    """Interleaved in any order, every conversation gets the verdicts that it gets alone."""
     seen: Seen = {}
     one = guard(*RULES, **options(in_the_pool=in_the_pool))
     how(one, proposals, seen)
@@ -141,7 +141,7 @@ def test_no_history_leaks(how: Callable[..., None], in_the_pool: bool, proposals
 
 @pytest.mark.parametrize("in_the_pool", [False, True])
 def test_fifty_threads_of_one_conversation_pay_once(in_the_pool: bool) -> None:
-    """Agents that share a conversation cannot get past a rule by being quick."""
+    """Agents that share a conversation cannot evade a rule with concurrent calls."""
     one = guard(ONCE, **options(in_the_pool=in_the_pool))
     together, paid = threading.Barrier(50), []
 

@@ -1,7 +1,7 @@
-"""On two thousand graphs and rules made up at random: what is proved holds on every path, and every witness breaks it.
+"""On two thousand random graphs and rules, proved rules hold on every path, and every witness violates its rule.
 
-Traces are judged by the definitions of formulas and by sessions, neither of which knows of graphs; paths are followed
-call by call.
+Traces are judged by the definitions of formulas and by sessions, both of which are independent of graphs; paths
+are followed call by call.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.workflow.random_cases import SETS, TOOLS, Maker
 LONGEST = 5
 TIMES = 3  # around a cycle
 BATCH = 100
-WAYS = 4  # in which arguments, outputs, facts and labels are drawn for a trace
+WAYS = 4  # random choices of arguments, outputs, facts and labels for a trace
 
 
 def letter_of(tool: str) -> Letter:
@@ -48,7 +48,7 @@ ANY_LETTER = [*LETTERS.values(), Letter(frozenset(), frozenset())]
 
 
 class ProofCase:
-    """A graph, a rule, and what is said of it."""
+    """A graph, a rule, and its result."""
 
     def __init__(self, seed: int, rule: Callable[[Maker], str]) -> None:
         self.maker = Maker(seed)
@@ -130,16 +130,16 @@ def check_witness(case: ProofCase) -> None:
         assert all(case.breaks((*calls(result), *case.maker.some(TOOLS)), ends=True) for _ in range(WAYS))
 
 
-# --- propositional rules: exactly what is so is said
+# --- propositional rules: the result is exact
 
 
 def keeps(formula: Formula, trace: Trace) -> bool:
-    """Whether a whole trace keeps a rule, by the definitions."""
+    """Whether a whole trace satisfies a rule, by the definitions."""
     return holds(formula, [LETTERS[tool] for tool in trace]) if trace else bool(Naive(0).holds(formula)[0])
 
 
 def can_be_kept(formula: Formula, trace: Trace) -> bool:
-    """Whether it is kept after three more steps at most."""
+    """Whether at most three more steps satisfy it."""
     letters = [LETTERS[tool] for tool in trace]
     ways = [way for length in (1, 2, 3) for way in product(ANY_LETTER, repeat=length)]
     return keeps(formula, trace) or any(holds(formula, [*letters, *way]) for way in ways)
@@ -147,7 +147,7 @@ def can_be_kept(formula: Formula, trace: Trace) -> bool:
 
 @pytest.mark.parametrize("batch", slow_after(2, range(10)))
 def test_propositional_rules(batch: int) -> None:
-    """Proved: each trace of up to five calls keeps the rule. Violated: on a shortest path, in the way that is said."""
+    """A proved rule holds for each trace of up to five calls; a violation has a shortest path and the right kind."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         case = ProofCase(seed, Maker.rule)
         if case.result.status == "proved":
@@ -191,20 +191,20 @@ def check_that_it_is_so(case: ProofCase) -> None:
 
 @pytest.mark.parametrize("batch", slow_after(1, range(6)))
 def test_rules_over_data(batch: int) -> None:
-    """Whatever the arguments, outputs and facts are."""
+    """The results hold for all arguments, outputs and facts."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         check_that_it_is_so(ProofCase(seed, partial(Maker.rule_over_data, plain=False)))
 
 
 @pytest.mark.parametrize("batch", slow_after(1, range(2)))
 def test_rules_with_labels(batch: int) -> None:
-    """Whatever actions, decisions and tags a host gives."""
+    """The results hold for all actions, decisions and tags that a host sets."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         check_that_it_is_so(ProofCase(seed, Maker.rule_with_labels))
 
 
 @pytest.mark.parametrize("batch", slow_after(1, range(2)))
-def test_rules_over_data_that_depend_on_none(batch: int) -> None:
+def test_data_rules_that_do_not_depend_on_data(batch: int) -> None:
     """They are never undecidable."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         case = ProofCase(seed, partial(Maker.rule_over_data, plain=True))

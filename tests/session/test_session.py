@@ -97,8 +97,8 @@ def test_a_call_halts_or_escalates_among_others_too(write: Write) -> None:
     assert escalated.approve(verdict).label == 0
 
 
-def test_many_calls_are_judged_in_the_given_order_only() -> None:
-    """Seven calls have too many orders."""
+def test_many_calls_are_judged_in_one_order_only() -> None:
+    """Seven calls have too many orders, so only the proposed one is judged."""
     session = session_of("forall(refund(), count(f:refund()) < 5)")
     assert [verdict.label for verdict in session.check_all([("refund", {})] * 7)] == [0] * 5 + [1] * 2
 

@@ -1,4 +1,4 @@
-"""What a client answers to the form that asks a person about a call."""
+"""The client's answer to the form that requests approval of a call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from guardagent.enforcement import Approval
 
 
 def filled(reply: Approval) -> dict[str, Any]:
-    """The form as a person has filled it in."""
+    """Returns the form as the reviewer fills it in."""
     content: dict[str, Any] = {"decision": reply.choice}
     if reply.choice == "edit":
         content["arguments"] = json.dumps(dict(reply.args))

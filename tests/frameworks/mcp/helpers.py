@@ -1,4 +1,4 @@
-"""What the tests of MCP share: servers as processes, a client that speaks in raw lines, and the shop's book.
+"""Shared by the tests of MCP: server processes, a client that exchanges raw lines, and the shop's book.
 
 async with client_of(proxied(folder, LIMIT)) as client:
     answer = await client.call("refund", order_id="W1", amount=50)
@@ -34,25 +34,25 @@ def shop_command(*args: str) -> list[str]:
 
 
 def plain_command() -> list[str]:
-    """A shop that starts at once."""
+    """Returns the command of a shop that starts at once."""
     return [sys.executable, "-S", str(PLAIN)]
 
 
 def proxy_command(folder: Path, policy: str, *options: str, server: list[str] | None = None) -> list[str]:
-    """The proxy before the shop that starts at once, or before another server."""
+    """Returns the command of the proxy in front of the shop that starts at once, or of another server."""
     path = policy_file(folder, policy)
     command = [sys.executable, "-m", "guardagent", "mcp-proxy", "--policies", str(path), *options]
     return [*command, "--", *(server or plain_command())]
 
 
 def book(folder: Path) -> list[list[Any]]:
-    """What the shop really did."""
+    """Returns the side effects of the shop."""
     path = folder / "book.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def paid(folder: Path) -> list[list[Any]]:
-    """The refunds that were paid."""
+    """Returns the refunds that the shop paid."""
     return [line[1:] for line in book(folder) if line[0] == "refund"]
 
 
@@ -64,8 +64,8 @@ class RawClient:
     """Writes lines and reads lines.
 
     Attributes:
-        others: what came that was no answer: notifications, and requests of the server.
-        answer: what the client answers to a request of the server: method and params -> result, or None for never.
+        others: messages that were not answers: notifications, and requests of the server.
+        answer: gives the client's answer to a request of the server: method and params -> result, or None for none.
         modern: whether every request carries the envelope of protocol 2026-07-28.
     """
 
@@ -79,7 +79,7 @@ class RawClient:
         self._count = 0
 
     async def begin(self, **capabilities: Any) -> dict[str, Any]:
-        """Shakes hands; with 2026-07-28 there is nothing to shake."""
+        """Performs the handshake; protocol 2026-07-28 has none."""
         self.capabilities = capabilities
         if self.modern:
             return await self.request("server/discover")
@@ -88,7 +88,7 @@ class RawClient:
         return reply
 
     async def call(self, tool: str, **args: Any) -> dict[str, Any]:
-        """The answer to a call of a tool; where its result asks for input, the client gives it and calls again."""
+        """Returns the answer to a tool call; if the result requests input, the client provides it and calls again."""
         params: dict[str, Any] = {"name": tool, "arguments": args}
         while True:
             reply = await self.request("tools/call", params)
@@ -104,7 +104,7 @@ class RawClient:
         return await self.answered(await self.ask(method, params))
 
     async def ask(self, method: str, params: Any = None) -> int:
-        """Sends a request; its id."""
+        """Sends a request and returns its id."""
         self._count += 1
         self._answers[self._count] = asyncio.get_running_loop().create_future()
         message = {"jsonrpc": "2.0", "id": self._count, "method": method}
@@ -129,7 +129,7 @@ class RawClient:
         await self.process.stdin.drain()
 
     async def other(self, method: str) -> dict[str, Any]:
-        """The first message of this method that was no answer."""
+        """Returns the first message with this method that was not an answer."""
         async with asyncio.timeout(SECONDS):
             while True:
                 for one in self.others:
@@ -138,7 +138,7 @@ class RawClient:
                 await asyncio.sleep(0.01)
 
     async def read(self) -> None:
-        """Reads for as long as there is something."""
+        """Reads until the stream ends."""
         assert self.process.stdout is not None
         while line := await self.process.stdout.readline():
             try:
@@ -157,7 +157,7 @@ class RawClient:
         for waiting in self._answers.values():
             if not waiting.done():
                 waiting.set_exception(ConnectionError("the server has ended"))
-                waiting.exception()  # whether or not somebody waits
+                waiting.exception()  # marks it as retrieved, even if nobody awaits it
 
     def _envelope(self) -> dict[str, Any]:
         name = "io.modelcontextprotocol"
@@ -170,7 +170,7 @@ class RawClient:
 
 @asynccontextmanager
 async def client_of(command: list[str], folder: Path, *, modern: bool = False) -> AsyncIterator[RawClient]:
-    """A client of a server that a command starts; it has not shaken hands yet."""
+    """Starts a server and yields its client, before the handshake."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *command, stdin=pipe, stdout=pipe, env=environment(folder), cwd=SHOP.parents[4], limit=2**26
@@ -192,7 +192,7 @@ async def client_of(command: list[str], folder: Path, *, modern: bool = False) -
 
 
 def text_of(reply: dict[str, Any]) -> str:
-    """The text of a tool's result, or of an error."""
+    """Returns the text of a tool's result, or of an error."""
     if "error" in reply:
         return str(reply["error"]["message"])
     return "\n".join(one.get("text", "") for one in reply["result"]["content"])
@@ -210,7 +210,7 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def serving(command: list[str], folder: Path, port: int) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A process that serves HTTP at a port."""
+    """Starts a process that serves HTTP at a port."""
     process = await asyncio.create_subprocess_exec(*command, env=environment(folder), cwd=SHOP.parents[4])
     try:
         await listening(port)

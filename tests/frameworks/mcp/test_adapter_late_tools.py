@@ -1,4 +1,4 @@
-"""Tools that a server lists otherwise than when the guard was attached: denied, and hidden from the model."""
+"""Tools that a server adds or changes after the guard was attached are denied, and hidden from the model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def growing(change: str) -> list[str]:
 
 @pytest.mark.parametrize("change", LATE)
 def test_a_tool_that_comes_or_changes_later_is_denied_and_hidden(tmp_path: Path, change: str) -> None:
-    """Nothing is paid, the model reads of the change and not of the new words, and the list holds what was accepted."""
+    """Nothing is paid. The model reads about the change but not the new description; only accepted tools are listed."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, FREE, server=growing(change)), tmp_path) as client:
@@ -59,8 +59,8 @@ def test_a_tool_that_comes_or_changes_later_is_denied_and_hidden(tmp_path: Path,
     assert paid(tmp_path) == []
 
 
-def test_what_stayed_as_it_was_can_be_called(tmp_path: Path) -> None:
-    """A new tool beside it does no harm."""
+def test_an_unchanged_tool_can_be_called(tmp_path: Path) -> None:
+    """A new tool does not affect it."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, FREE, server=growing("adds")), tmp_path) as client:
@@ -72,8 +72,8 @@ def test_what_stayed_as_it_was_can_be_called(tmp_path: Path) -> None:
     assert paid(tmp_path) == [["W1", 5]]
 
 
-def test_other_words_than_the_accepted_ones_are_not_shown(tmp_path: Path) -> None:
-    """A title or an annotation that changes is left out; the tool stays."""
+def test_a_changed_title_or_annotation_is_not_shown(tmp_path: Path) -> None:
+    """It is left out; the tool stays."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, FREE, server=growing("title")), tmp_path) as client:
@@ -88,7 +88,7 @@ def test_other_words_than_the_accepted_ones_are_not_shown(tmp_path: Path) -> Non
 
 
 def proxied(folder: Path, *options: str, change: str, policy: str = FREE) -> subprocess.CompletedProcess[str]:
-    """The proxy, whose client leaves at once."""
+    """Runs the proxy with a client that leaves at once."""
     command = proxy_command(folder, policy, *options, server=growing(change))
     return subprocess.run(
         command,
@@ -103,7 +103,7 @@ def proxied(folder: Path, *options: str, change: str, policy: str = FREE) -> sub
 
 
 def test_a_lock_file_outlives_the_process(tmp_path: Path) -> None:
-    """What stands there may be called; what has changed by the next start is denied, until it is accepted."""
+    """Tools in the lock file may be called; a tool that changed before the next start is denied until accepted."""
     lock = tmp_path / "tools.json"
     assert proxied(tmp_path, "--accept-tools", str(lock), change="description").returncode == 0
     command = proxy_command(tmp_path, FREE, "--tools-lock", str(lock), server=growing("description"))
@@ -122,8 +122,8 @@ def test_a_lock_file_outlives_the_process(tmp_path: Path) -> None:
     assert paid(tmp_path) == [["W1", 5], ["W1", 5]]
 
 
-def test_the_operator_is_shown_the_difference(tmp_path: Path) -> None:
-    """At the start already, with every character."""
+def test_the_operator_sees_the_difference(tmp_path: Path) -> None:
+    """The proxy prints it at its start, with invisible characters escaped."""
     lock = tmp_path / "tools.json"
     proxied(tmp_path, "--accept-tools", str(lock), change="description")
     (tmp_path / "turned").touch()
@@ -136,8 +136,8 @@ def test_the_operator_is_shown_the_difference(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", [None, "{}", '{"guardagent_tools_lock": 2, "tools": []}', '{"guardagent_tools_lock": 1, "tools": [1]}']
 )
-def test_a_lock_file_that_is_none(tmp_path: Path, text: str | None) -> None:
-    """Status 2, with the file's name."""
+def test_an_invalid_lock_file_is_an_error(tmp_path: Path, text: str | None) -> None:
+    """The exit status is 2, and the message names the file."""
     lock = tmp_path / "tools.json"
     if text is not None:
         lock.write_text(text)
@@ -147,8 +147,8 @@ def test_a_lock_file_that_is_none(tmp_path: Path, text: str | None) -> None:
     assert "Traceback" not in reply.stderr
 
 
-def test_any_host_can_have_the_tools_of_a_server_held(tmp_path: Path) -> None:
-    """Two agents may each have a server; what comes later is denied by name, until it is accepted."""
+def test_any_host_can_lock_the_tools_of_a_server(tmp_path: Path) -> None:
+    """With two agents that each have a server, a later tool is denied by name until it is accepted."""
     (tmp_path / "p.yaml").write_text(FREE)
     guard = ToolGuard(tmp_path / "p.yaml")
     refund, pay = ToolSpec("refund", {"type": "object"}), ToolSpec("pay", {"type": "object"})

@@ -1,4 +1,4 @@
-"""The MCP proxy before a server behind a URL, and with clients that come over HTTP themselves."""
+"""The MCP proxy in front of a server behind a URL, and with clients over HTTP."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def url(port: int) -> str:
 
 @ERAS
 def test_a_server_behind_a_url(tmp_path: Path, *, modern: bool) -> None:
-    """Results, progress, resources and prompts pass, and the limit holds."""
+    """Results, progress, resources and prompts pass, and the limit is enforced."""
 
     async def session() -> None:
         port = free_port()
@@ -75,7 +75,7 @@ def test_a_server_behind_a_url(tmp_path: Path, *, modern: bool) -> None:
     assert paid(tmp_path) == [["W1", 50]]
 
 
-def test_what_a_server_behind_a_url_asks(tmp_path: Path) -> None:
+def test_requests_of_a_server_behind_a_url_reach_the_client(tmp_path: Path) -> None:
     """Sampling and elicitation reach the client at standard input."""
     answers = {
         "sampling/createMessage": {"role": "assistant", "content": {"type": "text", "text": "sunny"}, "model": "m"},
@@ -99,8 +99,8 @@ def test_what_a_server_behind_a_url_asks(tmp_path: Path) -> None:
 CRASHES = AT_MOST_ONE.replace("refund(", "crash(")
 
 
-def test_a_server_behind_a_url_that_crashes(tmp_path: Path) -> None:
-    """The call under way stays in flight; when the server is back, so is the session."""
+def test_a_crash_of_a_server_behind_a_url(tmp_path: Path) -> None:
+    """The current call stays in flight; when the server is back, the session continues."""
 
     async def session() -> None:
         port = free_port()
@@ -127,7 +127,7 @@ ODD = Path(__file__).parent / "servers" / "odd_http.py"
 
 @pytest.mark.parametrize(("to_get", "answer"), [*product(["404", "405"], STATUSES), *product(["405"], BODIES)])
 def test_a_call_that_ran_is_never_sent_again(tmp_path: Path, to_get: str, answer: str) -> None:
-    """Whatever comes back: the client is told, and what is not known to have failed counts as in flight."""
+    """The client gets an error for every incorrect answer, and a call not known to have failed stays in flight."""
 
     async def session() -> None:
         port = free_port()
@@ -157,7 +157,7 @@ def in_front(folder: Path, policy: str, port: int) -> list[str]:
 
 
 def test_two_clients_are_two_conversations(tmp_path: Path) -> None:
-    """What one client did counts for itself alone, however their calls are mixed."""
+    """A conversation does not see the calls of another one, even if they interleave."""
 
     async def session() -> None:
         port = free_port()
@@ -177,8 +177,8 @@ def test_two_clients_are_two_conversations(tmp_path: Path) -> None:
     assert paid(tmp_path) == [["A", 5], ["B", 5]]
 
 
-def test_all_of_a_session_over_http(tmp_path: Path) -> None:
-    """Progress, resources, prompts, questions and an approval reach a client over HTTP."""
+def test_all_messages_pass_over_http(tmp_path: Path) -> None:
+    """Progress, resources, prompts, server requests and an approval reach a client over HTTP."""
     requests: list[str] = []
 
     async def elicited(context: Any, params: Any) -> Any:
@@ -214,7 +214,7 @@ def test_all_of_a_session_over_http(tmp_path: Path) -> None:
 
 
 def posted(port: int, body: bytes, **headers: str) -> tuple[int, bytes]:
-    """What an HTTP client without manners gets."""
+    """Returns the status and body that a raw HTTP request gets."""
     accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url(port), body, {**accept, **named})  # noqa: S310 - our own server
@@ -227,7 +227,7 @@ def posted(port: int, body: bytes, **headers: str) -> tuple[int, bytes]:
 
 
 def test_requests_without_a_session_are_refused(tmp_path: Path) -> None:
-    """No session, an unknown one, a body that is no message, or another host: nothing is called."""
+    """Nothing is called without a session, with an unknown one, with an invalid body, or with another Host header."""
     params = {"name": "refund", "arguments": {"order_id": "W1", "amount": 5}}
     call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
     twice = call.replace(b'"method"', b'"method":"ping","method"', 1)
@@ -255,8 +255,8 @@ def test_requests_without_a_session_are_refused(tmp_path: Path) -> None:
     assert book(tmp_path) == []
 
 
-def test_a_server_that_crashes_behind_clients_over_http(tmp_path: Path) -> None:
-    """Each session has its own server, which is started again."""
+def test_a_crash_of_a_server_with_clients_over_http(tmp_path: Path) -> None:
+    """Each session has its own server, which is restarted."""
 
     async def session() -> None:
         port = free_port()
@@ -275,7 +275,7 @@ def test_a_server_that_crashes_behind_clients_over_http(tmp_path: Path) -> None:
 
 
 def test_an_address_in_use_is_an_error(tmp_path: Path) -> None:
-    """Status 2."""
+    """The exit status is 2, and the message says what is expected."""
 
     async def session() -> tuple[int | None, bytes]:
         taken = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
@@ -288,14 +288,14 @@ def test_an_address_in_use_is_an_error(tmp_path: Path) -> None:
         taken.close()
         return ran.returncode, reply
 
-    status, said = run(session())
+    status, stderr = run(session())
     assert status == 2
-    assert b"an address that is free" in said
-    assert b"serving at" not in said
+    assert b"an address that is free" in stderr
+    assert b"serving at" not in stderr
 
 
-def test_who_hears_where_it_serves_can_connect(tmp_path: Path) -> None:
-    """The address is said once it is bound."""
+def test_a_client_can_connect_once_the_address_is_printed(tmp_path: Path) -> None:
+    """The proxy prints the address after binding it."""
 
     async def session() -> None:
         port = free_port()

@@ -1,4 +1,4 @@
-"""Lines out of a stream."""
+"""Splitting a stream into lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from guardagent.frameworks.mcp.adapter.lines import LineBuffer, OverlongLine
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
 def test_lines_are_put_together(size: int) -> None:
-    """However the stream is cut; empty ones are left out, and of a long one the two ends are kept."""
+    """Chunk boundaries do not matter; empty lines are dropped, and of an overlong line both ends are kept."""
     stream = b"one\n\ntwo\n" + b"a" * 30 + b"z" * 30 + b"\nthree\nrest"
     lines = LineBuffer(10)
     found = [line for at in range(0, len(stream), size) for line in lines.feed(stream[at : at + size])]
@@ -20,7 +20,7 @@ def test_lines_are_put_together(size: int) -> None:
 
 
 def test_a_long_line_without_end() -> None:
-    """Is told at the end of the stream, and little is kept of it."""
+    """The end of the stream reports it, and only its two ends are kept."""
     lines = LineBuffer(10)
     assert [one for _ in range(100) for one in lines.feed(b"x" * 9000)] == []
     end = lines.end()

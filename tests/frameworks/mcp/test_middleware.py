@@ -1,4 +1,4 @@
-"""The guard in servers of one's own: FastMCP and the mcp library, with clients in the same process."""
+"""The guard in FastMCP servers and servers of the mcp library, with clients in the same process."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def plain(guard: ToolGuard, tools: dict[str, Any]) -> Any:
 
 
 def client(server: Any, mode: str, **options: Any) -> Any:
-    """A client of either library; both raise nothing for a tool's error here."""
+    """Yields a client of either library; neither raises for a tool's error here."""
     if isinstance(server, FastMCP):
         return PlainClient(server._mcp_server, mode=mode, **options)
     return PlainClient(server, mode=mode, **options)
@@ -122,7 +122,7 @@ def test_a_denied_refund_is_replanned(tmp_path: Path, serve: Serve, mode: str) -
 
 
 def test_an_order_of_steps(tmp_path: Path, serve: Serve, mode: str) -> None:
-    """A refund needs an authentication before it; one that failed is none."""
+    """A refund needs an earlier authentication; a failed one does not count."""
     shop = Shop()
 
     async def session() -> None:
@@ -151,7 +151,7 @@ def test_an_order_of_steps(tmp_path: Path, serve: Serve, mode: str) -> None:
 def test_the_client_shows_the_approval_form(
     tmp_path: Path, serve: Serve, mode: str, content: dict[str, Any], paid: list[Any]
 ) -> None:
-    """An escalated call runs as the person has it, once."""
+    """An escalated call runs once, with the reviewer's edits."""
     shop, requests = Shop(), []
 
     async def elicited(context: Any, params: Any) -> ElicitResult:
@@ -171,7 +171,7 @@ def test_the_client_shows_the_approval_form(
 
 
 def test_an_approver_replaces_the_form(tmp_path: Path, serve: Serve, mode: str) -> None:
-    """Where the guard has an approver, the client need not show forms."""
+    """If the guard has an approver, the client need not show forms."""
     shop = Shop()
     guard = guard_of(tmp_path, APPROVED, approver=lambda request: Approval("approve"))
 
@@ -183,8 +183,8 @@ def test_an_approver_replaces_the_form(tmp_path: Path, serve: Serve, mode: str) 
     assert shop.refunds == [("W1", 500)]
 
 
-def test_nobody_to_ask(tmp_path: Path, serve: Serve, mode: str) -> None:
-    """The denial says why."""
+def test_a_denial_explains_why_no_approval_is_possible(tmp_path: Path, serve: Serve, mode: str) -> None:
+    """The client shows no forms, and the guard has no approver."""
     shop = Shop()
 
     async def session() -> None:
@@ -199,10 +199,10 @@ def test_nobody_to_ask(tmp_path: Path, serve: Serve, mode: str) -> None:
     ("texts", "structured", "paid"),
     [(["No such user"], {"id": 5}, 0), (["hello", "No such user"], None, 0), (["hello"], {"id": 5}, 1)],
 )
-def test_a_failure_may_stand_in_a_second_block(
+def test_a_failure_in_a_second_content_block_is_found(
     tmp_path: Path, serve: Serve, texts: list[str], structured: Any, paid: int
 ) -> None:
-    """In a text beside the structured content, or in the second of several texts, where the pattern is anchored."""
+    """An anchored pattern matches text beside structured content, and the second of several text blocks."""
     shop = Shop()
 
     def authenticate() -> CallToolResult:
@@ -219,8 +219,8 @@ def test_a_failure_may_stand_in_a_second_block(
     assert len(shop.refunds) == paid
 
 
-def test_after_a_halt_nothing_runs(tmp_path: Path, serve: Serve, mode: str) -> None:
-    """Neither the call that halts, nor any after it."""
+def test_no_call_runs_after_a_halt(tmp_path: Path, serve: Serve, mode: str) -> None:
+    """Neither the call that halts nor any later call runs."""
     shop = Shop()
 
     async def session() -> None:
@@ -232,8 +232,8 @@ def test_after_a_halt_nothing_runs(tmp_path: Path, serve: Serve, mode: str) -> N
     assert (shop.wired, shop.refunds) == ([], [])
 
 
-def test_of_two_refunds_at_once_one_is_paid(tmp_path: Path, serve: Serve, mode: str) -> None:
-    """Two identical calls, made together, under at most one."""
+def test_one_of_two_concurrent_refunds_is_paid(tmp_path: Path, serve: Serve, mode: str) -> None:
+    """The rule allows at most one of two identical concurrent calls."""
     shop = Shop()
 
     async def session() -> None:
@@ -246,8 +246,8 @@ def test_of_two_refunds_at_once_one_is_paid(tmp_path: Path, serve: Serve, mode: 
     assert shop.refunds == [("W1", 5)]
 
 
-def test_what_was_cancelled_stays_in_flight(tmp_path: Path, serve: Serve, mode: str) -> None:
-    """A call that is cancelled in mid-tool has paid; made again, it is denied."""
+def test_a_cancelled_call_stays_in_flight(tmp_path: Path, serve: Serve, mode: str) -> None:
+    """A call that is cancelled while its tool runs has paid; the repeated call is denied."""
     shop = Shop(waits=True)
 
     async def session() -> None:
@@ -264,8 +264,8 @@ def test_what_was_cancelled_stays_in_flight(tmp_path: Path, serve: Serve, mode: 
 
 
 @pytest.mark.parametrize("fault", broken_rules())
-def test_a_rule_set_that_does_not_work_denies(tmp_path: Path, serve: Serve, fault: str) -> None:
-    """Whatever a state function does."""
+def test_a_failing_state_function_denies(tmp_path: Path, serve: Serve, fault: str) -> None:
+    """This holds for every fault of a state function."""
     shop = Shop()
 
     async def session() -> None:
@@ -279,7 +279,7 @@ def test_a_rule_set_that_does_not_work_denies(tmp_path: Path, serve: Serve, faul
 
 @pytest.mark.parametrize("text", OVER_LIMIT.values(), ids=OVER_LIMIT)
 def test_no_spelling_of_the_arguments_gets_past_the_limit(tmp_path: Path, serve: Serve, mode: str, text: str) -> None:
-    """In memory a message is an object already, so that of equal names the last has won."""
+    """In memory a message is already an object, so the last of two equal names has won."""
     shop = Shop()
 
     async def session() -> None:
@@ -291,7 +291,7 @@ def test_no_spelling_of_the_arguments_gets_past_the_limit(tmp_path: Path, serve:
 
 
 def test_two_clients_are_two_conversations(tmp_path: Path, serve: Serve, mode: str) -> None:
-    """What one client did counts for itself alone."""
+    """A conversation does not see the calls of another one."""
     shop = Shop()
 
     async def session() -> None:
@@ -306,7 +306,7 @@ def test_two_clients_are_two_conversations(tmp_path: Path, serve: Serve, mode: s
 
 
 def test_without_a_session_nothing_runs(tmp_path: Path) -> None:
-    """The denial says what to configure; with that the call runs."""
+    """The denial names the missing option; with it the call runs."""
     shop = Shop()
 
     async def session(middleware: GuardMiddleware) -> tuple[bool, str]:
@@ -325,11 +325,11 @@ def test_without_a_session_nothing_runs(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 5)]
 
 
-# --- FastMCP's own
+# --- FastMCP only
 
 
 class Changes(Middleware):
-    """A middleware that turns 50 into 500."""
+    """Changes 50 into 500."""
 
     async def on_call_tool(self, context: Any, call_next: Any) -> Any:
         args = {**context.message.arguments, "amount": 500}
@@ -339,7 +339,7 @@ class Changes(Middleware):
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_a_middleware_that_changes_the_arguments(tmp_path: Path, *, inside: bool) -> None:
-    """On either side of the guard: what is judged is what the tool gets."""
+    """The guard judges the arguments that the tool receives, with the middleware on either side of it."""
     shop = Shop()
 
     async def session() -> None:
@@ -355,8 +355,8 @@ def test_a_middleware_that_changes_the_arguments(tmp_path: Path, *, inside: bool
     assert shop.refunds == []
 
 
-def test_the_function_is_judged_by_what_it_gets(tmp_path: Path) -> None:
-    """After coercion, validators and aliases; and what is injected is no argument."""
+def test_a_function_is_judged_by_the_values_it_receives(tmp_path: Path) -> None:
+    """Coercion, validators and aliases are applied before; injected parameters are not arguments."""
     paid: list[Any] = []
 
     def refund(
@@ -377,7 +377,7 @@ def test_the_function_is_judged_by_what_it_gets(tmp_path: Path) -> None:
 
 
 class Order(BaseModel):
-    """Says of itself what its tool does not get."""
+    """Has a serialized form that differs from the value that the tool receives."""
 
     id: str
     amount: int
@@ -420,7 +420,7 @@ policies:
     [({"amount": 60}, [60]), ({"amount": 500}, []), ({"amount": 60, "tip": 50}, []), ({"amount": 60, "tip": 5}, [65])],
 )
 def test_a_serializer_hides_nothing(tmp_path: Path, order: dict[str, Any], paid: list[int]) -> None:
-    """A model is judged by its attributes, which the tool gets."""
+    """A model is judged by its attributes, which the tool receives."""
     found: list[int] = []
 
     def pay(order: Order) -> None:
@@ -434,8 +434,8 @@ def test_a_serializer_hides_nothing(tmp_path: Path, order: dict[str, Any], paid:
     assert found == paid
 
 
-def test_an_edited_model_is_what_runs(tmp_path: Path) -> None:
-    """A person edits the attributes that were shown, under their names."""
+def test_the_tool_receives_the_edited_model(tmp_path: Path) -> None:
+    """A reviewer edits the displayed attributes under their names."""
     found: list[Order] = []
 
     def refund(order: Order) -> None:
@@ -483,8 +483,8 @@ VALUES = {
 
 
 @pytest.mark.parametrize(("kind", "good", "bad", "rule"), VALUES.values(), ids=VALUES)
-def test_types_of_python_are_judged_exactly(tmp_path: Path, kind: Any, good: Any, bad: Any, rule: str) -> None:
-    """The rules see a plain form without loss; the tool gets the value itself."""
+def test_python_types_are_judged_exactly(tmp_path: Path, kind: Any, good: Any, bad: Any, rule: str) -> None:
+    """The rules see a lossless plain form; the tool receives the original value."""
     got: list[Any] = []
 
     def work(x: Any) -> None:
@@ -507,8 +507,8 @@ class Vault(BaseModel):
 
 
 @pytest.mark.parametrize("kind", [SecretStr, Vault])
-def test_a_secret_is_refused_at_the_start(tmp_path: Path, kind: Any) -> None:
-    """No rule could see what the tool gets; and nothing runs."""
+def test_a_secret_parameter_is_refused_at_the_start(tmp_path: Path, kind: Any) -> None:
+    """No rule could see the value that the tool receives, so nothing runs."""
     got: list[Any] = []
 
     def refund(key: Any) -> None:
@@ -528,8 +528,8 @@ def test_a_secret_is_refused_at_the_start(tmp_path: Path, kind: Any) -> None:
     assert got == []
 
 
-def test_what_cannot_be_shown_is_refused_at_the_call(tmp_path: Path) -> None:
-    """An object that a validator made of a text may hold anything."""
+def test_an_argument_without_a_plain_form_is_refused_at_the_call(tmp_path: Path) -> None:
+    """An object that a validator made from a string may hold any value."""
     got: list[Any] = []
 
     def refund(amount: Annotated[Any, BeforeValidator(lambda _: object())]) -> None:
@@ -543,8 +543,8 @@ def test_what_cannot_be_shown_is_refused_at_the_call(tmp_path: Path) -> None:
     assert got == []
 
 
-def test_a_name_that_differs_in_case_is_no_way_in(tmp_path: Path, serve: Serve) -> None:
-    """In an argument that takes any object."""
+def test_a_name_in_another_case_does_not_evade_the_rules(tmp_path: Path, serve: Serve) -> None:
+    """This holds for an argument that accepts any object."""
     got: list[Any] = []
 
     def refund(amount: int, more: dict[str, Any]) -> None:
@@ -562,8 +562,8 @@ def test_a_name_that_differs_in_case_is_no_way_in(tmp_path: Path, serve: Serve) 
     assert len(got) == 1
 
 
-def test_nothing_runs_unjudged_before_the_first_request(tmp_path: Path) -> None:
-    """The host itself goes past the middleware, to the server and to the tool that it hands out."""
+def test_calls_before_the_first_request_are_judged(tmp_path: Path) -> None:
+    """The host bypasses the middleware: it calls the server, and a tool that the server returned."""
     shop = Shop()
 
     async def session() -> None:
@@ -587,7 +587,7 @@ def test_nothing_runs_unjudged_before_the_first_request(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("before", [True, False])
 def test_a_tool_is_judged_as_it_is_listed(tmp_path: Path, *, before: bool) -> None:
-    """A transform that renames it may come after the guard; then it is judged once, under the new name."""
+    """A transform that renames the tool may come after the guard; the call is judged once, under the new name."""
     shop = Shop()
 
     async def session() -> None:
@@ -610,7 +610,7 @@ def test_a_tool_is_judged_as_it_is_listed(tmp_path: Path, *, before: bool) -> No
 
 
 def test_two_guards_both_judge(tmp_path: Path) -> None:
-    """Those of a company and of a team, in one server."""
+    """The guards of a company and of a team can share a server."""
     shop = Shop()
 
     async def session() -> None:
@@ -626,7 +626,7 @@ def test_two_guards_both_judge(tmp_path: Path) -> None:
 
 
 class Twice(Middleware):
-    """Retries what went well."""
+    """Calls the tool again after a success."""
 
     async def on_call_tool(self, context: Any, call_next: Any) -> Any:
         await call_next(context)
@@ -634,7 +634,7 @@ class Twice(Middleware):
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_a_middleware_that_goes_on_twice(tmp_path: Path, *, inside: bool) -> None:
+def test_a_middleware_that_runs_the_tool_twice(tmp_path: Path, *, inside: bool) -> None:
     """Each run of the tool is judged."""
     shop = Shop()
 
@@ -650,7 +650,7 @@ def test_a_middleware_that_goes_on_twice(tmp_path: Path, *, inside: bool) -> Non
 
 @pytest.mark.parametrize("proxied", [True, False])
 def test_a_guarded_server_inside_another_one(tmp_path: Path, *, proxied: bool) -> None:
-    """What is mounted keeps its guard, whoever mounts it and however it is called."""
+    """A mounted server keeps its guard, whichever server mounts it and however it is called."""
     shop = Shop()
 
     async def session() -> None:
@@ -673,7 +673,7 @@ def test_a_guarded_server_inside_another_one(tmp_path: Path, *, proxied: bool) -
 @pytest.mark.parametrize("proxied", [True, False])
 @pytest.mark.parametrize("change", ["adds", "describes", "renames"])
 def test_the_tools_of_a_server_behind_may_not_change(tmp_path: Path, change: str, *, proxied: bool) -> None:
-    """What comes or changes there is denied and hidden until it is accepted; one's own code may change."""
+    """A new or changed tool there is denied and hidden until it is accepted; the server's own code may change."""
     shop = Shop()
 
     async def session() -> None:
@@ -701,7 +701,7 @@ def test_the_tools_of_a_server_behind_may_not_change(tmp_path: Path, change: str
 
 @pytest.mark.parametrize("uri", ["shop://%73ecret", "shop://x/../secret", "shop://secret/.", "shop://secret"])
 def test_a_resource_has_one_spelling(tmp_path: Path, uri: str) -> None:
-    """The rules see it, and it is what is read."""
+    """The rules see the normal spelling, and the server reads that one."""
     read: list[str] = []
     policy = """version: 1
 policies:
@@ -727,7 +727,7 @@ policies:
 
 
 def test_a_mounted_server_is_guarded_under_its_name(tmp_path: Path) -> None:
-    """Arguments are held to the schema, since the function is out of reach."""
+    """Arguments are validated against the schema, since the function is not accessible."""
     shop = Shop()
 
     async def session() -> None:
@@ -749,7 +749,7 @@ def test_a_mounted_server_is_guarded_under_its_name(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 50)]
 
 
-def test_tools_that_the_guard_cannot_stand_in_are_refused(tmp_path: Path) -> None:
+def test_tools_that_the_guard_cannot_wrap_are_refused(tmp_path: Path) -> None:
     """Injected tools bypass every transform of a server."""
     shop = Shop()
 
@@ -764,7 +764,7 @@ def test_tools_that_the_guard_cannot_stand_in_are_refused(tmp_path: Path) -> Non
 
 
 def test_resources_and_prompts_are_events(tmp_path: Path) -> None:
-    """With `unlisted: deny` none of them is given."""
+    """With `unlisted: deny` none of them is served."""
     read: list[str] = []
 
     def noted(what: str) -> str:
@@ -784,8 +784,8 @@ def test_resources_and_prompts_are_events(tmp_path: Path) -> None:
     assert read == []
 
 
-def test_a_misspelt_tool_is_seen_at_the_start(tmp_path: Path) -> None:
-    """By whoever asks; and nothing runs."""
+def test_a_misspelt_tool_is_reported_at_the_start(tmp_path: Path) -> None:
+    """Every first use reports it, and nothing runs."""
     shop = Shop()
     guard = guard_of(tmp_path, MISSPELT)
 
@@ -801,7 +801,7 @@ def test_a_misspelt_tool_is_seen_at_the_start(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_comes_later_is_guarded_too(tmp_path: Path) -> None:
-    """And the rules are held against it."""
+    """The rules are checked against it as well."""
     shop = Shop()
     guard = guard_of(tmp_path, LIMIT)
 
@@ -817,8 +817,8 @@ def test_a_tool_that_comes_later_is_guarded_too(tmp_path: Path) -> None:
     assert guard.coverage.added == ("refund",)
 
 
-def test_a_call_past_the_middleware_is_judged(tmp_path: Path) -> None:
-    """The guard stands in the tool itself."""
+def test_a_call_that_bypasses_the_middleware_is_judged(tmp_path: Path) -> None:
+    """The tool itself contains the guard."""
     shop = Shop()
 
     async def session() -> None:

@@ -1,4 +1,4 @@
-"""The middlewares of MCP are held to the scenarios: in a FastMCP server, and in one of the mcp library."""
+"""The MCP middlewares pass the conformance scenarios, in a FastMCP server and in a server of the mcp library."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.testing.conformance_cannot import CANNOT
 
 @dataclass
 class Form:
-    """A result that asks: the client calls again, with the answer and the state."""
+    """A result that requests approval: the client calls again, with the answer and the state."""
 
     client: Any
     tool: str
@@ -53,7 +53,7 @@ class Form:
 
 
 class MiddlewareProcess(Process):
-    """A server for each conversation, which all have one guard; and a client of each."""
+    """A server and a client for each conversation; all servers share one guard."""
 
     def __init__(self, operator: Operator, serve: Callable[..., Any], open_clients: AsyncExitStack) -> None:
         self.operator, self.guard, self._serve, self._open = operator, operator.guard(), serve, open_clients
@@ -116,7 +116,7 @@ async def _never(context: Any, params: Any) -> Any:
 
 
 def fastmcp(guard: Any, conversation: str) -> tuple[Any, Any, Any]:
-    """A server, one behind it that is somebody else's, and what serves both."""
+    """Returns a server, a mounted server of another owner, and the server that exposes both."""
     server, behind = FastMCP("shop"), FastMCP("behind")
     server.mount(create_proxy(behind))
     server.add_middleware(GuardMiddleware(guard, conversation=lambda context: conversation))
@@ -124,7 +124,7 @@ def fastmcp(guard: Any, conversation: str) -> tuple[Any, Any, Any]:
 
 
 def mcp(guard: Any, conversation: str) -> tuple[Any, Any, Any]:
-    """As above; this library knows no server behind another one."""
+    """Does the same for the mcp library, which has no mounted servers."""
     server = MCPServer("shop")
     middleware = GuardServerMiddleware(guard, conversation=lambda context: conversation)
     server._lowlevel_server.middleware.append(middleware)
@@ -149,5 +149,5 @@ HOSTS = [MiddlewareHost("FastMCP middleware", fastmcp), MiddlewareHost("mcp midd
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_conformance(scenario: str, host: MiddlewareHost, tmp_path: Path) -> None:
-    """What the shop really did is what the rules allow."""
+    """The side effects of the shop are those that the rules allow."""
     check(host, scenario, tmp_path)

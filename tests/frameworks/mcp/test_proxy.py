@@ -1,4 +1,4 @@
-"""The MCP proxy before an untouched server, over stdio: what passes, what does not, and what a crash leaves."""
+"""The MCP proxy in front of an unmodified server, over stdio: forwarding, denials and crashes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(work, 60))
 
 
-# --- what passes
+# --- forwarding
 
 REQUESTS: list[tuple[str, Any]] = [
     ("tools/list", None),
@@ -87,8 +87,8 @@ REQUESTS: list[tuple[str, Any]] = [
 
 
 @ERAS
-def test_everything_passes_as_it_is(tmp_path: Path, *, modern: bool) -> None:
-    """The same session, with the server and with the proxy before it, shows the same messages."""
+def test_messages_pass_unchanged(tmp_path: Path, *, modern: bool) -> None:
+    """A session has the same messages with and without the proxy."""
 
     async def session(command: list[str]) -> list[Any]:
         async with client_of(command, tmp_path, modern=modern) as client:
@@ -102,8 +102,8 @@ def test_everything_passes_as_it_is(tmp_path: Path, *, modern: bool) -> None:
     assert len(bare) >= len(REQUESTS) + 1 + (0 if modern else 6)
 
 
-def test_what_the_server_asks_passes(tmp_path: Path) -> None:
-    """Sampling, elicitation and roots reach the client, and its answers the server."""
+def test_requests_of_the_server_pass(tmp_path: Path) -> None:
+    """Sampling, elicitation and roots reach the client, and its answers reach the server."""
     answers = {
         "sampling/createMessage": {"role": "assistant", "content": {"type": "text", "text": "sunny"}, "model": "m"},
         "elicitation/create": {"action": "accept", "content": {"value": "red"}},
@@ -122,7 +122,7 @@ def test_what_the_server_asks_passes(tmp_path: Path) -> None:
     assert book(tmp_path) == [["sampled", "sunny"], ["elicited", "accept"]]
 
 
-def test_what_no_rule_speaks_of_is_denied_where_the_policy_says_so(tmp_path: Path) -> None:
+def test_unlisted_events_can_be_denied(tmp_path: Path) -> None:
     """Resources, prompts, sampling and elicitation are events; with `unlisted: deny` none of them passes."""
 
     async def session() -> None:
@@ -139,7 +139,7 @@ def test_what_no_rule_speaks_of_is_denied_where_the_policy_says_so(tmp_path: Pat
     assert book(tmp_path) == []
 
 
-def test_a_rule_may_speak_of_a_resource(tmp_path: Path) -> None:
+def test_a_rule_can_restrict_a_resource(tmp_path: Path) -> None:
     """`resource.read(uri=…)` is judged by its URI."""
     policy = """
 version: 1
@@ -163,7 +163,7 @@ policies:
 
 @ERAS
 def test_a_denied_refund_is_replanned(tmp_path: Path, *, modern: bool) -> None:
-    """500 is a tool's error that says what would do; 50 is paid."""
+    """500 is denied with a tool error that contains the remedy; 50 is paid."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, LIMIT), tmp_path, modern=modern) as client:
@@ -178,7 +178,7 @@ def test_a_denied_refund_is_replanned(tmp_path: Path, *, modern: bool) -> None:
 
 
 def test_control_returns_to_the_user(tmp_path: Path) -> None:
-    """After three replans in a row the model is told to stop."""
+    """After three consecutive replans the message tells the model to stop."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, LIMIT), tmp_path) as client:
@@ -191,7 +191,7 @@ def test_control_returns_to_the_user(tmp_path: Path) -> None:
 
 
 def test_an_order_of_steps(tmp_path: Path) -> None:
-    """A refund needs an authentication before it; one that failed is none."""
+    """A refund needs an earlier authentication; a failed one does not count."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, AUTHENTICATED), tmp_path) as client:
@@ -235,7 +235,7 @@ def test_an_order_of_steps(tmp_path: Path) -> None:
 def test_the_client_shows_the_approval_form(
     tmp_path: Path, reply: dict[str, Any], expected: list[Any], *, modern: bool
 ) -> None:
-    """An escalated call runs as the person has it; the same call a second time is asked about again."""
+    """An escalated call runs with the reviewer's edits; an identical second call needs another approval."""
     requests: list[str] = []
 
     def answer(method: str, params: Any) -> Any:
@@ -257,7 +257,7 @@ def test_the_client_shows_the_approval_form(
 
 @ERAS
 def test_a_denial_explains_why_no_approval_is_possible(tmp_path: Path, *, modern: bool) -> None:
-    """A client without elicitation, and no approver: the call does not run."""
+    """The client has no elicitation and the guard no approver, so the call does not run."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, APPROVED), tmp_path, modern=modern) as client:
@@ -269,7 +269,7 @@ def test_a_denial_explains_why_no_approval_is_possible(tmp_path: Path, *, modern
 
 
 def test_an_approval_is_for_the_call_that_was_shown(tmp_path: Path) -> None:
-    """Who comes back with the approval of another call is asked anew."""
+    """The approval of another call is not accepted, and a new approval is requested."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, APPROVED), tmp_path, modern=True) as client:
@@ -290,8 +290,8 @@ def test_an_approval_is_for_the_call_that_was_shown(tmp_path: Path) -> None:
     assert paid(tmp_path) == []
 
 
-def test_after_a_halt_nothing_runs(tmp_path: Path) -> None:
-    """The call that halts is denied, and so is every one after it."""
+def test_no_call_runs_after_a_halt(tmp_path: Path) -> None:
+    """The call that halts is denied, and so is every later one."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, HALTED), tmp_path) as client:
@@ -304,8 +304,8 @@ def test_after_a_halt_nothing_runs(tmp_path: Path) -> None:
     assert book(tmp_path) == []
 
 
-def test_of_two_refunds_at_once_one_is_paid(tmp_path: Path) -> None:
-    """Two identical calls, sent together, under at most one."""
+def test_one_of_two_concurrent_refunds_is_paid(tmp_path: Path) -> None:
+    """The rule allows at most one of two identical concurrent calls."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, AT_MOST_ONE), tmp_path) as client:
@@ -322,8 +322,8 @@ def test_of_two_refunds_at_once_one_is_paid(tmp_path: Path) -> None:
 SLOW = AT_MOST_ONE.replace("refund(", "slow_refund(")
 
 
-def test_what_was_cancelled_stays_in_flight(tmp_path: Path) -> None:
-    """A call that is cancelled in mid-tool has paid; made again, it is denied."""
+def test_a_cancelled_call_stays_in_flight(tmp_path: Path) -> None:
+    """A call that is cancelled while its tool runs has paid; the repeated call is denied."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, SLOW), tmp_path) as client:
@@ -338,8 +338,8 @@ def test_what_was_cancelled_stays_in_flight(tmp_path: Path) -> None:
     assert paid(tmp_path) == [["W1", 5]]
 
 
-def test_a_call_that_waits_for_a_person_can_be_cancelled(tmp_path: Path) -> None:
-    """The question is withdrawn, an answer that comes all the same is not heard, and the call never runs."""
+def test_a_call_that_waits_for_approval_can_be_cancelled(tmp_path: Path) -> None:
+    """The approval request is withdrawn, a late answer is ignored, and the call never runs."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, APPROVED), tmp_path) as client:
@@ -366,8 +366,8 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_rule_set_that_does_not_work_denies(tmp_path: Path, fault: str) -> None:
-    """Whatever a state function does, the refund is not paid, and the proxy goes on."""
+def test_a_failing_state_function_denies(tmp_path: Path, fault: str) -> None:
+    """The refund is not paid for any fault of a state function, and the proxy continues."""
     command = proxy_command(tmp_path, ASKS, "--state", str(tmp_path / "state.json"), "--deadline", "0.2")
     (tmp_path / "state.json").write_text("{}")
     (tmp_path / "asks.py").write_text(
@@ -388,7 +388,7 @@ def test_a_rule_set_that_does_not_work_denies(tmp_path: Path, fault: str) -> Non
 
 
 def test_no_spelling_of_the_arguments_gets_past_the_limit(tmp_path: Path) -> None:
-    """What the server gets is what was judged, so that it never pays more than 100."""
+    """The server receives exactly the judged arguments, so it never pays more than 100."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, LIMIT), tmp_path) as client:
@@ -434,8 +434,8 @@ CALLS = [
 ]
 
 
-def test_no_call_is_smuggled_past(tmp_path: Path) -> None:
-    """Messages that two readers may understand in two ways pay nothing, and the proxy outlives them."""
+def test_ambiguous_messages_do_not_reach_the_server(tmp_path: Path) -> None:
+    """Messages that two parsers may read differently pay nothing, and the proxy survives them."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, LIMIT), tmp_path) as client:
@@ -466,8 +466,8 @@ TO_THE_CLIENT = {
 
 
 @pytest.mark.parametrize("kind", TO_THE_CLIENT)
-def test_nothing_is_smuggled_to_the_client(tmp_path: Path, kind: str) -> None:
-    """The client sees nothing of what two readers may take for two things; whose answer it was is told so."""
+def test_ambiguous_messages_do_not_reach_the_client(tmp_path: Path, kind: str) -> None:
+    """The client sees nothing of an ambiguous message; the request that it answers gets an error."""
     server = [sys.executable, "-S", str(PLAIN.with_name("raw.py")), TO_THE_CLIENT[kind]]
 
     async def session() -> None:
@@ -513,8 +513,8 @@ SPELLINGS = [
 ]
 
 
-def test_a_rule_about_a_resource_is_not_got_round(tmp_path: Path) -> None:
-    """Under none of its spellings is it read; another one is asked for in its normal spelling."""
+def test_no_spelling_of_a_uri_gets_past_the_rules(tmp_path: Path) -> None:
+    """The resource is not read under any spelling; other resources are requested in their normal spelling."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, NOT_THESE), tmp_path) as client:
@@ -530,8 +530,8 @@ def test_a_rule_about_a_resource_is_not_got_round(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("args", ["", ',"arguments":null', ',"arguments":{},"_meta":{"progressToken":1,"x/Y":[]}'])
-def test_clients_of_all_kinds_are_served(tmp_path: Path, args: str) -> None:
-    """No arguments, null for them, and a token for the progress; null for the params of what has none."""
+def test_optional_fields_of_a_call_are_accepted(tmp_path: Path, args: str) -> None:
+    """Arguments may be missing or null, a progress token is allowed, and so is null for empty params."""
 
     async def session() -> None:
         server = [sys.executable, "-S", str(PLAIN.with_name("growing.py")), "adds"]
@@ -546,8 +546,8 @@ def test_clients_of_all_kinds_are_served(tmp_path: Path, args: str) -> None:
     run(session())
 
 
-def test_the_server_pays_what_is_smuggled_where_nothing_is_before_it(tmp_path: Path) -> None:
-    """The attacks above are real ones."""
+def test_the_server_pays_for_ambiguous_messages_without_the_proxy(tmp_path: Path) -> None:
+    """The attacks above are effective."""
 
     async def session() -> None:
         async with client_of(plain_command(), tmp_path) as client:
@@ -559,8 +559,8 @@ def test_the_server_pays_what_is_smuggled_where_nothing_is_before_it(tmp_path: P
     assert paid(tmp_path) == [["W1", 500]]
 
 
-def test_an_id_that_is_in_use_is_refused(tmp_path: Path) -> None:
-    """The answer to one request must not be taken for that to another."""
+def test_an_id_in_use_is_refused(tmp_path: Path) -> None:
+    """The answer to one request must not be mistaken for the answer to another."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, SLOW), tmp_path) as client:
@@ -572,8 +572,8 @@ def test_an_id_that_is_in_use_is_refused(tmp_path: Path) -> None:
     run(session())
 
 
-def test_a_tool_that_is_not_listed_is_not_called(tmp_path: Path) -> None:
-    """The denial names the nearest tool that is."""
+def test_an_unlisted_tool_is_not_called(tmp_path: Path) -> None:
+    """The denial names the most similar listed tool."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, LIMIT), tmp_path) as client:
@@ -587,8 +587,8 @@ def test_a_tool_that_is_not_listed_is_not_called(tmp_path: Path) -> None:
 # --- names, the list of tools, the log
 
 
-def test_a_list_that_changes_is_held_against_the_rules_again(tmp_path: Path) -> None:
-    """The tools that stay can be called, with their parameters of before; the new one cannot."""
+def test_a_changed_tool_list_is_checked_again(tmp_path: Path) -> None:
+    """Unchanged tools can be called with their original parameters; the new tool cannot."""
     command = proxy_command(tmp_path, FREE, server=shop_command())
 
     async def session() -> None:
@@ -605,7 +605,7 @@ def test_a_list_that_changes_is_held_against_the_rules_again(tmp_path: Path) -> 
 
 
 def test_an_alias_is_the_name_in_the_rules(tmp_path: Path) -> None:
-    """Rules about `pay` are about `refund`, once that is said."""
+    """With the alias, rules about `pay` apply to `refund`."""
     policy = LIMIT.replace("refund(", "pay(")
 
     async def session() -> None:
@@ -617,8 +617,8 @@ def test_an_alias_is_the_name_in_the_rules(tmp_path: Path) -> None:
     assert paid(tmp_path) == []
 
 
-def test_a_conversation_outlives_the_proxy(tmp_path: Path) -> None:
-    """With a ledger and a name of its own; the next proxy knows what was paid."""
+def test_a_conversation_continues_in_the_next_proxy(tmp_path: Path) -> None:
+    """With a ledger and a conversation id, the next proxy knows the earlier payments."""
     options = ("--ledger", str(tmp_path / "ledger.db"), "--conversation", "c1")
 
     async def session() -> bool:
@@ -631,7 +631,7 @@ def test_a_conversation_outlives_the_proxy(tmp_path: Path) -> None:
 
 
 def test_the_log_holds_every_verdict(tmp_path: Path) -> None:
-    """Verdicts and outcomes of a session stand in the log, which verifies."""
+    """The verdicts and outcomes of a session are in the log, which verifies."""
     log = tmp_path / "log.db"
 
     async def session() -> None:
@@ -655,19 +655,19 @@ def test_the_log_holds_every_verdict(tmp_path: Path) -> None:
 
 
 def started(
-    tmp_path: Path, *options: str, policy: str = LIMIT, server: list[str] | None = None, said: bytes = b""
+    tmp_path: Path, *options: str, policy: str = LIMIT, server: list[str] | None = None, stdin: bytes = b""
 ) -> tuple[int, str]:
-    """Exit status and messages of a proxy whose client says something and leaves."""
+    """Returns the exit status and messages of a proxy whose client sends `stdin` and leaves."""
     command = proxy_command(tmp_path, policy, *options, server=server)
     env, cwd = environment(tmp_path), SHOP.parents[4]
-    ran = subprocess.run(command, input=said, capture_output=True, check=False, timeout=60, env=env, cwd=cwd)
+    ran = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=60, env=env, cwd=cwd)
     assert ran.stdout == b""
     assert b"Traceback" not in ran.stderr
     return ran.returncode, ran.stderr.decode()
 
 
 def test_a_client_that_leaves_ends_it(tmp_path: Path) -> None:
-    """With status 0."""
+    """The exit status is 0."""
     assert started(tmp_path)[0] == 0
 
 
@@ -676,9 +676,9 @@ LONG = b"x" * (70 * 2**20)
 
 @pytest.mark.parametrize("end", [b"", b"\n"], ids=["open", "ended"])
 def test_a_message_without_end_ends_it(tmp_path: Path, end: bytes) -> None:
-    """With status 2, and in seconds of computing: 70 MiB are not gone through again and again."""
+    """The exit status is 2, after seconds of CPU time: 70 MiB are scanned only once."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    status, reply = started(tmp_path, said=LONG + end)
+    status, reply = started(tmp_path, stdin=LONG + end)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert status == 2
     assert "more than 16,777,216 bytes" in reply
@@ -692,8 +692,8 @@ def test_a_message_without_end_ends_it(tmp_path: Path, end: bytes) -> None:
         b'{"method":"tools/call","params":{"name":"%s"},"jsonrpc":"2.0","id":%d}',
     ],
 )
-def test_a_message_that_is_too_long_is_answered(tmp_path: Path, line: bytes) -> None:
-    """Where its id can be told; the next one is taken."""
+def test_an_overlong_message_gets_an_error(tmp_path: Path, line: bytes) -> None:
+    """It gets one if its id is readable; the next message is processed."""
     long = line.replace(b"%d", b"77").replace(b"%s", LONG[: 17 * 2**20])
 
     async def session() -> None:
@@ -713,7 +713,7 @@ def test_a_message_that_is_too_long_is_answered(tmp_path: Path, line: bytes) -> 
         (("--alias", "refund"), "TOOL=NAME"),
         (("--alias", "refund=pay", "--alias", "refund=other"), "already"),
         (("--state", "nothing.json"), "nothing.json"),
-        (("--header", "A=B"), "with a URL"),
+        (("--header", "A=B"), "a URL only"),
         (("--listen", "nowhere"), "HOST:PORT"),
         (("--listen", "127.0.0.1:1", "--conversation", "c"), "--conversation"),
         (("--ledger", "approvals.db"), "--conversation"),
@@ -721,21 +721,21 @@ def test_a_message_that_is_too_long_is_answered(tmp_path: Path, line: bytes) -> 
     ],
 )
 def test_wrong_options_are_errors(tmp_path: Path, options: tuple[str, ...], what: str) -> None:
-    """Status 2, and what was expected."""
+    """The exit status is 2, and the message says what was expected."""
     status, reply = started(tmp_path, *options)
     assert status == 2
     assert what in reply
 
 
-def test_a_misspelt_tool_is_seen_at_the_start(tmp_path: Path) -> None:
-    """Status 2, with the name that was probably meant."""
+def test_a_misspelt_tool_is_reported_at_the_start(tmp_path: Path) -> None:
+    """The exit status is 2, and the message has the name that was probably meant."""
     status, reply = started(tmp_path, policy=MISSPELT)
     assert status == 2
     assert "did you mean 'refund'" in reply
 
 
 def test_a_server_that_cannot_be_started(tmp_path: Path) -> None:
-    """Status 2 where there is no such program, 3 where it does not speak."""
+    """The exit status is 2 for a missing program, and 3 for a server that does not answer."""
     assert started(tmp_path, server=["/no/such/program"])[0] == 2
     assert started(tmp_path, server=[sys.executable, "-c", "pass"])[0] == 3
     assert started(tmp_path, server=["http://127.0.0.1:9/mcp"])[0] == 3
@@ -746,8 +746,8 @@ def test_a_server_that_cannot_be_started(tmp_path: Path) -> None:
 CRASHES = AT_MOST_ONE.replace("refund(", "crash(")
 
 
-def test_a_crash_of_the_server_is_survived(tmp_path: Path) -> None:
-    """The call under way is answered with an error and stays in flight; then there is a new server."""
+def test_the_proxy_survives_a_crash_of_the_server(tmp_path: Path) -> None:
+    """The current call gets an error and stays in flight; then the server is restarted."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, CRASHES), tmp_path) as client:
@@ -762,8 +762,8 @@ def test_a_crash_of_the_server_is_survived(tmp_path: Path) -> None:
     assert book(tmp_path) == [["crash", "W1"], ["refund", "W1", 5]]
 
 
-def test_many_crashes_are_survived(tmp_path: Path) -> None:
-    """One after the other."""
+def test_the_proxy_survives_many_crashes(tmp_path: Path) -> None:
+    """The crashes follow one another."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, FREE), tmp_path) as client:
@@ -776,8 +776,8 @@ def test_many_crashes_are_survived(tmp_path: Path) -> None:
     assert len(book(tmp_path)) == 3
 
 
-def test_a_server_that_prints_is_no_trouble(tmp_path: Path) -> None:
-    """What is no message does not reach the client."""
+def test_other_output_of_the_server_is_dropped(tmp_path: Path) -> None:
+    """Lines that are not messages do not reach the client."""
     noisy = tmp_path / "noisy.py"
     noisy.write_text(
         f"print('hello', flush=True)\nimport sys\nsys.argv = ['x']\nsys.path.insert(0, {str(SHOP.parent)!r})\n"

@@ -1,4 +1,4 @@
-"""The MCP proxy is held to the scenarios: a process over stdio, before a server that is another one."""
+"""The MCP proxy passes the conformance scenarios, as a process over stdio with the server as a child process."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ SERVER = Path(__file__).parent / "servers" / "conformance_shop.py"
 
 @dataclass
 class Form:
-    """A question as the client shows it: a request of the server with an id, or since 2026-07-28 a result that asks.
+    """An approval request that the client shows: a request of the server, or since 2026-07-28 a result.
 
     Attributes:
-        client: was asked.
-        id: of the request.
-        params: of the call that the client makes again, with the answer.
+        client: the client that got the request.
+        id: the id of the request.
+        params: the parameters of the call that the client repeats with the answer.
     """
 
     client: RawClient
@@ -49,7 +49,7 @@ class Form:
 
 
 class ProxyProcess(Process):
-    """Each conversation has a client, and a proxy with a server of its own, as clients start them."""
+    """A client for each conversation, with its own proxy and server, as clients start them."""
 
     def __init__(self, operator: Operator, open_clients: AsyncExitStack, *, modern: bool) -> None:
         self.operator, self._open, self._modern = operator, open_clients, modern
@@ -68,7 +68,7 @@ class ProxyProcess(Process):
         return await self._desk.run(self._talk(await self._client(conversation), script))
 
     async def answer(self, question: Any, approval: Approval) -> Reply:
-        """Sends the form back. Of a second answer nobody in the client knows any more: it is sent all the same."""
+        """Sends the form back. A second answer is sent too, although the client no longer has the form."""
         form = question.shown
         mine = form.client in self._clients.values()
         client = form.client if mine else await self._client("c1")
@@ -132,7 +132,7 @@ class ProxyProcess(Process):
 
 
 def answered(params: Mapping[str, Any], reply: Approval) -> dict[str, Any]:
-    """The call again, with the form that its result asked for."""
+    """Returns the parameters of the repeated call, with the form that its result requested."""
     answers = {name: filled(reply) for name in params["inputRequests"]}
     arguments = {name: params[name] for name in ("name", "arguments", "requestState")}
     return {**arguments, "inputResponses": answers}
@@ -153,11 +153,11 @@ class ProxyHost:
 
 @pytest.mark.parametrize("scenario", slow_after(1, SCENARIOS))
 def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """What the shop really did is what the rules allow. Since 2026-07-28 a client keeps what a person is asked."""
+    """The side effects of the shop are those that the rules allow. The client uses protocol 2026-07-28."""
     check(ProxyHost(modern=True), scenario, tmp_path)
 
 
 @pytest.mark.parametrize("scenario", slow_after(1, ["resume", "approve twice", "edit", "cancel"]))
-def test_conformance_of_clients_that_shake_hands(scenario: str, tmp_path: Path) -> None:
-    """Before it, the server asks while the call is under way."""
+def test_conformance_of_older_clients(scenario: str, tmp_path: Path) -> None:
+    """Before 2026-07-28, the server requests approval while the call is under way."""
     check(ProxyHost(modern=False), scenario, tmp_path)

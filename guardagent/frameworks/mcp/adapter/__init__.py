@@ -1,4 +1,4 @@
-"""MCP: a middleware for servers of one's own, and a proxy before any server.
+"""MCP: middlewares for one's own servers, and a proxy for any server.
 
 server.add_middleware(GuardMiddleware(guard))        a FastMCP server
 server.middleware.append(GuardServerMiddleware(guard))   a server of the mcp library
@@ -34,12 +34,12 @@ def __getattr__(name: str) -> Any:
 
 
 def require_mcp() -> None:
-    """Raises InputError where the mcp library is missing or too old."""
+    """Raises InputError if the mcp library is missing or too old."""
     _require("mcp")
 
 
 def require_fastmcp() -> None:
-    """Raises InputError where FastMCP is missing or too old."""
+    """Raises InputError if FastMCP is missing or too old."""
     _require("fastmcp")
 
 

@@ -123,7 +123,7 @@ def read(line: bytes | str) -> Message:
     """Reads an unambiguous message.
 
     Raises:
-        InputError: it is none.
+        InputError: the message is ambiguous or malformed.
     """
     message = read_message(line)
     if "method" in message:

@@ -1,4 +1,4 @@
-"""The tools of a server, as it lists them: what its calls are held to, and what the rules are held against."""
+"""The tools that a server lists. Calls are validated against them, and the rules are checked against them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _log = logging.getLogger("guardagent")
 
 
 class Catalogue:
-    """Tool -> its declaration. Nothing may be called before there is one.
+    """Tool -> its declaration. No tool may be called before the server has listed its tools.
 
     Args:
-        guard: holds the rules against it.
-        specs: what was attached already.
-        server: whose tools these are, in words, where they are held to what was accepted; "" for a server of one's own.
+        guard: checks the rules against the tools.
+        specs: the tools that are already attached.
+        server: the server's name in messages, if its tools must be accepted; "" for the operator's own server.
     """
 
     def __init__(self, guard: ToolGuard, specs: Iterable[ToolSpec] | None = None, server: str = "") -> None:
@@ -36,10 +36,10 @@ class Catalogue:
         self._cursor: Any = None
 
     def attach(self, specs: Iterable[ToolSpec]) -> None:
-        """Takes over a list of tools, and has the rules held against it where it is another than before.
+        """Replaces the tools, and checks the rules against them if they have changed.
 
         Raises:
-            InputError: as `ToolGuard.attach`; then no tool may be called until there is a list that is right.
+            InputError: as `ToolGuard.attach`; then no tool may be called until a valid list arrives.
         """
         specs = list(specs)
         if self._problem is None and _digests(specs) == self._listed:
@@ -54,12 +54,12 @@ class Catalogue:
         self._specs, self._problem, self._listed = {spec.name: spec for spec in specs}, None, _digests(specs)
 
     def forget(self, why: str) -> None:
-        """No tool may be called until there is a list again."""
+        """Denies every tool call until a new list arrives."""
         _log.error("every call of a tool is denied from now on: %s", why)
         self._problem = why
 
     def page(self, cursor: Any, answer: Any) -> None:
-        """Takes note of an answer to `tools/list`; after the last page the rules are held against the whole.
+        """Records a page of an answer to `tools/list`; the last page has the rules checked against the whole list.
 
         Raises:
             InputError: as `attach`.
@@ -73,7 +73,7 @@ class Catalogue:
         if cursor is None:
             self._pages = []
         elif self._pages is None or cursor != self._cursor:
-            return  # the pages of two lists are not mixed
+            return  # a page of another list
         self._pages += specs_of(answer["tools"])
         self._cursor = answer.get("nextCursor")
         if self._cursor is None:
@@ -81,15 +81,15 @@ class Catalogue:
             self.attach(specs)
 
     def visible(self, tools: list[Any]) -> list[Any]:
-        """Of a list as the server gives it, what a model may read: nothing but what was accepted."""
+        """Returns the parts of a server's list that a model may read: the accepted ones."""
         found = [_shown(one, spec, self._guard.accepted.known(spec.name)) for one in tools if (spec := declared(one))]
         return [one for one in found if one is not None]
 
     def validated(self, call: HostCall) -> HostCall:
-        """A call of a tool with the arguments that its schema allows, and with its defaults.
+        """Returns a tool call with validated arguments and the defaults of the schema.
 
         Raises:
-            InputError: there is no such tool, or the arguments do not fit.
+            InputError: the tool does not exist, or the arguments do not match its schema.
         """
         if self._problem is not None:
             raise InputError(f"no tool of this server may be called now: {self._problem}")
@@ -107,14 +107,14 @@ class Catalogue:
         return spec.schema if spec is not None else {}
 
     def _require_no_event(self, specs: list[ToolSpec]) -> None:
-        """A tool with the name of an event would be judged by the rules of that event."""
+        """Refuses a tool with the name of an event, since the rules of that event would judge it."""
         for spec in specs:
             if self._guard.names.resolve(spec.name) in EVENTS:
                 raise InputError(f"the tool {spec.name!r} has the name of an event; give it an alias")
 
 
 def _shown(tool: Mapping[str, Any], spec: ToolSpec, accepted: ToolSpec | None) -> Mapping[str, Any] | None:
-    """A declaration without what was not accepted of it; None where that is all."""
+    """Returns a declaration without the unaccepted fields; None if the tool itself is not accepted."""
     if accepted is None or accepted.digest != spec.digest:
         return None
     return {name: one for name, one in tool.items() if name not in spec.more or accepted.more.get(name) == one}
@@ -125,6 +125,6 @@ def _digests(specs: Iterable[ToolSpec]) -> list[tuple[str, str]]:
 
 
 def specs_of(tools: Any) -> list[ToolSpec]:
-    """Declarations as a server writes them; what is none of a tool cannot be called."""
+    """Returns the declarations of a server's list; an invalid one is skipped, so it cannot be called."""
     found = [declared(one) for one in (tools if isinstance(tools, list) else ())]
     return [one for one in found if one is not None]

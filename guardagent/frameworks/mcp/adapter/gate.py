@@ -29,8 +29,8 @@ class Gate:
     """Judges calls in the tools of a server.
 
     Args:
-        guard: decides.
-        conversation: gives the id of the conversation from the context of a request; else the client's session.
+        guard: makes the decisions.
+        conversation: returns the conversation id from the context of a request; by default the client's session.
     """
 
     def __init__(self, guard: ToolGuard, conversation: Callable[[Context], str | None] | None = None) -> None:
@@ -38,7 +38,7 @@ class Gate:
         self._rounds = Rounds(guard)
 
     def conversation(self) -> str | None:
-        """The id of the conversation that the current request belongs to; None where it belongs to none."""
+        """Returns the conversation id of the current request; None if it has no session."""
         try:
             context = get_context()
         except RuntimeError:
@@ -49,11 +49,11 @@ class Gate:
         return session_of(request.session, request.request) if request is not None else None
 
     async def run(self, call: HostCall, execute: Callable[[Mapping[str, Any]], Awaitable[Any]]) -> Any:
-        """Judges a call, and runs it if it may.
+        """Judges a call, and runs it if it is allowed.
 
         Args:
-            call: with the arguments as the tool is about to get them.
-            execute: runs the tool; raises InputError where what it would get is not what was judged.
+            call: has the arguments that the tool will receive.
+            execute: runs the tool; raises InputError if the tool would receive other arguments than the judged ones.
 
         Raises:
             ToolDenied: the call may not run.
@@ -94,7 +94,7 @@ class Gate:
         work = partial(execute, args)
         return await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome))
 
-    # --- a person
+    # --- human approval
 
     def _decide(self, context: Context, call: HostCall, proposed: Key) -> Procedure[JudgedCall]:
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
@@ -124,7 +124,7 @@ def outcome_of(output: Any) -> Outcome:
         structured, content = output.structured_content, [one.model_dump(mode="json") for one in output.content]
         answer = {"content": content, **({} if structured is None else {"structuredContent": structured})}
         return outcome_of_result({**answer, "isError": output.is_error is True})
-    return Outcome(to_jsonable_python(output, fallback=repr))  # as the client will read it
+    return Outcome(to_jsonable_python(output, fallback=repr))  # in the form that the client reads
 
 
 async def _ask_by_form(context: Context, request: ApprovalRequest) -> Approval:

@@ -1,7 +1,7 @@
 """Tools of a FastMCP server with the guard inside.
 
-A function is wrapped, so that it is judged by what it would get. Of any other tool (of a mounted server, a proxy, a
-transformation) the function is out of reach: its arguments are held to its schema, and nothing is coerced.
+A function is wrapped, so that it is judged by the values it receives. The function of any other tool (of a mounted
+server, a proxy, a transformation) is not accessible: its arguments are validated without coercion.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _copies: dict[int, tuple[Tool, Gate, Tool]] = {}
 
 
 def guarded_tool(tool: Tool, gate: Gate) -> Tool:
-    """A copy of a tool that asks the gate before it runs; the same one for the same tool, since copies take time."""
+    """Returns a copy of a tool that calls the gate before it runs; copies are cached, since they take time."""
     known = _copies.get(id(tool))
     if known is None or known[0] is not tool or known[1] is not gate:
         while len(_copies) >= MAX_COPIES:
@@ -43,10 +43,10 @@ def guarded_tool(tool: Tool, gate: Gate) -> Tool:
 
 
 def require_plain(tool: Tool) -> None:
-    """Refuses a tool whose arguments no rule could see.
+    """Refuses a tool with arguments that rules cannot see.
 
     Raises:
-        InputError: it takes a secret, or what can be read only once.
+        InputError: it has a secret parameter, or one that can be read only once.
     """
     within = getattr(getattr(tool, "fn", None), _MARK, None)
     for name, annotation in within.annotations() if within is not None else ():
@@ -66,7 +66,7 @@ def _copy(tool: Tool, gate: Gate) -> Tool:
 
 
 def _gates_of(fn: Any) -> tuple[Gate, ...]:
-    """The gates that stand in a function: servers may each have their own."""
+    """Returns the gates in a function; each server may add its own."""
     within = getattr(fn, _MARK, None)
     return within.gates if within is not None else ()
 
@@ -77,7 +77,7 @@ def _function(fn: Callable[..., Any], name: str, threaded: bool, gate: Gate) -> 
 
 
 class _JudgedFunction:
-    """A tool's function, and which of its parameters a client gives."""
+    """A tool's function, with the parameters that a client provides."""
 
     def __init__(self, fn: Callable[..., Any], name: str, gate: Gate, *, threaded: bool) -> None:
         self._fn, self._name, self._gate, self._threaded = fn, name, gate, threaded
@@ -87,11 +87,11 @@ class _JudgedFunction:
         self.gates = (*_gates_of(fn), gate)
 
     def annotations(self) -> list[tuple[str, Any]]:
-        """The parameters that a client gives, with their types."""
+        """Returns the parameters that a client provides, with their types."""
         return [(name, self._hints.get(name)) for name in self._own]
 
     def wrapper(self) -> Callable[..., Any]:
-        """The function with the guard in it; to FastMCP it looks as before."""
+        """Returns the guarded function; it has the same signature for FastMCP."""
 
         @functools.wraps(self._fn)
         async def judged(*args: Any, **kwargs: Any) -> Any:
@@ -142,10 +142,10 @@ class _JudgedFunction:
         return {name: plain_value(value, name) for name, value in values.items()}
 
     def _fit(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Edited arguments, as the function would get them.
+        """Returns edited arguments in the form that the function receives.
 
         Raises:
-            InputError: they do not fit.
+            InputError: the arguments do not match the parameters.
         """
         unknown = sorted(set(args) - set(self._own))
         if unknown:
@@ -166,36 +166,36 @@ class _JudgedFunction:
 
 
 class GuardedTool(Tool):
-    """Any other tool, behind the guard."""
+    """A guarded tool that is not a function."""
 
     _inner: Tool = PrivateAttr()
     _gate: Gate = PrivateAttr()
 
     @classmethod
     def around(cls, tool: Tool, gate: Gate) -> GuardedTool:
-        """Looks as the tool does."""
+        """Returns a guarded copy with the same declaration."""
         made: GuardedTool = cls.model_construct(**{name: getattr(tool, name) for name in Tool.model_fields})
         made.__pydantic_private__ = {**(tool.__pydantic_private__ or {}), "_inner": tool, "_gate": gate}
         return made
 
     @property
     def inner(self) -> Tool:
-        """The tool itself."""
+        """Returns the unguarded tool."""
         return self._inner
 
     @property
     def gates(self) -> tuple[Gate, ...]:
-        """The gates that stand around the tool."""
+        """Returns the gates around the tool."""
         return (*(self._inner.gates if isinstance(self._inner, GuardedTool) else ()), self._gate)
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
-        """Judges a call, and has the tool run it."""
+        """Judges a call, and runs the tool if it is allowed."""
 
         def ready(args: Mapping[str, Any]) -> dict[str, Any]:
             return validate_arguments(self.name, args, self.parameters)
 
         async def execute(args: Mapping[str, Any]) -> Any:
-            return await self._inner._run(dict(args))  # noqa: SLF001 - what the server would call
+            return await self._inner._run(dict(args))  # noqa: SLF001 - the method that the server calls
 
         conversation = self._gate.conversation()
         try:
@@ -208,14 +208,14 @@ class GuardedTool(Tool):
         return InputRequiredToolResult(output) if isinstance(output, InputRequiredResult) else output
 
     def to_mcp_tool(self, **overrides: Any) -> Any:
-        """As the tool is listed."""
+        """Returns the declaration that the tool is listed with."""
         return self._inner.to_mcp_tool(**overrides)
 
 
 def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
     try:
         found = get_type_hints(fn, include_extras=True)
-    except Exception:  # noqa: BLE001 - names that are not there at run time; FastMCP falls back in the same way
+    except Exception:  # noqa: BLE001 - names that do not exist at run time; FastMCP falls back in the same way
         found = {}
     signature = inspect.signature(fn)
     annotations = {name: one.annotation for name, one in signature.parameters.items()}

@@ -1,4 +1,4 @@
-"""Answers over HTTP, each at most so long: the library reads them to their end."""
+"""Limits the length of HTTP answers, which the library reads completely."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx2
 
 
 class BoundedBody(httpx2.AsyncByteStream):
-    """The body of an answer. A longer one is an answer that cannot be read."""
+    """The body of an answer. An overlong body makes the answer unreadable."""
 
     def __init__(self, body: Any, limit: int) -> None:
         self._body, self._limit = body, limit
@@ -27,9 +27,9 @@ class BoundedBody(httpx2.AsyncByteStream):
 
 
 async def bound(response: Any, limit: int) -> None:
-    """Bounds the body of an answer; not a stream of events, each of which is bounded by itself.
+    """Limits the body of an answer. Event streams are exempt, since each event has its own limit.
 
-    What is compressed is not read at all: nobody asked for it, and how long it is shows too late.
+    Compressed answers are not read: they were not requested, and their length is known too late.
     """
     compressed = response.headers.get("content-encoding", "identity").lower() != "identity"
     if compressed or not response.headers.get("content-type", "").lower().startswith("text/event-stream"):

@@ -1,8 +1,8 @@
-"""Clients that come over HTTP (streamable HTTP): each session has a relay, and with it a server, of its own.
+"""Clients over streamable HTTP: each session has its own relay and server.
 
-A small ASGI application. It answers a request as soon as the answer is there, as JSON; only where something else comes
-before it (progress, a question) is the answer a stream. The transport of the mcp library makes streams of all of them,
-reads a body less strictly than a guard has to, and drops what comes before the client has opened its own stream.
+A small ASGI application. It answers a request with JSON as soon as the answer arrives, and with a stream only if
+other messages precede the answer (progress, a server request). The transport of the mcp library always uses streams,
+validates a body less strictly than a guard has to, and drops messages before the client has opened its own stream.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger("guardagent")
 
 
 class _RefusedError(Exception):
-    """The answer to a request that is not taken."""
+    """The answer to a refused request."""
 
     def __init__(self, status: int, why: str, *, code: int = wire.INVALID, name: Any = None, data: Any = None) -> None:
         super().__init__(why)
@@ -41,12 +41,12 @@ class _RefusedError(Exception):
 
 
 Stream = asyncio.Queue[tuple[bytes, bool]]
-"""Lines for the client; the last one is the answer, or empty where there is none."""
+"""Lines for the client; the last one is the answer, or empty if there is none."""
 
 
 @dataclass
 class _Session:
-    """One client. `streams` are its requests that are not answered, `standing` what belongs to none of them."""
+    """One client. `streams` are its unanswered requests; `standing` has the messages that belong to none of them."""
 
     name: str
     relay: Relay | None = None
@@ -57,7 +57,7 @@ class _Session:
     used: float = 0.0
 
     def give(self, line: bytes, related: Any, *, last: bool) -> None:
-        """A line for the client, on the stream that it belongs to."""
+        """Queues a line for the client, on the stream that it belongs to."""
         stream = self.streams.get(str(related))
         if stream is not None:
             stream.put_nowait((line, last))
@@ -66,12 +66,12 @@ class _Session:
 
 
 class HttpFront:
-    """The application.
+    """The ASGI application.
 
     Args:
-        begin: makes the relay of a session, from its id.
-        end: is told the id of a session that is over.
-        hosts: the values of `Host` that are answered; None for any.
+        begin: creates the relay of a session from its id.
+        end: gets the id of a session that is over.
+        hosts: the accepted values of the header `Host`; None for any.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class HttpFront:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Sessions live as long as this."""
+        """Keeps sessions open until the context ends."""
         sweeping = asyncio.create_task(self._sweep())
         try:
             yield
@@ -91,7 +91,7 @@ class HttpFront:
             await asyncio.gather(*(self._close(one) for one in list(self._sessions.values())))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One HTTP request."""
+        """Handles one HTTP request."""
         if scope["type"] != "http":
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -148,7 +148,7 @@ class HttpFront:
             session.streams.pop(key, None)
 
     async def _listen(self, session: _Session, receive: Any, send: Any) -> None:
-        """The stream of what belongs to no request, until the client leaves."""
+        """Sends the messages that belong to no request, until the client leaves."""
         if session.listening:
             raise _RefusedError(409, "the session has a stream; expected one at a time")
         session.listening = True
@@ -179,7 +179,7 @@ class HttpFront:
         return self._sessions[name]
 
     def _opened(self, message: wire.Message) -> _Session:
-        """A request without a session can only begin one."""
+        """Begins a session; other requests without a session are refused."""
         if message.get("method") != "initialize" or "id" not in message:
             raise _RefusedError(400, "no session is named; begin with initialize", name=message.get("id"))
         if len(self._sessions) >= MAX_SESSIONS:
@@ -201,7 +201,7 @@ class HttpFront:
         self._end(session.name)
 
     async def _sweep(self) -> None:
-        """Closes what nobody uses any more."""
+        """Closes idle sessions."""
         while True:
             await asyncio.sleep(IDLE_SECONDS / 10)
             oldest = asyncio.get_running_loop().time() - IDLE_SECONDS
@@ -210,7 +210,7 @@ class HttpFront:
                     await self._close(one)
 
     def _require_known_host(self, headers: dict[str, str]) -> None:
-        """A page in a browser of this machine must not get here under a name of its own."""
+        """Refuses other hosts and origins, so that web pages in a local browser have no access (DNS rebinding)."""
         if self._hosts is None:
             return
         if headers.get("host") not in self._hosts:
@@ -229,7 +229,7 @@ def _message(body: bytes) -> wire.Message:
 
 
 def _require_sessions(headers: dict[str, str], message: wire.Message) -> None:
-    """Since 2026-07-28 the protocol has none, and without them there is no history."""
+    """Refuses protocols since 2026-07-28, which have no sessions and therefore no history."""
     version = headers.get("mcp-protocol-version")
     if version is not None and version not in VERSIONS:
         data = {"supported": list(VERSIONS), "requested": version}

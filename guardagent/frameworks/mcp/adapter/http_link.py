@@ -1,4 +1,4 @@
-"""A server behind a URL (streamable HTTP), by the client's transport of the mcp library."""
+"""A server behind a URL (streamable HTTP), through the client transport of the mcp library."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from guardagent.frameworks.mcp.adapter.wire import (
 from guardagent.types import EMPTY
 
 _CONNECT_SECONDS = 30.0
-_READ_SECONDS = 3600.0  # a tool may take long; whoever waits for it can cancel it
-_UNKNOWN = "Server returned an error response"  # as the library words a status that says no more
-_OF_THE_LIBRARY = (PARSE_ERROR, INVALID)  # as it calls an answer that it cannot read, or that is none
+_READ_SECONDS = 3600.0  # a tool may take long; the client can cancel it
+_UNKNOWN = "Server returned an error response"  # the library's message for other statuses
+_OF_THE_LIBRARY = (PARSE_ERROR, INVALID)  # the library's codes for an unreadable or missing answer
 
 _log = logging.getLogger("guardagent")
 
@@ -34,8 +34,8 @@ class UrlTarget:
     """A server at a URL.
 
     Args:
-        url: where it is.
-        headers: sent with every request.
+        url: its address.
+        headers: are sent with every request.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str] = EMPTY) -> None:
@@ -43,7 +43,7 @@ class UrlTarget:
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[ServerLink]:
-        """Connects to it; that it is not there shows with the first request."""
+        """Connects to the server; the first request fails if it is not there."""
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
@@ -52,7 +52,7 @@ class UrlTarget:
         not_found: set[Any] = set()
 
         async def look(response: Any) -> None:
-            # Only the answer to a request of ours says that its session is gone: 404 or 405 to GET means that the
+            # Only a 404 to a POST means that the session is gone: 404 or 405 to GET means that the
             # server has no stream of its own.
             sent = response.request
             if response.status_code == HTTPStatus.NOT_FOUND and sent.method == "POST":
@@ -71,8 +71,8 @@ class UrlTarget:
 class _StreamLink:
     def __init__(self, read: Any, write: Any, not_found: set[Any]) -> None:
         self._read, self._write = read, write
-        self._not_found = not_found  # the ids of the requests that the server answered with 404
-        self._version: str | None = None  # of the protocol, once the handshake has settled it
+        self._not_found = not_found  # ids of requests that the server answered with 404
+        self._version: str | None = None  # the protocol version, after the handshake
         self._handshake: Any = None
 
     async def send(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
@@ -100,7 +100,7 @@ class _StreamLink:
                 if message.id in self._not_found and message.error.code != METHOD_NOT_FOUND:
                     raise LinkLostError("the server no longer knows the session", frozenset({message.id}))
                 if message.error.message == _UNKNOWN or message.error.code in _OF_THE_LIBRARY:
-                    message.error.code = CLOSED  # nobody knows whether it did what was asked
+                    message.error.code = CLOSED  # it is unknown whether the call ran
             elif isinstance(message, JSONRPCResponse) and message.id == self._handshake:
                 self._version = message.result.get("protocolVersion")
             yield message.model_dump_json(by_alias=True, exclude_unset=True).encode()

@@ -1,4 +1,4 @@
-"""Lines out of a stream, each at most so long; of a longer one only its two ends are kept."""
+"""Splits a stream into lines of limited length; of a longer line only both ends are kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-_END = 1024  # bytes that are kept at each end
+_END = 1024  # bytes kept at each end
 _ID = rb'"id"\s*:\s*(?:(?P<number>-?\d{1,18})|"(?P<text>[\w.~:-]{1,200})")\s*'
 _VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
 _FIRST = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _ID + rb",", re.ASCII)
@@ -16,14 +16,14 @@ _LAST = re.compile(rb"(?:,\s*" + _VERSION + rb")?,\s*" + _ID + rb"(?:,\s*" + _VE
 
 @dataclass(frozen=True, slots=True)
 class OverlongLine:
-    """A line that is longer than it may be."""
+    """A line above the length limit."""
 
     head: bytes
     tail: bytes
 
     @property
     def id(self) -> Any:
-        """The id of the request that it is, where that stands first or last in it, as clients write it."""
+        """Returns the request id, if it is the first or last member, as clients write it."""
         found = _FIRST.match(self.head) or _LAST.search(self.tail)
         if found is None:
             return None
@@ -31,10 +31,10 @@ class OverlongLine:
 
 
 class LineBuffer:
-    """Puts lines together in linear time.
+    """Splits a stream into lines in linear time.
 
     Args:
-        limit: bytes in a line.
+        limit: the maximum number of bytes in a line.
     """
 
     def __init__(self, limit: int) -> None:
@@ -42,7 +42,7 @@ class LineBuffer:
         self._begin()
 
     def feed(self, chunk: bytes) -> Iterator[bytes | OverlongLine]:
-        """The lines that end in the next bytes of the stream; without those that are empty."""
+        """Returns the non-empty lines that end in the next bytes of the stream."""
         *pieces, rest = chunk.split(b"\n")
         for piece in pieces:
             if piece or self._size:
@@ -51,7 +51,7 @@ class LineBuffer:
         self._add(rest)
 
     def end(self) -> OverlongLine | None:
-        """The last line, where the stream ends in one that is too long."""
+        """Returns the last line, if the stream ends in an overlong one."""
         found = self._finish()
         return found if isinstance(found, OverlongLine) else None
 

@@ -1,4 +1,4 @@
-"""Connections to a server: a process that speaks over its standard input and output, or a URL (streamable HTTP).
+"""Connections to a server: a process that uses its standard input and output, or a URL (streamable HTTP).
 
 async with target.open() as link:
     await link.send(message)
@@ -19,11 +19,11 @@ from guardagent.frameworks.mcp.adapter.wire import Message, write_message
 from guardagent.types import EMPTY
 
 MAX_LINE = 64 * 1024 * 1024
-_GRACE_SECONDS = 2.0  # for a server to end by itself, and then by a signal
+_GRACE_SECONDS = 2.0  # for a server to exit by itself, and again after a signal
 
 
 class LinkLostError(Exception):
-    """The connection is gone; `unsent` are the ids of requests that the server says it never took up."""
+    """The connection is gone; `unsent` are the ids of requests that the server reports as never received."""
 
     def __init__(self, why: str, unsent: frozenset[Any] = frozenset()) -> None:
         super().__init__(why)
@@ -34,19 +34,19 @@ class ServerLink(Protocol):
     """One connection."""
 
     async def send(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
-        """Sends a message; `schema` is that of the tool which it calls. Raises LinkLostError."""
+        """Sends a message; `schema` belongs to the called tool. Raises LinkLostError."""
 
     def lines(self) -> AsyncIterator[bytes]: ...
 
 
 class Target(Protocol):
-    """A server that can be connected to, again and again."""
+    """A server that can be connected to repeatedly."""
 
     def open(self) -> AbstractAsyncContextManager[ServerLink]: ...
 
 
 class CommandTarget:
-    """A server that is started by a command. It gets our environment, and its standard error is ours.
+    """A server that a command starts. It inherits our environment and standard error.
 
     Args:
         command: the program and its arguments.
@@ -57,7 +57,7 @@ class CommandTarget:
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[ServerLink]:
-        """Starts it. Raises OSError where it cannot be started."""
+        """Starts the server. Raises OSError if it cannot be started."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *self.command, stdin=pipe, stdout=pipe, limit=MAX_LINE, start_new_session=True
@@ -99,7 +99,7 @@ class _PipeLink:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """As the protocol has it: no more input, then a signal to all that the server has started."""
+    """Shuts a server down as the protocol specifies: closes its input, then signals all its processes."""
     if process.stdin is not None:
         process.stdin.close()
     for sign in (signal.SIGTERM, signal.SIGKILL):

@@ -1,8 +1,8 @@
 """A guard in a FastMCP server: `server.add_middleware(GuardMiddleware(guard))`.
 
-The middleware only finds out which session calls. The guard itself stands in the tools: a transform of the server
-hands out copies of them whose functions judge what they are called with, after every other middleware, after
-validation, coercion and defaults. So nothing stands between judgement and tool.
+The middleware only determines which session calls. The guard itself is in the tools: a transform of the server
+returns copies of them whose functions judge their arguments after every other middleware, after
+validation, coercion and defaults. So the tool receives exactly the judged arguments.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class GuardMiddleware(Middleware):
     """Judges every call of a server's tools, its resources and its prompts.
 
     Args:
-        guard: decides.
-        conversation: gives the id of the conversation from the context of a request, where the transport has no
+        guard: makes the decisions.
+        conversation: returns the conversation id from the context of a request, if the transport has no
             sessions, or several sessions are one conversation.
     """
 
@@ -45,16 +45,16 @@ class GuardMiddleware(Middleware):
         self._known: list[tuple[Any, ...]] = []
 
     def add_to(self, server: Any) -> None:
-        """Adds the guard to a server, in its tools from now on.
+        """Adds the guard to a server, and at once to its tools.
 
-        A middleware that is only added (`server.add_middleware`) learns with the first request which server is its own:
-        what the host itself runs there before that, past the middleware, would not be judged.
+        A middleware that is only added (`server.add_middleware`) learns its server with the first request: calls that
+        the host itself makes before that, without the middleware, would not be judged.
         """
         server.add_middleware(self)
         self._install(server)
 
     async def attach(self, server: Any) -> None:
-        """Holds the rules against the tools of a server: at its start, to see mistakes before a client does.
+        """Checks the rules against the tools of a server. At its start this finds mistakes before a client does.
 
         Raises:
             InputError: as `ToolGuard.attach`; or a tool cannot be guarded.
@@ -63,7 +63,7 @@ class GuardMiddleware(Middleware):
         await self._check_tools(list(await server.list_tools(run_middleware=False)), server)
 
     async def accept(self, server: Any) -> None:
-        """The operator has looked at the tools that servers behind this one list now, and accepts them.
+        """Accepts the tools that mounted servers list now, after the operator has reviewed them.
 
         Raises:
             InputError: as `attach`.
@@ -76,13 +76,13 @@ class GuardMiddleware(Middleware):
     # --- hooks; FastMCP passes call_next by this name
 
     async def on_request(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
-        """The first request of all finds the guard in its place."""
+        """Adds the guard to the tools with the first request."""
         if context.fastmcp_context is not None:
             self._install(context.fastmcp_context.fastmcp)
         return await call_next(context)
 
     async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
-        """A call goes on to the tool, where it is judged, if the tools of the server fit the rules."""
+        """Passes a call to the tool, which judges it, if the server's tools fit the rules."""
         try:
             await self._prepare(context)
         except InputError as error:
@@ -91,7 +91,7 @@ class GuardMiddleware(Middleware):
         return await call_next(context)
 
     async def on_list_tools(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
-        """A list that changes is held against the rules again; what was not accepted of it is not shown."""
+        """Checks the rules against a changed list; unaccepted tools are not shown."""
         tools = await call_next(context)
         try:
             await self._prepare(context)
@@ -100,7 +100,7 @@ class GuardMiddleware(Middleware):
         return [tool for tool in tools if self._guard.accepted.unaccepted(tool.name) is None]
 
     async def on_read_resource(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
-        """A resource is an event: `resource.read(uri=…)`, of the one spelling of its URI, under which it is read."""
+        """Judges `resource.read(uri=…)`, with the normal spelling of the URI, which is also the one that is read."""
         try:
             uri = normalised(str(context.message.uri))
         except InputError as error:
@@ -110,11 +110,11 @@ class GuardMiddleware(Middleware):
         return await self._event("resource.read", {"uri": uri}, ResourceError, lambda: call_next(judged))
 
     async def on_get_prompt(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
-        """A prompt is an event: `prompt.get(name=…, arguments=…)`."""
+        """Judges the event `prompt.get(name=…, arguments=…)`."""
         args = {"name": context.message.name, "arguments": dict(context.message.arguments or {})}
         return await self._event("prompt.get", args, PromptError, lambda: call_next(context))
 
-    # --- inside
+    # --- internals
 
     async def _event(self, name: str, args: dict[str, Any], error: type[Exception], execute: Any) -> Any:
         from guardagent.enforcement import arun
@@ -126,7 +126,7 @@ class GuardMiddleware(Middleware):
             raise error(str(denied)) from None
 
     def _install(self, server: Any) -> None:
-        """Stands in the tools of a server as they are listed: a transform that came later may rename them."""
+        """Adds the guard to the tools as they are listed: a later transform may rename them."""
         for transform in reversed(server.transforms):
             if isinstance(transform, _GuardTransform) and transform.gate is self._gate:
                 return
@@ -135,10 +135,10 @@ class GuardMiddleware(Middleware):
         server.add_transform(_GuardTransform(self._gate, server))
 
     async def _prepare(self, context: MiddlewareContext[Any]) -> None:
-        """Holds the rules against the tools where they are not the ones of before.
+        """Checks the rules against the tools if they have changed.
 
         Raises:
-            InputError: they do not fit, or the guard cannot stand in them.
+            InputError: the tools do not fit the rules, or cannot be guarded.
         """
         if context.fastmcp_context is None:
             raise InputError("this request has no context; expected one of a FastMCP server")
@@ -170,7 +170,7 @@ class GuardMiddleware(Middleware):
 
 
 async def _specs(tools: Sequence[Tool]) -> tuple[list[ToolSpec], list[ToolSpec]]:
-    """The tools of this server's own code, and those of servers behind it."""
+    """Returns the tools of this server's own code, and those of mounted servers."""
     found: tuple[dict[str, ToolSpec], dict[str, ToolSpec]] = ({}, {})
     for tool in tools:
         spec = ToolSpec(tool.name, tool.parameters, tool.description or "", {"title": tool.title} if tool.title else {})
@@ -179,7 +179,7 @@ async def _specs(tools: Sequence[Tool]) -> tuple[list[ToolSpec], list[ToolSpec]]
 
 
 class _GuardTransform(Transform):
-    """Hands out the tools of a server with the guard in them; of several with one gate the outermost."""
+    """Returns the tools of a server with the guard in them; if several have the same gate, the outermost."""
 
     def __init__(self, gate: Gate, server: Any) -> None:
         self.gate, self._server = gate, server

@@ -1,4 +1,4 @@
-"""The origin of a FastMCP tool: the operator's own code, or a server that somebody else may change."""
+"""The origin of a FastMCP tool: the operator's own code, or a server that others may change."""
 
 from __future__ import annotations
 

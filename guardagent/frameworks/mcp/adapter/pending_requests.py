@@ -12,26 +12,26 @@ from guardagent.frameworks.mcp.adapter.wire import Message
 
 
 class ToClient(Protocol):
-    """Gives a line to the client."""
+    """Sends a line to the client."""
 
     def __call__(self, line: bytes, related: Any, *, last: bool) -> None:
-        """The line belongs to the client's request `related`, where there is one; `last` says that it is the answer.
+        """Sends a line that belongs to the client's request `related`, if any; `last` marks its answer.
 
-        An empty line says that there will be no answer.
+        An empty line means that there will be no answer.
         """
 
 
 @dataclass(slots=True)
 class Pending:
-    """A request of the client that the server has not answered.
+    """A request of the client without an answer from the server.
 
     Attributes:
-        message: as the server got it, or will get it.
-        call: what was judged, where it is a call.
-        proposed: stands for the call as the client proposed it, in case it has to come again.
-        work: the judgement, while it lasts.
+        message: the form that the server receives.
+        call: the judged call, if it is one.
+        proposed: the key of the call as the client proposed it, in case it is repeated.
+        work: the task that judges it, while it runs.
         sent: the server may have received it.
-        repeated: it was sent a second time; there is no third.
+        repeated: it was sent a second time; it is not sent again.
         cancelled: the client no longer waits.
     """
 
@@ -46,7 +46,7 @@ class Pending:
 
 @dataclass(slots=True)
 class ServerRequest:
-    """A request of the server that the client has not answered: its id at the server, and the event, if it is one."""
+    """A request of the server without an answer from the client: its id at the server, and the event, if it is one."""
 
     id: Any
     generation: int

@@ -1,4 +1,4 @@
-"""The tools of a server, asked before any client is there: what does not fit the rules shows at the start."""
+"""Lists the tools of a server before a client connects, so that mismatches with the rules show at the start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from guardagent.frameworks.mcp.adapter.server_side import cause
 
 SECONDS = 60.0
 _CLIENT = {"name": "guardagent", "version": "1"}
-_CAPABILITIES: dict[str, Any] = {"roots": {}, "sampling": {}, "elicitation": {}}  # some list more tools where these are
+_CAPABILITIES: dict[str, Any] = {"roots": {}, "sampling": {}, "elicitation": {}}  # some servers then list more tools
 _HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": _CAPABILITIES, "clientInfo": _CLIENT}
 _ENVELOPE = {
     wire.VERSION_KEY: "2026-07-28",
@@ -26,11 +26,11 @@ _ENVELOPE = {
 
 
 async def tools_of(target: Target) -> list[ToolSpec]:
-    """The tools that a server lists, in a session of its own.
+    """Returns the tools that a server lists, in a separate session.
 
     Raises:
         InputError: the server cannot be started.
-        GuardError: it does not answer.
+        GuardError: the server does not answer.
     """
     try:
         async with asyncio.timeout(SECONDS), target.open() as link:
@@ -41,7 +41,7 @@ async def tools_of(target: Target) -> list[ToolSpec]:
         raise InputError(f"the MCP server cannot be started: {error}; expected a command or a URL after --") from None
     except GuardError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever a library raises there
+    except Exception as error:  # noqa: BLE001 - libraries raise any type here
         raise GuardError(f"the MCP server does not list its tools: {cause(error)[0]}; nothing is guarded") from None
 
 

@@ -1,8 +1,8 @@
-"""`guardagent mcp-proxy`: a guard before any MCP server.
+"""`guardagent mcp-proxy`: a guard in front of any MCP server.
 
-    client ── StdioFront or HttpFront ── Relay ── ServerSide ── Command or Url ── server
+    client ── StdioFront or HttpFront ── Relay ── ServerSide ── CommandTarget or UrlTarget ── server
 
-One relay is one session of a client: one conversation, and a connection to the server of its own.
+One relay is one session of a client: one conversation, with its own connection to the server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from guardagent.frameworks.mcp.adapter.probe import tools_of
 from guardagent.frameworks.mcp.adapter.relay import Relay
 from guardagent.frameworks.mcp.adapter.stdio_front import StdioFront
 
-_LAST_SECONDS = 2  # for requests that are under way when it is stopped
+_LAST_SECONDS = 2  # for requests that are running when the proxy is stopped
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SERVER = "this server"
 _log = logging.getLogger("guardagent")
@@ -37,11 +37,11 @@ class Proxy:
     """The guard in front of a server.
 
     Args:
-        guard: decides. Its approver, where it has one, is asked instead of the client.
+        guard: makes the decisions. Its approver, if any, gets approval requests instead of the client.
         target: the server.
-        escalation: whom else to ask.
-        conversation: the id of the one session at standard input; a new one where none is given.
-        resumable: whether that conversation goes on when the client has left and the proxy is started again.
+        escalation: the recipients of approval requests.
+        conversation: the id of the session at standard input; a new one by default.
+        resumable: whether that conversation continues after the client has left and the proxy is restarted.
     """
 
     guard: ToolGuard
@@ -51,7 +51,7 @@ class Proxy:
     resumable: bool = False
 
     async def serve_stdio(self) -> None:
-        """Serves the client at standard input until it leaves.
+        """Serves the client at standard input until the client leaves.
 
         Raises:
             InputError: the server cannot be started, or a rule names a tool that is probably a misspelling.
@@ -74,10 +74,10 @@ class Proxy:
                 front.close()
 
     async def serve_http(self, host: str, port: int) -> None:
-        """Serves clients at `http://HOST:PORT/`, whatever the path, until it is stopped.
+        """Serves clients at `http://HOST:PORT/` and all paths below, until it is stopped.
 
         Raises:
-            InputError, GuardError: as `serve_stdio`; or the address cannot be used.
+            InputError, GuardError: as `serve_stdio`; or the address is not available.
         """
         import uvicorn
 
@@ -117,7 +117,7 @@ class Proxy:
         return Relay(self.guard, name, self.target, catalogue, to_client, self.escalation)
 
     def _over(self, name: str) -> None:
-        with contextlib.suppress(InputError):  # nothing was ever called
+        with contextlib.suppress(InputError):  # the conversation has no calls
             verdict = self.guard.end(name)
             if verdict.reasons:
                 _log.warning("at the end of %s: %s", name, "; ".join(verdict.reasons))
@@ -125,7 +125,7 @@ class Proxy:
 
 @contextlib.contextmanager
 def _signals() -> Any:
-    """A signal ends the server, too."""
+    """Turns a signal into a normal exit, which also stops the server."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     for sign in (signal.SIGTERM, signal.SIGINT):

@@ -1,7 +1,7 @@
-"""Between one client and one server: every message passes, and what is a call is judged before it does.
+"""Connects one client to one server: forwards every message, and judges calls before.
 
-What the client sends is read strictly and written anew; what the server sends passes as it came, byte by byte, but for
-its own requests that rules speak of.
+Messages of the client are parsed strictly and written anew; messages of the server pass unchanged, byte by byte, except
+its requests that rules can judge.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from guardagent.frameworks.mcp.adapter.server_side import ServerSide
 from guardagent.frameworks.mcp.adapter.wire import CLOSED, DENIED, INVALID, METHOD_NOT_FOUND, Message, params_of
 from guardagent.types import Verdict, thaw
 
-MAX_PAGES = 1000  # of a list of tools
+MAX_PAGES = 1000  # in a list of tools
 _NO_ANSWER = Approval("reject")
 
 _log = logging.getLogger("guardagent")
@@ -37,12 +37,12 @@ class Relay:
     """One session of a client.
 
     Args:
-        guard: decides.
+        guard: makes the decisions.
         conversation: the id of this session.
         target: the server.
         catalogue: its tools.
-        to_client: gives a line to the client.
-        escalation: whom to ask.
+        to_client: sends a line to the client.
+        escalation: the recipients of approval requests.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class Relay:
         self._rounds = Rounds(guard)
         self._capabilities: Any = None
         self._listing = 0
-        self._ready = asyncio.Event()  # not while the list of tools is being fetched again
+        self._ready = asyncio.Event()  # unset while the tool list is being fetched again
         self._ready.set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Keeps the server connected; ends only by being cancelled."""
+        """Keeps the server connected until it is cancelled."""
         try:
             await self._server.run()
         finally:
@@ -78,7 +78,7 @@ class Relay:
     # --- from the client
 
     async def take(self, line: bytes) -> None:
-        """Takes a line of the client. Whatever it holds, the next one is taken, too."""
+        """Handles a line of the client. No error prevents handling the next line."""
         try:
             message = calls.read(line)
         except InputError as error:
@@ -121,14 +121,14 @@ class Relay:
             await self._soon(self._notify_server(message))
 
     async def _notify_server(self, message: Message) -> None:
-        """Sends what is no request; where the server is gone, it is gone with it."""
+        """Sends a notification or an answer; drops it if the server is gone."""
         try:
             await self._server.send(message)
         except LinkLostError as error:
             _log.warning("%s does not reach the server: %s", message.get("method", "an answer"), error)
 
     async def _soon(self, work: Coroutine[Any, Any, None]) -> None:
-        """Does it at once, in order; but where the server is being started again, nobody else waits for it."""
+        """Runs the coroutine at once, to keep the order; during a restart of the server it runs in the background."""
         if self._server.up:
             await work
         else:
@@ -139,7 +139,7 @@ class Relay:
         pending = self._pending.get(key)
         if pending is None:
             return
-        if not pending.sent:  # the server has not heard of it
+        if not pending.sent:  # the server has not received it
             del self._pending[key]
             if pending.work is not None:
                 pending.work.cancel()
@@ -169,7 +169,7 @@ class Relay:
     # --- a call
 
     async def _judge_safely(self, pending: Pending) -> None:
-        """Has a call judged, and sends it on if it may run. Whatever goes wrong denies it."""
+        """Judges a call, and sends it if it is allowed. Every error denies it."""
         try:
             await self._server.wait()
             await self._ready.wait()
@@ -207,7 +207,7 @@ class Relay:
         return replace(call, validate_edit=lambda args: self._catalogue.validated(replace(call, args=args)).args)
 
     def _unfit(self, message: Message) -> HostCall:
-        """A call that has not the form of one, for the log."""
+        """Returns a malformed call in a form that the log can record."""
         params = params_of(message)
         name, args = params.get("name"), params.get("arguments")
         tool = name if message["method"] == calls.TOOL and isinstance(name, str) and name else message["method"]
@@ -215,7 +215,7 @@ class Relay:
 
     async def _decide(self, pending: Pending, call: HostCall, proposed: Key, state: Any) -> tuple[Verdict, HostCall]:
         params = params_of(pending.message)
-        if self._rounds.is_ours(state):  # this round was ours, and the server does not hear of it
+        if self._rounds.is_ours(state):  # the guard requested this round, so the server must not see it
             pending.message = {**pending.message, "params": _without(params, "inputResponses", "requestState")}
 
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
@@ -256,7 +256,7 @@ class Relay:
         except ValueError as error:
             self._settle(pending, wire.error(message["id"], INVALID, f"this cannot be sent on: {error}"))
 
-    # --- asking a person
+    # --- human approval
 
     async def _ask_reviewer(self, call: HostCall, verdict: Verdict) -> Approval | None:
         """Requests approval. Returns None if there is no reviewer."""
@@ -290,7 +290,7 @@ class Relay:
             await self._handle_server_response(line, message)
 
     async def _handle_server_request(self, message: Message) -> None:
-        """A request of the server: an event that is judged, or one that passes."""
+        """Judges a request of the server if it is an event; otherwise forwards it."""
         if message["method"] in calls.OF_SERVER:
             self._start(self._event(message))
         else:
@@ -334,7 +334,7 @@ class Relay:
         pending = self._pending.pop(str(message.get("id")), None)
         if pending is None:
             if message.get("id") is None:
-                self._to_client(line, None, last=False)  # of a message that the server could not read
+                self._to_client(line, None, last=False)  # an error about an unreadable message
             return
         if pending.message["method"] == "tools/list":
             line = self._listed(pending, line, message)
@@ -345,7 +345,7 @@ class Relay:
         self._to_client(line, message["id"], last=True)
 
     async def _record_outcome(self, pending: Pending, call: HostCall, line: bytes, message: Message) -> bytes:
-        """Records what came of a call. Gives what the client gets."""
+        """Records a call's outcome. Returns the line for the client."""
         lost = isinstance(message.get("error"), Mapping) and message["error"].get("code") == CLOSED
         outcome = Outcome("the connection is lost", failed=None, ended=False) if lost else calls.outcome_of(message)
         self._server.in_doubt |= lost
@@ -397,7 +397,7 @@ class Relay:
                 self._ready.set()
 
     async def _list_tools(self) -> None:
-        """Fetches the whole list of tools, and has the rules held against it."""
+        """Fetches the whole tool list, and checks the rules against it."""
         cursor, found = None, list[ToolSpec]()
         for _ in range(MAX_PAGES):
             response = await self._server.ask("tools/list", {"cursor": cursor} if cursor is not None else None)
@@ -424,7 +424,7 @@ class Relay:
             _log.error("every call of a tool is denied from now on: %s", error)
 
     def _listed(self, pending: Pending, line: bytes, message: Message) -> bytes:
-        """Takes note of a page of tools. Gives the client what was accepted of it."""
+        """Records a page of tools. Returns the line for the client, with the accepted tools only."""
         answer = message.get("result")
         try:
             self._catalogue.page(params_of(pending.message).get("cursor"), answer)
@@ -437,15 +437,15 @@ class Relay:
             line if shown == answer["tools"] else wire.write_message({**message, "result": {**answer, "tools": shown}})
         )
 
-    # --- the ends of things
+    # --- lost connections and answers
 
     def _lost(self, why: str, unsent: frozenset[Any]) -> None:
-        """The server is gone: who waits is told, and what was under way stays so."""
+        """Handles the loss of the server: waiting clients get an error, and running calls stay in flight."""
         for pending in list(self._pending.values()):
             name = pending.message["id"]
             if not pending.sent:
                 continue
-            # A judged call is sent at most once, whatever the server says: it may have run all the same.
+            # A judged call is sent at most once, whatever the server reports: it may have run.
             if name in unsent and pending.call is None and not pending.repeated:
                 pending.repeated = True
                 self._start(self._forward(pending))
@@ -500,7 +500,7 @@ class Relay:
         return next((one.message["id"] for one in reversed(self._pending.values())), None)
 
     def _related(self, params: Mapping[str, Any]) -> Any:
-        """The request that a notification belongs to: that whose progress it tells, else the newest."""
+        """Returns the request that a notification belongs to: the one with its progress token, else the newest."""
         token = params.get("progressToken")
         if token is not None:
             for one in self._pending.values():
@@ -515,5 +515,5 @@ def _without(params: Mapping[str, Any], *names: str) -> Message:
 
 
 def _form_of(question: Mapping[str, Any]) -> Message:
-    """Clients of before 2025-11-25 know no modes."""
+    """Returns a form without the mode, which clients before 2025-11-25 do not know."""
     return _without(question, "mode")

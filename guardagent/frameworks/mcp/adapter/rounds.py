@@ -1,7 +1,7 @@
 """Calls that take several rounds: they wait for approval, or the tool requests input and is called again.
 
-Since protocol 2026-07-28 a server cannot ask while a call is under way. The result asks (`input_required`), and the
-client makes the same call again with the answers. It is the same call, and is neither judged nor counted twice.
+Since protocol 2026-07-28 a server cannot send requests while a call is running. The result requests input
+(`input_required`), and the client repeats the call with the answers. It is judged and counted once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from guardagent.enforcement import Approval, HostCall, ToolGuard
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.types import Decision, Verdict, thaw
 
-MAX_KEPT = 1000  # calls that wait for a client to come back
+MAX_KEPT = 1000  # calls that wait for a repetition by the client
 Key = tuple[str | None, str, str]
 Ask = Callable[[HostCall, Verdict], Awaitable[Approval | None]]
 """Requests approval: returns the answer, None if there is no reviewer, or raises InputRequiredSignal."""
@@ -47,11 +47,11 @@ class Rounds:
         return state
 
     def is_ours(self, state: Any) -> bool:
-        """Whether a state is one of ours."""
+        """Whether the guard created this state."""
         return isinstance(state, str) and state in self._waiting
 
     def leave_open(self, proposed: Key, state: Any, call: HostCall) -> None:
-        """The tool has asked for input; the call goes on when it comes with this state."""
+        """Records that the tool has requested input; the call continues when the client repeats it with this state."""
         _keep(self._open, (proposed, state), call)
 
     def resume(self, proposed: Key, state: Any) -> HostCall | None:
@@ -64,17 +64,17 @@ class Rounds:
         Args:
             call: the proposed call.
             proposed: its key.
-            state: what the client brings back.
+            state: the state that the client sends back.
             approval: the reviewer's answer, if the state is one of ours.
-            ask: asks a person.
+            ask: requests approval.
 
         Raises:
-            AskByResult: as `ask` does.
+            InputRequiredSignal: raised by `ask`.
         """
         life = self._guard.lifecycle
         key, shown = self._waiting.pop(state, (None, None)) if self.is_ours(state) else (None, None)
         if shown is not None and key == proposed:
-            verdict, call = yield from life.apply_answer(shown, approval)  # this very call was shown
+            verdict, call = yield from life.apply_answer(shown, approval)  # the reviewer saw exactly this call
         else:
             verdict, call = yield from life.judge(call)
         for _ in range(MAX_REQUESTS):
@@ -89,7 +89,7 @@ class Rounds:
 
 
 def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    """The oldest give way where a client never comes back."""
+    """Removes the oldest calls, in case a client never repeats them."""
     kept[key] = value
     while len(kept) > MAX_KEPT:
         del kept[next(iter(kept))]

@@ -1,7 +1,7 @@
 """A guard in a server of the mcp library: `server.middleware.append(GuardServerMiddleware(guard))`.
 
-It stands before the library's own validation, as there is no hook behind it. So the arguments are held to the tool's
-schema here, with its defaults written out and nothing coerced: what comes behind finds nothing left to change.
+It runs before the library's own validation, since there is no later hook. So it validates the arguments against the
+tool's schema and adds its defaults, without coercion: later validation has nothing left to change.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from guardagent.types import Verdict, thaw
 
 
 class GuardServerMiddleware:
-    """Judges every call of a server's tools, its resources and its prompts. Append it last: innermost.
+    """Judges every call of a server's tools, its resources and its prompts. Append it last (innermost).
 
     Args:
-        guard: decides.
-        conversation: gives the id of the conversation from the context of a request, where the transport has no
+        guard: makes the decisions.
+        conversation: returns the conversation id from the context of a request, if the transport has no
             sessions, or several sessions are one conversation.
     """
 
@@ -43,7 +43,7 @@ class GuardServerMiddleware:
         self._rounds = Rounds(guard)
 
     async def __call__(self, context: Any, call_next: Any) -> Any:
-        """One message of a client; `context` is a `ServerRequestContext`."""
+        """Handles one message of a client; `context` is a `ServerRequestContext`."""
         if context.method not in calls.OF_CLIENT or context.request_id is None:
             return await call_next(context)
         try:
@@ -69,10 +69,10 @@ class GuardServerMiddleware:
         return await self._execute(context, call_next, call, proposed, args)
 
     async def _call(self, context: Any, call_next: Any) -> HostCall:
-        """The call, as the handler would get it.
+        """Returns the call with the arguments that the handler receives.
 
         Raises:
-            InputError: it has not the form of one, belongs to no session, or does not fit its tool.
+            InputError: the call is malformed, belongs to no session, or does not match its tool.
         """
         call = calls.client_call(context.method, context.params or {}, self._session(context))
         if not call.conversation:
@@ -84,7 +84,7 @@ class GuardServerMiddleware:
         return replace(call, validate_edit=lambda args: self._catalogue.validated(replace(call, args=args)).args)
 
     async def _list(self, context: Any, call_next: Any) -> None:
-        """Has the tools listed as the client would see them: they may be others by now."""
+        """Lists the tools again as the client sees them, since they may have changed."""
         meta = (context.params or {}).get("_meta")
         cursor = None
         while True:
@@ -134,7 +134,7 @@ class GuardServerMiddleware:
 
 
 def _denied(context: Any, verdict: Verdict) -> Any:
-    """A tool's normal error; of what is no tool, an error of the protocol."""
+    """Returns an error of the tool; for other requests, an error of the protocol."""
     if context.method != calls.TOOL:
         raise MCPError(
             DENIED, denial_message(verdict), {"decision": str(verdict.decision), "rules": list(verdict.rules)}

@@ -1,7 +1,7 @@
-"""The side of the server: one connection after another, for as long as the client is there.
+"""The server side of a relay: reconnects to the server for as long as the client is connected.
 
-A server that is gone is started or connected to again, after a pause that grows while it keeps going. The new one
-hears what the old one had been told: the handshake, the log level, what is subscribed to.
+A lost server is restarted or reconnected after a pause, which grows with each failure. The new one
+receives the handshake, the log level and the subscriptions of the old one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from guardagent.frameworks.mcp.adapter.wire import (
 from guardagent.types import EMPTY
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
-STEADY = 5.0  # seconds after which a connection counts as one that works
-WAIT = 30.0  # seconds that a message waits for a server that is being started again
-ANSWER = 30.0  # seconds that a server has for an answer to the proxy itself
+STEADY = 5.0  # seconds after which a connection counts as working
+WAIT = 30.0  # seconds that a message waits for a restarting server
+ANSWER = 30.0  # seconds that a server has to answer the proxy itself
 
 _log = logging.getLogger("guardagent")
 
@@ -39,10 +39,10 @@ class ServerSide:
     """Keeps a server connected.
 
     Args:
-        target: connects to it.
-        take: is given each line that is no answer to the proxy itself.
-        lost: is told why a connection ended, and which requests the server never took up.
-        resumed: is called with each new connection but the first, before anything else goes there.
+        target: opens connections.
+        take: gets each line that is not an answer to the proxy itself.
+        lost: gets the cause of a lost connection, and the ids of requests that the server never received.
+        resumed: is called with each new connection except the first, before other messages are sent.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class ServerSide:
         self._standing: dict[tuple[str, Any], Any] = {}
         self._meta: Mapping[str, Any] = EMPTY
         self.generation = 0
-        self.in_doubt = False  # a call got no answer, so that the session may be gone
+        self.in_doubt = False  # a call got no answer, so the session may be gone
 
     @property
     def up(self) -> bool:
         return self._up.is_set()
 
     async def run(self) -> None:
-        """Connects, and connects again; ends only by being cancelled."""
+        """Connects, and reconnects until it is cancelled."""
         pause, loop = FIRST_PAUSE, asyncio.get_running_loop()
         while True:
             began, unsent = loop.time(), frozenset[Any]()
@@ -79,7 +79,7 @@ class ServerSide:
                 async with self._target.open() as link:
                     await self._serve(link)
                 why = "it ended"
-            except Exception as error:  # noqa: BLE001 - whatever ends a connection does not end the proxy
+            except Exception as error:  # noqa: BLE001 - no connection error ends the proxy
                 why, unsent = cause(error)
             self._down(why, unsent)
             pause = FIRST_PAUSE if loop.time() - began > STEADY else pause
@@ -89,19 +89,19 @@ class ServerSide:
             self.generation += 1
 
     async def send(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
-        """Sends a message of the client, once there is a server.
+        """Sends a message of the client, once the server is connected.
 
         Raises:
-            LinkLostError: there is none, or it has just gone.
+            LinkLostError: the server is not connected, or the connection has just been lost.
         """
         await self.wait()
         await self._send_now(message, schema)
 
     async def wait(self) -> None:
-        """Waits for a server.
+        """Waits for the server.
 
         Raises:
-            LinkLostError: there is none for so long.
+            LinkLostError: the server did not connect in time.
         """
         if self._up.is_set():
             return
@@ -111,10 +111,10 @@ class ServerSide:
             raise LinkLostError("the server does not come up again") from None
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Message:
-        """Asks the server something for the proxy itself.
+        """Sends a request of the proxy itself to the server, and returns the answer.
 
         Raises:
-            LinkLostError: it is gone, or does not answer.
+            LinkLostError: the server is gone, or does not answer.
         """
         self._count += 1
         name = f"{self._prefix}{self._count}"
@@ -130,10 +130,10 @@ class ServerSide:
             self._responses.pop(name, None)
 
     async def confirm(self) -> None:
-        """Makes sure of a session in doubt before a call goes there, since no call is sent a second time.
+        """Confirms a doubtful session before a call is sent, since no call is sent a second time.
 
         Raises:
-            LinkLostError: there is no server.
+            LinkLostError: the server is not connected.
         """
         async with self._confirming:
             if self.in_doubt:
@@ -143,11 +143,11 @@ class ServerSide:
         await self.wait()
 
     def ours(self, message_id: Any) -> bool:
-        """Whether an id is one of the proxy's own, so that no client may use it."""
+        """Whether an id is reserved for the proxy's own requests."""
         return isinstance(message_id, str) and message_id.startswith(self._prefix)
 
     def remember(self, message: Message) -> None:
-        """Takes note of what the next server will have to be told, too."""
+        """Records the messages that the next server has to receive, too."""
         method, params = message.get("method"), params_of(message)
         if method == "initialize":
             self._handshake = dict(params)
@@ -179,7 +179,7 @@ class ServerSide:
                 self._forget("the server is gone")
 
     async def _greet(self) -> None:
-        """Tells a new server what the one before knew."""
+        """Replays the recorded messages to a new server."""
         if self._handshake is not None:
             response = await self.ask("initialize", self._handshake)
             if "error" in response:
@@ -207,7 +207,7 @@ class ServerSide:
         await self._take(line, message)
 
     async def _replace_garbled(self, line: bytes, error: InputError) -> tuple[bytes, Message]:
-        """Replaces an ambiguous answer by an error for the client: its call may have run."""
+        """Replaces an ambiguous answer by an error for the client: the call may have run."""
         found, name = wire.lenient(line), wire.id_of(line)
         if found is None or name is None:
             _log.warning("the MCP server sent an invalid message: %s: %.200r", error, line)

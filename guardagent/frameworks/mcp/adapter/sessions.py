@@ -17,11 +17,11 @@ _channels: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def session_of(session: Any, request: Any) -> str | None:
-    """The id of a client's session; None where the transport has none, so that every request stands alone.
+    """Returns the id of a client's session; None if the transport has no sessions, so every request is independent.
 
     Args:
         session: the `ServerSession` of a request.
-        request: its HTTP request, where there is one.
+        request: its HTTP request, if any.
     """
     if request is not None:
         found = getattr(getattr(session, "_connection", None), "session_id", None)
@@ -35,10 +35,10 @@ def session_of(session: Any, request: Any) -> str | None:
 
 
 def _channel(context: Any) -> Any:
-    """Returns the library's dispatcher, of which there is one for each client over pipes or in memory."""
+    """Returns the library's dispatcher; over pipes or in memory there is one for each client."""
     context = getattr(context, "_inner", context)
     found = getattr(context, "_dispatcher", None)
     if found is not None:
         return found
-    back = getattr(context, "_back_request", None)  # in memory the library keeps only the way back to the client
+    back = getattr(context, "_back_request", None)  # in memory the library only keeps the channel back to the client
     return inspect.getclosurevars(back).nonlocals.get("peer") if inspect.isfunction(back) else None

@@ -1,4 +1,4 @@
-"""A state that another program keeps in a file."""
+"""A state file that another program maintains."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from guardagent.errors import InputError
 
 
 class FileState:
-    """Gives the JSON object in a file as it is now; the file is read again when it has changed.
+    """Returns the JSON object in a file; the file is read again when it has changed.
 
     Raises:
-        InputError: the file holds none. At a check that is a denial.
+        InputError: the file has no JSON object. During a check this denies.
     """
 
     def __init__(self, path: Path) -> None:
@@ -23,7 +23,7 @@ class FileState:
         self("")
 
     def __call__(self, _conversation: str) -> dict[str, Any]:
-        """The state of every conversation."""
+        """Returns the state, which is the same for every conversation."""
         try:
             found = self._path.stat()
         except OSError as error:
@@ -35,10 +35,10 @@ class FileState:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.
+    """Returns the JSON object in a file.
 
     Raises:
-        InputError: there is no conversation.
+        InputError: the file has no JSON object.
     """
     value = parse_json(read_text(path), path)
     if not isinstance(value, dict):

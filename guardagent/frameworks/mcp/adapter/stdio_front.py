@@ -1,6 +1,6 @@
-"""The client at our standard input and output, a message in a line.
+"""The client at our standard input and output, with one message per line.
 
-What else is printed in this process must not get between the messages: it goes to standard error.
+Other output of this process must not get between the messages: it goes to standard error.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter import wire
 from guardagent.frameworks.mcp.adapter.lines import LineBuffer, OverlongLine
 
-MAX_BYTES = 16 * 1024 * 1024  # of a message
-_WAITING = 64  # messages that wait until the ones before them are taken
+MAX_BYTES = 16 * 1024 * 1024  # in a message
+_WAITING = 64  # messages that wait for earlier ones
 _CHUNK = 1 << 16
 _FLUSH_SECONDS = 2.0
 
 
 class StdioFront:
-    """Reads and writes in threads: that works with pipes, terminals and files, and none of them blocks the rest."""
+    """Reads and writes in threads, which works with pipes, terminals and files without blocking the event loop."""
 
     def __init__(self) -> None:
         self._in, self._out = os.dup(0), os.dup(1)
@@ -41,10 +41,10 @@ class StdioFront:
         threading.Thread(target=self._read, daemon=True, name="guardagent-mcp-in").start()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Ends when the client has closed its end. What is too long is answered here.
+        """Reads until the client closes its end. Answers overlong messages with an error.
 
         Raises:
-            InputError: it is too long, and whose answer that would be cannot be told.
+            InputError: a message is overlong, and its id is unreadable.
         """
         while (line := await self._lines.get()) is not None:
             self._room.release()
@@ -59,13 +59,13 @@ class StdioFront:
             raise InputError(f"{why}. It has no id that could be answered, so that the connection ends")
         self.write(wire.write_message(wire.error(line.id, wire.INVALID, why)), line.id, last=True)
 
-    def write(self, line: bytes, related: Any, *, last: bool) -> None:  # noqa: ARG002 - one stream for all
-        """A line for the client."""
+    def write(self, line: bytes, related: Any, *, last: bool) -> None:  # noqa: ARG002 - there is one stream
+        """Queues a line for the client."""
         if line:
             self._to_write.put(line if line.endswith(b"\n") else line + b"\n")
 
     def close(self) -> None:
-        """Writes what is left, while the client takes it."""
+        """Writes the remaining lines, as long as the client reads them."""
         self._to_write.put(None)
         self._writer.join(_FLUSH_SECONDS)
 
@@ -92,4 +92,4 @@ class StdioFront:
                 while left:
                     left = left[os.write(self._out, left) :]
             except OSError:
-                return  # nobody reads on; that the client is gone shows where we read
+                return  # the client has stopped reading; our reader will notice that it is gone

@@ -1,4 +1,4 @@
-"""Asks at the terminal of a process whose standard input is taken by messages."""
+"""Human approval at the terminal of a process whose standard input carries messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from guardagent.enforcement import Approval, ApprovalRequest
 
 
 def ask_at_terminal(request: ApprovalRequest) -> Approval:
-    """`y` approves, anything else rejects. Without a terminal the call is rejected."""
+    """Returns the approval: `y` approves, any other input rejects. Without a terminal the call is rejected."""
     try:
         with Path("/dev/tty").open("r+b", buffering=0) as terminal:
             terminal.write(f"{request.text()}\n[y/N] ".encode("utf-8", "backslashreplace"))

@@ -1,7 +1,7 @@
-"""Messages of MCP as they go over a wire: JSON-RPC 2.0, one object each.
+"""MCP messages on the wire: JSON-RPC 2.0, one object each.
 
-Both sides are read strictly: a name that is given twice or in another case, or `NaN`, means one thing to the guard and
-another to whoever gets the message. What was judged is written anew.
+Both sides are parsed strictly: a repeated name, a name in another case, or `NaN` may mean different things to the guard
+and to the recipient. The judged message is written anew.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from guardagent.errors import InputError
 Message = dict[str, Any]
 
 CLOSED = -32000  # the connection ended before an answer came
-DENIED = -32010  # in the band that JSON-RPC leaves to implementations, and used by nobody else in MCP
+DENIED = -32010  # from the range that JSON-RPC reserves for implementations; otherwise unused in MCP
 INVALID = -32600
 PARSE_ERROR = -32700
 METHOD_NOT_FOUND = -32601
 
-# Since 2026-07-28 every request says in its `_meta` what the handshake said before.
+# Since 2026-07-28 the `_meta` of every request carries the data of the former handshake.
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
@@ -34,7 +34,7 @@ def read_message(line: bytes | str) -> Message:
     """Reads an unambiguous message.
 
     Raises:
-        InputError: it is none.
+        InputError: the message is ambiguous or malformed.
     """
     try:
         value = strict_json.loads(line)
@@ -52,7 +52,7 @@ def require_plain(value: Mapping[str, Any], names: Iterable[str], place: str) ->
     """Refuses names that another reader may take for one of `names`.
 
     Raises:
-        InputError: there is one.
+        InputError: there is such a name.
     """
     meant = {folded(name): name for name in names}
     for name in value:
@@ -66,12 +66,12 @@ def folded(name: str) -> str:
 
 
 def write_message(message: Mapping[str, Any]) -> bytes:
-    """A message as one line, in plain ASCII."""
+    """Returns a message as one line of ASCII."""
     return json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def lenient(line: bytes | str) -> Message | None:
-    """A message that was refused, as one reader may take it."""
+    """Returns a refused message as one possible parser reads it."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -80,7 +80,7 @@ def lenient(line: bytes | str) -> Message | None:
 
 
 def id_of(line: bytes | str) -> Any:
-    """The id of a message that was refused, as far as it can be told."""
+    """Returns the id of a refused message, if it is readable."""
     found = (lenient(line) or {}).get("id")
     return found if is_id(found) else None
 

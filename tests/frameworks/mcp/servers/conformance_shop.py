@@ -1,6 +1,6 @@
-"""The shop of the scenarios as a server of MCP, in lines of JSON and without any library, so that it starts at once.
+"""The shop of the scenarios as an MCP server, without any library so that it starts at once.
 
-python conformance_shop.py FOLDER TOOL...: has these tools, and each other one whose file `FOLDER/also TOOL` is there.
+python conformance_shop.py FOLDER TOOL...: has these tools, and every tool with a file `FOLDER/also TOOL`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TYPES = {"str": "string", "int": "integer"}
 
 class DyingShop(Shop):
     def lose_answer(self) -> None:
-        """The server dies before it answers."""
+        """Kills the server before it answers."""
         os._exit(7)
 
 
@@ -72,7 +72,7 @@ class Server:
 
 
 def rendered(output: Any) -> dict[str, Any]:
-    """A block for each text."""
+    """Returns a content block for each string."""
     texts = output if isinstance(output, list) else [output]
     return {"content": [{"type": "text", "text": one} for one in texts], "isError": False}
 

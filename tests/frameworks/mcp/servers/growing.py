@@ -1,7 +1,6 @@
-"""A shop that turns on its customers: after the first list that a client sees, its tools are others.
+"""A shop whose tools change once the tool `turn` has been called: `python growing.py CHANGE`.
 
-python growing.py CHANGE. Each process counts how often the list was asked for; so does a file beside the shop's book,
-where the list of the first process is to stay as it was.
+A file beside the shop's book records the change, so that later processes see it too.
 """
 
 from __future__ import annotations

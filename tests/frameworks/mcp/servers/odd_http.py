@@ -1,7 +1,7 @@
-"""A server over streamable HTTP that pays first and then answers oddly: `odd_http.py PORT GET_STATUS ANSWER`.
+"""A server over streamable HTTP that pays first and then answers incorrectly: `odd_http.py PORT GET_STATUS ANSWER`.
 
-GET_STATUS is the status of its answer to GET. ANSWER is what comes back of a call that was paid: a status, `error` for
-an error of JSON-RPC, `hang up` for nothing at all, or another one of ODD.
+GET_STATUS is the status of its answer to GET. ANSWER is its answer to a call after the payment: a status, `error` for
+an error of JSON-RPC, `hang up` for no answer, or a key of ODD.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Odd(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Writes no log."""
 
 
 ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Odd).serve_forever()

@@ -1,7 +1,7 @@
-"""A shop that speaks MCP in lines of JSON without any library: it starts at once, and believes whatever it is told.
+"""A shop that speaks MCP without any library: it starts at once, and validates nothing.
 
-Of two equal names the last one wins, as with most parsers; names are read without regard to case, as some do; a text
-counts as a number. So whatever a guard lets through by mistake is paid.
+The last of two equal names wins, as in most parsers; names are case-insensitive, as in some; a string
+counts as a number. So the shop pays whatever a guard lets through by mistake.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOOLS = [
 
 
 def folded(value: Any) -> Any:
-    """Names without regard to case, width and the spaces around them."""
+    """Normalizes the case, width and surrounding spaces of names."""
     return (
         {unicodedata.normalize("NFKC", name).strip().lower(): one for name, one in value.items()}
         if isinstance(value, dict)
@@ -47,7 +47,7 @@ def do(*what: Any) -> None:
 
 
 def call(params: Any) -> dict[str, Any] | None:
-    """Runs a tool; None where it never ends."""
+    """Runs a tool; None if it never ends."""
     name, args = folded(params).get("name"), folded(folded(params).get("arguments"))
     if name in ("refund", "slow_refund"):
         do("refund", args.get("order_id"), args.get("amount", 500))

@@ -1,6 +1,6 @@
-"""A shop that pays and then writes the line that it was started with, before or instead of its answer: `raw.py LINE`.
+"""A shop that pays and then writes its argument, before or instead of its answer: `raw.py LINE`.
 
-`%s` in the line stands for the id of the call; then the line is the answer.
+`%s` in the line stands for the id of the call; the line is then the answer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A shop behind MCP, which no guard has touched: what its tools did stands in the file named by SHOP.
+"""A shop behind MCP without a guard; it writes the side effects of its tools to the file named by SHOP.
 
 python shop.py [stdio | http PORT] [fastmcp | mcp | modern]
 """
@@ -20,7 +20,7 @@ done = Path(os.environ["SHOP"])
 
 
 def do(*what: Any) -> None:
-    """Has a side effect: a line in the file."""
+    """Has a side effect: writes a line to the file."""
     with done.open("a") as file:
         file.write(json.dumps(what) + "\n")
 
@@ -36,21 +36,21 @@ def authenticate(email: str, code: str = "1234") -> str:
 
 @server.tool(annotations={"destructiveHint": True}, meta={"owner": "shop"})
 def refund(order_id: str, amount: int = 500) -> str:
-    """Pays an order back."""
+    """Refunds an order."""
     do("refund", order_id, amount)
     return f"refunded {amount} of {order_id}"
 
 
 @server.tool
 def wire(amount: int) -> str:
-    """Sends money away."""
+    """Sends money."""
     do("wire", amount)
     return f"wired {amount}"
 
 
 @server.tool
 async def slow_refund(order_id: str, amount: int) -> str:
-    """Pays, and then never comes to an end."""
+    """Pays, and then never ends."""
     do("refund", order_id, amount)
     await asyncio.Event().wait()
     return "done"
@@ -71,13 +71,13 @@ def get_order(order_id: str) -> dict[str, Any]:
 
 @server.tool
 def break_down() -> str:
-    """Raises, as tools do."""
+    """Raises an error."""
     raise ConnectionError("the till does not answer")
 
 
 @server.tool
 def with_meta() -> ToolResult:
-    """A result with all that a result can have."""
+    """Returns a result with all optional fields."""
     return ToolResult(content="text", structured_content={"n": 1}, meta={"trace": "abc"})
 
 
@@ -92,7 +92,7 @@ async def count_up(ctx: Context) -> int:
 
 @server.tool
 async def ask_model(ctx: Context) -> str:
-    """Has the client's model say something."""
+    """Requests sampling from the client's model."""
     requests = SamplingMessage(role="user", content=TextContent(type="text", text="What is the weather?"))
     reply = await ctx.session.create_message([requests], max_tokens=9, related_request_id=ctx.request_id)
     do("sampled", reply.content.text)
@@ -101,7 +101,7 @@ async def ask_model(ctx: Context) -> str:
 
 @server.tool
 async def ask_person(ctx: Context) -> str:
-    """Has the client's user say something."""
+    """Requests input from the client's user."""
     reply = await ctx.elicit("Which colour?", str)
     do("elicited", reply.action)
     return str(reply.action)
@@ -109,13 +109,13 @@ async def ask_person(ctx: Context) -> str:
 
 @server.tool
 async def folders(ctx: Context) -> list[str]:
-    """What the client shares."""
+    """Lists the client's roots."""
     return [str(root.uri) for root in (await ctx.session.list_roots()).roots]
 
 
 @server.tool
 async def grow(ctx: Context) -> str:
-    """Gets a new tool, and a parameter of another one."""
+    """Adds a tool, and a parameter to another one."""
 
     def refund_all(customer: str) -> str:
         do("refund_all", customer)
