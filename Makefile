@@ -48,6 +48,7 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -q -p no:xdist tests/test_words.py
 
 format: .venv/dev
 	$(BIN)/ruff check --fix .
