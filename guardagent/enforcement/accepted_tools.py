@@ -15,7 +15,7 @@ from guardagent.enforcement.approval import escaped
 from guardagent.enforcement.names import ToolSpec
 from guardagent.types import thaw
 
-MAX_LINES, MAX_CHARACTERS = 200, 2000  # of a difference, and of a line of it
+MAX_LINES, MAX_CHARACTERS = 200, 2000  # limits of a difference, and of each of its lines
 
 _log = logging.getLogger("guardagent")
 
@@ -25,7 +25,7 @@ class UnacceptedTool:
     """A tool that was not accepted.
 
     Attributes:
-        problem: the message for the model; without the server's text.
+        problem: the message for the model, without text from the server.
         difference: the changes, for the operator.
     """
 
@@ -49,12 +49,12 @@ class AcceptedTools:
     def update(self, server: str, tools: Iterable[ToolSpec]) -> list[ToolSpec]:
         """Compares a server's complete list with the accepted tools. Returns the tools that may be called.
 
-        A tool that was unaccepted stays so even if its server restores it: the model may have seen either one.
+        An unaccepted tool stays unaccepted even if its server restores it: the model may have seen either version.
         """
         tools = list(tools)
         if not self._locked and server not in self._servers:
             for tool in tools:
-                self._known.setdefault(tool.name, tool)  # the name of another server's tool is not taken over
+                self._known.setdefault(tool.name, tool)  # a server cannot take over the name of another server's tool
         self._servers.add(server)
         for tool in tools:
             if not self.matches(tool):

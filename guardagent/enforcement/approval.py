@@ -16,7 +16,7 @@ from guardagent.types import EMPTY, Verdict, freeze, thaw
 Choice = Literal["approve", "reject", "edit"]
 _NONE = "the answer is not an approval"
 _COLUMNS = 60
-_MAX_MARKS = 2  # on one character; Thai and Vietnamese need two
+_MAX_MARKS = 2  # per character; Thai and Vietnamese need two
 _CONTINUATION = "    ... "
 
 
@@ -69,12 +69,12 @@ class Approval:
     """A reviewer's answer.
 
     Attributes:
-        choice: `approve` the call as it was shown, `reject` it, or `edit` it: then it is judged again.
+        choice: `approve` the call as it was shown, `reject` it, or `edit` it, so that it is judged again.
         args: for `edit`, the complete new arguments.
         reason: for `reject`, the feedback to the agent.
         by: the reviewer, for the log.
-        of: the digest of the request or call that was shown. Approvals and edits without it count only if the guard
-            itself asked.
+        of: the digest of the request or call that was shown. Approvals and edits without it count only from the
+            guard's own approver.
     """
 
     choice: Choice
@@ -141,7 +141,7 @@ def escaped(value: Any) -> str:
     text = json.dumps(thaw(value), ensure_ascii=False, default=repr)
     drawn, marks = "", 0
     for one in text:
-        marks = marks + 1 if unicodedata.category(one) in ("Mn", "Me") else 0  # many of them reach into other lines
+        marks = marks + 1 if unicodedata.category(one) in ("Mn", "Me") else 0  # a pile of marks covers other lines
         shows = one.isprintable() and one not in _INVISIBLE and marks <= _MAX_MARKS
         drawn += one if shows else _code(one)
     return drawn
@@ -168,7 +168,7 @@ def _code(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-# Characters that Unicode calls printable and displays show as nothing: joiners, fillers, variation selectors.
+# Characters that Unicode calls printable but displays do not show: joiners, fillers, variation selectors.
 _INVISIBLE = frozenset(
     map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2800, 0x3164))
 ).union(map(chr, (*range(0xFE00, 0xFE10), 0xFFA0, *range(0xE0100, 0xE01F0))))

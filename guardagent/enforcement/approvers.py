@@ -20,7 +20,7 @@ def ask(approver: Approver, request: ApprovalRequest) -> Approval:
                 "reject", reason="the approver is a coroutine function, but these tools are called without await"
             )
         return Approval.read(answer)
-    except Exception as error:  # noqa: BLE001 - nobody has approved
+    except Exception as error:  # noqa: BLE001 - any error rejects
         return _failed(error)
 
 

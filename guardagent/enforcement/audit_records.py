@@ -65,7 +65,7 @@ class AuditRecords:
             self.log.append(
                 {**verdict_record(verdict, policy=self.policy, permit=verdict.permit, **about), "kind": kind}
             )
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong in a log
+        except Exception as error:  # noqa: BLE001 - any error of the log
             _log.error("the audit log cannot be written: %s", error)
             return error if self.required else None
         return None

@@ -26,7 +26,7 @@ class CallRecorder:
     """Records verdicts, permits and outcomes.
 
     Attributes:
-        conversations: with their sessions.
+        conversations: the conversations with their sessions.
         names: maps the host's tool names to the rules' names.
         records: writes to the audit log; None without a log.
         max_replans: the number of consecutive model turns with denied calls after which control returns to the user.

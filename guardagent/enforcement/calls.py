@@ -66,17 +66,17 @@ class HostCall:
     sealed: FrozenMapping | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        with contextlib.suppress(Exception):  # what cannot be copied is refused when it is judged
+        with contextlib.suppress(Exception):  # arguments that cannot be copied are refused when judged
             sealed = self.args if type(self.args) is FrozenMapping else FrozenMapping(freeze(self.args))
             object.__setattr__(self, "sealed", sealed)
             object.__setattr__(self, "args", sealed.value)
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of conversation, step, id, tool and arguments: names this call, and no other, to a person.
+        """The SHA-256 of conversation, step, id, tool and arguments: identifies exactly this call for a reviewer.
 
         Raises:
-            InputError: an argument is neither JSON nor of a type whose text tells its value.
+            InputError: an argument is neither JSON nor of a type whose string determines its value.
         """
         if self._digest is None:
             object.__setattr__(self, "_digest", _digest(self))

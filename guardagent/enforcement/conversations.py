@@ -33,16 +33,17 @@ class Conversation:
         messages: the messages that the host last showed.
         lock: held while the fields below change; never while a rule is evaluated.
         call_ids: the host's ids of all calls that were proposed here.
-        open_permits: call id -> the permits of those in flight.
+        open_permits: call id -> the permits of the calls in flight with this id.
         used_nonces: the nonces of the permits of calls that have started.
         replans: the number of consecutive model turns with denied calls.
-        step: the last of them.
+        step: the last of these turns.
         hung_checks: the number of late checks that still run.
-        shown_ids: the results that the host's messages last showed, which only grows; those `confirmed` were seen here.
-        process: the one in which it began. A fork of that process has the history up to then, and not what came since.
+        shown_ids: the ids of the results in the host's last messages; the list only grows.
+        confirmed: how many of them this guard has seen.
+        process: the process in which it began; a fork lacks the later part of the history.
         notes: data of the host's adapter.
-        restored: the calls of before are not known here by the host's ids; the first messages that show them tell.
-        journal: the history that other processes share; None if they do not.
+        restored: whether it comes from a snapshot, without the host's ids of its calls; the next messages show them.
+        journal: the history shared with other processes; None if it is not shared.
     """
 
     id: str
@@ -172,7 +173,7 @@ class Conversation:
 
 
 class NotBegunError(InputError):
-    """No conversation of this name has begun."""
+    """No conversation with this id has begun."""
 
 
 @dataclass(slots=True)
@@ -186,8 +187,8 @@ class Conversations:
     """The conversations by id. A new id begins a conversation.
 
     Args:
-        begin: makes the session of a conversation, from its id and what gives its messages.
-        journal: gives the journal of a conversation, from its id.
+        begin: creates the session of a conversation from its id and a function that returns its messages.
+        journal: returns the journal of a conversation for its id.
     """
 
     def __init__(self, begin: Begin, journal: Callable[[str], ConversationJournal | None]) -> None:
@@ -196,7 +197,7 @@ class Conversations:
         self._known: dict[str, Conversation] = {}
 
     def of(self, name: Any) -> Conversation:
-        """The conversation of this id.
+        """Returns the conversation with this id.
 
         Raises:
             InputError: the id is missing, or the conversation began in the parent of this forked process.
@@ -245,7 +246,7 @@ class Conversations:
         """Returns a conversation that has begun.
 
         Raises:
-            NotBegunError: it has not.
+            NotBegunError: no conversation with this id has begun.
         """
         is_known = isinstance(name, str) and name in self._known
         if is_known or (isinstance(name, str) and self._journal(name) is not None):

@@ -39,7 +39,7 @@ class DeadlinePool:
         Raises:
             RuntimeError: all threads are busy.
         """
-        if self._process != os.getpid():  # a fork has none of the threads
+        if self._process != os.getpid():  # a fork does not inherit the threads
             self._begin()
         future: Future[T] = Future()
         context = contextvars.copy_context()
@@ -49,7 +49,7 @@ class DeadlinePool:
                 return
             try:
                 future.set_result(context.run(work))
-            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            except BaseException as error:  # noqa: BLE001 - raised for the waiting caller
                 future.set_exception(error)
 
         with self._lock:
@@ -83,7 +83,7 @@ async def await_future(future: Future[T], seconds: float) -> T:
     """Awaits a future's result. Unlike `asyncio.wait_for`, it never swallows a cancellation of the task.
 
     Raises:
-        TimeoutError: the result takes longer.
+        TimeoutError: there is no result in time.
     """
     ours = asyncio.wrap_future(future)
     try:

@@ -23,7 +23,7 @@ from guardagent.policy.policies import Policies
 from guardagent.session.shared_history import HistoryChangedError
 from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 
-MAX_RACES = 10  # how often a call is judged where others keep coming between the verdict and its place
+MAX_RACES = 10  # attempts to judge a call while other calls are recorded between its verdict and its record
 
 _NEVER_SAW = (
     "the host's messages show call {!r}, which this guard never saw, and a rule about {!r} looks at earlier calls; "
@@ -50,10 +50,9 @@ class Decider:
         names: maps the host's tool names to the rules' names.
         accepted: the accepted tools of servers.
         facts: the host's facts, or a function that returns them for a call.
-        conversations: with their sessions.
+        conversations: the conversations with their sessions.
         ledger: stores the requested and used approvals.
-        own_requests_only: whether only approvals count that this ledger has a request for.
-        own_requests_only: whether only those count that were asked for here.
+        own_requests_only: whether an approval counts only if this ledger has a request for it.
         recorder: records the verdicts.
     """
 
@@ -88,7 +87,7 @@ class Decider:
     ) -> Verdict:
         """Records a verdict; `edited` is the call before the reviewer's edits."""
         if wait is not None and wait.expired:
-            return verdict  # it has been denied meanwhile
+            return verdict  # the caller has already denied the call
         if verdict.decision is Decision.ESCALATE:
             verdict = verdict_or_denial(partial(self.request_approval, call, verdict, edited))
         return self.recorder.record_verdict(call, verdict)
@@ -168,7 +167,7 @@ class Decider:
         if reserve and ungranted and verdict.label == 0:
             raise InputError(f"{call.tool!r} was allowed without a permit; expected the verdict of a session")
         if verdict.decision is Decision.ESCALATE and not self.policies.can_be_approved(verdict):
-            return replace(verdict, decision=Decision.DENY, grant=None)  # nobody is asked for what would not help
+            return replace(verdict, decision=Decision.DENY, grant=None)  # an approval would not help
         return verdict
 
     def _looks_back(self, call: HostCall) -> bool:
@@ -182,7 +181,9 @@ class Decider:
             return self.facts(call)
         except Exception as error:  # noqa: BLE001 - a host's function
             _log.error("the facts of a call are unavailable: %s", error_text(error))
-            raise InputError(f"the facts are unavailable: {type(error).__name__}") from None  # no model reads the rest
+            raise InputError(
+                f"the facts are unavailable: {type(error).__name__}"
+            ) from None  # the model must not see the message
 
     # --- a person
 
@@ -193,7 +194,9 @@ class Decider:
             reason = f"a reviewer rejected this call{f': {approval.reason}' if approval.reason else ''}"
             return Verdict(Decision.DENY, reasons=(reason,), checked_by="policy")
         shown = self._shown_request(call, approval)
-        if (barred := self._precheck(conversation, call)) is not None:  # what was fine when a person was asked
+        if (
+            barred := self._precheck(conversation, call)
+        ) is not None:  # the situation may have changed since the request
             return barred
         if approval.choice == "edit":
             verdict = self._check(conversation, with_edits(call, approval))
@@ -224,7 +227,7 @@ class Decider:
         return question
 
     def _approve(self, conversation: Conversation, call: HostCall, shown: RecordedRequest | None) -> Verdict:
-        for _ in range(MAX_RACES):  # another call may come between
+        for _ in range(MAX_RACES):  # another call may be recorded in between
             verdict = self._check(conversation, call)
             if verdict.decision is not Decision.ESCALATE:
                 return verdict

@@ -47,11 +47,10 @@ class CallLifecycle:
     """The phases of a guard's calls.
 
     Attributes:
+        decider: decides on calls.
         recorder: records verdicts and outcomes.
-        in_time: has both done in time.
-        time_limit: bounds the time of both.
-        time_limit: has both done in time.
-        approver: asked by the guard itself; None if approvals are left to the host.
+        time_limit: limits the time of both.
+        approver: called by the guard itself; None if the host handles approvals.
         own: whether using a permit runs no code of the host.
         shared: whether other processes continue the same conversations, so that using a permit may have to wait.
         ledger: the name of the ledger of approval requests.

@@ -80,7 +80,7 @@ def plain_value(value: Any, place: str = "", depth: int = 0, *, frozen: bool = F
     if within is not None:
         return plain_value(within[0], place, depth + 1, frozen=frozen)
     if isinstance(value, _BARE) and getattr(value, "__dict__", None):
-        raise _refusal(value, place)  # it carries more than it holds
+        raise _refusal(value, place)  # a subclass with attributes
     if isinstance(value, int | float | Decimal | str):
         return _scalar(value, place)
     if isinstance(value, PurePath) or (kind.__module__.startswith("pydantic") and hasattr(value, "unicode_string")):
@@ -203,12 +203,12 @@ def _field_types(kind: Any) -> Iterable[Any]:
         return ()
     try:
         return get_type_hints(kind, include_extras=True).values()
-    except Exception:  # noqa: BLE001 - a name that is not there at run time; then each value tells
+    except Exception:  # noqa: BLE001 - a name may be missing at run time; values are then checked
         return ()
 
 
 def _order(value: Any) -> tuple[str, str]:
-    value = thaw(value)  # in one order, frozen or not
+    value = thaw(value)  # the same order, frozen or not
     return type(value).__name__, json.dumps(value, sort_keys=True, default=str)
 
 

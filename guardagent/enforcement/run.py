@@ -1,4 +1,4 @@
-"""One call, guarded from its proposal to its outcome: for hosts that let an adapter stand around the tool."""
+"""Guards one call from its proposal to its outcome, for hosts whose adapter wraps the tool."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from guardagent.enforcement.tool_guard import ToolGuard
 
 
 def run(guard: ToolGuard, call: HostCall, execute: Callable[[Arguments], Any], outcome: ReadOutcome = Outcome) -> Any:
-    """Judges a call, runs it with the arguments that were judged, and records what came of it.
+    """Judges a call, runs it with the judged arguments, and records its outcome.
 
-    What `execute` raises passes through: an Exception is recorded as a failure, and a call that was interrupted stays
-    in flight.
+    Exceptions of `execute` pass through: an Exception is recorded as a failure, and an interrupted call stays in
+    flight.
 
     Args:
-        guard: decides.
-        call: what is proposed.
+        guard: decides on the call.
+        call: the proposed call.
         execute: runs the tool.
-        outcome: tells what came of it from what `execute` gives back.
+        outcome: maps the result of `execute` to the call's outcome.
 
     Raises:
-        ToolDenied: the call may not run; with the verdict.
+        ToolDenied: the call may not run; carries the verdict.
     """
     return drive(guard.lifecycle.run(call, execute, outcome))
 
@@ -32,5 +32,5 @@ def run(guard: ToolGuard, call: HostCall, execute: Callable[[Arguments], Any], o
 async def arun(
     guard: ToolGuard, call: HostCall, execute: Callable[[Arguments], Awaitable[Any]], outcome: ReadOutcome = Outcome
 ) -> Any:
-    """As `run`, of a coroutine function."""
+    """As `run`, for a coroutine function."""
     return await adrive(guard.lifecycle.run(call, execute, outcome))

@@ -139,7 +139,7 @@ class _SchemaChecker:
             fits = all(self._validator.evolve(schema=one).is_valid(found[0]) for one, certain in inner if certain)
             if fits:
                 value[name] = copy.deepcopy(found[0])
-            elif found[0] is not None:  # null says that there is none, whatever the type
+            elif found[0] is not None:  # null stands for no default, whatever the type
                 yield f"{place + name!r} is left out, and its default does not fit its own schema; expected a value"
 
     def _parts(self, schemas: _Schemas) -> _Schemas:

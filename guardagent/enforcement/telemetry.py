@@ -65,6 +65,6 @@ def span(call: HostCall) -> Span | None:
         tracer = sys.modules[TRACE].get_tracer("guardagent")
         scope = tracer.start_as_current_span(f"check {call.tool}", attributes=attributes)
         return Span(scope, scope.__enter__())
-    except Exception:  # noqa: BLE001 - whatever is configured there
+    except Exception:  # noqa: BLE001 - any error of the host's telemetry
         _log.exception("OpenTelemetry fails; this check has no span")
         return None

@@ -30,7 +30,7 @@ class TimeLimit:
         recorder: records the denial of a call whose check did not end, and revokes a call that was allowed too late.
         pool: the threads that run the checks.
         seconds: the limit.
-        inline: whether the caller's thread runs the check; handing it to the pool would cost ten times the check.
+        inline: whether the caller's thread runs the check; the pool would cost ten times as much as the check.
     """
 
     recorder: CallRecorder
@@ -73,7 +73,7 @@ class TimeLimit:
         if wait is None:
             return verdict
         verdict = verdict_or_denial(partial(self.recorder.note_verdict, call, verdict))
-        with contextlib.suppress(RuntimeError):  # it is written, but nobody waits for that
+        with contextlib.suppress(RuntimeError):  # it is recorded, but no caller waits for it
             self.pool.submit(partial(self.recorder.log_verdict, call, verdict))
         return verdict
 
@@ -82,7 +82,7 @@ class TimeLimit:
         if wait is not None:
             wait.expired = True
             if future.cancel():
-                return  # it had not begun
+                return  # the check had not begun
         with contextlib.suppress(InputError):
             conversation = self.recorder.conversations.of(call.conversation)
             conversation.count_hung_checks(+1)
@@ -92,7 +92,7 @@ class TimeLimit:
         try:
             if not done.cancelled() and done.result().permit is not None:
                 self.recorder.revoke(call, done.result(), "its check did not end in time")
-        except Exception as error:  # noqa: BLE001 - then it stays in flight, which allows nothing
+        except Exception as error:  # noqa: BLE001 - the call stays in flight, which allows nothing
             _log.error("a call whose check ended too late stays in flight: %s", error)
         conversation.count_hung_checks(-1)
 

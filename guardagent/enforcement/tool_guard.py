@@ -57,18 +57,18 @@ class ToolGuard:
         approver: decides on escalated calls, in place of the host's own approval mechanism.
         answers: judges the agent's final answers.
         log: receives every verdict, such as `guardagent.log.AuditLog`.
-        on_log_error: what a call is whose verdict cannot be written: `deny`, or `warn` in the host's log alone; with
-            `spool`, it is written to a local file, and to the log as soon as that can be written again.
-        log_spool: that file; else it lies beside the log's own.
+        on_log_error: `deny` denies a call whose verdict cannot be written; `warn` only logs a warning; `spool` writes
+            the verdict to a local file, and to the log once it can be written again.
+        log_spool: the local file; by default it is next to the log.
         max_replans: the number of consecutive model turns with denied calls after which control returns to the user.
         deadline: the time limit of a check in seconds; a check that takes longer denies.
-        ledger: keeps which approvals were used, and with a `SqliteLedger` also conversations, for all processes that
-            share its file, and after a restart. Without one, this guard alone knows, while it lasts.
-        approvals: `asked here`: an approval counts where this ledger knows that a person was asked. `this host's`: also
-            one that was asked for elsewhere, which each ledger that does not know of it lets through once.
+        ledger: stores the used approvals. A `SqliteLedger` also stores conversations, for all processes that share its
+            file, and over restarts. Without a ledger, this guard keeps the approvals in memory.
+        approvals: with `asked here`, an approval counts only if this ledger has a request for it. With `this host's`,
+            an approval requested elsewhere counts, too, once for each ledger without a request for it.
 
     Raises:
-        InputError: an argument is wrong.
+        InputError: an argument is invalid.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class ToolGuard:
         self._state = state
         self._digest = getattr(self.policies, "digest", "")
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
-        own = isinstance(self.policies, Policies)  # whose sessions hold nothing up but a check that is under way
+        own = isinstance(self.policies, Policies)  # its sessions block only while a check is running
         self._shared = self._ledger.journal("", self._digest) is not None
         if self._shared and not own:
             raise InputError("a ledger that keeps histories needs policies from 'load_policies'")
@@ -175,7 +175,7 @@ class ToolGuard:
     def before(self, call: HostCall) -> Verdict:
         """Decides on a call before it runs. Never raises: an error is a denial.
 
-        An allowed call is in flight: `use` its permit, run it with the arguments that gives, and say `after`.
+        An allowed call is in flight: call `use`, run the tool with the returned arguments, and then call `after`.
         """
         return drive(self.lifecycle.before(call))
 
@@ -186,8 +186,8 @@ class ToolGuard:
     def preview(self, call: HostCall) -> Verdict:
         """Returns the verdict that `before` would give, for hosts that request approval early. Never raises.
 
-        It takes no place and gives no permit. An escalation is kept, so that `resolve` can answer it; anything else
-        leaves no trace, and the call is judged by `before` at the tool.
+        The call is not recorded and gets no permit; `before` judges it again at the tool. Only an escalation is
+        recorded, so that `resolve` can answer it.
         """
         return drive(self.lifecycle.preview(call))
 
@@ -199,7 +199,7 @@ class ToolGuard:
         """Denies a call that cannot be judged as it stands, such as one of an unknown tool. Never raises.
 
         Args:
-            call: what is known of it.
+            call: the known parts of the call.
             problem: what is wrong, for the model.
         """
         return drive(self.lifecycle.refuse(call, problem))
@@ -212,11 +212,11 @@ class ToolGuard:
         """Uses the permit of a call, just before it runs.
 
         Args:
-            call: one that was allowed.
-            args: what the tool is about to get, where the host wants it compared.
+            call: an allowed call.
+            args: the arguments that the tool is about to get, if they should be compared with the judged ones.
 
         Returns:
-            The arguments that were judged.
+            The judged arguments.
 
         Raises:
             InputError: there is no permit, or it was used, has expired or is for other arguments.
@@ -224,11 +224,11 @@ class ToolGuard:
         return drive(self.lifecycle.use(call, args))
 
     async def ause(self, call: HostCall, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """As `use`, without blocking the event loop: another check of the conversation may be under way."""
+        """As `use`, without blocking the event loop: another check of the conversation may be running."""
         return await adrive(self.lifecycle.use(call, args))
 
     def after(self, call: HostCall, outcome: Outcome) -> None:
-        """Records what came of a call. Never raises: a call whose outcome cannot be recorded stays in flight."""
+        """Records the outcome of a call. Never raises: a call whose outcome cannot be recorded stays in flight."""
         drive(self.lifecycle.after(call, outcome))
 
     async def aafter(self, call: HostCall, outcome: Outcome) -> None:
@@ -239,9 +239,9 @@ class ToolGuard:
         """Withdraws an allowed call that never runs. Never raises; on an error the call stays in flight.
 
         Args:
-            call: one that was allowed.
-            why: why it does not run, for the log.
-            used: whether its permit was used by whoever says so.
+            call: an allowed call.
+            why: the reason, for the log.
+            used: whether the caller has used the permit.
         """
         drive(self.lifecycle.withdraw(call, why, used=used))
 
@@ -249,7 +249,7 @@ class ToolGuard:
         """As `withdraw`, without blocking the event loop."""
         await adrive(self.lifecycle.withdraw(call, why, used=used))
 
-    # --- a person
+    # --- approvals
 
     def request(self, call: HostCall, verdict: Verdict) -> ApprovalRequest:
         """Returns the approval request of an escalated call, for the host's own approval mechanism."""
@@ -258,11 +258,11 @@ class ToolGuard:
     def resolve(self, call: HostCall, answer: Any) -> Verdict:
         """Judges an escalated call with a reviewer's answer. Never raises.
 
-        An approval lifts only what escalated, of this very call, once. An edited call (`applied(call, approval)`) is
-        judged again, and may be escalated again.
+        An approval covers this call once, and lifts only the rules that escalated it. An edited call
+        (`with_edits(call, approval)`) is judged again, and may be escalated again.
 
-        `before` and `preview` ask a person; the ledger knows that from then on. A host that runs a call again because
-        there is an answer to it says `resolve`, and not `before`: else every answer is one that was asked for here.
+        `before` and `preview` record an approval request in the ledger. A host that repeats a call after an answer
+        must call `resolve` and not `before`; otherwise the repetition itself records the request that the answer needs.
 
         Args:
             call: as it was shown.
@@ -278,7 +278,7 @@ class ToolGuard:
     async def arecord_host_request(self, call: HostCall) -> Verdict:
         """Records an approval request that the host makes by its own rule, without an escalation. Never raises.
 
-        `resolve` answers that, once, and lifts no rule.
+        `resolve` answers the request once; this lifts no rule.
         """
         return await adrive(self.lifecycle.record_host_request(call))
 
@@ -286,7 +286,7 @@ class ToolGuard:
         """Whether this call has an approval request, answered or not."""
         try:
             return self._ledger.recorded_request(call) is not None
-        except GuardError:  # an approval of it was used, or nobody can tell: `resolve` says
+        except GuardError:  # used already, or unreadable: `resolve` reports which
             return True
 
     # --- a conversation
@@ -304,7 +304,7 @@ class ToolGuard:
         self._conversations.of(conversation).start_turn()
 
     def session(self, conversation: str) -> Session:
-        """The session of a conversation.
+        """Returns the session of a conversation.
 
         Raises:
             InputError: no conversation with this id has begun.
@@ -366,10 +366,10 @@ class ToolGuard:
         """As `answer`, without blocking the event loop."""
         return await asyncio.to_thread(self.answer, conversation, agent_input, output, facts)
 
-    # --- inside
+    # --- internals
 
     def _judge_answer(self, conversation: str, *run: Any) -> Verdict:
-        self._conversations.of(conversation)  # an answer belongs to one, too
+        self._conversations.of(conversation)  # an answer needs a conversation, too
         assert self.answers is not None
         return self.answers.guard(*run)
 

@@ -124,7 +124,7 @@ def _address(uri: str, text: str, kind: type[IPv4Address | IPv6Address]) -> str:
 
 
 def _path(uri: str, text: str) -> str:
-    """A path without dot segments (RFC 3986, section 5.2.4), each name in one spelling."""
+    """Returns a path without dot segments (RFC 3986, section 5.2.4), each name in one spelling."""
     kept: list[str] = []
     names = [_segment(uri, one) for one in text.split("/")]
     if any(";" in name and name.partition(";")[0] in (".", "..") for name in names):

@@ -1,4 +1,4 @@
-"""What the tests of the guard share: guards of a few rules, and a log that can fail."""
+"""Helpers of the guard's tests: guards of a few rules, calls, and a log that can fail."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ONCE = "forall(refund(order=o), count(f:refund(order=o)) == 0)"
 AUTHENTICATED = "G(tool:refund -> O tool:authenticate)"
 
 
-def guard(*texts: str, **options: Any) -> ToolGuard:
-    return ToolGuard(compile_rules(texts), **options)
+def guard(*rules: str, **options: Any) -> ToolGuard:
+    return ToolGuard(compile_rules(rules), **options)
 
 
 def refund(amount: Any = 50, conversation: Any = "c", **more: Any) -> HostCall:
@@ -22,24 +22,24 @@ def refund(amount: Any = 50, conversation: Any = "c", **more: Any) -> HostCall:
 
 
 def ran(one: ToolGuard, call: HostCall, output: Any = "done", **more: Any) -> None:
-    """A call that is allowed, and runs."""
+    """Runs an allowed call to its end."""
     assert one.before(call).label == 0
     done(one, call, output, **more)
 
 
 def done(one: ToolGuard, call: HostCall, output: Any = "done", **more: Any) -> None:
-    """Has a call that was allowed run."""
+    """Uses the permit of a call and records its outcome."""
     one.use(call)
     one.after(call, Outcome(output, **more))
 
 
 def yes(call: HostCall) -> Approval:
-    """A person approves this very call."""
+    """Returns a reviewer's approval of this call."""
     return Approval("approve", of=call.digest)
 
 
 class MemoryLog:
-    """A log in memory. It raises, or waits, where a test says so."""
+    """A log in memory that raises the error that a test sets."""
 
     def __init__(self) -> None:
         self.records: list[Mapping[str, Any]] = []

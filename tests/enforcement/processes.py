@@ -1,4 +1,4 @@
-"""Several processes that begin their work at once."""
+"""Starts several processes that begin their work at the same time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ work()
 
 
 def at_once(prepare: Callable[..., Callable[[], None]], arguments: Sequence[Sequence[str]]) -> None:
-    """Has one process for each list of arguments call a function, and when all have, what it gave back."""
+    """Calls `prepare` in one process per list of arguments; once all are ready, each calls what it returned."""
     code = _CODE.format(module=prepare.__module__, name=prepare.__name__)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     pipe = subprocess.PIPE

@@ -1,4 +1,4 @@
-"""Approvals: what a person is shown, and what counts as an answer."""
+"""Approval requests as reviewers see them, and the replies that count as an answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def shown(args: dict[str, Any], tool: str = "refund") -> str:
 
 
 def test_every_argument_is_shown() -> None:
-    """Also those that no rule is about, and those within others."""
+    """Nested arguments and arguments that no rule concerns are shown, too."""
     text = shown({"amount": 500, "to": {"iban": "DE1", "notes": ["a", None]}})
     assert text.splitlines() == [
         'Approve refund in conversation "c-1"?',
@@ -32,8 +32,8 @@ HIDDEN = "0a 0d 1b 08 00 202e 2066 200b 2028 ad feff 3164 115f 34f fe0f e0100 28
 
 
 @pytest.mark.parametrize("hidden", [chr(int(code, 16)) for code in HIDDEN.split()])
-def test_nothing_in_an_argument_acts_or_hides(hidden: str) -> None:
-    """Line breaks, terminal codes, changes of direction, and what has no width: in values, names and the tool."""
+def test_invisible_characters_are_escaped(hidden: str) -> None:
+    """Control, direction and zero-width characters are escaped in values, in names and in the tool's name."""
     text = shown({f"amo{hidden}unt": f"50{hidden}0"}, f"re{hidden}fund")
     assert hidden not in text.replace("\n", "")
     assert len(text.splitlines()) == 3
@@ -42,7 +42,7 @@ def test_nothing_in_an_argument_acts_or_hides(hidden: str) -> None:
 @pytest.mark.parametrize("filler", [" ", "x", "日", "\u00a0", "e\u0301"])
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_no_value_leaves_its_line(filler: str, columns: int) -> None:
-    """Also where the display breaks long lines: then what follows a filler would stand at the beginning of one."""
+    """A long value cannot imitate the line of another argument, even if the display wraps lines."""
     text = shown({"note": filler * 200 + "  amount = 10", "amount": 9000})
     width = {"日": 2}.get(filler, 1)
     assert all(sum(width if one == filler else 1 for one in line) <= 60 for line in text.splitlines())
@@ -50,13 +50,13 @@ def test_no_value_leaves_its_line(filler: str, columns: int) -> None:
     assert [line for line in drawn if line.lstrip().startswith("amount")] == ["  amount = 9000"]
 
 
-def test_marks_do_not_reach_into_other_lines() -> None:
-    """A pile of combining marks covers what stands above it."""
+def test_combining_marks_are_limited() -> None:
+    """Combining marks beyond two per character are escaped, since a pile of them covers the line above."""
     assert shown({"a": "e" + "\u0301" * 50}).count("\u0301") == 2
 
 
-def test_a_text_does_not_look_like_another_value() -> None:
-    """`true` and "true" are two things."""
+def test_strings_are_quoted() -> None:
+    """The string "true" is shown differently from the value true."""
     assert shown({"a": "true", "b": True, "c": "null", "d": None}).splitlines()[1:5] == [
         '  a = "true"',
         "  b = true",
@@ -66,12 +66,12 @@ def test_a_text_does_not_look_like_another_value() -> None:
 
 
 def test_other_scripts_stay_readable() -> None:
-    """What is merely not ASCII is shown."""
+    """Printable characters of any script are shown as they are."""
     assert '"Zoë Müller 日本 ไทย"' in shown({"name": "Zoë Müller 日本 ไทย"})
 
 
 class Odd:
-    """Equal to everything, or so it says."""
+    """An object that claims to equal everything."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -80,7 +80,7 @@ class Odd:
 
 
 class Raises:
-    """Nothing can be asked of it."""
+    """An object whose comparison raises."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -115,12 +115,12 @@ class Raises:
     ],
 )
 def test_only_a_clear_yes_approves(reply: Any, choice: str) -> None:
-    """Everything else rejects, whatever its type."""
+    """Any other reply rejects the call, whatever its type."""
     assert Approval.read(reply).choice == choice
 
 
-def test_edited_arguments_are_made_what_the_tool_gets() -> None:
-    """With its defaults; where they do not fit, the call is rejected with the reason."""
+def test_edited_arguments_are_validated() -> None:
+    """Edited arguments get the tool's defaults; arguments that do not fit reject the call with the reason."""
     edit = Approval("edit", {"amount": 5})
     assert dict(edit.validated(lambda args: {**args, "currency": "EUR"}).args) == {"amount": 5, "currency": "EUR"}
     refused = edit.validated(lambda args: args["order"])
@@ -128,22 +128,22 @@ def test_edited_arguments_are_made_what_the_tool_gets() -> None:
 
 
 def test_an_approver_that_fails_rejects() -> None:
-    """Also one whose error cannot be told."""
+    """An exception in an approver rejects the call, even an exception that cannot be converted to a string."""
 
-    class Unspeakable(Exception):  # noqa: N818 - it is none of ours
+    class Unprintable(Exception):  # noqa: N818 - stands for a foreign exception
         def __str__(self) -> str:
             raise RuntimeError
 
     def raises(request: ApprovalRequest) -> bool:
-        raise Unspeakable
+        raise Unprintable
 
     request = ApprovalRequest("refund", {}, Verdict(Decision.ESCALATE))
     assert ask(raises, request).choice == "reject"
-    assert asyncio.run(aask(raises, request)).reason == "the approval request failed: Unspeakable"
+    assert asyncio.run(aask(raises, request)).reason == "the approval request failed: Unprintable"
 
 
 def test_a_coroutine_approver_needs_a_host_that_awaits() -> None:
-    """A coroutine that nobody awaits is not taken for a yes."""
+    """A coroutine that is never awaited does not count as an approval."""
 
     async def approves(request: ApprovalRequest) -> bool:
         return True
@@ -153,7 +153,7 @@ def test_a_coroutine_approver_needs_a_host_that_awaits() -> None:
     assert asyncio.run(aask(approves, request)).choice == "approve"
 
 
-def test_without_a_terminal_nobody_approves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The terminal approver rejects when there is nobody in front of it."""
+def test_without_a_terminal_the_call_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal approver rejects if there is no terminal."""
     monkeypatch.setattr("sys.stdin", None)
     assert terminal_approver(ApprovalRequest("refund", {}, Verdict(Decision.ESCALATE))).choice == "reject"

@@ -1,4 +1,4 @@
-"""The conversations of a guard: which one a call belongs to, and what is in flight there."""
+"""The conversations of a guard: the assignment of calls to them, and the calls in flight."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.frameworks.scenarios import HALTED, guard_of
 
 
 @pytest.mark.parametrize("name", [None, "", 7, b"c", ["c"], {}, float("nan"), object()])
-def test_a_conversation_has_a_text_as_its_id(name: Any) -> None:
-    """All else is denied, and says what is expected; `after` and `turn` do no harm either."""
+def test_a_conversation_id_is_a_string(name: Any) -> None:
+    """Any other id is denied with an error that states what is expected; `after` and `turn` cause no harm."""
     one = guard(LIMIT)
     verdict = one.before(refund(conversation=name))
     assert verdict.label == 1
@@ -29,7 +29,7 @@ def test_a_conversation_has_a_text_as_its_id(name: Any) -> None:
 
 
 def test_conversations_have_histories_of_their_own() -> None:
-    """What was done in one is unknown in the other."""
+    """A conversation does not see the calls of another one."""
     one = guard(AUTHENTICATED)
     ran(one, HostCall("authenticate", {}, "a"))
     assert one.before(refund(conversation="a")).label == 0
@@ -37,7 +37,7 @@ def test_conversations_have_histories_of_their_own() -> None:
 
 
 def test_agents_of_one_conversation_share_its_history() -> None:
-    """The planner authenticates, and the worker refunds."""
+    """A worker may refund after the planner has authenticated."""
     one = guard(AUTHENTICATED)
     ran(one, HostCall("authenticate", {}, "c", agent="planner"))
     assert one.before(refund(agent="worker")).label == 0
@@ -45,15 +45,15 @@ def test_agents_of_one_conversation_share_its_history() -> None:
 
 
 @pytest.mark.parametrize("call_id", [None, 7, ["a"], {}])
-def test_a_call_has_a_text_as_its_id(call_id: Any) -> None:
-    """All else is denied, before it could be mistaken for another call."""
+def test_a_call_id_is_a_string(call_id: Any) -> None:
+    """Any other id is denied, so that it cannot be confused with another call."""
     verdict = guard(LIMIT).before(refund(id=call_id))
     assert verdict.label == 1
     assert "the call's id" in verdict.errors[0]
 
 
-def test_an_id_that_is_used_again_names_both_calls() -> None:
-    """Some hosts number the calls of each message anew: each gets what was judged of it."""
+def test_a_reused_call_id_refers_to_both_calls() -> None:
+    """Some hosts number the calls of each message from one; each call runs with its own judged arguments."""
     one = guard(LIMIT)
     small, large = refund(5, id="1"), refund(90, id="1")
     assert [one.before(small).label, one.before(large).label] == [0, 0]
@@ -62,8 +62,8 @@ def test_an_id_that_is_used_again_names_both_calls() -> None:
     assert [(event.args["amount"], event.output) for event in one.session("c").history] == [(5, "small"), (90, None)]
 
 
-def test_a_call_that_is_retried_with_its_id_has_a_permit_of_its_own() -> None:
-    """The one that was cancelled stays in flight; the outcome is that of the second."""
+def test_a_retry_with_the_same_id_has_its_own_permit() -> None:
+    """The cancelled call stays in flight; the outcome is recorded for the second one."""
     one = guard(LIMIT)
     call = refund(id="1")
     one.before(call)
@@ -75,7 +75,7 @@ def test_a_call_that_is_retried_with_its_id_has_a_permit_of_its_own() -> None:
 
 
 def test_two_tools_with_one_id_are_not_mixed_up() -> None:
-    """The permit that is taken is that of the tool."""
+    """An outcome is recorded for the call of the same tool."""
     one = guard(LIMIT)
     other = HostCall("refund_all", {"amount": 50, "order": "W1"}, "c", id="1")
     for call in (first := refund(id="1"), other):
@@ -90,7 +90,7 @@ def test_two_tools_with_one_id_are_not_mixed_up() -> None:
 
 
 def test_a_call_runs_once() -> None:
-    """Its permit is used up, and of a call that was denied there is none."""
+    """A permit is used once, and a denied call has no permit."""
     one = guard(LIMIT)
     call, denied = refund(), refund(500)
     one.before(call)
@@ -104,8 +104,8 @@ def test_a_call_runs_once() -> None:
         one.use(refund(conversation="never begun"))
 
 
-def test_a_call_runs_with_what_was_judged() -> None:
-    """The host may compare what it is about to hand over; and who changes the arguments afterwards changes nothing."""
+def test_a_call_runs_with_the_judged_arguments() -> None:
+    """Later changes to the arguments have no effect, and `use` refuses arguments other than the judged ones."""
     one = guard(LIMIT)
     args = {"amount": 50, "order": "W1", "lines": [1]}
     call = HostCall("refund", args, "c")
@@ -117,7 +117,7 @@ def test_a_call_runs_with_what_was_judged() -> None:
 
 
 def test_a_history_that_the_guard_did_not_record_is_not_believed() -> None:
-    """The host's messages show a call that never came here: something went around the guard."""
+    """If the host's messages show a call that the guard never saw, the next call is denied."""
     one = guard("forall(refund(order=o), count(f:refund(order=o)) < 9)")
     assert one.before(refund(id="a", seen=())).label == 0
     assert one.before(refund(id="b", seen=("a",))).label == 0
@@ -144,20 +144,20 @@ def test_a_history_that_the_guard_did_not_record_is_not_believed() -> None:
     ],
 )
 def test_rules_that_look_at_no_earlier_call_decide_after_a_restart(rule: str, call: HostCall, decides: bool) -> None:
-    """The messages of a thread that was kept show calls of before."""
+    """After a restart the messages show unknown calls; only rules that depend on earlier calls deny."""
     assert guard(rule).before(replace(call, seen=("before",))).label == (0 if decides else 1)
     assert guard(rule, LIMIT).before(refund(500, seen=("before",))).label == 1
 
 
-def test_after_a_restart_nobody_knows_of_a_halt(tmp_path: Path) -> None:
-    """Where a rule can halt, a conversation of before may have been halted."""
+def test_a_policy_that_can_halt_denies_after_a_restart(tmp_path: Path) -> None:
+    """If a rule can halt, an earlier process may have halted the conversation, so calls are denied."""
     halts = guard_of(tmp_path, HALTED)
     assert halts.before(HostCall("look", {}, "c", seen=("before",))).label == 1
     assert halts.before(HostCall("look", {}, "d", seen=())).label == 0
 
 
-def test_a_call_that_was_denied_may_be_seen() -> None:
-    """Its denial stands in the host's messages, also where it could not be read at all."""
+def test_messages_may_show_denied_calls() -> None:
+    """The host's messages may show denied calls, including calls that could not be parsed."""
     one = guard(ONCE, LIMIT)
     one.before(refund(500, id="a"))
     one.refuse(HostCall("nothing", {}, "c", id="b"), "unknown tool")
@@ -165,13 +165,13 @@ def test_a_call_that_was_denied_may_be_seen() -> None:
 
 
 @pytest.mark.parametrize("seen", [7, [["a"]], [{}]])
-def test_what_was_seen_of_the_wrong_type_denies(seen: Any) -> None:
-    """It never raises."""
+def test_seen_ids_of_the_wrong_type_deny(seen: Any) -> None:
+    """Seen ids of the wrong type cause a denial, not an exception."""
     assert guard(LIMIT).before(refund(seen=seen)).label == 1
 
 
-def test_the_user_speaks_and_the_agent_may_replan_anew() -> None:
-    """`turn` forgets the denials, and nothing else."""
+def test_a_user_message_resets_the_replans() -> None:
+    """`turn` resets the count of denials."""
     one = guard(LIMIT, max_replans=1)
     one.before(refund(500))
     one.turn("c")
@@ -179,8 +179,8 @@ def test_the_user_speaks_and_the_agent_may_replan_anew() -> None:
     assert one.before(refund(500)).details["gave_up"]
 
 
-def test_a_conversation_that_has_ended_is_forgotten() -> None:
-    """Who keeps a permit of it cannot use it; what is still owed is said; an outcome begins no new one."""
+def test_an_ended_conversation_is_forgotten() -> None:
+    """Its permits are void, `end` reports pending obligations, and a late outcome begins no new conversation."""
     one = guard("tool:refund -> F tool:receipt")
     call = refund()
     one.before(call)
@@ -194,8 +194,8 @@ def test_a_conversation_that_has_ended_is_forgotten() -> None:
         one.use(call)
 
 
-def test_nothing_is_kept_of_conversations_that_have_ended() -> None:
-    """Nor of calls whose outcome is known, but for their places in the history."""
+def test_ended_conversations_leave_no_state() -> None:
+    """A finished call leaves only its event in the history; an ended conversation leaves nothing."""
     one = guard(LIMIT)
     for number in range(50):
         ran(one, refund(conversation=f"c{number}"))
@@ -205,8 +205,8 @@ def test_nothing_is_kept_of_conversations_that_have_ended() -> None:
     assert one._conversations._known == {}
 
 
-def test_it_goes_on_from_a_snapshot() -> None:
-    """In another process the history counts; the first messages tell which calls it holds."""
+def test_a_snapshot_continues_a_conversation() -> None:
+    """In another process the history counts; the first messages show which calls it contains."""
     key = b"0123456789abcdef"
     one = guard(ONCE)
     ran(one, refund(id="a", conversation="restored"))
@@ -220,8 +220,8 @@ def test_it_goes_on_from_a_snapshot() -> None:
         other.restore(other.session("restored").snapshot(key), key)
 
 
-def test_a_fork_does_not_go_on_with_a_conversation() -> None:
-    """Two processes would each know half of it; one that begins in the fork is as good as any."""
+def test_a_fork_does_not_continue_a_conversation() -> None:
+    """Parent and child would each know half of the history; a new conversation works in both."""
     one = guard(ONCE, facts=lambda call: {})
     ran(one, refund())
     child = os.fork()
@@ -229,13 +229,13 @@ def test_a_fork_does_not_go_on_with_a_conversation() -> None:
         try:
             old, new = one.before(refund()), one.before(refund(conversation="new"))
             os._exit(0 if "another process" in old.errors[0] and new.label == 0 else 1)
-        except BaseException:  # noqa: BLE001 - the child must never go on with the tests
+        except BaseException:  # noqa: BLE001 - the child must not run the remaining tests
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_key_tells_calls_apart() -> None:
-    """By id, tool and every argument with its type, whatever the order; of any value there is one."""
+def test_keys_distinguish_calls() -> None:
+    """Keys differ by id, tool and every argument with its type, but not by the order of the arguments."""
 
     def key(args: Any) -> Any:
         return key_of(HostCall("t", args, "c", id="1"))

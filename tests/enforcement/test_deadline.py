@@ -1,4 +1,4 @@
-"""Work that must end in time."""
+"""The thread pool for work with a deadline."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pytest
 from guardagent.enforcement.deadline import DeadlinePool, await_future
 
 
-def test_work_that_hangs_keeps_its_thread_and_no_other() -> None:
-    """When all threads hang no more work is taken; when one ends, there is again."""
+def test_hung_work_occupies_only_its_thread() -> None:
+    """While all threads hang, new work is refused; when one ends, work is accepted again."""
     pool, release = DeadlinePool(2), threading.Event()
     hung = [pool.submit(release.wait) for _ in range(2)]
     with pytest.raises(RuntimeError, match="2 checks are running"):
         pool.submit(lambda: 1)
     release.set()
     assert [future.result(5) for future in hung] == [True, True]
-    while True:  # the threads say that they are idle after their results are known
+    while True:  # a thread becomes idle only after its result is set
         try:
             assert pool.submit(lambda: 1).result(5) == 1
             break
@@ -28,22 +28,22 @@ def test_work_that_hangs_keeps_its_thread_and_no_other() -> None:
             continue
 
 
-def test_threads_are_used_again() -> None:
-    """A thousand pieces of work, one after the other, take few threads."""
+def test_threads_are_reused() -> None:
+    """A thousand tasks in sequence use few threads."""
     pool = DeadlinePool()
     names = {pool.submit(lambda: threading.current_thread().ident).result(5) for _ in range(1000)}
     assert len(names) < 10
 
 
 def test_work_sees_the_context_of_its_caller() -> None:
-    """So that a rule's function may look at the host's context variables."""
+    """A rule's function can read the host's context variables."""
     variable = contextvars.ContextVar("variable", default="none")
     variable.set("mine")
     assert DeadlinePool().submit(variable.get).result(5) == "mine"
 
 
-def test_what_is_raised_is_handed_over() -> None:
-    """SystemExit, too."""
+def test_exceptions_are_passed_on() -> None:
+    """The future raises the exception of the work, even SystemExit."""
 
     def leaves() -> None:
         raise SystemExit(3)
@@ -53,20 +53,20 @@ def test_what_is_raised_is_handed_over() -> None:
 
 
 def test_a_fork_has_threads_of_its_own() -> None:
-    """The parent's do not exist in it."""
+    """A child process does not inherit the parent's threads, so the pool starts new ones."""
     pool = DeadlinePool()
     pool.submit(lambda: None).result(5)
     child = os.fork()
     if child == 0:
         try:
             os._exit(0 if pool.submit(lambda: 7).result(5) == 7 else 1)
-        except BaseException:  # noqa: BLE001 - the child must never go on with the tests
+        except BaseException:  # noqa: BLE001 - the child must not run the remaining tests
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_cancelled_task_is_cancelled_though_the_work_has_ended() -> None:
-    """`asyncio.wait_for` of Python 3.11 may lose a cancellation that comes together with the result."""
+def test_a_cancellation_is_not_lost_when_the_work_ends() -> None:
+    """Python 3.11's `asyncio.wait_for` may lose a cancellation that coincides with the result; this pool does not."""
 
     async def main() -> bool:
         pool, release = DeadlinePool(), threading.Event()

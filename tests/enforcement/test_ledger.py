@@ -1,4 +1,4 @@
-"""Approvals that several clicks, threads and processes hand over: one execution each, in whatever order they come."""
+"""Approvals that several clicks, threads and processes submit: each leads to one execution, in any order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.frameworks.scenarios import APPROVED, guard_of
 
 
 def call(amount: Any = 500, **more: Any) -> HostCall:
-    """A call that its host makes anew for each request, with the id that the model gave it."""
+    """Returns a call with the model's id, as a host builds it anew for each request."""
     return HostCall("refund", {"order_id": "W1", "amount": amount}, "c", **{"id": "1", **more})
 
 
@@ -40,7 +40,7 @@ def host(ledger: Ledger, tmp_path: Path) -> ToolGuard:
 
 
 def requests(host: ToolGuard, amount: Any = 500, **more: Any) -> str:
-    """The digest that a person was shown."""
+    """Proposes a call and returns the digest that the reviewer sees."""
     one = call(amount, **more)
     verdict = host.before(one)
     assert verdict.decision is Decision.ESCALATE
@@ -48,7 +48,7 @@ def requests(host: ToolGuard, amount: Any = 500, **more: Any) -> str:
 
 
 def pays(host: ToolGuard, reply: Any, one: HostCall | None = None) -> list[Any]:
-    """The amounts that are paid where a person says this."""
+    """Resolves a call with a reviewer's reply and returns the amounts that are paid."""
     one = one or call()
     if host.resolve(one, reply).label:
         return []
@@ -56,11 +56,11 @@ def pays(host: ToolGuard, reply: Any, one: HostCall | None = None) -> list[Any]:
     return [host.use(left)["amount"]]
 
 
-# --- which call an answer is about
+# --- the call that an answer approves
 
 
-def test_a_tool_that_its_server_changes_before_the_answer_does_not_run(host: ToolGuard) -> None:
-    """The approval is of the tool that was there then."""
+def test_a_tool_that_changed_before_the_answer_does_not_run(host: ToolGuard) -> None:
+    """An approval holds for the tool as it was when the reviewer saw it."""
     spec = ToolSpec("refund", {"type": "object"}, "Pays back.")
     host.update_server_tools("shop", [spec])
     digest = requests(host)
@@ -70,8 +70,8 @@ def test_a_tool_that_its_server_changes_before_the_answer_does_not_run(host: Too
     assert pays(host, {"choice": "approve", "of": digest}) == [500]
 
 
-def test_an_approval_does_not_pass_over_a_forged_history(tmp_path: Path) -> None:
-    """The host's messages show a result that the guard never saw, and a rule looks at what has happened."""
+def test_an_approval_does_not_override_a_forged_history(tmp_path: Path) -> None:
+    """An approved call is still denied if the messages show a result that the guard never saw."""
     once = "  - {id: once, temporal: 'forall(refund(order_id=o), count(f:refund(order_id=o)) == 0)'}\n"
     host = guard_of(tmp_path, APPROVED + once)
     digest = requests(host)
@@ -80,7 +80,7 @@ def test_an_approval_does_not_pass_over_a_forged_history(tmp_path: Path) -> None
 
 
 def test_an_answer_that_names_no_call_approves_nothing(host: ToolGuard) -> None:
-    """And says how to answer; the right answer still counts."""
+    """The error explains how to answer, and a correct answer still counts afterwards."""
     digest = requests(host)
     for reply in (
         True,
@@ -96,8 +96,8 @@ def test_an_answer_that_names_no_call_approves_nothing(host: ToolGuard) -> None:
     assert pays(host, {"choice": "approve", "of": digest}) == [500]
 
 
-def test_an_answer_to_an_older_question_approves_nothing(host: ToolGuard) -> None:
-    """Nor to a call that was edited between question and answer, where nobody was shown what it has become."""
+def test_an_answer_to_an_older_request_approves_nothing(host: ToolGuard) -> None:
+    """Nor does an answer approve a call that was changed after the reviewer saw it."""
     older = requests(host, 300, id="0")
     digest = requests(host)
     assert pays(host, {"choice": "approve", "of": older}) == []
@@ -107,18 +107,18 @@ def test_an_answer_to_an_older_question_approves_nothing(host: ToolGuard) -> Non
 
 
 def test_a_call_that_was_never_shown_is_not_approved(host: ToolGuard) -> None:
-    """Who writes a call into the host's state and answers it himself was not asked about it."""
+    """A call that was written into the host's state needs an approval request before it can be approved."""
     assert pays(host, yes(call())) == []
 
 
 @pytest.mark.parametrize("of", [7, ["a"], {}, b"x", "", ".", "x" * 64])
-def test_an_answer_of_anything_else_approves_nothing(host: ToolGuard, of: Any) -> None:
+def test_an_answer_with_an_invalid_digest_approves_nothing(host: ToolGuard, of: Any) -> None:
     requests(host)
     assert pays(host, {"choice": "approve", "of": of}) == []
 
 
-def test_digests_tell_calls_apart() -> None:
-    """By conversation, turn, id, tool and every argument with its type, whatever the order."""
+def test_digests_distinguish_calls() -> None:
+    """Digests differ by conversation, turn, id, tool and each typed argument, but not by argument order."""
 
     def digest(args: Any, **more: Any) -> str:
         return HostCall(**{"tool": "t", "args": args, "conversation": "c", "id": "1", **more}).digest
@@ -131,24 +131,24 @@ def test_digests_tell_calls_apart() -> None:
 
 
 @pytest.mark.parametrize("value", [{1: 1}, {1}, object(), [lambda: 0]])
-def test_what_a_person_cannot_be_shown_is_not_put_to_a_person(host: ToolGuard, value: Any) -> None:
-    """It is denied."""
+def test_calls_that_cannot_be_shown_are_denied(host: ToolGuard, value: Any) -> None:
+    """An escalated call with a non-JSON argument is denied instead."""
     odd = HostCall("refund", {"order_id": value, "amount": 500}, "c")
     verdict = host.before(odd)
     assert (verdict.decision, "expected JSON" in verdict.errors[0]) == (Decision.DENY, True)
 
 
-def test_arguments_without_end_are_denied(host: ToolGuard) -> None:
+def test_cyclic_arguments_are_denied(host: ToolGuard) -> None:
     args: dict[str, Any] = {"order_id": "W1", "amount": 500}
     args["self"] = args
     assert host.before(HostCall("refund", args, "c")).decision is Decision.DENY
 
 
-# --- once
+# --- one execution per approval
 
 
 def test_an_approval_is_used_once(host: ToolGuard) -> None:
-    """Whoever hands it over again, with the digest of the request or of the call, also after an outcome."""
+    """Further uses are refused, with the digest of the request or of the call, even after an outcome."""
     digest = requests(host)
     assert pays(host, {"choice": "approve", "of": digest}) == [500]
     assert pays(host, {"choice": "approve", "of": digest}) == []
@@ -170,7 +170,7 @@ def test_two_clicks_at_once_pay_once(host: ToolGuard) -> None:
 
 
 def test_two_edits_at_once_pay_once(host: ToolGuard) -> None:
-    """Also where what they make of the call needs no approval."""
+    """This holds even if the edited calls need no approval."""
     digest = requests(host)
     together = threading.Barrier(8)
 
@@ -182,8 +182,8 @@ def test_two_edits_at_once_pay_once(host: ToolGuard) -> None:
         assert len([paid for paid in pool.map(click, range(1, 9)) if paid]) == 1
 
 
-def test_an_edit_and_its_question_are_one_approval(host: ToolGuard) -> None:
-    """A call edited into one that needs approval again; then neither it nor the first runs a second time."""
+def test_an_edit_and_its_original_are_one_approval(host: ToolGuard) -> None:
+    """If the edited call needs approval again, neither it nor the original runs a second time."""
     digest = requests(host)
     edit = Approval("edit", call(300).args, of=digest)
     assert host.resolve(call(), edit).decision is Decision.ESCALATE
@@ -208,8 +208,8 @@ def test_an_approval_that_was_not_used_is_void_when_its_conversation_ends(host: 
     assert pays(host, {"choice": "approve", "of": digest}) == []
 
 
-def test_an_approver_answers_what_it_was_shown(tmp_path: Path, ledger: Ledger) -> None:
-    """The guard's own approver needs to name nothing; a host that repeats the call's id does not run it twice."""
+def test_an_approver_need_not_name_the_call(tmp_path: Path, ledger: Ledger) -> None:
+    """The guard's own approver need not name the call; a repeated call id does not run twice."""
     host = guard_of(tmp_path, APPROVED, ledger=ledger, approver=lambda request: True)
     assert host.before(call()).label == 0
     done(host, call())
@@ -221,7 +221,7 @@ def test_an_approver_answers_what_it_was_shown(tmp_path: Path, ledger: Ledger) -
 
 
 def shared(tmp_path: Path, number: int, **options: Any) -> ToolGuard:
-    """A guard as another process would make it."""
+    """Returns a guard as another process would create it."""
     (tmp_path / str(number)).mkdir()
     return guard_of(tmp_path / str(number), APPROVED, **options)
 
@@ -234,7 +234,7 @@ def test_guards_with_one_file_use_an_approval_once(tmp_path: Path) -> None:
 
 
 def test_an_approval_requested_by_another_guard_is_refused(tmp_path: Path) -> None:
-    """Without a ledger that both share, also where the host runs the call again here; and the denial says how."""
+    """Without a shared ledger it is refused, even if the host runs the call again; the error explains the remedy."""
     one, other = shared(tmp_path, 0), shared(tmp_path, 1)
     digest = requests(one)
     assert pays(other, {"choice": "approve", "of": digest}) == []
@@ -244,8 +244,8 @@ def test_an_approval_requested_by_another_guard_is_refused(tmp_path: Path) -> No
     assert pays(one, {"choice": "approve", "of": digest}) == [500]
 
 
-def test_an_operator_may_take_the_hosts_word(tmp_path: Path) -> None:
-    """Then each guard lets it through once; still only the call that was shown."""
+def test_an_operator_may_trust_the_hosts_approvals(tmp_path: Path) -> None:
+    """With `this host's`, each guard accepts an approval once, and only for the call that the reviewer saw."""
     one, other = (shared(tmp_path, at, approvals="this host's") for at in range(2))
     digest = requests(one)
     assert pays(other, {"choice": "approve", "of": digest}, call(900)) == []
@@ -267,7 +267,7 @@ def _click(folder: str, number: str, digest: str) -> Callable[[], None]:
 
 
 def test_processes_with_one_file_pay_once(tmp_path: Path) -> None:
-    """Three clicks, at once, in three processes."""
+    """Three processes get the same approval at the same time."""
     digest = requests(shared(tmp_path, 0, ledger=SqliteLedger(tmp_path / "l.db")))
     at_once(_click, [(str(tmp_path), str(number), digest) for number in (1, 2, 3)])
     assert (tmp_path / "paid").read_text().split() == ["500"]
@@ -281,7 +281,7 @@ def test_a_fork_shares_the_file_of_its_parent(tmp_path: Path) -> None:
     if child == 0:
         try:
             os._exit(0 if pays(shared(tmp_path, 1, ledger=ledger), {"choice": "approve", "of": digest}) else 1)
-        except BaseException:  # noqa: BLE001 - the child must never go on with the tests
+        except BaseException:  # noqa: BLE001 - the child must not run the remaining tests
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert pays(host, {"choice": "approve", "of": digest}) == []
@@ -300,8 +300,8 @@ def broken(tmp_path: Path) -> Iterator[Path]:
         assert db.execute("SELECT name FROM sqlite_schema").fetchall() == [("orders",)]
 
 
-def test_what_is_no_ledger_is_refused_and_left_alone(tmp_path: Path, broken: Path) -> None:
-    (text := tmp_path / "text.db").write_text("no database, " * 100)
+def test_other_files_are_refused_and_left_unchanged(tmp_path: Path, broken: Path) -> None:
+    (text := tmp_path / "text.db").write_text("not a database, " * 100)
     for path, reply in (
         (broken, "is not a ledger"),
         (text, "not a database"),
@@ -321,7 +321,7 @@ def test_a_ledger_of_another_release_is_refused_with_what_to_do(tmp_path: Path) 
 
 
 def test_a_ledger_that_fails_denies(tmp_path: Path) -> None:
-    """Its file is removed, replaced or damaged while it is in use: nothing is asked and nothing runs."""
+    """If the file is removed, replaced or damaged while in use, no approval is requested and nothing runs."""
     host = shared(tmp_path, 0, ledger=SqliteLedger(tmp_path / "l.db"))
     digest = requests(host)
     SqliteLedger(tmp_path / "new.db").close()

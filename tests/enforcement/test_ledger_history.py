@@ -1,4 +1,4 @@
-"""Conversations in a ledger: a restart, a crash or another process changes nothing of what may run."""
+"""Conversations in a ledger: a restart, a crash or another process does not change which calls may run."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
-def begun(path: Path, *texts: str, **options: Any) -> ToolGuard:
-    """A guard as a process makes it when it starts."""
-    return guard(*texts, ledger=SqliteLedger(path), **options)
+def begun(path: Path, *rules: str, **options: Any) -> ToolGuard:
+    """Returns a guard as a process creates it when it starts."""
+    return guard(*rules, ledger=SqliteLedger(path), **options)
 
 
 # --- restarts
 
 
-def test_a_restart_goes_on_with_the_conversation(path: Path) -> None:
-    """Order, number and sum count what ran before; other conversations are others."""
+def test_a_restart_continues_the_conversation(path: Path) -> None:
+    """Rules on order, number and sum count the calls before the restart; other conversations are separate."""
     rules = (AUTHENTICATED, ONCE, TOTAL)
     ran(begun(path, *rules), LOGIN)
     ran(begun(path, *rules), refund(60))
@@ -52,8 +52,8 @@ def test_a_restart_goes_on_with_the_conversation(path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_outcomes_count_as_they_were(path: Path) -> None:
-    """A failed login is none; what is owed is owed until it came, and went well."""
+def test_outcomes_survive_a_restart(path: Path) -> None:
+    """A failed login does not count, and an obligation stays pending until the obliged call succeeds."""
     one = begun(path, AUTHENTICATED, RECEIPT)
     ran(one, LOGIN, "no", failed=True)
     assert begun(path, AUTHENTICATED, RECEIPT).before(refund()).label == 1
@@ -66,7 +66,7 @@ def test_outcomes_count_as_they_were(path: Path) -> None:
 
 @pytest.mark.parametrize("used", [False, True])
 def test_a_crash_leaves_the_call_in_flight(path: Path, used: bool) -> None:
-    """Before it ran or while it did: nobody knows. It does not run again, and satisfies nothing."""
+    """A call that may have run when the process crashed does not run again and satisfies no rule."""
     for call in (LOGIN, refund()):
         one = begun(path, ONCE)
         one.before(call)
@@ -85,20 +85,20 @@ def test_a_crash_leaves_the_call_in_flight(path: Path, used: bool) -> None:
     assert [event.status for event in session.history] == [None, None]
 
 
-def test_a_login_of_which_nothing_is_known_allows_nothing(path: Path) -> None:
+def test_a_login_with_an_unknown_outcome_allows_nothing(path: Path) -> None:
     begun(path, AUTHENTICATED).before(LOGIN)
     assert begun(path, AUTHENTICATED).before(refund()).label == 1
 
 
 def test_a_call_that_failed_may_run_again(path: Path) -> None:
-    """A rule that counts the calls that did not fail, after a restart."""
+    """After a restart, a rule that counts only calls that did not fail ignores the failed one."""
     rule = "forall(refund(order=o), count(f:refund(order=o), !failed(f)) == 0)"
     ran(begun(path, rule), refund(), "no", failed=True)
     ran(begun(path, rule), refund())
     assert begun(path, rule).before(refund()).label == 1
 
 
-def test_who_finds_out_what_came_of_a_call_may_record_it(path: Path) -> None:
+def test_an_outcome_can_be_recorded_after_a_restart(path: Path) -> None:
     begun(path, AUTHENTICATED).before(LOGIN)
     again = begun(path, AUTHENTICATED)
     (permit,) = again.session("c").in_flight
@@ -117,8 +117,8 @@ def test_a_halted_conversation_stays_halted(path: Path, tmp_path: Path) -> None:
     assert one().before(HostCall("look", {}, "d")).label == 0
 
 
-def test_a_conversation_that_has_ended_begins_anew_everywhere(path: Path) -> None:
-    """Also in a process that goes on with the old one; and a call of the old one does not run there."""
+def test_an_ended_conversation_restarts_in_all_processes(path: Path) -> None:
+    """Other processes see the end, too, and the open calls of the ended conversation do not run there."""
     one, other = begun(path, ONCE), begun(path, ONCE)
     ran(one, refund())
     assert other.before(refund()).label == 1
@@ -143,8 +143,8 @@ def test_an_ended_conversation_leaves_no_content_behind(path: Path) -> None:
         assert "s3cret-value" not in "\n".join(db.iterdump())
 
 
-def test_messages_may_show_what_was_proposed_before_a_restart(path: Path) -> None:
-    """Calls that ran and calls that were denied; not one that went around the guard."""
+def test_messages_may_show_calls_proposed_before_a_restart(path: Path) -> None:
+    """They may show calls that ran or were denied, but not calls that bypassed the guard."""
     one = begun(path, ONCE)
     ran(one, refund(id="a"))
     one.before(refund(id="b"))
@@ -155,8 +155,8 @@ def test_messages_may_show_what_was_proposed_before_a_restart(path: Path) -> Non
     assert "never saw" in again.before(other).errors[0]
 
 
-def test_another_policy_does_not_go_on_with_it(path: Path) -> None:
-    """Its rules have not seen the calls; the conversation can be ended."""
+def test_another_policy_does_not_continue_a_conversation(path: Path) -> None:
+    """Its rules have not checked the earlier calls; the conversation can be ended."""
     ran(begun(path, ONCE), refund())
     other = begun(path, TOTAL)
     assert "began under another policy" in other.before(refund(1)).errors[0]
@@ -165,11 +165,11 @@ def test_another_policy_does_not_go_on_with_it(path: Path) -> None:
     assert other.before(refund(1)).label == 0
 
 
-# --- several at once
+# --- concurrency
 
 
-def test_a_call_placed_by_another_process_in_between_is_seen(path: Path) -> None:
-    """Two processes judge the same refund; the second to take its place judges again."""
+def test_a_call_recorded_by_another_process_in_between_counts(path: Path) -> None:
+    """If two processes judge the same refund, the second to record it judges again."""
     rule = f"{ONCE[:-1]} && state.open == true)"
     other = begun(path, rule, state={"open": True})
     paid: list[Any] = []
@@ -184,8 +184,8 @@ def test_a_call_placed_by_another_process_in_between_is_seen(path: Path) -> None
     assert ([one.label for one in paid], verdict.label, verdict.decision) == ([0], 1, Decision.DENY)
 
 
-def test_outcomes_that_come_at_once_are_all_kept(path: Path) -> None:
-    """From two guards, in threads, of one conversation."""
+def test_concurrent_outcomes_are_all_kept(path: Path) -> None:
+    """Two guards record outcomes of one conversation from several threads."""
     guards = [begun(path, RECEIPT), begun(path, RECEIPT)]
 
     def work(number: int) -> None:
@@ -219,14 +219,14 @@ def _pays(path: str, paid: str) -> Callable[[], None]:
 
 
 def test_processes_that_pay_at_once_pay_each_order_once(path: Path, tmp_path: Path) -> None:
-    """Three of them, with one file."""
+    """Three processes share one ledger file."""
     paid = tmp_path / "paid"
     SqliteLedger(path)
     at_once(_pays, [(str(path), str(paid))] * 3)
     assert sorted(paid.read_text().split()) == sorted(f"W{order}" for order in range(20))
 
 
-def test_a_fork_goes_on_with_the_conversation(path: Path) -> None:
+def test_a_fork_continues_the_conversation(path: Path) -> None:
     one = begun(path, ONCE)
     ran(one, refund())
     child = os.fork()
@@ -235,17 +235,17 @@ def test_a_fork_goes_on_with_the_conversation(path: Path) -> None:
             old = one.before(refund()).label
             ran(one, HostCall("refund", {"order": "W2"}, "c"))
             os._exit(0 if old == 1 else 1)
-        except BaseException:  # noqa: BLE001 - the child must never go on with the tests
+        except BaseException:  # noqa: BLE001 - the child must not run the remaining tests
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert one.before(HostCall("refund", {"order": "W2"}, "c")).label == 1
 
 
-# --- what cannot be written
+# --- write errors
 
 
-def test_what_cannot_be_written_does_not_run(path: Path) -> None:
-    """The ledger is gone, or an argument is no JSON; and nothing is in flight afterwards."""
+def test_calls_that_cannot_be_written_do_not_run(path: Path) -> None:
+    """If the ledger is missing or an argument is not JSON, the call is denied and not in flight."""
     one = begun(path, ONCE)
     assert one.before(HostCall("look", {"at": object()}, "c")).label == 1
     assert one.session("c").history == ()
@@ -253,7 +253,7 @@ def test_what_cannot_be_written_does_not_run(path: Path) -> None:
     assert one.before(refund()).label == 1
 
 
-def test_an_outcome_that_is_no_json_is_unknown_to_others(path: Path) -> None:
+def test_a_non_json_outcome_is_unknown_to_other_processes(path: Path) -> None:
     rule = "forall(refund(), count(f:look(), output(f) == 1) == 0)"
     ran(one := begun(path, rule), HostCall("look", {}, "c"), object())
     ran(one, HostCall("look", {}, "c"), {"n": decimal.Decimal("1.50")})
@@ -262,8 +262,8 @@ def test_an_outcome_that_is_no_json_is_unknown_to_others(path: Path) -> None:
     assert begun(path, rule).before(refund()).label == 1
 
 
-def test_an_outcome_that_could_not_be_written_is_not_known(path: Path) -> None:
-    """The call stays in flight, here as for others; once the ledger is back it can be recorded."""
+def test_an_unwritten_outcome_is_unknown(path: Path) -> None:
+    """The call stays in flight in every process; once the ledger is available again, the outcome can be recorded."""
     one = begun(path, AUTHENTICATED)
     one.before(LOGIN)
     one.use(LOGIN)
@@ -276,7 +276,7 @@ def test_an_outcome_that_could_not_be_written_is_not_known(path: Path) -> None:
     assert one.before(refund()).label == 0
 
 
-def test_snapshots_do_not_go_around_the_ledger(path: Path) -> None:
+def test_snapshots_do_not_bypass_the_ledger(path: Path) -> None:
     key = b"0123456789abcdef"
     other = guard(ONCE)
     ran(other, refund())
@@ -284,8 +284,8 @@ def test_snapshots_do_not_go_around_the_ledger(path: Path) -> None:
         begun(path, ONCE).restore(other.session("c").snapshot(key), key)
 
 
-def test_a_call_that_is_withdrawn_is_so_for_all_processes(path: Path) -> None:
-    """Whoever shares the ledger may make it again, then and after a restart; what ran elsewhere is never withdrawn."""
+def test_a_withdrawal_holds_in_all_processes(path: Path) -> None:
+    """Any process may make the call again, now and after a restart; a call that ran elsewhere stays recorded."""
     one, other = begun(path, ONCE, RECEIPT), begun(path, ONCE, RECEIPT)
     call = refund()
     assert one.before(call).label == 0

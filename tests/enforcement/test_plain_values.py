@@ -1,4 +1,4 @@
-"""Values as rules see them: by what they hold."""
+"""Plain values: rules see what an object holds, not what its serializer returns."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Slotted:
 
 
 class Tricky(pydantic.BaseModel):
-    """Everything that hides a value from a serializer."""
+    """A model that uses every way of hiding a value from a serializer."""
 
     model_config = pydantic.ConfigDict(extra="allow")
     amount: int
@@ -87,8 +87,8 @@ class Secretive(pydantic.BaseModel):
     inner: list[Opts]
 
 
-class Text(str):  # noqa: SLOT000 - so that it can carry more
-    """A text that carries more."""
+class Text(str):  # noqa: SLOT000 - it needs attributes
+    """A string subclass that can have attributes."""
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ class Text(str):  # noqa: SLOT000 - so that it can carry more
         (Text("a"), "a"),
     ],
 )
-def test_a_value_is_shown_as_it_is(value: Any, shown: Any) -> None:
-    """Serializers are never asked."""
+def test_values_become_plain_values(value: Any, shown: Any) -> None:
+    """Serializers are never called."""
     assert plain_value(value) == shown
 
 
@@ -161,14 +161,14 @@ def _with_more() -> Any:
         (memoryview(b"a"), "memoryview"),
     ],
 )
-def test_what_cannot_be_shown_without_loss_is_refused(value: Any, reply: str) -> None:
-    """With its place."""
+def test_values_that_would_lose_information_are_refused(value: Any, reply: str) -> None:
+    """The error names the location of the value."""
     with pytest.raises(InputError, match=reply):
         plain_value(value)
 
 
-def test_a_copy_is_shown() -> None:
-    """Whoever holds the value cannot change what was judged."""
+def test_plain_values_are_copies() -> None:
+    """The owner of the value cannot change what was judged."""
     value = {"a": [1]}
     shown = plain_value(value)
     value["a"].append(2)
@@ -189,14 +189,14 @@ def test_a_copy_is_shown() -> None:
         ("unknown", None),
     ],
 )
-def test_types_that_hide_what_they_hold_are_found(annotation: Any, found: str | None) -> None:
-    """In the annotation, before a call comes."""
+def test_opaque_types_are_found(annotation: Any, found: str | None) -> None:
+    """They are found in the annotation, before any call."""
     assert (opaque_type(annotation) or "").startswith(found or "")
     assert (opaque_type(annotation) is None) == (found is None)
 
 
-def test_arguments_are_frozen_and_say_the_same() -> None:
-    """Whatever they hold, in the same order; nobody can change a part of them."""
+def test_arguments_are_frozen() -> None:
+    """Frozen arguments have the same contents and order, and no part of them can be changed."""
     lines = [Point(1, Decimal(2))]
     args = {"order": Order("W1", lines), "mixed": {"a", (1, 2), Point(3, Decimal(4))}, "raw": b"\xff"}
     shown = plain_arguments(args)

@@ -1,4 +1,4 @@
-"""One call, guarded from its proposal to its outcome."""
+"""One guarded call from its proposal to its outcome."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from guardagent.enforcement import Outcome, arun, run
 from tests.enforcement.guards import LIMIT, guard, refund
 
 
-def test_it_runs_with_what_was_judged_and_is_recorded() -> None:
-    """The outcome is read from what the tool gave back."""
+def test_a_call_runs_with_the_judged_arguments_and_is_recorded() -> None:
+    """The outcome is determined from the tool's output."""
     one = guard(LIMIT)
     got: list[Mapping[str, Any]] = []
 
@@ -28,7 +28,7 @@ def test_it_runs_with_what_was_judged_and_is_recorded() -> None:
 
 
 def test_a_denied_call_does_not_run() -> None:
-    """The verdict is raised; with await as without."""
+    """`run` and `arun` raise the verdict."""
     one = guard(LIMIT)
 
     async def aexecute(args: Mapping[str, Any]) -> None:
@@ -44,8 +44,8 @@ def test_a_denied_call_does_not_run() -> None:
         asyncio.run(arun(one, refund(500), aexecute))
 
 
-def test_what_a_tool_raises_passes_through() -> None:
-    """The call has failed."""
+def test_exceptions_of_tools_pass_through() -> None:
+    """The call is recorded as failed."""
     one = guard(LIMIT)
 
     async def fails(args: Mapping[str, Any]) -> None:
@@ -56,16 +56,16 @@ def test_what_a_tool_raises_passes_through() -> None:
     assert [(event.status, event.output) for event in one.session("c").history] == [("failed", "ConnectionError: no")]
 
 
-def test_a_tool_may_raise_that_an_iterator_is_empty() -> None:
-    """It comes out as it is, and the call has failed."""
+def test_a_tool_may_raise_stop_iteration() -> None:
+    """A StopIteration passes through, and the call is recorded as failed."""
     one = guard(LIMIT)
     with pytest.raises(StopIteration):
         run(one, refund(), lambda _: next(iter(())))
     assert [event.status for event in one.session("c").history] == ["failed"]
 
 
-def test_a_call_that_is_cancelled_stays_in_flight() -> None:
-    """It may have paid."""
+def test_a_cancelled_call_stays_in_flight() -> None:
+    """It may have taken effect."""
     one = guard(LIMIT)
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Arguments held to the JSON schema of their tool, and read as a model wrote them."""
+"""Validates arguments against the JSON schema of their tool, and parses arguments that a model wrote."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLAT = {"type": "object", "properties": {"order": {"type": "string"}, "amount": 
 
 
 def test_defaults_are_written_out() -> None:
-    """What the tool would take is judged; the proposal itself is left alone."""
+    """The arguments with the tool's defaults are judged; the proposal itself is unchanged."""
     proposed = {"order": "W1"}
     assert validate_arguments("refund", proposed, FLAT) == {"order": "W1", "amount": 500}
     assert proposed == {"order": "W1"}
@@ -33,7 +33,7 @@ def test_defaults_are_written_out() -> None:
     ],
 )
 def test_defaults_deep_inside_are_written_out(inner: Any, value: Any) -> None:
-    """Behind references, in lists, and in what always holds."""
+    """Defaults are found behind references, in lists, and in subschemas that always apply."""
     whole = {
         "type": "object",
         "properties": {"opts": inner},
@@ -59,14 +59,14 @@ def test_defaults_deep_inside_are_written_out(inner: Any, value: Any) -> None:
     ],
     ids=repr,
 )
-def test_what_does_not_fit_is_refused_and_nothing_is_converted(args: Any) -> None:
-    """What a tool far away would make of it is not known."""
+def test_invalid_arguments_are_refused_and_never_converted(args: Any) -> None:
+    """It is unknown how a remote tool would convert a value."""
     with pytest.raises(InputError, match="the arguments of 'refund'"):
         validate_arguments("refund", args, FLAT)
 
 
 def test_names_are_declared_at_every_depth() -> None:
-    """Unless the schema leaves them open."""
+    """Undeclared names are refused at every depth, unless the schema allows additional properties there."""
     nested = {"type": "object", "properties": {"to": FLAT}}
     with pytest.raises(InputError, match=r"'to\.Amount' is not declared"):
         validate_arguments("refund", {"to": {"order": "W1", "Amount": 5}}, nested)
@@ -78,18 +78,18 @@ def test_names_are_declared_at_every_depth() -> None:
 @pytest.mark.parametrize(
     ("place", "arguments"),
     [
-        (lambda opts: opts, lambda given: given),
-        (lambda opts: {"type": "array", "items": opts}, lambda given: [{}, given]),
-        (lambda opts: {"type": "array", "prefixItems": [True, opts]}, lambda given: [{}, given]),
-        (lambda opts: {"anyOf": [{"type": "null"}, opts]}, lambda given: given),
-        (lambda opts: {"if": {"type": "object"}, "then": opts}, lambda given: given),
-        (lambda opts: {"type": "object", "additionalProperties": opts}, lambda given: {"any": given}),
-        (lambda opts: {"type": "object", "patternProperties": {"a": opts}}, lambda given: {"any": given}),
-        (lambda opts: {"$ref": "#opts", "$defs": {"opts": {"$anchor": "opts", **opts}}}, lambda given: given),
+        (lambda opts: opts, lambda value: value),
+        (lambda opts: {"type": "array", "items": opts}, lambda value: [{}, value]),
+        (lambda opts: {"type": "array", "prefixItems": [True, opts]}, lambda value: [{}, value]),
+        (lambda opts: {"anyOf": [{"type": "null"}, opts]}, lambda value: value),
+        (lambda opts: {"if": {"type": "object"}, "then": opts}, lambda value: value),
+        (lambda opts: {"type": "object", "additionalProperties": opts}, lambda value: {"any": value}),
+        (lambda opts: {"type": "object", "patternProperties": {"a": opts}}, lambda value: {"any": value}),
+        (lambda opts: {"$ref": "#opts", "$defs": {"opts": {"$anchor": "opts", **opts}}}, lambda value: value),
     ],
 )
-def test_no_other_name_stands_for_a_declared_one(place: Any, arguments: Any, name: str) -> None:
-    """Neither where more names are allowed: a tool that folds case would take it for the declared one."""
+def test_variant_spellings_of_declared_names_are_refused(place: Any, arguments: Any, name: str) -> None:
+    """Variant spellings are refused even where additional names are allowed: a tool may ignore case."""
     opts = {"type": "object", "properties": {"amount": {"type": "integer"}}, "additionalProperties": True}
     whole = {"properties": {"opts": place(opts)}}
     assert validate_arguments("refund", {"opts": arguments({"amount": 5, "more": 5})}, whole)
@@ -97,8 +97,8 @@ def test_no_other_name_stands_for_a_declared_one(place: Any, arguments: Any, nam
         validate_arguments("refund", {"opts": arguments({name: 5})}, whole)
 
 
-def test_parts_of_a_schema_declare_together() -> None:
-    """A name inside may be declared by any part that speaks of the same place."""
+def test_subschemas_declare_names_together() -> None:
+    """A nested name may be declared by any subschema that applies at its location."""
     part = {"type": "object", "properties": {"to": {"type": "object", "properties": {"iban": {}}}}}
     other = {"type": "object", "properties": {"to": {"type": "object", "properties": {"name": {}}}}}
     args = {"to": {"iban": "DE1", "name": "Ann"}}
@@ -114,7 +114,7 @@ def test_parts_of_a_schema_declare_together() -> None:
     ],
 )
 def test_a_default_that_does_not_fit_is_never_assumed(amount: dict[str, Any], *, fits: bool) -> None:
-    """Null where none is allowed means that there is none; of any other, the tool alone knows."""
+    """A null default of a non-nullable type means no default; any other invalid default is known only to the tool."""
     schema = {"type": "object", "properties": {"amount": amount}}
     assert validate_arguments("refund", {"amount": 5}, schema) == {"amount": 5}
     if fits:
@@ -139,15 +139,15 @@ NODE: dict[str, Any] = {"anyOf": [{"$ref": "#/$defs/N"}, {"$ref": "#/$defs/N"}, 
     ],
     ids=["loops", "leads nowhere", "leads out", "leads to a file", "no type", "no schema"],
 )
-def test_a_schema_that_cannot_be_followed_is_an_error(schema: dict[str, Any]) -> None:
-    """It comes from a server that nobody here wrote: nothing is fetched, and nothing goes on for ever."""
+def test_an_unresolvable_schema_is_an_error(schema: dict[str, Any]) -> None:
+    """Schemas come from untrusted servers: nothing is fetched, and validation always terminates."""
     with pytest.raises(InputError):
         validate_arguments("refund", {"n": {"x": 1}}, schema)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": {"b": 1, "b": 1}}', '{"a": 1, "\\u0061": 2}'])
 def test_a_duplicate_name_is_refused(text: str) -> None:
-    """At any depth, however it is spelt."""
+    """Duplicates are found at any depth and in any escaped spelling."""
     with pytest.raises(InputError, match="appears twice"):
         read_object(text, "refund")
 
@@ -155,14 +155,14 @@ def test_a_duplicate_name_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["NaN", '{"a": NaN}', '{"a": -Infinity}', '{"a": 1e999}', "[]", "7", "{", "{} 1", "[" * 100_000, "9" * 5000]
 )
-def test_what_is_no_object_is_refused(text: str) -> None:
-    """So are numbers that JSON has not, or that nobody can hold."""
+def test_arguments_that_are_not_objects_are_refused(text: str) -> None:
+    """Numbers that are not JSON or not representable are refused, too."""
     with pytest.raises(InputError, match="the arguments of 'refund'"):
         read_object(text, "refund")
 
 
 def test_an_object_is_read() -> None:
-    """No text at all is one without arguments, as some models write it."""
+    """Some models write an empty string for an empty object."""
     assert read_object("", "refund") == {}
     assert read_object('{"a": [1, 2.5, null, "é"]}', "refund") == {"a": [1, 2.5, None, "é"]}
     assert math.isclose(read_object('{"a": 1e300}', "refund")["a"], 1e300)
@@ -177,13 +177,13 @@ def test_an_object_is_read() -> None:
     ],
 )
 def test_patterns_take_linear_time(schema: dict[str, Any]) -> None:
-    """A server's pattern meets a model's text, so that one that could take for ever is matched by RE2."""
+    """Patterns come from servers and strings from models, so patterns are matched by RE2, not by backtracking."""
     with pytest.raises(InputError):
         validate_arguments("find", {"name": "a" * 40 + "!"} if "properties" in schema else {"n" * 40 + "!": 1}, schema)
 
 
 def test_patterns_that_only_the_tool_can_check_are_left_to_it(caplog: pytest.LogCaptureFixture) -> None:
-    """The rules see the value all the same; whoever attaches is told."""
+    """The rules still see the value, and attaching logs a warning."""
     schema = {
         "type": "object",
         "properties": {"ref": {"type": "string", "pattern": r"^(?!-)\S+$"}},
@@ -194,7 +194,7 @@ def test_patterns_that_only_the_tool_can_check_are_left_to_it(caplog: pytest.Log
     assert sum("RE2 cannot compile" in line for line in caplog.messages) == 2
 
 
-def test_half_a_character_matches_nothing() -> None:
-    """Never a traceback."""
+def test_a_lone_surrogate_matches_nothing() -> None:
+    """A lone surrogate is refused with an InputError, not a crash."""
     with pytest.raises(InputError, match="does not match"):
         validate_arguments("find", {"name": "\ud800"}, {"properties": {"name": {"pattern": "^a"}}})

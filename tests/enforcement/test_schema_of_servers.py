@@ -1,4 +1,4 @@
-"""Schemas in the shapes that servers write: each tool attaches, a call that fits passes, and the rest is denied."""
+"""Schemas as real servers write them: each tool attaches, valid calls pass, and all others are denied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENTITY = {"type": "object", "properties": {"name": {"type": "string"}, "facts": 
 
 
 class Shape(NamedTuple):
-    """A schema, what passes (and with which defaults), and what is denied."""
+    """A schema, valid arguments with the defaults that they get, and arguments that are denied."""
 
     schema: dict[str, Any]
     fits: dict[str, Any]
@@ -191,7 +191,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_a_server_is_usable(shape: Shape) -> None:
-    """What fits runs with its defaults; what does not never runs."""
+    """Valid arguments run with their defaults; invalid ones never run."""
     ran: list[Any] = []
     one = guard(LIMIT)
     one.attach([ToolSpec("work", shape.schema)])

@@ -1,4 +1,4 @@
-"""OpenTelemetry: a span per check where the host has it, nothing otherwise. Each test has a process of its own."""
+"""OpenTelemetry: one span per check if the host has loaded it. Each test runs in its own process."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ print(json.dumps([{"name": span.name, **span.attributes} for span in exporter.ge
 
 
 def run(code: str) -> Any:
-    """What a program prints, as JSON."""
+    """Runs a program and returns the JSON that it prints."""
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout.splitlines()[-1])
 
 
 def test_each_check_has_a_span() -> None:
-    """With the names of the GenAI conventions, and ours under one prefix; arguments are not told."""
+    """Attributes follow the GenAI conventions, others have one prefix; arguments are not included."""
     pytest.importorskip("opentelemetry.sdk")
     allowed, denied, unchecked = run(SPANS + CHECKS + SHOWN)
     assert allowed.pop("guardagent.elapsed_ms") >= 0
@@ -68,7 +68,7 @@ def test_each_check_has_a_span() -> None:
 
 
 def test_a_check_is_a_child_of_the_span_around_it() -> None:
-    """As the host's tool call is."""
+    """It has the same parent as the host's own tool call."""
     pytest.importorskip("opentelemetry.sdk")
     around = 'with trace.get_tracer("host").start_as_current_span("host"):\n    ' + CHECKS.strip().replace(
         "\n", "\n    "
@@ -78,8 +78,8 @@ def test_a_check_is_a_child_of_the_span_around_it() -> None:
 
 
 @pytest.mark.parametrize("fails", ["on_start", "on_end"])
-def test_telemetry_that_fails_changes_no_verdict(fails: str) -> None:
-    """It is a complaint in the host's log."""
+def test_a_telemetry_failure_changes_no_verdict(fails: str) -> None:
+    """The failure is only logged."""
     pytest.importorskip("opentelemetry.sdk")
     broken = f"""
 from opentelemetry.sdk.trace import SpanProcessor
@@ -93,7 +93,7 @@ provider.add_span_processor(Broken())
     assert run(f"{SPANS}{broken}{CHECKS}\nprint([one.label for one in verdicts])") == [0, 1, 1]
 
 
-def test_nothing_is_loaded_where_the_host_has_not() -> None:
-    """Neither here nor in the adapter."""
+def test_opentelemetry_is_not_imported_by_the_guard() -> None:
+    """Neither the guard nor the adapter imports OpenTelemetry."""
     code = "import json, guardagent.frameworks.python.adapter\n" + CHECKS
     assert run(code + '\nprint(json.dumps([name for name in sys.modules if "opentelemetry" in name]))') == []

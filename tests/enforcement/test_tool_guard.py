@@ -1,4 +1,4 @@
-"""The guard of an agent's tools: it decides and never raises, whatever it is given."""
+"""The guard of an agent's tools decides on any input and never raises."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.frameworks.scenarios import ASKS, HALTED, broken_rules, guard_of
 
 @pytest.mark.parametrize("fault", sorted(broken_rules()))
 def test_rules_that_do_not_work_deny(fault: str, tmp_path: Path) -> None:
-    """They raise, hang, or answer what is no answer; with await as without."""
+    """Rules that raise, hang or return an invalid result deny, in `before` and in `abefore`."""
     one = guard_of(tmp_path, ASKS, **broken_rules()[fault])
     call = HostCall("refund", {"order_id": "W1"}, "a")
     assert one.before(call).label == 1
@@ -28,16 +28,16 @@ def test_rules_that_do_not_work_deny(fault: str, tmp_path: Path) -> None:
         one.use(call)
 
 
-class Unspeakable(Exception):  # noqa: N818 - it is none of ours
-    """Its text cannot be asked for."""
+class Unprintable(Exception):  # noqa: N818 - stands for a foreign exception
+    """An exception that cannot be converted to a string."""
 
     def __str__(self) -> str:
         raise self
 
 
-@pytest.mark.parametrize("error", [RuntimeError, Unspeakable, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-def test_nothing_that_a_rule_raises_gets_out(error: type[BaseException]) -> None:
-    """Not even what would end the process, or the task of the host."""
+@pytest.mark.parametrize("error", [RuntimeError, Unprintable, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_exceptions_of_rules_deny(error: type[BaseException]) -> None:
+    """This includes exceptions that would end the process or the host's task."""
 
     def state(conversation: str) -> Any:
         raise error
@@ -48,7 +48,7 @@ def test_nothing_that_a_rule_raises_gets_out(error: type[BaseException]) -> None
 
 
 class AnySession:
-    """A rule set of somebody else's: it answers what it is told to."""
+    """A foreign rule set whose check returns the given value."""
 
     requests = rules = ()
 
@@ -63,8 +63,8 @@ class AnySession:
 
 
 @pytest.mark.parametrize("answer", [None, True, "allow", 0, {"label": 0}, Verdict(Decision.ALLOW), Decision.ALLOW])
-def test_what_is_no_verdict_with_a_permit_denies(answer: Any) -> None:
-    """A session allows by a permit, and by nothing else."""
+def test_results_that_are_not_verdicts_with_a_permit_deny(answer: Any) -> None:
+    """Only a verdict with a permit allows a call."""
     one = ToolGuard(AnySession(answer))  # type: ignore[arg-type]
     assert one.before(refund()).label == 1
 
@@ -83,7 +83,7 @@ def deep() -> Any:
 
 
 class Unreadable(dict[str, Any]):
-    """A mapping that cannot be looked at."""
+    """A mapping whose keys cannot be read."""
 
     def keys(self) -> Any:
         raise RuntimeError
@@ -109,8 +109,8 @@ ODD_ARGUMENTS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("kind", ODD_ARGUMENTS)
-def test_arguments_that_are_none_deny(kind: str) -> None:
-    """Of another type, with other names, that hold themselves, without end."""
+def test_invalid_arguments_deny(kind: str) -> None:
+    """Wrong types, non-string names, cycles and excessive depth are denied."""
     one, args = guard(LIMIT), ODD_ARGUMENTS[kind]()
     assert one.before(HostCall("refund", args, "c")).label == 1
     assert one.refuse(HostCall("refund", args, "c"), "odd").label == 1
@@ -132,13 +132,13 @@ def test_arguments_that_are_none_deny(kind: str) -> None:
     ids=repr,
 )
 def test_a_call_of_the_wrong_types_is_denied(more: dict[str, Any]) -> None:
-    """Each part of it may be anything."""
+    """Every field of a call may have the wrong type."""
     verdict = guard(LIMIT).before(HostCall(**{"tool": "refund", "args": {"amount": 50}, "conversation": "c", **more}))
     assert verdict.label == 1
 
 
 def test_facts_come_from_the_host_per_call() -> None:
-    """From a function of the call, over which the call's own facts stand; what is no mapping denies."""
+    """A function computes them from the call, the call's own facts take precedence, and a non-mapping denies."""
     rule = "forall(refund(), fact(vip) == true)"
     one = guard(rule, facts=lambda call: {"vip": call.agent == "desk"})
     assert [one.before(refund(agent=agent)).label for agent in ("desk", "bot")] == [0, 1]
@@ -147,8 +147,8 @@ def test_facts_come_from_the_host_per_call() -> None:
 
 
 @pytest.mark.parametrize("what", ["facts", "state"])
-def test_what_a_function_of_the_host_raises_is_not_for_the_model(what: str) -> None:
-    """It may be anything of another user; the kind of the error is shown."""
+def test_error_messages_of_host_functions_are_withheld(what: str) -> None:
+    """The message may contain data of another user; only the type of the exception is shown."""
 
     def broken(_: Any) -> Any:
         raise KeyError("bob_2")
@@ -158,8 +158,8 @@ def test_what_a_function_of_the_host_raises_is_not_for_the_model(what: str) -> N
     assert "bob_2" not in verdict.to_json() + verdict.feedback()
 
 
-def test_the_state_is_that_of_the_conversation() -> None:
-    """The function that gives it is told which."""
+def test_the_state_depends_on_the_conversation() -> None:
+    """The state function gets the id of the conversation."""
     one = guard("forall(refund(amount=a), a <= state.most)", state=lambda name: {"most": 100 if name == "vip" else 10})
     assert [one.before(refund(50, name)).label for name in ("vip", "any")] == [0, 1]
 
@@ -185,13 +185,13 @@ def test_the_state_is_that_of_the_conversation() -> None:
     ids=repr,
 )
 def test_options_of_the_wrong_type_are_errors(options: dict[str, Any]) -> None:
-    """At once, not at the first call."""
+    """They are refused when the guard is created, not at the first call."""
     with pytest.raises(InputError):
         guard(LIMIT, **options)
 
 
-def test_functions_that_would_have_to_be_awaited_are_errors() -> None:
-    """A check waits for the facts and the state."""
+def test_coroutine_functions_for_facts_and_state_are_errors() -> None:
+    """The functions for facts and state must be synchronous."""
 
     async def gives(_: Any) -> dict[str, Any]:
         return {}
@@ -203,7 +203,7 @@ def test_functions_that_would_have_to_be_awaited_are_errors() -> None:
 
 @pytest.mark.parametrize("policies", [None, {}, 7, ["p.yaml"]])
 def test_rules_of_the_wrong_type_are_errors(policies: Any) -> None:
-    """They are a file, or what load_policies gave."""
+    """The policy is a file or the result of load_policies."""
     with pytest.raises(InputError, match="expected a policy file"):
         ToolGuard(policies)
 
@@ -212,20 +212,20 @@ def test_rules_of_the_wrong_type_are_errors(policies: Any) -> None:
 
 
 def test_after_three_replans_control_returns_to_the_user() -> None:
-    """The fourth turn that is denied says so, and so does every one after it."""
+    """The fourth denied turn and every later one are marked as given up."""
     one = guard(LIMIT)
     assert [gave_up(one.before(refund(500))) for _ in range(6)] == [False, False, False, True, True, True]
 
 
 def test_calls_that_are_denied_in_one_turn_are_one_replan() -> None:
-    """A model that proposes five calls at once is not given up on for them."""
+    """Five denied calls in one turn count as one replan."""
     one = guard(LIMIT)
     steps = [step for step in "abcd" for _ in range(5)]
     assert [gave_up(one.before(refund(500, step=step))) for step in steps] == [False] * 15 + [True] * 5
 
 
-def test_an_allowed_call_begins_the_count_anew() -> None:
-    """It is replans in a row that count."""
+def test_an_allowed_call_resets_the_count() -> None:
+    """Only consecutive replans count."""
     one = guard(LIMIT, max_replans=1)
     one.before(refund(500))
     one.before(refund(50))
@@ -233,15 +233,15 @@ def test_an_allowed_call_begins_the_count_anew() -> None:
     assert gave_up(one.before(refund(500)))
 
 
-def test_what_could_not_even_be_judged_counts_as_well() -> None:
-    """A model that writes no JSON is not asked for ever."""
+def test_unparsable_calls_count_as_denials() -> None:
+    """A model that never writes valid JSON is given up on, too."""
     one = guard(LIMIT, max_replans=0)
     assert gave_up(one.refuse(HostCall("refund", {}, "c"), "no JSON"))
     assert gave_up(asyncio.run(one.arefuse(HostCall("refund", {}, "d"), "no JSON")))
 
 
-def test_halt_denies_all_that_follows(tmp_path: Path) -> None:
-    """In this conversation, and in no other."""
+def test_halt_denies_all_later_calls(tmp_path: Path) -> None:
+    """All later calls of this conversation are denied, but not those of another one."""
     one = guard_of(tmp_path, HALTED)
     assert one.before(HostCall("wire", {}, "a")).decision is Decision.HALT
     assert [one.before(HostCall("look", {}, name)).label for name in "ab"] == [1, 0]
@@ -250,8 +250,8 @@ def test_halt_denies_all_that_follows(tmp_path: Path) -> None:
 # --- outcomes
 
 
-def test_an_outcome_of_no_call_is_a_complaint(caplog: pytest.LogCaptureFixture) -> None:
-    """It never raises, and nothing is recorded."""
+def test_an_outcome_without_a_call_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """It does not raise and records nothing."""
     one = guard(LIMIT)
     for outcome in (Outcome(), None, "done"):
         one.after(refund(), outcome)  # type: ignore[arg-type]
@@ -260,7 +260,7 @@ def test_an_outcome_of_no_call_is_a_complaint(caplog: pytest.LogCaptureFixture) 
 
 
 def test_an_outcome_that_cannot_be_recorded_leaves_its_call_in_flight() -> None:
-    """It can be recorded once more, as a text."""
+    """It can be recorded again as a string."""
     one = guard(LIMIT)
     call = refund()
     one.before(call)
@@ -272,10 +272,10 @@ def test_an_outcome_that_cannot_be_recorded_leaves_its_call_in_flight() -> None:
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(ValueError("no"), "failed"), (TimeoutError(), "unknown"), (KeyboardInterrupt(), None), (Unspeakable(), "failed")],
+    [(ValueError("no"), "failed"), (TimeoutError(), "unknown"), (KeyboardInterrupt(), None), (Unprintable(), "failed")],
 )
-def test_what_a_tool_raises_says_how_it_ended(error: BaseException, status: str | None) -> None:
-    """What ran out of time may have done its work; what was interrupted is in flight still."""
+def test_the_exception_of_a_tool_determines_its_status(error: BaseException, status: str | None) -> None:
+    """After a timeout the outcome is unknown; after an interruption the call is still in flight."""
     one = guard(LIMIT)
     call = refund()
     one.before(call)
@@ -283,7 +283,7 @@ def test_what_a_tool_raises_says_how_it_ended(error: BaseException, status: str 
     assert one.session("c").history[0].status == status
 
 
-def test_two_parallel_refunds_are_one_too_many() -> None:
+def test_the_second_of_two_parallel_refunds_is_denied() -> None:
     """The second is judged while the first is in flight."""
     one = guard(ONCE)
     first, second = refund(), refund()
@@ -296,7 +296,7 @@ def test_two_parallel_refunds_are_one_too_many() -> None:
 
 
 class Answers:
-    """Judges answers: none may say what is secret."""
+    """A judge that denies answers with a secret."""
 
     def guard(self, agent_input: str, output: str, facts: Any = None) -> Any:
         if output == "crash":
@@ -305,7 +305,7 @@ class Answers:
 
 
 def test_final_answers_are_judged() -> None:
-    """A judge that crashes or answers oddly denies, and so does a conversation without an id."""
+    """A judge that crashes or returns an invalid result denies, and so does a missing conversation id."""
     one = ToolGuard(compile_rules([LIMIT]), answers=Answers())  # type: ignore[arg-type]
     labels = {text: one.answer("c", "question", text).label for text in ("fine", "the secret", "crash", "odd")}
     assert labels == {"fine": 0, "the secret": 1, "crash": 1, "odd": 1}
@@ -315,7 +315,7 @@ def test_final_answers_are_judged() -> None:
 
 
 def test_a_preview_leaves_no_trace() -> None:
-    """It only says what would be said."""
+    """It returns the verdict without recording the call."""
     one = guard(ONCE)
     assert [one.preview(refund()).label, one.preview(refund()).label] == [0, 0]
     ran(one, refund())

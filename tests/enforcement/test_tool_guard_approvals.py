@@ -1,4 +1,4 @@
-"""Approvals: each covers one call, once."""
+"""Approvals: each covers one call and is used once."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def call(amount: Any = 500, **more: Any) -> HostCall:
 
 @pytest.fixture
 def host(tmp_path: Path) -> ToolGuard:
-    """A guard whose host asks people itself."""
+    """A guard whose host requests approvals itself."""
     return guard_of(tmp_path, APPROVED)
 
 
 def test_an_approved_call_runs_once(host: ToolGuard) -> None:
-    """The same call a second time is denied; proposed anew, it is put to a person again."""
+    """The same call again is denied; a new proposal needs a new approval."""
     first = call(id="1")
     verdict = host.before(first)
     assert verdict.decision is Decision.ESCALATE
@@ -40,7 +40,7 @@ def test_an_approved_call_runs_once(host: ToolGuard) -> None:
 
 
 def test_a_rejected_call_does_not_run_and_the_agent_gets_the_reason(host: ToolGuard) -> None:
-    """Nor is it approved afterwards."""
+    """It cannot be approved afterwards either."""
     one = call()
     host.before(one)
     rejected = host.resolve(one, {"choice": "reject", "reason": "ask the manager"})
@@ -51,7 +51,7 @@ def test_a_rejected_call_does_not_run_and_the_agent_gets_the_reason(host: ToolGu
 
 
 def test_an_edited_call_is_judged_again(host: ToolGuard) -> None:
-    """In order, it runs as it was edited; still too much, it needs another approval; far too much, none helps."""
+    """Small edited amounts run, larger ones need another approval, and the largest are denied."""
     for amount, decision in ((50, Decision.ALLOW), (300, Decision.ESCALATE), (5000, Decision.DENY)):
         host.before(one := call())
         edit = Approval("edit", {"order_id": "W1", "amount": amount}, of=one.digest)
@@ -62,8 +62,8 @@ def test_an_edited_call_is_judged_again(host: ToolGuard) -> None:
             assert host.resolve(with_edits(one, edit), yes(with_edits(one, edit))).label == 0
 
 
-def test_an_approval_is_for_these_arguments(host: ToolGuard) -> None:
-    """Another amount, order or type under the same id is another call, and so is another id."""
+def test_an_approval_covers_only_the_shown_arguments(host: ToolGuard) -> None:
+    """A call with another amount, order, type or id is not covered."""
     host.before(call(id="1"))
     others = [call(501, id="1"), call(500.0, id="1"), call("500", id="1"), call(id="2")]
     others.append(HostCall("refund", {"order_id": "W2", "amount": 500}, "c", id="1"))
@@ -72,8 +72,8 @@ def test_an_approval_is_for_these_arguments(host: ToolGuard) -> None:
     assert host.resolve(call(id="1"), yes(call(id="1"))).label == 0
 
 
-def test_arguments_that_change_after_they_were_shown_do_not_matter(host: ToolGuard) -> None:
-    """What was shown is what was copied."""
+def test_later_changes_to_shown_arguments_have_no_effect(host: ToolGuard) -> None:
+    """The call runs with the copy that the reviewer saw."""
     args = {"order_id": "W1", "amount": 500}
     one = HostCall("refund", args, "c")
     host.before(one)
@@ -83,7 +83,7 @@ def test_arguments_that_change_after_they_were_shown_do_not_matter(host: ToolGua
 
 
 def test_an_approval_survives_another_call_in_between(host: ToolGuard) -> None:
-    """A person takes time, and other agents of the conversation go on."""
+    """Other agents of the conversation may continue while the reviewer decides."""
     one, other = call(), HostCall("look", {}, "c")
     host.before(one)
     assert host.before(other).label == 0
@@ -91,8 +91,8 @@ def test_an_approval_survives_another_call_in_between(host: ToolGuard) -> None:
     assert host.resolve(one, yes(one)).label == 0
 
 
-def test_an_approval_lifts_what_was_shown_and_nothing_else(tmp_path: Path) -> None:
-    """Where a rule blocks by now, the call stays denied."""
+def test_an_approval_lifts_only_the_shown_rules(tmp_path: Path) -> None:
+    """If another rule blocks the call by now, it stays denied."""
     more = "  - {id: look, temporal: G(tool:look -> H !tool:look), on_violation: escalate}\n"
     host = guard_of(tmp_path, APPROVED + "  - {id: closed, temporal: 'forall(refund(), fact(open) == true)'}\n" + more)
     one = call(facts={"open": True})
@@ -102,7 +102,7 @@ def test_an_approval_lifts_what_was_shown_and_nothing_else(tmp_path: Path) -> No
 
 
 def test_no_approval_is_requested_where_it_would_not_help(tmp_path: Path) -> None:
-    """Another rule denies the call whatever a person says."""
+    """Another rule denies the call regardless of the approval."""
     requests: list[ApprovalRequest] = []
     one = guard_of(tmp_path, APPROVED, approver=requests.append)
     assert one.before(call(5000)).decision is Decision.DENY
@@ -110,15 +110,15 @@ def test_no_approval_is_requested_where_it_would_not_help(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("reply", [None, "yes", 1, RuntimeError(), {"choice": "approve", "args": {}}])
-def test_what_is_no_approval_rejects(host: ToolGuard, reply: Any) -> None:
-    """Whatever a host hands over."""
+def test_invalid_replies_reject(host: ToolGuard, reply: Any) -> None:
+    """Any invalid reply of the host rejects the call."""
     one = call()
     host.before(one)
     assert host.resolve(one, reply).decision is Decision.DENY
 
 
 def test_an_approver_decides_within_the_check(tmp_path: Path) -> None:
-    """Approve, reject, and edit, which is judged again; with await as without."""
+    """It approves, rejects or edits, and edits are judged again, in `before` and in `abefore`."""
     for reply, amount in ((True, 500), (False, None), ({"choice": "edit", "args": {"amount": 60}}, 60)):
         one = guard_of(tmp_path, APPROVED, approver=lambda request, reply=reply: reply)
         for proposed, verdict in ((a := call(), one.before(a)), (b := call(), asyncio.run(one.abefore(b)))):
@@ -128,7 +128,7 @@ def test_an_approver_decides_within_the_check(tmp_path: Path) -> None:
 
 
 def test_a_reviewer_who_keeps_editing_gets_three_requests(tmp_path: Path) -> None:
-    """Then the call is not approved."""
+    """After that the call is not approved."""
     requests: list[Any] = []
 
     def more(request: ApprovalRequest) -> Approval:
@@ -140,7 +140,7 @@ def test_a_reviewer_who_keeps_editing_gets_three_requests(tmp_path: Path) -> Non
 
 
 def test_edited_arguments_are_completed_by_the_host(tmp_path: Path) -> None:
-    """An argument that the person left out gets the tool's default before the call is judged again."""
+    """Missing arguments get the tool's defaults before the call is judged again."""
     edit = Approval("edit", {"order_id": "W2"})
     one = guard_of(tmp_path, APPROVED, approver=lambda request: edit)
     verdict = one.before(call(validate_edit=lambda args: {"amount": 5000, **args}))
@@ -148,7 +148,7 @@ def test_edited_arguments_are_completed_by_the_host(tmp_path: Path) -> None:
 
 
 def test_an_approval_of_a_previewed_call_counts(host: ToolGuard) -> None:
-    """Some hosts ask ahead of the tool."""
+    """Some hosts request approval before they call the tool."""
     one = call()
     assert host.preview(one).decision is Decision.ESCALATE
     assert host.resolve(one, yes(one)).label == 0

@@ -1,4 +1,4 @@
-"""Checks that do not end in time: they deny, and what they would have allowed does not run."""
+"""Checks that exceed the deadline deny, and calls that they allow later do not run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOK = HostCall("look", {}, "c")
 
 
 class Slow:
-    """A state that is asked for and does not come before the test lets it."""
+    """A state function that blocks until the test releases it."""
 
     def __init__(self) -> None:
         self.waits = True
@@ -40,7 +40,7 @@ def slow() -> Iterator[Slow]:
 
 
 def until(true: Callable[[], bool]) -> None:
-    """Waits until something is so, in another thread; the test's own time limit ends it."""
+    """Waits until a condition holds; the test's own time limit ends the wait."""
     while not true():
         threading.Event().wait(0.001)
 
@@ -50,7 +50,7 @@ def open_checks(one: ToolGuard) -> int:
 
 
 def test_a_late_check_denies_and_is_withdrawn(slow: Slow) -> None:
-    """When it ends after all, it has allowed the call: that did not run, and is withdrawn."""
+    """If the check finally allows the call, the call is withdrawn because it never ran."""
     one = guard(OPEN, state=slow, deadline=0.5)
     call = refund()
     assert "took more than 0.5 s" in one.before(call).errors[0]
@@ -61,8 +61,8 @@ def test_a_late_check_denies_and_is_withdrawn(slow: Slow) -> None:
         one.use(call)
 
 
-def test_until_a_late_check_has_ended_its_conversation_is_closed(slow: Slow) -> None:
-    """And afterwards it is open again; other conversations go on all the time."""
+def test_a_conversation_is_closed_until_its_late_check_ends(slow: Slow) -> None:
+    """Afterwards the conversation is open again; other conversations continue throughout."""
     one = guard(OPEN, state=slow, deadline=0.5)
     one.before(refund())
     assert "still running" in one.before(LOOK).errors[0]
@@ -73,8 +73,8 @@ def test_until_a_late_check_has_ended_its_conversation_is_closed(slow: Slow) -> 
     ran(one, refund())
 
 
-def test_a_permit_is_not_waited_for_without_end(slow: Slow) -> None:
-    """A call that was allowed before another check hung does not run, rather than hang, too."""
+def test_waiting_for_a_permit_has_a_limit(slow: Slow) -> None:
+    """While another check hangs, `use` of an allowed call fails instead of hanging, too."""
     slow.waits = False
     one = guard(OPEN, state=slow, deadline=0.5)
     allowed = refund()
@@ -88,7 +88,7 @@ def test_a_permit_is_not_waited_for_without_end(slow: Slow) -> None:
 
 
 def test_an_outcome_that_has_to_wait_is_recorded_later(slow: Slow) -> None:
-    """It happened, whenever that can be written down."""
+    """It is recorded once the hung check has ended."""
     slow.waits = False
     one = guard(OPEN, state=slow, deadline=0.5)
     call = refund()
@@ -103,13 +103,13 @@ def test_an_outcome_that_has_to_wait_is_recorded_later(slow: Slow) -> None:
 
 
 def test_late_checks_are_replans(slow: Slow) -> None:
-    """An agent whose calls are never judged in time gets no turn without end."""
+    """An agent whose checks always time out is given up on, too."""
     one = guard(OPEN, state=slow, deadline=0.5)
     assert [gave_up(one.before(refund())) for _ in range(4)] == [False, False, False, True]
 
 
 def test_a_late_denial_is_in_the_log(slow: Slow) -> None:
-    """With what was withdrawn afterwards; nothing there reads as allowed."""
+    """The log has the denial and the later withdrawal, but no allowed call."""
     log = MemoryLog()
     one = guard(OPEN, state=slow, deadline=0.5, log=log)
     one.before(refund())
@@ -119,7 +119,7 @@ def test_a_late_denial_is_in_the_log(slow: Slow) -> None:
 
 
 def test_a_task_that_is_cancelled_during_its_check_leaves_nothing(slow: Slow) -> None:
-    """The check ends, and what it allowed is withdrawn."""
+    """The check ends, and the call that it allowed is withdrawn."""
     one = guard(OPEN, state=slow, deadline=10)
 
     async def main() -> None:
@@ -135,8 +135,8 @@ def test_a_task_that_is_cancelled_during_its_check_leaves_nothing(slow: Slow) ->
     assert one.session("c").history == ()
 
 
-def test_when_all_threads_hang_everything_is_denied_and_known(slow: Slow) -> None:
-    """The calls are denied at once, and their ids are known when the host's messages show them."""
+def test_when_all_threads_hang_calls_are_denied_and_known(slow: Slow) -> None:
+    """Calls are denied at once, and their ids are known when the host's messages show them."""
     one = guard(OPEN, state=slow, deadline=0.5)
     one._pool._most = 1
     one.before(refund(id="a"))
@@ -147,7 +147,7 @@ def test_when_all_threads_hang_everything_is_denied_and_known(slow: Slow) -> Non
     assert one.before(refund(conversation="other", seen=("b",))).label == 0
 
 
-def test_the_event_loop_goes_on_while_a_call_is_checked(slow: Slow) -> None:
+def test_a_check_does_not_block_the_event_loop(slow: Slow) -> None:
     """So do the other conversations of the process."""
     one = guard(OPEN, state=slow)
 

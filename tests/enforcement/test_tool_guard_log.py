@@ -1,4 +1,4 @@
-"""The guard and its audit log: every verdict stands there before the call runs."""
+"""The guard and its audit log: every verdict is written before the call runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.frameworks.scenarios import APPROVED, guard_of
 
 
 def test_each_verdict_and_outcome_is_written() -> None:
-    """With the call, the decision and how it ended."""
+    """Each record has the call, the decision and the outcome."""
     log = MemoryLog()
     one = guard(LIMIT, log=log)
     ran(one, refund(id="a", agent="desk"), "paid")
@@ -35,8 +35,8 @@ def test_each_verdict_and_outcome_is_written() -> None:
     assert outcome["permit"]["nonce_hash"] == log.records[0]["permit"]["nonce_hash"]
 
 
-def test_what_the_verdict_withholds_is_written() -> None:
-    """For the operator: the model reads the verdict alone."""
+def test_withheld_details_are_written() -> None:
+    """The log keeps for the operator what the verdict withholds from the model."""
     log = MemoryLog()
     guard("forall(refund(amount=a), a <= state.most)", state={"most": 7}, log=log).before(refund(500))
     assert log.records[0]["withheld"] == ("rule 1: state.most is 7",)
@@ -52,7 +52,7 @@ def test_what_the_verdict_withholds_is_written() -> None:
     ],
 )
 def test_an_outcome_is_written_as_it_is_recorded(outcome: Outcome, status: str) -> None:
-    """A call that was interrupted is unknown."""
+    """The outcome of an interrupted call is written as unknown."""
     log = MemoryLog()
     one = guard(LIMIT, log=log)
     call = refund()
@@ -62,8 +62,8 @@ def test_an_outcome_is_written_as_it_is_recorded(outcome: Outcome, status: str) 
     assert log.of("outcome")[0]["status"] == status
 
 
-def test_an_output_that_means_failure_is_written_as_one(tmp_path: Path) -> None:
-    """The log says what the rules go by."""
+def test_a_failed_output_is_written_as_failed(tmp_path: Path) -> None:
+    """The log has the same status that the rules use."""
     log = MemoryLog()
     one = guard_of(tmp_path, 'version: 1\nfailed_output: ^Error\npolicies: [{id: a, temporal: "G !tool:x"}]', log=log)
     ran(one, refund(), "Error: no")
@@ -71,7 +71,7 @@ def test_an_output_that_means_failure_is_written_as_one(tmp_path: Path) -> None:
 
 
 def test_the_log_holds_the_reviewers_answer(tmp_path: Path) -> None:
-    """Who, what, and about which arguments."""
+    """The record has the reviewer, the answer and the reasons."""
     log = MemoryLog()
     reply = {"choice": "reject", "reason": "too much", "by": "ann"}
     one = guard_of(tmp_path, APPROVED, log=log, approver=lambda request: reply)
@@ -83,7 +83,7 @@ def test_the_log_holds_the_reviewers_answer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [OSError("disk full"), RuntimeError(), TypeError()])
 def test_a_log_that_cannot_be_written_denies(error: Exception) -> None:
-    """The call takes no effect: it is withdrawn, and has no permit."""
+    """The call is withdrawn and has no permit."""
     log = MemoryLog()
     one = guard(LIMIT, log=log)
     log.error = error
@@ -96,8 +96,8 @@ def test_a_log_that_cannot_be_written_denies(error: Exception) -> None:
     ran(one, refund())
 
 
-def test_a_log_that_cannot_be_written_warns_where_that_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
-    """The call runs, and the host's own log says what is missing."""
+def test_a_log_error_can_be_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """The call runs, and the host's own log has a warning."""
     log = MemoryLog()
     one = guard(LIMIT, log=log, on_log_error="warn")
     log.error = OSError("disk full")
@@ -107,7 +107,7 @@ def test_a_log_that_cannot_be_written_warns_where_that_is_wanted(caplog: pytest.
 
 
 def test_a_log_that_hangs_denies() -> None:
-    """As everything that does not end in time."""
+    """The deadline of the check covers the log."""
     release = threading.Event()
 
     class Hangs(MemoryLog):
@@ -120,8 +120,8 @@ def test_a_log_that_hangs_denies() -> None:
     release.set()
 
 
-def test_an_outcome_that_is_not_written_counts_all_the_same() -> None:
-    """The next verdict meets the same fault."""
+def test_an_unwritten_outcome_still_counts() -> None:
+    """The next verdict meets the same error and denies."""
     log = MemoryLog()
     one = guard(LIMIT, log=log)
     call = refund()
@@ -133,8 +133,8 @@ def test_an_outcome_that_is_not_written_counts_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", ["audit.db", "audit.jsonl"])
-def test_the_audit_log_takes_what_a_guard_writes(name: str, tmp_path: Path) -> None:
-    """And its chain is whole."""
+def test_the_audit_log_accepts_all_records_of_a_guard(name: str, tmp_path: Path) -> None:
+    """The chain of the audit log is intact."""
     with AuditLog(tmp_path / name) as log:
         one = guard(LIMIT, log=log)
         ran(one, refund(), {"nested": [1, {"a": None}]})
@@ -146,8 +146,8 @@ def test_the_audit_log_takes_what_a_guard_writes(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("why", ["log", "host", "expired"])
-def test_a_call_that_never_ran_may_be_made_again_and_the_log_says_so(why: str) -> None:
-    """What may be done once may be done until it ran; a call whose permit was used stays in flight."""
+def test_a_withdrawn_call_may_be_repeated_and_is_logged(why: str) -> None:
+    """A withdrawn call does not count against "at most once"; a call whose permit was used stays in flight."""
     log, now = MemoryLog(), [0.0]
     one = ToolGuard(compile_rules(["forall(refund(), count(f:refund()) == 0)"]), log=log)
     one._conversations.put(Conversation("c", one.policies.session(id="c", clock=lambda: now[0])))

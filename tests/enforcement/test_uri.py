@@ -1,4 +1,4 @@
-"""One spelling of each URI, and what can be read in several ways is refused."""
+"""URIs are normalized, and ambiguous URIs are refused."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("expected", "spellings"), SAME)
-def test_one_spelling(expected: str, spellings: list[str]) -> None:
-    """Each of them is brought into the same one, which stays as it is."""
+def test_equivalent_uris_have_one_normal_form(expected: str, spellings: list[str]) -> None:
+    """Equivalent spellings have the same normal form, and the normal form is stable."""
     assert {normalised(one) for one in [expected, *spellings]} == {expected}
 
 
 @pytest.mark.parametrize("uri", REFUSED)
-def test_what_can_be_read_in_several_ways_is_refused(uri: str) -> None:
-    """With the reason, and in words that can be printed."""
+def test_ambiguous_uris_are_refused(uri: str) -> None:
+    """The error gives the reason and is printable."""
     with pytest.raises(InputError, match="can be read in several ways"):
         normalised(uri)
 
 
-def test_what_a_server_may_take_it_for() -> None:
-    """A query, a slash at the end, doubled slashes, a user and the case of the host may be lost on the way."""
+def test_readings_of_a_uri() -> None:
+    """Servers may ignore a query, a trailing slash, doubled slashes, a user name and the case of the host."""
     assert readings("shop://terms") == ("shop://terms",)
     assert set(readings("users://Ann/a/?x")) == {
         f"users://{host}/a{rest}" for host in ("Ann", "ann") for rest in ("/?x", "/", "?x", "")
@@ -90,7 +90,7 @@ policies:
     "uri", ["shop://secret?x=1", "shop://SECRET", "shop://secret/?x", "SHOP://secret", "shop://a#b"]
 )
 def test_a_rule_about_a_resource_holds_for_its_other_spellings(tmp_path: Path, uri: str, on: str) -> None:
-    """In every host, also in one that gives the URI as it came; nobody is asked about another resource."""
+    """The denial does not depend on whether the host normalizes the URI, and no approval is requested instead."""
     (tmp_path / "p.yaml").write_text(POLICY.format(on=on))
     guard = ToolGuard(tmp_path / "p.yaml")
     denied = guard.before(HostCall("resource.read", {"uri": uri}, "c"))
@@ -98,8 +98,8 @@ def test_a_rule_about_a_resource_holds_for_its_other_spellings(tmp_path: Path, u
     assert guard.before(HostCall("resource.read", {"uri": "shop://terms?x=1"}, "c")).label == 0
 
 
-def test_a_person_can_approve_a_resource_with_a_query(tmp_path: Path) -> None:
-    """Where the one without it would have to be approved, too."""
+def test_a_resource_with_a_query_can_be_approved(tmp_path: Path) -> None:
+    """This holds although the same resource without the query would need approval, too."""
     (tmp_path / "p.yaml").write_text(POLICY.format(on="escalate").replace('u != "shop://secret"', "false"))
     guard = ToolGuard(tmp_path / "p.yaml", approver=lambda _: True)
     assert guard.before(HostCall("resource.read", {"uri": "shop://secret?x"}, "c")).label == 0

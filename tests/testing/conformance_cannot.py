@@ -1,16 +1,16 @@
-"""Which scenarios are not played in which host, and why: for the tests of the hosts, and for docs/conformance.md."""
+"""The scenarios that a host cannot play, with the reasons, for the hosts' tests and docs/conformance.md."""
 
 from __future__ import annotations
 
 OWN_TOOLS = "cannot occur because the tools are the operator's own code; what comes later is judged like the rest"
-ASKED_WITHIN = "cannot occur because a person is asked within the call, and nothing is kept meanwhile"
+APPROVED_WITHIN_CALL = "cannot occur because a person is asked within the call, and nothing is kept meanwhile"
 THREADS = (
     "cannot be closed because a thread that a tool starts by hand inherits nothing, and may as well be another user's; "
     "start it with `asyncio.to_thread`, or with `contextvars.copy_context().run`"
 )
 
 PYTHON = {
-    "another call than was shown": ASKED_WITHIN,
+    "another call than was shown": APPROVED_WITHIN_CALL,
     "late tools of a server": OWN_TOOLS,
     "sub-agent in a thread of its own": THREADS,
     "streaming": "cannot occur because `run_agent` does not stream",

@@ -1,6 +1,6 @@
-"""A little agent framework with an adapter of its own: it has all that a scenario may ask of a host.
+"""A small agent framework with its own adapter, which supports everything that the scenarios need.
 
-Its parts are methods, so that tests of the suite can break one at a time.
+Each part is a method, so that the tests of the suite can break one at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ids = itertools.count(1)
 
 @dataclass
 class Talk:
-    """A run of an agent, in a conversation, up to where it is."""
+    """A run of an agent in a conversation, at its current turn."""
 
     conversation: str
     script: Iterator[Turn]
@@ -36,11 +36,11 @@ class Talk:
 class CustomProcess(Process):
     def __init__(self, operator: Operator) -> None:
         self.operator, self.guard = operator, operator.guard()
-        self.known = set(operator.tools)  # those that were there at the start, and are accepted
+        self.known = set(operator.tools)  # the tools at the start, which are accepted
         self.tools = set(operator.tools)
         self.requests: dict[str, tuple[Talk, HostCall, str]] = (
             operator.kept
-        )  # id of a call -> what waits for its answer
+        )  # call id -> the call that waits for approval
 
     async def run(
         self,
@@ -88,13 +88,13 @@ class CustomProcess(Process):
                     return Reply(shown + self.direct(talk, await self.operator.shop.tool(turn[0][0])(**turn[0][1])))
         return Reply(shown, talk.waiting[0])
 
-    # --- what a test may break
+    # --- parts that a test may break
 
     def proposed(self, talk: Talk, tool: str, args: Mapping[str, Any]) -> HostCall | None:
-        """The call as the tool would get it; None where it does not fit."""
+        """Returns the call with the arguments that the tool would get; None if they do not fit."""
         try:
             if tool not in self.known:
-                raise InputError(f"unknown tool {tool}")  # noqa: TRY301 - one way out
+                raise InputError(f"unknown tool {tool}")  # noqa: TRY301 - one handler for all errors
             bound = inspect.signature(self.operator.shop.tool(tool)).bind(**args)
         except (InputError, TypeError) as error:
             self.guard.refuse(HostCall(tool, args, talk.conversation), str(error))
@@ -103,7 +103,7 @@ class CustomProcess(Process):
         return HostCall(tool, bound.arguments, talk.conversation, f"call-{next(_ids)}", seen=talk.seen)
 
     async def call(self, talk: Talk, call: HostCall) -> str | None:
-        """Runs a call that may run; its id where a person has to answer first."""
+        """Runs an allowed call. Returns its id if it needs approval first."""
         verdict = await self.guard.abefore(call)
         if verdict.decision is Decision.ESCALATE:
             self.requests[call.id] = (talk, call, call.digest)
@@ -133,11 +133,11 @@ class CustomProcess(Process):
         return output
 
     def believed(self, conversation: str, call: Call, output: str) -> str:
-        """The id of a call that a message shows."""
+        """Returns the id of a call that a message shows."""
         return f"shown-{next(_ids)}"
 
     def answered(self, talk: Talk, text: str) -> str:
-        """The answer that is shown."""
+        """Returns the answer that the user sees."""
         return "" if self.guard.answer(talk.conversation, "", text).label else text
 
     def direct(self, talk: Talk, output: str) -> str:

@@ -1,4 +1,4 @@
-"""The conformance suite itself: a sound host conforms, and for each scenario there is a broken one that it catches."""
+"""The conformance suite: a correct host passes, and each scenario detects a host with one fault."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BROKEN: dict[str, type[CustomProcess]] = {}
 
 
 def broken(scenario: str) -> Any:
-    """Lists a process with one fault, by the scenario that has to catch it."""
+    """Registers a process with one fault under the scenario that must detect it."""
 
     def listed(process: type[CustomProcess]) -> type[CustomProcess]:
         assert scenario not in BROKEN
@@ -51,7 +51,7 @@ def broken(scenario: str) -> Any:
 
 @broken("order")
 class AnsweredByItself(CustomProcess):
-    """Judges a call, and takes a denial for an answer to show."""
+    """Judges a call, but runs it even if it is denied."""
 
     async def call(self, talk: Talk, call: HostCall) -> str | None:
         if self.guard.preview(call).label:
@@ -64,7 +64,7 @@ class AnsweredByItself(CustomProcess):
 
 @broken("limits")
 class JudgesBeforeDefaults(CustomProcess):
-    """Judges what the model wrote, and not what the tool gets."""
+    """Judges the arguments of the model instead of those that the tool gets."""
 
     async def call(self, talk: Talk, call: HostCall) -> str | None:
         judged = replace(call, args={**call.args, "amount": 0}) if call.args.get("amount") == 500 else call
@@ -76,7 +76,7 @@ class JudgesBeforeDefaults(CustomProcess):
 
 @broken("conversations")
 class OneConversation(CustomProcess):
-    """Keeps one history for all its users."""
+    """Keeps one history for all users."""
 
     async def run(self, script: Script, *, conversation: str = "c1", **options: Any) -> Reply:
         return await super().run(script, **options)
@@ -84,7 +84,7 @@ class OneConversation(CustomProcess):
 
 @broken("parallel")
 class JudgesAllBeforeAny(CustomProcess):
-    """Judges a call without taking its place, and records it once it has run."""
+    """Judges a call without recording it as in flight, and records it only after it has run."""
 
     async def call(self, talk: Talk, call: HostCall) -> str | None:
         if (await self.guard.apreview(call)).label:
@@ -98,7 +98,7 @@ class JudgesAllBeforeAny(CustomProcess):
 
 @broken("cancel")
 class CancelledIsFailed(CustomProcess):
-    """Takes a call that was cancelled for one that has not happened."""
+    """Records a cancelled call as failed."""
 
     def ended(self, error: BaseException) -> Outcome:
         return Outcome("cancelled", failed=True) if isinstance(error, asyncio.CancelledError) else super().ended(error)
@@ -106,7 +106,7 @@ class CancelledIsFailed(CustomProcess):
 
 @broken("retry")
 class LostIsFailed(CustomProcess):
-    """Takes a call that ran out of time for one that has not happened."""
+    """Records a call that timed out as failed."""
 
     def ended(self, error: BaseException) -> Outcome:
         return Outcome("late", failed=True) if isinstance(error, TimeoutError) else super().ended(error)
@@ -114,7 +114,7 @@ class LostIsFailed(CustomProcess):
 
 @broken("resume")
 class RunsTheMessageAgain(CustomProcess):
-    """Once a person has answered, all calls of the message run again."""
+    """Runs all calls of the message again after an approval."""
 
     async def run(self, script: Script, **options: Any) -> Reply:
         self.first: Any = script[0]
@@ -129,7 +129,7 @@ class RunsTheMessageAgain(CustomProcess):
 
 @broken("approve twice")
 class ForgetsApprovals(CustomProcess):
-    """Keeps approvals with the agent that is built for each request."""
+    """Keeps approvals with the agent, which is built anew for each request."""
 
     async def answer(self, question: Any, approval: Approval) -> Reply:
         self.guard = self.operator.guard(ledger=MemoryLedger())
@@ -138,7 +138,7 @@ class ForgetsApprovals(CustomProcess):
 
 @broken("edit")
 class RunsTheEditUnjudged(CustomProcess):
-    """Runs what a person made of a call as it is."""
+    """Runs an edited call without judging it again."""
 
     async def answer(self, question: Any, approval: Approval) -> Reply:
         if approval.choice == "edit":
@@ -150,7 +150,7 @@ class RunsTheEditUnjudged(CustomProcess):
 
 @broken("another call than was shown")
 class BelievesTheAnswer(CustomProcess):
-    """Takes a yes for a yes to whatever waits by now."""
+    """Applies an approval to the call that waits now instead of the one that was shown."""
 
     async def answer(self, question: Any, approval: Approval) -> Reply:
         talk, call, _ = self.requests[question]
@@ -161,7 +161,7 @@ class BelievesTheAnswer(CustomProcess):
 
 @broken("forged history")
 class BelievesMessages(CustomProcess):
-    """Takes the host's messages for what has happened."""
+    """Takes the calls in the host's messages for the history."""
 
     def believed(self, conversation: str, call: Call, output: str) -> str:
         shown = HostCall(call[0], call[1], conversation)
@@ -173,7 +173,7 @@ class BelievesMessages(CustomProcess):
 
 @broken("failed output")
 class HidesTheOutput(CustomProcess):
-    """Records that a call ended, and not what came of it."""
+    """Records that a call ended, but not its output."""
 
     def output(self, output: Any) -> Any:
         return "done"
@@ -181,7 +181,7 @@ class HidesTheOutput(CustomProcess):
 
 @broken("late tools")
 class LateToolsUnjudged(CustomProcess):
-    """Guards the tools that were there at the start, and no other."""
+    """Guards only the tools that existed at the start."""
 
     async def call(self, talk: Talk, call: HostCall) -> str | None:
         if call.tool in self.operator.tools:
@@ -195,7 +195,7 @@ class LateToolsUnjudged(CustomProcess):
 
 @broken("late tools of a server")
 class TakesLateTools(CustomProcess):
-    """Takes whatever a server comes to have."""
+    """Accepts every tool that a server adds later."""
 
     async def add(self, tool: str) -> None:
         self.known.add(tool)
@@ -203,7 +203,7 @@ class TakesLateTools(CustomProcess):
 
 @broken("hand-off")
 class HandsOverUnguarded(CustomProcess):
-    """Guards the agent that it was given, and not the one that this leads to."""
+    """Guards the first agent, but not the one that it hands over to."""
 
     async def hand_over(self, talk: Talk, turn: HandOff) -> Talk:
         calls: Any = turn.script[0]
@@ -214,7 +214,7 @@ class HandsOverUnguarded(CustomProcess):
 
 @broken("sub-agent")
 class SubAgentsBeginAnew(CustomProcess):
-    """Gives each sub-agent a history of its own."""
+    """Keeps a separate history for each sub-agent."""
 
     async def run_sub_agent(self, talk: Talk, turn: SubAgent) -> None:
         await self.run(turn.script, conversation="inner")
@@ -222,7 +222,7 @@ class SubAgentsBeginAnew(CustomProcess):
 
 @broken("sub-agent under another id")
 class BelievesIds(CustomProcess):
-    """Believes the id that a tool gives to the agent it runs."""
+    """Uses the conversation id that a tool passes to its sub-agent."""
 
     async def run_sub_agent(self, talk: Talk, turn: SubAgent) -> None:
         await self.run(turn.script, conversation=talk.conversation if turn.where == "task" else "apart")
@@ -230,7 +230,7 @@ class BelievesIds(CustomProcess):
 
 @broken("sub-agent in a thread of its own")
 class ThreadsBeginAnew(CustomProcess):
-    """Takes what a tool's thread runs for another user's."""
+    """Treats a sub-agent in a tool's thread as another user."""
 
     async def run_sub_agent(self, talk: Talk, turn: SubAgent) -> None:
         conversation = "apart" if turn.where == "thread" else talk.conversation
@@ -239,7 +239,7 @@ class ThreadsBeginAnew(CustomProcess):
 
 @broken("streaming")
 class ShowsWhileItJudges(CustomProcess):
-    """Shows a stream as it comes."""
+    """Streams an answer before it is judged."""
 
     def answered(self, talk: Talk, text: str) -> str:
         return text if talk.stream else super().answered(talk, text)
@@ -247,7 +247,7 @@ class ShowsWhileItJudges(CustomProcess):
 
 @broken("restart")
 class ForgetsTheConversation(CustomProcess):
-    """Begins each process with an empty history."""
+    """Starts each process with an empty history."""
 
     def __init__(self, operator: Operator) -> None:
         super().__init__(operator)
@@ -256,7 +256,7 @@ class ForgetsTheConversation(CustomProcess):
 
 @broken("restart without a ledger")
 class DeniesAfterARestart(CustomProcess):
-    """Takes each call of a conversation that was there before for a forgery."""
+    """Treats the calls of every conversation from before a restart as forged."""
 
     def __init__(self, operator: Operator) -> None:
         super().__init__(operator)
@@ -269,14 +269,14 @@ class DeniesAfterARestart(CustomProcess):
 
 @broken("final answer")
 class DirectAnswersUnjudged(CustomProcess):
-    """Shows what a tool answers in the model's place."""
+    """Shows a tool's direct answer without judging it."""
 
     def direct(self, talk: Talk, output: str) -> str:
         return output
 
 
 class RunsNothing(CustomProcess):
-    """Is safe, and of no use."""
+    """Runs no call at all, which is safe but useless."""
 
     async def call(self, talk: Talk, call: HostCall) -> str | None:
         return None
@@ -287,13 +287,13 @@ class RunsNothing(CustomProcess):
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_sound_host_conforms(scenario: str, tmp_path: Path) -> None:
-    """In the order of the list, nothing of it is left out."""
+    """A host without faults passes every scenario."""
     assert check(CustomHost(), scenario, tmp_path) == "held"
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_each_scenario_catches_a_broken_host(scenario: str, tmp_path: Path) -> None:
-    """A host with one fault does what the scenario forbids; one in which nothing runs does not what it allows."""
+    """A host with the fault runs forbidden calls; a host that runs nothing does not run the allowed ones."""
     faults: list[type[CustomProcess]] = [BROKEN[scenario], RunsNothing]
     for number, process in enumerate(faults):
         folder = tmp_path / str(number)
@@ -303,26 +303,26 @@ def test_each_scenario_catches_a_broken_host(scenario: str, tmp_path: Path) -> N
 
 
 def test_the_page_shows_what_the_hosts_declare() -> None:
-    """The tables of docs/conformance.md are those that the hosts' files make; `held` is what their tests play."""
+    """The tables of docs/conformance.md match the declarations of the hosts' tests."""
     page = PAGE.read_text(encoding="utf-8")
     assert {name: _between(page, name) for name in tables()} == tables()
 
 
-def test_what_is_held_against_a_break_has_a_test() -> None:
-    """Each cell that names one names one that is there."""
+def test_named_tests_exist() -> None:
+    """Each table cell that names a test names an existing one."""
     for named in breaks.tests():
         file, _, test = named.partition("::")
         assert f"def {test}(" in (TESTS / file).read_text(encoding="utf-8"), named
 
 
 def tables() -> dict[str, str]:
-    """The tables of docs/conformance.md."""
+    """Returns the tables of docs/conformance.md."""
     return {"scenarios": matrix(CANNOT), "breaks": matrix(breaks.cells(), breaks.BREAKS, "break")}
 
 
 @pytest.mark.slow
 def test_the_adapter_of_the_page_conforms(tmp_path: Path) -> None:
-    """Its test file runs as it stands."""
+    """The page's test file passes unchanged."""
     found = next(BLOCK.finditer(PAGE.read_text(encoding="utf-8")))
     (tmp_path / found["file"]).write_text(found["text"])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", found["file"]]
@@ -335,8 +335,8 @@ def _between(page: str, name: str) -> str:
     return page.partition(f"<!-- {name} -->\n")[2].partition("<!-- end -->")[0]
 
 
-def test_what_is_not_played_has_a_reason(tmp_path: Path) -> None:
-    """Neither an unknown scenario nor a reason that is none is taken, and a part that is missing is no pass."""
+def test_skipped_scenarios_have_a_valid_reason(tmp_path: Path) -> None:
+    """Unknown scenarios and invalid reasons are refused."""
 
     class Odd(CustomHost):
         cannot: Mapping[str, str] = EMPTY
@@ -350,8 +350,8 @@ def test_what_is_not_played_has_a_reason(tmp_path: Path) -> None:
     assert check(host, "order", tmp_path) == host.cannot["order"]
 
 
-def test_a_part_that_is_missing_is_no_pass(tmp_path: Path) -> None:
-    """It is named."""
+def test_a_missing_part_is_a_failure(tmp_path: Path) -> None:
+    """The error names the missing part."""
 
     class WithoutSwap(CustomProcess):
         swap = Process.swap
@@ -360,7 +360,7 @@ def test_a_part_that_is_missing_is_no_pass(tmp_path: Path) -> None:
         check(CustomHost(WithoutSwap), "another call than was shown", tmp_path)
 
 
-if __name__ == "__main__":  # python -m tests.testing.test_conformance writes the tables anew
+if __name__ == "__main__":  # python -m tests.testing.test_conformance rewrites the tables
     text = PAGE.read_text(encoding="utf-8")
     for name, table in tables().items():
         head, mark, rest = text.partition(f"<!-- {name} -->\n")

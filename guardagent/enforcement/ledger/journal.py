@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from guardagent.errors import InputError, LedgerError
 from guardagent.session.shared_history import HistoryEntry, SessionEndedError
 
-_DECIMAL = "\0decimal"  # names what JSON has no number for
+_DECIMAL = "\0decimal"  # marks decimals, which JSON does not distinguish from floats
 _OTHER_POLICY = (
     "conversation {!r} began under another policy, or another state of it; "
     "continue under that policy, or end the conversation and begin a new one"
@@ -37,14 +37,14 @@ class SqliteJournal:
     """The journal of a conversation in a ledger; known entries are not read again.
 
     Args:
-        ledger: holds it.
-        conversation: its id.
-        policy: the digest of the policy that is followed here.
+        ledger: stores the journal.
+        conversation: the id of the conversation.
+        policy: the digest of this process's policy.
     """
 
     def __init__(self, ledger: EntryStore, conversation: str, policy: str) -> None:
         self._ledger, self._conversation, self._policy = ledger, conversation, policy
-        self._known = 0  # the place of the last entry that was read or added here
+        self._known = 0  # the place of the last entry read or added here
 
     def news(self) -> Sequence[HistoryEntry]:
         known, found = self._known, []
@@ -79,7 +79,7 @@ def _encode(entry: HistoryEntry) -> str:
     try:
         return json.dumps(entry, default=_encode_value, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
-        if entry.get("output") is not None:  # the call has run all the same: for others its output is unknown
+        if entry.get("output") is not None:  # the call has run; other processes do not see its output
             return _encode({**entry, "output": None})
         raise InputError(
             f"the call cannot be stored in the ledger: {error}; expected JSON in calls and facts"

@@ -1,4 +1,4 @@
-"""A ledger in memory: of one guard, in one process."""
+"""A ledger in memory, for one guard in one process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MemoryLedger:
     def __init__(self) -> None:
         self.name = secrets.token_hex(8)
         self._lock = threading.Lock()
-        self._requests: dict[str, dict[str, RecordedRequest]] = {}  # conversation -> digest -> what was asked
+        self._requests: dict[str, dict[str, RecordedRequest]] = {}  # conversation -> digest -> request
         self._used: set[str] = set()
 
     def record_request(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:

@@ -56,14 +56,14 @@ class Ledger(Protocol):
             edited: the call that the reviewer edited into this one.
 
         Raises:
-            InputError: an approval of it was used.
+            InputError: an approval of the call was used.
         """
 
     def recorded_request(self, call: HostCall) -> RecordedRequest | None:
         """Returns the approval request of a call; None if there is none.
 
         Raises:
-            InputError: an approval of it was used.
+            InputError: an approval of the call was used.
         """
 
     def reject(self, call: HostCall) -> None:
@@ -73,7 +73,7 @@ class Ledger(Protocol):
         """Uses the approval of a call, and of the call that it was edited from, once, before the tool runs.
 
         Raises:
-            InputError: the approval was used, or the call rejected.
+            InputError: the approval was already used, or the call was rejected.
         """
 
     def end(self, conversation: str) -> None:
@@ -83,6 +83,6 @@ class Ledger(Protocol):
         """Returns the journal of a conversation; None if this ledger keeps no histories.
 
         Args:
-            conversation: its id.
-            policy: the digest of the policy that is followed here.
+            conversation: the id of the conversation.
+            policy: the digest of this process's policy.
         """

@@ -1,4 +1,4 @@
-"""A ledger in an SQLite file, which several processes share."""
+"""A ledger in an SQLite file that several processes can share."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _SCHEMA = (
                              entry TEXT, PRIMARY KEY (conversation, place)) WITHOUT ROWID""",
     "CREATE TABLE proposed (conversation TEXT, id TEXT, PRIMARY KEY (conversation, id)) WITHOUT ROWID",
 )
-_LOCK_SECONDS = 5.0  # seconds that one waits for another process
+_LOCK_SECONDS = 5.0  # how long a process waits for another one
 _inherited: list[sqlite3.Connection] = []
-"""Connections that a fork has inherited: SQLite does not allow it to use or close them."""
+"""Connections that a fork has inherited; SQLite forbids their use and closing."""
 
 
 class SqliteLedger:
     """A `Ledger` in a file, which is created in an existing folder. Only its owner may read it.
 
-    What is acknowledged is on the disk. All processes that share conversations share the file; it must not lie on a
-    network file system, whose locks SQLite cannot trust.
+    Acknowledged writes are on the disk. Processes share conversations by sharing the file. The file must not be on a
+    network file system, since SQLite cannot rely on its locks.
 
     Args:
-        path: of the file.
+        path: the path of the file.
 
     Raises:
         InputError: the file cannot be opened, is not a ledger, or belongs to another release.
@@ -91,7 +91,7 @@ class SqliteLedger:
             db.execute("DELETE FROM questions WHERE conversation = ?", (conversation,))
             db.execute("DELETE FROM proposed WHERE conversation = ?", (conversation,))
             last = _last(db, conversation)
-            if last:  # whoever goes on with it finds that it has ended
+            if last:  # so that other processes see the end
                 db.execute("DELETE FROM entries WHERE conversation = ?", (conversation,))
                 db.execute("INSERT INTO entries VALUES (?, ?, '', NULL)", (conversation, last + 1))
 
@@ -110,7 +110,7 @@ class SqliteLedger:
         """Adds an entry.
 
         Raises:
-            MovedError: it is not the next place any more.
+            MovedError: another process has added an entry at this place.
         """
         with self._transaction() as db:
             if _last(db, conversation) != place - 1:
@@ -151,7 +151,7 @@ class SqliteLedger:
                 yield db
                 db.execute("COMMIT")
             except BaseException:
-                if db.in_transaction:  # an error such as a full disk has ended it already
+                if db.in_transaction:  # an error such as a full disk has already ended it
                     db.execute("ROLLBACK")
                 raise
 
@@ -163,7 +163,7 @@ class SqliteLedger:
             self._reset()
         with self._lock:
             try:
-                if _identity(self.path) != self._file:  # SQLite would go on with the file that was there
+                if _identity(self.path) != self._file:  # SQLite would continue to use the removed file
                     raise LedgerError(
                         f"{self.path}: is another file than the one that was opened; the ledger was moved or replaced"
                     )
@@ -202,7 +202,7 @@ class SqliteLedger:
             if path.exists() and path.stat().st_size:
                 return
             new = path.with_name(f".{path.name}.new")
-            for left in ("", "-journal", "-wal", "-shm"):  # by one that was killed here
+            for left in ("", "-journal", "-wal", "-shm"):  # left behind by a killed process
                 Path(f"{new}{left}").unlink(missing_ok=True)
             os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
@@ -234,7 +234,7 @@ def _require_ledger(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    found = os.stat(path)  # noqa: PTH116 - quicker, and asked at every use
+    found = os.stat(path)  # noqa: PTH116 - faster, and called at every use
     return found.st_dev, found.st_ino
 
 

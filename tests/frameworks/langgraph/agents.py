@@ -1,4 +1,4 @@
-"""Agents of LangChain and graphs of LangGraph whose model follows a script: for the tests of that host."""
+"""Test agents of LangChain and graphs of LangGraph whose model follows a script."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ REFUND = "refund"
 
 
 class Scripted(GenericFakeChatModel):
-    """The host's fake model, which takes tools and ignores them."""
+    """The host's fake model, which accepts tools and ignores them."""
 
     def bind_tools(self, tools: Any, **options: Any) -> Any:
         return self
 
 
 def says(*turns: Any) -> Scripted:
-    """A model that says these turns: a text, or calls as (tool, args), each with an id of its own; then `done`."""
+    """Returns a model that plays these turns (strings, or calls as (tool, args) with generated ids), then `done`."""
     return Scripted(messages=_messages(turns))
 
 
@@ -51,12 +51,12 @@ def _messages(turns: Any) -> Iterator[AIMessage]:
 
 
 def tools_of_shop(shop: Shop) -> list[Any]:
-    """The shop's tools, as the host makes them of functions."""
+    """Returns the shop's tools, which the host builds from functions."""
     return [tool(shop.authenticate), tool(shop.refund), tool(shop.wire), tool(shop.get_order), tool(shop.break_down)]
 
 
 def awaited_tools(shop: Shop) -> list[Any]:
-    """The same with a refund that only a coroutine does."""
+    """Returns the shop's tools, with a refund that is a coroutine function only."""
     refund = StructuredTool.from_function(coroutine=shop.arefund, name=REFUND)
     return [refund, *(one for one in tools_of_shop(shop) if one.name != REFUND)]
 
@@ -78,7 +78,7 @@ def agent(
     nested: bool = False,
     **options: Any,
 ) -> Any:
-    """`create_agent` with the guard, and with middlewares that stand after it, nearer to the tools."""
+    """Returns `create_agent` with the guard, and with middlewares before it and after it (nearer to the tools)."""
     options.setdefault("checkpointer", InMemorySaver())
     return create_agent(model, tools, middleware=[*before, GuardMiddleware(guard, nested=nested), *after], **options)
 
@@ -88,7 +88,7 @@ class State(TypedDict):
 
 
 def graph(guard: ToolGuard, model: Any, tools: Any, *, checkpointer: Any = True, **options: Any) -> Any:
-    """A graph written by hand, with a guarded ToolNode: all calls of a message run in one task."""
+    """Returns a hand-written graph with a guarded ToolNode; all calls of a message run in one task."""
     builder = StateGraph(State)
     builder.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
     builder.add_node("tools", guarded_tool_node(guard, tools, **options))
@@ -99,5 +99,5 @@ def graph(guard: ToolGuard, model: Any, tools: Any, *, checkpointer: Any = True,
 
 
 def results(state: Any) -> list[Any]:
-    """The messages of tools."""
+    """Returns the messages of tools."""
     return [one for one in state["messages"] if one.type == "tool"]

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: what the tools have really done, under a guard."""
+"""LangChain and LangGraph: what the tools really do under a guard."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def refund(amount: Any = 50, order: str = "W1") -> tuple[str, dict[str, Any]]:
 
 @BOTH
 def test_a_denied_refund_is_replanned(build: Any, tmp_path: Path) -> None:
-    """500 is denied with reason and remedy; the 50 that the model then proposes is paid."""
+    """500 is denied with a reason and a remedy; then the model proposes 50, which is paid."""
     shop = Shop()
     made = build(guard_of(tmp_path, LIMIT), says(*[[("refund", args)] for args in REPLAN]), tools_of_shop(shop))
     found = made.invoke(user(), thread())
@@ -70,7 +70,7 @@ def test_a_denied_refund_is_replanned(build: Any, tmp_path: Path) -> None:
 
 @BOTH
 def test_a_denied_refund_is_replanned_with_await(build: Any, tmp_path: Path) -> None:
-    """The same, where the host awaits, and the tool is a coroutine function."""
+    """The same holds for an asynchronous host and a coroutine tool."""
     shop = Shop()
     made = build(guard_of(tmp_path, LIMIT), says(*[[("refund", args)] for args in REPLAN]), awaited_tools(shop))
     asyncio.run(made.ainvoke(user(), thread()))
@@ -78,8 +78,8 @@ def test_a_denied_refund_is_replanned_with_await(build: Any, tmp_path: Path) -> 
 
 
 @BOTH
-def test_a_rule_over_history_counts_what_succeeded(build: Any, tmp_path: Path) -> None:
-    """A refund is denied before authentication and after a failed one, and allowed after one that worked."""
+def test_a_rule_over_history_counts_only_successes(build: Any, tmp_path: Path) -> None:
+    """A refund is denied before authentication and after a failed one, and allowed after a successful one."""
     shop = Shop()
     model = says(
         [refund()],
@@ -106,7 +106,7 @@ def test_no_spelling_of_the_arguments_gets_past_the_limit(build: Any, written: s
 
 @BOTH
 def test_an_escalated_call_is_approved_once(build: Any, tmp_path: Path) -> None:
-    """Nothing is paid until a person approves; the approval does not cover the same call a second time."""
+    """Nothing is paid before the approval, and the approval does not cover a second identical call."""
     shop = Shop()
     made = build(guard_of(tmp_path, APPROVED), says([refund(500)], [refund(500)]), tools_of_shop(shop))
     (shown,) = made.invoke(user(), thread())["__interrupt__"]
@@ -120,7 +120,7 @@ def test_an_escalated_call_is_approved_once(build: Any, tmp_path: Path) -> None:
 
 @BOTH
 def test_an_escalated_call_is_rejected(build: Any, tmp_path: Path) -> None:
-    """The model is told why, and may go on."""
+    """The model gets the reason and continues."""
     shop = Shop()
     made = build(guard_of(tmp_path, APPROVED), says([refund(500)], [refund(50)]), tools_of_shop(shop))
     shown = made.invoke(user(), thread())["__interrupt__"]
@@ -131,7 +131,7 @@ def test_an_escalated_call_is_rejected(build: Any, tmp_path: Path) -> None:
 
 @BOTH
 def test_an_edited_call_is_judged_again(build: Any, tmp_path: Path) -> None:
-    """An edit that needs approval is asked about again; one that nobody may make is denied; one in order runs."""
+    """An edited call may run, need another approval, or be denied."""
     shop = Shop()
     model = says([refund(500)], [refund(500)])
     made = build(guard_of(tmp_path, APPROVED), model, tools_of_shop(shop))
@@ -147,7 +147,7 @@ def test_an_edited_call_is_judged_again(build: Any, tmp_path: Path) -> None:
 
 
 def test_an_approval_with_await(tmp_path: Path) -> None:
-    """The same where the host awaits."""
+    """The same holds for an asynchronous host."""
 
     async def run() -> None:
         made = agent(guard_of(tmp_path, APPROVED), says([refund(500)]), awaited_tools(shop))
@@ -162,7 +162,7 @@ def test_an_approval_with_await(tmp_path: Path) -> None:
 
 @BOTH
 def test_without_a_checkpointer_an_escalation_is_a_denial(build: Any, tmp_path: Path) -> None:
-    """It says what to configure."""
+    """The denial explains what to configure."""
     shop = Shop()
     made = build(guard_of(tmp_path, APPROVED), says([refund(500)]), tools_of_shop(shop), checkpointer=None)
     found = made.invoke(user(), thread())
@@ -171,7 +171,7 @@ def test_without_a_checkpointer_an_escalation_is_a_denial(build: Any, tmp_path: 
 
 
 def test_the_guards_own_approver_replaces_the_interrupt(tmp_path: Path) -> None:
-    """Then the run is not interrupted, and what it edits is what the tool gets."""
+    """The run is not interrupted, and the tool gets the arguments as the approver edited them."""
     from guardagent.enforcement import Approval
 
     shop = Shop()
@@ -194,7 +194,7 @@ def test_a_halt_stops_the_run(build: Any, tmp_path: Path) -> None:
 
 
 def test_a_halt_stops_a_node_that_handles_all_errors(tmp_path: Path) -> None:
-    """It is no error that a ToolNode turns into a message."""
+    """A ToolNode does not convert the halt into a message."""
     shop = Shop()
     made = graph(
         guard_of(tmp_path, HALTED), says([("wire", {"amount": 1})]), tools_of_shop(shop), handle_tool_errors=True
@@ -206,7 +206,7 @@ def test_a_halt_stops_a_node_that_handles_all_errors(tmp_path: Path) -> None:
 
 @BOTH
 def test_two_identical_parallel_refunds_are_one(build: Any, tmp_path: Path) -> None:
-    """Under "at most one", whichever comes first is paid."""
+    """Under "at most one", only the first is paid."""
     shop = Shop()
     build(guard_of(tmp_path, AT_MOST_ONE), says([refund(), refund()]), tools_of_shop(shop)).invoke(user(), thread())
     assert shop.refunds == [("W1", 50)]
@@ -214,7 +214,7 @@ def test_two_identical_parallel_refunds_are_one(build: Any, tmp_path: Path) -> N
 
 @BOTH
 def test_two_identical_parallel_refunds_are_one_with_await(build: Any, tmp_path: Path) -> None:
-    """The same where the host awaits."""
+    """The same holds for an asynchronous host."""
     shop = Shop()
     made = build(guard_of(tmp_path, AT_MOST_ONE), says([refund(), refund()]), awaited_tools(shop))
     asyncio.run(made.ainvoke(user(), thread()))
@@ -223,7 +223,7 @@ def test_two_identical_parallel_refunds_are_one_with_await(build: Any, tmp_path:
 
 @BOTH
 def test_a_cancelled_call_stays_in_flight(build: Any, tmp_path: Path) -> None:
-    """It was paid before it was cancelled; the same refund is not paid again when the run is tried once more."""
+    """It was paid before it was cancelled; the refund is not paid again when the run is resumed."""
     shop = Shop(waits=True)
 
     async def run() -> None:
@@ -233,7 +233,7 @@ def test_a_cancelled_call_stays_in_flight(build: Any, tmp_path: Path) -> None:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         shop.waits = False
-        await made.ainvoke(None, thread())  # goes on from the checkpoint: the task runs again
+        await made.ainvoke(None, thread())  # resumes from the checkpoint, so the task runs again
         await made.ainvoke(user("again"), thread())
 
     asyncio.run(run())
@@ -243,7 +243,7 @@ def test_a_cancelled_call_stays_in_flight(build: Any, tmp_path: Path) -> None:
 @BOTH
 @pytest.mark.parametrize("kind", broken_rules())
 def test_a_rule_set_that_does_not_work_denies(build: Any, kind: str, tmp_path: Path) -> None:
-    """Whether it raises, hangs or answers nonsense, nothing is paid."""
+    """Nothing is paid if a rule raises, hangs or returns an invalid result."""
     shop = Shop()
     guard = guard_of(tmp_path, ASKS, **broken_rules()[kind])
     found = build(guard, says([refund()]), tools_of_shop(shop)).invoke(user(), thread())
@@ -253,7 +253,7 @@ def test_a_rule_set_that_does_not_work_denies(build: Any, kind: str, tmp_path: P
 
 @BOTH
 def test_after_three_replans_control_returns_to_the_user(build: Any, tmp_path: Path) -> None:
-    """The fourth denial in a row is the last: the run ends with the reason, and a new turn begins anew."""
+    """The fourth consecutive denial ends the run with the reason; a new user turn resets the count."""
     shop = Shop()
     model = says(*[[refund(500 + one)] for one in range(4)], [refund(50)])
     made = build(guard_of(tmp_path, LIMIT), model, tools_of_shop(shop))
@@ -266,7 +266,7 @@ def test_after_three_replans_control_returns_to_the_user(build: Any, tmp_path: P
 
 @BOTH
 def test_a_run_without_a_thread_id_is_an_error(build: Any, tmp_path: Path) -> None:
-    """It says what to configure, and no tool runs."""
+    """The error explains what to configure, and no tool runs."""
     shop = Shop()
     made = build(guard_of(tmp_path, LIMIT), says([refund()]), tools_of_shop(shop), checkpointer=None)
     with pytest.raises(InputError, match="thread_id"):
@@ -276,7 +276,7 @@ def test_a_run_without_a_thread_id_is_an_error(build: Any, tmp_path: Path) -> No
 
 @BOTH
 def test_conversations_do_not_mix(build: Any, tmp_path: Path) -> None:
-    """Who authenticated in one conversation has not done so in another, however their turns come."""
+    """A login in one conversation does not count in another one, even if their turns alternate."""
     shop = Shop()
     guard = guard_of(tmp_path, AUTHENTICATED)
     login = ("authenticate", {"email": "a@b"})
@@ -290,7 +290,7 @@ def test_conversations_do_not_mix(build: Any, tmp_path: Path) -> None:
 
 
 def test_a_misspelt_tool_is_found_at_attach(tmp_path: Path) -> None:
-    """With the tools at hand at once, else before the model is asked for the first time."""
+    """It is found at once if the tools are known, otherwise before the first call of the model."""
     tools = tools_of_shop(Shop())
     with pytest.raises(InputError, match="refnud"):
         GuardMiddleware(guard_of(tmp_path, MISSPELT), tools)
@@ -302,14 +302,14 @@ def test_a_misspelt_tool_is_found_at_attach(tmp_path: Path) -> None:
 
 @BOTH
 @pytest.mark.parametrize("beside", ["another text", "an image"])
-def test_a_block_that_says_so_is_a_failure(build: Any, tmp_path: Path, beside: str) -> None:
-    """Wherever it stands in what the tool gives back."""
+def test_an_error_in_any_block_is_a_failure(build: Any, tmp_path: Path, beside: str) -> None:
+    """A failure is found in any block of the tool's output."""
     shop = Shop()
     image = {"type": "image", "source_type": "base64", "data": "aGk=", "mime_type": "image/png"}
     first = {"type": "text", "text": "looked"} if beside == "another text" else image
 
     def authenticate(email: str) -> list[dict[str, str]]:
-        """Says who that is."""
+        """Looks up a user."""
         return [first, {"type": "text", "text": f"Error: no user {email}"}]
 
     login = ("authenticate", {"email": "a@b"})

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph are held to the scenarios of every host: `create_agent` with the middleware."""
+"""LangChain and LangGraph conform: `create_agent` with the middleware."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ids = itertools.count(1)
 
 @dataclass
 class WaitingRun:
-    """An interrupt: where it stood, and what a person was shown."""
+    """An interrupt: its checkpoint and the approval request."""
 
     conversation: str
     checkpoint: Any
@@ -53,7 +53,7 @@ class WaitingRun:
 
 
 class LangGraphProcess(Process):
-    """Checkpoints and scripts outlive it; its guard does not."""
+    """A process; checkpoints and scripts outlive it, but its guard does not."""
 
     def __init__(self, operator: Operator) -> None:
         self.operator, self.guard, self.tools = operator, operator.guard(), list(operator.tools)
@@ -78,7 +78,7 @@ class LangGraphProcess(Process):
         return await self._invoke(arguments, conversation, thread(conversation), stream=stream, team=team)
 
     async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
-        """The first answer goes to the thread, and later ones to the checkpoint at which the question stood."""
+        """Sends the first answer to the thread, and later ones to the checkpoint of the request."""
         config = question.checkpoint if question.answered else thread(question.conversation)
         question.answered = True
         resumed = {"choice": approval.choice, "of": question.shown.get("digest")}
@@ -112,11 +112,11 @@ class LangGraphProcess(Process):
         return Reply(str(found["messages"][-1].content))
 
     def _agent(self, conversation: str) -> Any:
-        """As users build one for each request."""
+        """Builds an agent, as users do for each request."""
         return self._built(self.scripts[conversation], checkpointer=self.saver)
 
     def _team(self, script: Script) -> Any:
-        """Two agents in a graph: the first hands over to the second with its last turn."""
+        """Builds a graph of two agents; the first hands over to the second in its last turn."""
         handed = script[-1]
         assert isinstance(handed, HandOff)
         builder = StateGraph(MessagesState)
@@ -183,5 +183,5 @@ class LangGraphHost:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """What the shop really did is what the rules allow."""
+    """The shop did only what the rules allow."""
     check(LangGraphHost(), scenario, tmp_path)

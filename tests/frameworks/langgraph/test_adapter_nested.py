@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: an agent that a tool runs belongs to the tool's conversation, in whatever thread it runs."""
+"""LangChain and LangGraph: an agent that a tool runs belongs to the tool's conversation, in any thread."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ Starts = Callable[[Callable[[Any], Any], Any], Any]
 
 
 def in_copied_context(work: Callable[[Any], Any], config: Any) -> None:
-    """A thread that begins with a copy of the tool's context."""
+    """Runs work in a thread with a copy of the tool's context."""
     at_work = threading.Thread(target=contextvars.copy_context().run, args=(work, thread("other")))
     at_work.start()
     at_work.join()
 
 
 def in_hosts_pool(work: Callable[[Any], Any], config: Any) -> None:
-    """The host's own pool copies the context."""
+    """Runs work in the host's own pool, which copies the context."""
     with ContextThreadPoolExecutor() as pool:
         pool.submit(work, thread("other")).result()
 
 
 def in_loop(work: Callable[[Any], Any], config: Any) -> None:
-    """So does the host of coroutines."""
+    """Runs work in a thread of an event loop, which copies the context."""
     asyncio.run(asyncio.to_thread(work, thread("other")))
 
 
 def with_config(work: Callable[[Any], Any], config: Any) -> None:
-    """A thread of the tool's own, to which it hands its configuration with another id."""
+    """Runs work in a new thread that gets the tool's configuration with another id."""
     own = {**config, "configurable": {**config["configurable"], "thread_id": "other"}}
     with ThreadPoolExecutor() as pool:
         pool.submit(work, own).result()
 
 
 def bare(work: Callable[[Any], Any], config: Any) -> None:
-    """A thread of the tool's own, that is handed nothing."""
+    """Runs work in a new thread that gets neither context nor configuration."""
     with ThreadPoolExecutor() as pool:
         pool.submit(work, thread("other")).result()
 
 
 def runs(guard: ToolGuard, shop: Shop, start: Starts, **options: Any) -> None:
-    """A conversation pays, and its sub-agent pays the same again."""
+    """Runs an agent that pays, and then its sub-agent, which tries to pay the same again."""
     inner = agent(guard, says([REFUND]), [tool(shop.refund)], **options)
 
     @tool
@@ -75,7 +75,7 @@ def runs(guard: ToolGuard, shop: Shop, start: Starts, **options: Any) -> None:
 @pytest.mark.parametrize("start", [in_copied_context, in_hosts_pool, in_loop, with_config])
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_sub_agent_in_a_thread_shares_the_history(start: Starts, *, nested: bool, tmp_path: Path) -> None:
-    """Whatever id it gives itself, the order is refunded once."""
+    """The order is refunded once, whatever thread id the sub-agent uses."""
     shop = Shop()
     guard = guard_of(tmp_path, AT_MOST_ONE)
     runs(guard, shop, start, nested=nested)
@@ -83,8 +83,8 @@ def test_a_sub_agent_in_a_thread_shares_the_history(start: Starts, *, nested: bo
     assert [one.tool for one in guard.session("root").history] == ["refund", "delegate"]
 
 
-def test_a_nested_agent_that_nothing_tells_where_it_runs_is_refused(tmp_path: Path) -> None:
-    """Its thread has neither context nor configuration of the tool. Alone it does not run either."""
+def test_a_nested_agent_without_a_context_is_refused(tmp_path: Path) -> None:
+    """Its thread has neither the tool's context nor its configuration. A nested agent cannot run alone either."""
     shop = Shop()
     guard = guard_of(tmp_path, AT_MOST_ONE)
     with pytest.raises(Exception, match="nested=True"):

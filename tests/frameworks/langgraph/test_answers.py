@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: final answers, tools of MCP servers, the documentation, and a host that is not there."""
+"""LangChain and LangGraph: final answers, tools of MCP servers, and the page of this host."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class NoSecrets:
-    """Stands for a GuardAgent: an answer with the word `secret` may not pass."""
+    """A judge, in place of a GuardAgent, that denies answers with the word `secret`."""
 
     def guard(self, agent_input: str, agent_output: str, facts: Any = EMPTY) -> Verdict:
         found = "secret" in agent_output
@@ -40,7 +40,7 @@ class NoSecrets:
 
 
 def test_an_answer_is_judged_before_anybody_sees_it(tmp_path: Path) -> None:
-    """In no kind of stream there is a word of an answer that is withheld, and all of one that may pass."""
+    """No stream mode shows any part of a withheld answer, and all show an allowed one."""
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
     for answer, passes in (("the secret is swordfish", False), ("the weather is fine", True)):
         made = agent(guard, says(answer), [tool(Shop().refund)])
@@ -51,7 +51,7 @@ def test_an_answer_is_judged_before_anybody_sees_it(tmp_path: Path) -> None:
 
 
 def test_an_answer_is_judged_with_await(tmp_path: Path) -> None:
-    """The same where the host awaits."""
+    """The same holds for an asynchronous host."""
 
     async def run() -> str:
         made = agent(
@@ -70,7 +70,7 @@ MODES = ["messages", "updates", "values"]
 
 
 class Counting(NoSecrets):
-    """Counts what it is asked about."""
+    """A judge that records the answers that it judges."""
 
     def __init__(self) -> None:
         self.outputs: list[str] = []
@@ -82,13 +82,13 @@ class Counting(NoSecrets):
 
 @tool(return_direct=True)
 def direct(text: str) -> str:
-    """Its result is the answer."""
+    """Returns the final answer."""
     return f"the {text} is swordfish"
 
 
 @tool
 def ending(text: str, runtime: ToolRuntime) -> Command[Any]:
-    """Ends the run with its result."""
+    """Ends the run with its output."""
     reply = ToolMessage(f"the {text} is swordfish", tool_call_id=runtime.tool_call_id)
     return Command(update={"messages": [reply]}, goto="__end__")
 
@@ -96,7 +96,7 @@ def ending(text: str, runtime: ToolRuntime) -> Command[Any]:
 @pytest.mark.parametrize("build", [agent, graph])
 @pytest.mark.parametrize("used", [direct, ending], ids=lambda one: one.name)
 def test_a_result_that_is_the_answer_is_judged(used: Any, build: Any, tmp_path: Path) -> None:
-    """What a tool gives back as the last word is in no kind of stream where it is withheld; else it is judged once."""
+    """If it is withheld, no stream mode shows it; otherwise it is judged once."""
     for text, passes in (("secret", False), ("fish", True)):
         judge = Counting()
         made = build(guard_of(tmp_path, LIMIT, answers=judge), says([(used.name, {"text": text})]), [used])
@@ -108,7 +108,7 @@ def test_a_result_that_is_the_answer_is_judged(used: Any, build: Any, tmp_path: 
 
 
 def test_a_result_that_is_the_answer_is_judged_with_await(tmp_path: Path) -> None:
-    """The same where the host awaits."""
+    """The same holds for an asynchronous host."""
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
     made = agent(guard, says([("direct", {"text": "secret"})]), [direct])
 
@@ -121,7 +121,7 @@ def test_a_result_that_is_the_answer_is_judged_with_await(tmp_path: Path) -> Non
 
 
 class Ends(AgentMiddleware):
-    """Ends a run with words of its own, at one of the host's hooks."""
+    """A middleware that ends the run with its own message, at one of the host's hooks."""
 
     def __init__(self, hook: str) -> None:
         super().__init__()
@@ -150,8 +150,8 @@ class Ends(AgentMiddleware):
 
 @pytest.mark.parametrize("hook", ["before_agent", "before_model", "after_model", "after_agent"])
 @pytest.mark.parametrize("inside", [False, True])
-def test_what_a_middleware_makes_the_answer_is_judged(hook: str, *, inside: bool, tmp_path: Path) -> None:
-    """Wherever it ends the run, but for `after_agent` of one that stands before the guard: it comes last."""
+def test_an_answer_of_a_middleware_is_judged(hook: str, *, inside: bool, tmp_path: Path) -> None:
+    """This holds for every hook, except `after_agent` of a middleware before the guard, which runs last."""
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
     outer, inner = ([], [Ends(hook)]) if inside or hook == "after_agent" else ([Ends(hook)], [])
     found = agent(guard, says("hello"), [tool(Shop().refund)], *inner, before=outer).invoke(user(), thread())
@@ -164,10 +164,10 @@ class Report(BaseModel):
 
 
 @pytest.mark.parametrize(("beside", "text", "passes"), [("", "secret", False), (TELLS, "x", False), ("", "fish", True)])
-def test_a_structured_answer_is_judged_with_what_stands_beside_it(
+def test_a_structured_answer_is_judged_with_its_message(
     beside: str, text: str, *, passes: bool, tmp_path: Path
 ) -> None:
-    """The words of the model's message, too. What passes is judged once."""
+    """The text of the model's message is judged, too. An allowed answer is judged once."""
     judge = Counting()
     reply = AIMessage(beside, tool_calls=[{"name": "Report", "args": {"text": text}, "id": "c1"}])
     model, guard = Scripted(messages=iter([reply])), guard_of(tmp_path, LIMIT, answers=judge)
@@ -179,7 +179,7 @@ def test_a_structured_answer_is_judged_with_what_stands_beside_it(
 
 
 def test_a_node_judges_the_answers_of_a_graph_written_by_hand(tmp_path: Path) -> None:
-    """It is the last one before the end."""
+    """The answer node is the last one before the end."""
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
     builder = StateGraph(State)
     builder.add_node("model", lambda state: {"messages": [AIMessage(TELLS)]})
@@ -190,8 +190,8 @@ def test_a_node_judges_the_answers_of_a_graph_written_by_hand(tmp_path: Path) ->
     assert "swordfish" not in str(found)
 
 
-def test_a_tool_with_a_json_schema_gets_what_was_judged(tmp_path: Path) -> None:
-    """As MCP servers declare them: nothing is coerced, defaults are written out, undeclared names are refused."""
+def test_a_tool_with_a_json_schema_gets_the_judged_arguments(tmp_path: Path) -> None:
+    """As with MCP servers, nothing is coerced, defaults are added and undeclared names are refused."""
     paid: list[Any] = []
 
     async def call(**arguments: Any) -> tuple[list[dict[str, Any]], None]:
@@ -232,7 +232,7 @@ server.run()
 
 
 def test_a_tool_of_a_real_mcp_server_is_guarded(tmp_path: Path) -> None:
-    """Through the host's own adapters of MCP."""
+    """The tools come through the host's own MCP adapters."""
     pytest.importorskip("langchain_mcp_adapters")
     from langchain_mcp_adapters.client import MultiServerMCPClient
 
@@ -251,7 +251,7 @@ def test_a_tool_of_a_real_mcp_server_is_guarded(tmp_path: Path) -> None:
 
 
 def test_the_page_of_this_host_does_what_it_says(tmp_path: Path) -> None:
-    """Its program, under forty lines, blocks a real call, the next one approves one, and they print what it shows."""
+    """The page's programs print what it shows; the first has fewer than forty lines and blocks a call."""
     page = (ROOT / "docs" / "hosts" / "langgraph.md").read_text(encoding="utf-8")
     for name, text in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         (tmp_path / name).write_text(text)

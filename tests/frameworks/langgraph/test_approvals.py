@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: one approval is one execution, of the call that was shown, however a service deploys it."""
+"""LangChain and LangGraph: one approval covers one execution of the shown call, in any deployment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refund(amount: Any = 500, order: str = "W1") -> tuple[str, dict[str, Any]]:
 
 
 class Service:
-    """Builds its agent anew for each request, as web services do; what lasts is a checkpointer, a guard and a shop."""
+    """A web service that builds its agent for each request; checkpointer, guard and shop are kept."""
 
     def __init__(self, build: Any, guard: ToolGuard, *turns: Any, tools: Callable[[Shop], Any] = tools_of_shop) -> None:
         self.shop, self.saver, self.model = Shop(), InMemorySaver(), says(*turns)
@@ -46,7 +46,7 @@ class Service:
         return self.build(guard or self.guard, self.model, self.tools(self.shop), checkpointer=self.saver)
 
     def requests(self) -> Any:
-        """The questions with which the first run stops."""
+        """Returns the approval requests of the first run."""
         return self.agent().invoke(asks(), thread())["__interrupt__"]
 
     def go_on(self, command: Any, config: Any = None, guard: ToolGuard | None = None) -> Any:
@@ -59,7 +59,7 @@ def guard(tmp_path: Path) -> ToolGuard:
 
 
 def at_once(shown: Any, agents: list[Any]) -> None:
-    """All of them get the same answer."""
+    """Gives all agents the same answer at the same time."""
     start = threading.Barrier(len(agents), timeout=10)
 
     def click(made: Any) -> None:
@@ -70,12 +70,12 @@ def at_once(shown: Any, agents: list[Any]) -> None:
         list(pool.map(click, agents))
 
 
-# --- the same answer again
+# --- repeated answers
 
 
 @BOTH
 def test_an_answer_that_comes_twice_pays_once(build: Any, guard: ToolGuard) -> None:
-    """One request after the other, each with an agent of its own."""
+    """Two requests in sequence have an agent each."""
     service = Service(build, guard, [refund()], "done")
     shown = service.requests()
     service.go_on(approve(shown))
@@ -85,7 +85,7 @@ def test_an_answer_that_comes_twice_pays_once(build: Any, guard: ToolGuard) -> N
 
 @BOTH
 def test_two_clicks_at_once_pay_once(build: Any, guard: ToolGuard) -> None:
-    """Both requests find the run interrupted."""
+    """All requests find the run interrupted."""
     service = Service(build, guard, [refund()], *["done"] * 4)
     at_once(service.requests(), [service.agent() for _ in range(4)])
     assert service.shop.refunds == PAID
@@ -93,7 +93,7 @@ def test_two_clicks_at_once_pay_once(build: Any, guard: ToolGuard) -> None:
 
 @BOTH
 def test_two_clicks_at_once_pay_once_with_await(build: Any, guard: ToolGuard) -> None:
-    """The same in one event loop."""
+    """The same holds within one event loop."""
     service = Service(build, guard, [refund()], *["done"] * 4, tools=awaited_tools)
 
     async def run() -> None:
@@ -107,7 +107,7 @@ def test_two_clicks_at_once_pay_once_with_await(build: Any, guard: ToolGuard) ->
 @BOTH
 @pytest.mark.parametrize("fork", [False, True])
 def test_an_old_checkpoint_pays_nothing_again(build: Any, guard: ToolGuard, *, fork: bool) -> None:
-    """Neither with the old answer nor without, on the old checkpoint or on a fork of it."""
+    """This holds with and without the old answer, on the old checkpoint and on a fork of it."""
     service = Service(build, guard, [refund()], *["done"] * 9)
     shown = service.requests()
     old = service.agent().get_state(thread()).config
@@ -121,12 +121,12 @@ def test_an_old_checkpoint_pays_nothing_again(build: Any, guard: ToolGuard, *, f
     assert service.shop.refunds == PAID
 
 
-# --- several processes, which a guard each stands for: they share nothing but the checkpoints, and a file
+# --- several processes: each guard stands for one; they share only the checkpoints and a file
 
 
 @BOTH
 def test_processes_with_one_ledger_pay_once(build: Any, tmp_path: Path) -> None:
-    """All of them get the answer, at once."""
+    """All processes get the answer at the same time."""
     guards = [guard_of(tmp_path, APPROVED, ledger=SqliteLedger(tmp_path / "ledger")) for _ in range(3)]
     service = Service(build, guards[0], [refund()], *["done"] * 9)
     at_once(service.requests(), [service.agent(one) for one in guards])
@@ -135,7 +135,7 @@ def test_processes_with_one_ledger_pay_once(build: Any, tmp_path: Path) -> None:
 
 @BOTH
 def test_processes_without_a_ledger_refuse_approvals_of_other_processes(build: Any, tmp_path: Path) -> None:
-    """The reason says how to share one. The process that has asked goes on, once."""
+    """The error explains how to share a ledger. The process of the request resumes once."""
     guards = [guard_of(tmp_path, APPROVED) for _ in range(3)]
     service = Service(build, guards[0], [refund()], *["done"] * 9)
     shown, old = service.requests(), service.agent().get_state(thread()).config
@@ -148,7 +148,7 @@ def test_processes_without_a_ledger_refuse_approvals_of_other_processes(build: A
 
 @BOTH
 def test_the_hosts_own_approvals_count_once_in_each_process(build: Any, tmp_path: Path) -> None:
-    """That is what the option costs."""
+    """Without a shared ledger, this option permits one execution per process."""
     guards = [guard_of(tmp_path, APPROVED, approvals="this host's") for _ in range(3)]
     service = Service(build, guards[0], [refund()], *["done"] * 9)
     shown, old = service.requests(), service.agent().get_state(thread()).config
@@ -157,8 +157,8 @@ def test_the_hosts_own_approvals_count_once_in_each_process(build: Any, tmp_path
     assert service.shop.refunds == PAID * 3
 
 
-def test_after_a_restart_what_looks_at_no_history_is_decided(tmp_path: Path) -> None:
-    """A thread of another process, with results that this one never saw: the limit decides, and a person."""
+def test_rules_without_history_decide_after_a_restart(tmp_path: Path) -> None:
+    """The messages show results that this process never saw; limits and approvals still work."""
     service = Service(agent, guard_of(tmp_path, APPROVED), [refund(10)], "done", [refund(20), refund(500)], "done")
     service.go_on(asks())
     after = guard_of(tmp_path, APPROVED)
@@ -173,7 +173,7 @@ def test_after_a_restart_what_looks_at_no_history_is_decided(tmp_path: Path) -> 
 @BOTH
 @pytest.mark.parametrize("answer", [True, "approve", {"choice": "approve"}, {"choice": "edit", "args": refund(500)[1]}])
 def test_an_answer_that_names_no_call_runs_none(build: Any, answer: Any, guard: ToolGuard) -> None:
-    """The reason says how to answer."""
+    """The error explains how to answer."""
     service = Service(build, guard, [refund()], "done")
     service.requests()
     found = service.go_on(Command(resume=answer))
@@ -187,8 +187,8 @@ def forged(amount: int) -> dict[str, Any]:
 
 
 @BOTH
-def test_a_call_that_nobody_was_shown_runs_on_no_answer(build: Any, guard: ToolGuard) -> None:
-    """It was written into the state; neither a bare answer nor one about another call approves it."""
+def test_a_call_that_was_never_shown_is_not_approved(build: Any, guard: ToolGuard) -> None:
+    """The call was written into the state; no answer without a digest, or for another call, approves it."""
     service = Service(build, guard, [refund()], *["done"] * 9)
     shown = service.requests()
     for answer in (Command(resume=True), approve(shown), Command(resume=next(iter(approve(shown).resume.values())))):
@@ -198,8 +198,8 @@ def test_a_call_that_nobody_was_shown_runs_on_no_answer(build: Any, guard: ToolG
 
 
 @BOTH
-def test_an_answer_to_an_older_question_approves_nothing(build: Any, guard: ToolGuard) -> None:
-    """A person has seen 500 and said nothing; then 900 was asked about, and the first answer comes."""
+def test_an_answer_to_an_older_request_approves_nothing(build: Any, guard: ToolGuard) -> None:
+    """A request for 500 stays unanswered, 900 is requested next, and then the first answer arrives."""
     service = Service(build, guard, [refund()], [refund(900)], "done")
     (shown,) = service.requests()
     (later,) = service.go_on(asks("or rather 900"))["__interrupt__"]
@@ -212,7 +212,7 @@ def test_an_answer_to_an_older_question_approves_nothing(build: Any, guard: Tool
 
 @BOTH
 def test_a_call_that_changed_after_it_was_shown_needs_a_new_approval(build: Any, guard: ToolGuard) -> None:
-    """The person approves 500, and the state says 900 meanwhile."""
+    """The reviewer approves 500, but the state has changed to 900."""
     service = Service(build, guard, [refund()], "done")
     shown = service.requests()
     reply = service.agent().get_state(thread()).values["messages"][-1]
@@ -227,7 +227,7 @@ def test_a_call_that_changed_after_it_was_shown_needs_a_new_approval(build: Any,
 
 
 def test_an_answer_that_changes_the_state_at_once_approves_nothing(guard: ToolGuard) -> None:
-    """A Command may do both."""
+    """A Command can both resume the run and update the state."""
     service = Service(agent, guard, [refund()], "done")
     shown = service.requests()
     reply = service.agent().get_state(thread()).values["messages"][-1]
@@ -236,12 +236,12 @@ def test_an_answer_that_changes_the_state_at_once_approves_nothing(guard: ToolGu
     assert ("W1", 900) not in service.shop.refunds
 
 
-# --- many at once
+# --- several calls
 
 
 @BOTH
-def test_two_calls_of_one_step_are_approved_by_one_line(build: Any, guard: ToolGuard) -> None:
-    """In streams, too, with and without await; whatever is asked about is approved, once each."""
+def test_all_calls_of_a_step_are_approved_together(build: Any, guard: ToolGuard) -> None:
+    """In a stream, `approve` answers all requests of the step, and each call runs once."""
     service = Service(build, guard, [refund(500, "A"), refund(600, "B"), refund(70, "C")], "done", tools=awaited_tools)
 
     async def run() -> None:
@@ -255,8 +255,8 @@ def test_two_calls_of_one_step_are_approved_by_one_line(build: Any, guard: ToolG
     assert sorted(service.shop.refunds) == [("A", 500), ("B", 600), ("C", 70)]
 
 
-def test_each_question_is_answered_by_itself(guard: ToolGuard) -> None:
-    """One is approved, and the other is asked about again; then it is edited."""
+def test_each_request_is_answered_separately(guard: ToolGuard) -> None:
+    """One call is approved; the other is requested again and then edited."""
     service = Service(agent, guard, [refund(500, "A"), refund(600, "B")], "done")
     first, second = sorted(service.requests(), key=lambda one: one.value["args"]["amount"])
     (left,) = service.go_on(approve(first))["__interrupt__"]
@@ -266,7 +266,7 @@ def test_each_question_is_answered_by_itself(guard: ToolGuard) -> None:
 
 
 def spread(guard: ToolGuard, shop: Shop, times: int, **options: Any) -> Any:
-    """A graph that sends one and the same call to its tools several times."""
+    """Returns a graph that sends the same call to its tools several times."""
     builder = StateGraph(State)
     builder.add_node("tools", guarded_tool_node(guard, tools_of_shop(shop)), **options)
     builder.add_conditional_edges(START, lambda state: [Send("tools", state)] * times, ["tools"])
@@ -274,7 +274,7 @@ def spread(guard: ToolGuard, shop: Shop, times: int, **options: Any) -> Any:
 
 
 def test_one_call_that_is_sent_several_times_pays_once(guard: ToolGuard) -> None:
-    """It was shown once, or several times; it is one call."""
+    """However often it was shown, it is one call."""
     shop = Shop()
     made = spread(guard, shop, 3)
     found = made.invoke(forged(500), thread())
@@ -284,7 +284,7 @@ def test_one_call_that_is_sent_several_times_pays_once(guard: ToolGuard) -> None
 
 
 def test_a_node_that_is_retried_after_the_tool_has_paid_pays_once(guard: ToolGuard) -> None:
-    """The tool pays, and its connection breaks; the host tries the node again."""
+    """The tool pays and then raises, and the host runs the node again."""
     shop = Shop()
 
     def pay(order_id: str, amount: int) -> str:
@@ -306,8 +306,8 @@ def test_a_node_that_is_retried_after_the_tool_has_paid_pays_once(guard: ToolGua
 # --- the helpers
 
 
-def test_a_question_of_a_tool_itself_is_no_question_of_the_guard(guard: ToolGuard) -> None:
-    """An approval is for nothing else. And an edit is for one call."""
+def test_interrupts_of_tools_are_not_approval_requests(guard: ToolGuard) -> None:
+    """`approve` refuses an interrupt of a tool, and `edit` refuses several requests."""
     builder = StateGraph(State)
     builder.add_node("ask", lambda _: {"messages": [interrupt("which account?")]})
     builder.add_edge(START, "ask")

@@ -74,7 +74,7 @@ expressions = st.recursive(
 
 
 def body(expression: str, other: str, shape: int) -> list[str]:
-    """Some lines at the end of which `t` is where to go."""
+    """Returns lines of code that set `t` to the next node."""
     return [
         [f"t = {expression}"],
         [f"t = {expression}", "if s['n'] % 2:", f"    t = {other}"],
@@ -91,12 +91,12 @@ def body(expression: str, other: str, shape: int) -> list[str]:
 
 @st.composite
 def programs(draw: st.DrawFn) -> str:
-    """A program of four nodes whose ways on are written in all kinds of Python."""
+    """A program of four nodes whose transitions are written in many kinds of Python."""
     lines = [HEAD, "g = StateGraph(State)"]
     for name in NAMES:
         ways = draw(st.sampled_from(["edge", "route", "command", "sends", "list", "kept", "join"]))
         lines += list(_node(draw, name, ways))
-    lines = sorted(lines, key=lambda line: line.startswith("g.add_edge(["))  # which needs all nodes
+    lines = sorted(lines, key=lambda line: line.startswith("g.add_edge(["))  # joins need all nodes
     lines += ["g.add_edge(START, 'n0')", "graph = g.compile()"]
     return "\n".join(lines) + "\n"
 
@@ -136,21 +136,21 @@ def load(source: str, folder: str) -> Any:
 
 
 def steps(graph: Any, begin: int) -> list[list[str]]:
-    """The nodes that ran in each step, until the run ended, failed or went on for long."""
+    """Returns the nodes of each step, until the run ends, fails or exceeds the recursion limit."""
     found: dict[int, list[str]] = {}
     try:
         for event in graph.stream({"n": begin, "word": "n1"}, {"recursion_limit": 12}, stream_mode="debug"):
             if event["type"] == "task":
                 found.setdefault(event["step"], []).append(event["payload"]["name"])
-    except Exception:  # noqa: BLE001, S110 - how a run fails is of no matter here
+    except Exception:  # noqa: BLE001, S110 - a failed run has its steps, too
         pass
     return [found[step] for step in sorted(found)]
 
 
 @settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(programs(), st.integers(0, 5))
-def test_whatever_follows_in_a_run_has_an_edge(source: str, begin: int) -> None:
-    """Each node of a step is led to from a node of the step before, or waits for several."""
+def test_every_step_of_a_run_has_an_edge(source: str, begin: int) -> None:
+    """Each node of a step has an edge from a node of the previous step, or waits for several nodes."""
     with tempfile.TemporaryDirectory() as folder:
         compiled = load(source, folder)
         of_object, of_source = extract(compiled, "program"), graph_of_source(Path(folder, "program.py"))

@@ -1,7 +1,7 @@
-"""What is proved for every run of a LangGraph, against what the framework really does in a session of random graphs.
+"""Proofs for every run of a LangGraph, compared with real sessions of random graphs.
 
-Nodes are retried, sent to several times, ask a person after they have called a tool, and get messages with several
-calls; a thread is invoked more than once, resumed, and taken up at any node.
+Nodes are retried, sent to several times, interrupt after they have called a tool, and get messages with several
+calls; a thread is invoked more than once, resumed, and continued at any node.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Node = Callable[[dict[str, Any]], object]
 
 
 class NestedAgents:
-    """A graph made up at random, and the calls of its tools so far."""
+    """A random graph that records the calls of its tools."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - the same graph every time
@@ -77,7 +77,7 @@ class NestedAgents:
             self.graph.add_edge(source, first)
 
     def session(self) -> tuple[Called, ...]:
-        """One thread, with what a host can do to it."""
+        """Plays one thread, with the operations that a host can apply to it."""
         config: Any = {"configurable": {"thread_id": "one"}, "recursion_limit": 12}
         for _ in range(self.chance.randrange(1, 4)):
             self._go(config, {"messages": []})
@@ -89,7 +89,7 @@ class NestedAgents:
         return tuple(self.calls)
 
     def _go(self, config: Any, arguments: object) -> None:
-        with suppress(Exception):  # a run that fails has called what it called
+        with suppress(Exception):  # the calls of a failed run count, too
             self.compiled.invoke(arguments, config)
 
 
@@ -132,7 +132,7 @@ def rules(maker: Maker) -> Iterator[str]:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_no_session_breaks_what_is_proved_for_every_run() -> None:
-    """What only the drawn graph keeps, many a session does break."""
+    """Many sessions break rules that are proved only for the drawn graph."""
     proved = broken = 0
     for seed in range(GRAPHS):
         made = NestedAgents(seed)

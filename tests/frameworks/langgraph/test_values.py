@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: what is judged is what the tool gets, whatever types its arguments have."""
+"""LangChain and LangGraph: rules judge the values that the tool gets, whatever the types of its arguments."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Level(enum.Enum):
 
 
 def refunds(kind: Any, arguments: Any, rule: str, folder: Path) -> list[Any]:
-    """What a tool pays whose amount `a` is of this type, under a rule."""
+    """Returns the amounts that a tool with this argument type pays under a rule on the amount `a`."""
     paid: list[Any] = []
 
     def refund(order_id: str, amount: Any) -> str:
@@ -115,14 +115,14 @@ CASES: list[tuple[Any, Any, str]] = [
 
 @pytest.mark.parametrize(("kind", "arguments", "value"), CASES, ids=lambda one: getattr(one, "__name__", ""))
 def test_no_serializer_hides_a_value(kind: Any, arguments: Any, value: str, tmp_path: Path) -> None:
-    """The rule sees 500 where the tool would get 500, and 50 is paid."""
+    """The rule sees the same value as the tool: 500 is denied, and 50 is paid."""
     large, small = (_with(arguments, amount) for amount in (500, 50))
     assert refunds(kind, large, f"{value} <= 100", tmp_path) == []
     assert len(refunds(kind, small, f"{value} <= 100", tmp_path)) == 1
 
 
 def _with(arguments: Any, amount: int) -> Any:
-    """The arguments with an amount in place of 0."""
+    """Returns the arguments with an amount in place of 0."""
     if isinstance(arguments, dict):
         return {name: _with(item, amount) for name, item in arguments.items()}
     if isinstance(arguments, list):
@@ -130,8 +130,8 @@ def _with(arguments: Any, amount: int) -> Any:
     return type(arguments)(amount) if arguments in (0, "0") else arguments
 
 
-def test_an_enum_is_its_value(tmp_path: Path) -> None:
-    """A rule compares it as the model wrote it."""
+def test_an_enum_is_judged_by_its_value(tmp_path: Path) -> None:
+    """A rule compares the value that the model wrote."""
     assert refunds(Level, 500, "a <= 100", tmp_path) == []
     assert refunds(Level, 50, "a <= 100", tmp_path) == [Level.low]
 
@@ -145,17 +145,17 @@ def test_an_enum_is_its_value(tmp_path: Path) -> None:
         (bytes, "text"),
     ],
 )
-def test_what_has_a_text_is_judged_by_it(kind: Any, arguments: str, tmp_path: Path) -> None:
-    """Equal texts are equal values."""
+def test_values_with_a_string_form_are_judged_by_it(kind: Any, arguments: str, tmp_path: Path) -> None:
+    """Rules compare the string form of the value."""
     assert len(refunds(kind, arguments, f'a == "{arguments}"', tmp_path)) == 1
     assert refunds(kind, arguments, f'a != "{arguments}"', tmp_path) == []
 
 
-def test_the_default_of_a_field_that_is_left_out_is_what_the_function_gets(tmp_path: Path) -> None:
-    """The host drops a field that is excluded; then the function's own default counts."""
+def test_the_functions_default_of_an_excluded_field_is_judged(tmp_path: Path) -> None:
+    """The host drops an excluded field, so the function's own default is judged."""
     paid: list[int] = []
 
-    class Given(BaseModel):
+    class RefundArgs(BaseModel):
         order_id: str
         amount: int = Field(50, exclude=True)
 
@@ -164,7 +164,7 @@ def test_the_default_of_a_field_that_is_left_out_is_what_the_function_gets(tmp_p
         paid.append(amount)
         return "ok"
 
-    made = StructuredTool.from_function(refund, args_schema=Given)
+    made = StructuredTool.from_function(refund, args_schema=RefundArgs)
     agent(guard_of(tmp_path, LIMIT), says([("refund", {"order_id": "W1"})]), [made]).invoke(user(), thread())
     assert paid == []
 
@@ -177,8 +177,8 @@ class WithSecret:
 @pytest.mark.parametrize(
     "kind", [SecretStr, SecretBytes, Secret[int], SecretStr | None, dict[str, WithSecret], Iterator[int]]
 )
-def test_what_nobody_can_be_shown_is_refused_at_attach(kind: Any, tmp_path: Path) -> None:
-    """Rule and person would see stars. The host may fill a secret in."""
+def test_secret_types_are_refused_at_attach(kind: Any, tmp_path: Path) -> None:
+    """Rules and reviewers would see only asterisks. Arguments that the host injects may be secrets."""
 
     def refund(order_id: str, amount: Any) -> str:
         """Pays."""
@@ -191,8 +191,8 @@ def test_what_nobody_can_be_shown_is_refused_at_attach(kind: Any, tmp_path: Path
     GuardMiddleware(guard_of(tmp_path, LIMIT), [StructuredTool.from_function(refund)])
 
 
-def test_what_cannot_be_shown_is_refused_at_the_call(tmp_path: Path) -> None:
-    """Where only the value tells: a validator makes a secret of the number."""
+def test_secret_values_are_refused_at_the_call(tmp_path: Path) -> None:
+    """A validator returns a secret, which the annotation does not show."""
 
     def secret(value: Any) -> Any:
         return SecretStr(str(value))
@@ -200,13 +200,13 @@ def test_what_cannot_be_shown_is_refused_at_the_call(tmp_path: Path) -> None:
     assert refunds(Annotated[object, pydantic.AfterValidator(secret)], 500, "1 == 1", tmp_path) == []
 
 
-def test_bytes_that_are_no_text_are_judged_in_base64(tmp_path: Path) -> None:
-    """They have no other text."""
+def test_binary_data_is_judged_in_base64(tmp_path: Path) -> None:
+    """Bytes that are not UTF-8 have no other string form."""
     assert refunds(pydantic.Base64Bytes, "/w==", 'a.base64 != "/w=="', tmp_path) == []
     assert refunds(pydantic.Base64Bytes, "/w==", 'a.base64 == "/w=="', tmp_path) == [b"\xff"]
 
 
 @pytest.mark.parametrize("arguments", [{"amount": 50, "Amount": 500}, {"in": [{"id": 1, "ID": 2}]}])
 def test_names_that_differ_in_case_only_are_refused_at_every_depth(arguments: Any, tmp_path: Path) -> None:
-    """Nobody knows which one the shop reads."""
+    """It is unknown which of the two the tool reads."""
     assert refunds(dict[str, Any], arguments, "1 == 1", tmp_path) == []

@@ -20,7 +20,7 @@ QUIET = {"tracing_disabled": True}
 
 
 def calls(*proposed: tuple[str, Any] | str) -> list[Any]:
-    """One turn of the model: tool and arguments of each call, or what it says."""
+    """Returns one turn of the model: calls as (tool, arguments), or messages."""
     return [
         assistant_message(one)
         if isinstance(one, str)
@@ -34,44 +34,44 @@ def _id() -> str:
 
 
 def refund(amount: Any, order_id: str = "W1") -> tuple[str, Any]:
-    """A refund that the model proposes."""
+    """Returns a refund that the model proposes."""
     return "refund", {"order_id": order_id, "amount": amount}
 
 
 def tool(function: Callable[..., Any], name: str | None = None, **options: Any) -> Any:
-    """A function tool; not strict, so that arguments may be left out."""
+    """Returns a function tool, not strict, so that arguments may be missing."""
     return function_tool(function, name_override=name or function.__name__, strict_mode=False, **options)
 
 
 def shop_tools(shop: Shop, **options: Any) -> list[Any]:
-    """The shop's tools."""
+    """Returns the shop's tools."""
     functions: list[Callable[..., Any]] = [shop.authenticate, shop.refund, shop.wire, shop.break_down]
     return [tool(one, **options) for one in functions]
 
 
 def agent_of(guard: ToolGuard, tools: Iterable[Any], *turns: list[Any], **options: Any) -> Any:
-    """A guarded agent whose model follows a script."""
+    """Returns a guarded agent whose model follows a script."""
     unguarded = options.pop("unguarded", ())
     agent = Agent(options.pop("name", "clerk"), tools=list(tools), model=ScriptedModel(turns), **options)
     return guarded(agent, guard, unguarded=unguarded)
 
 
 def config(conversation: str = "c1", **options: Any) -> RunConfig:
-    """A RunConfig without tracing."""
+    """Returns a RunConfig without tracing."""
     return RunConfig(tracing_disabled=True, group_id=conversation, **options)
 
 
-def ran(agent: Any, said: Any = "please", conversation: str = "c1", **options: Any) -> Any:
-    """The result of a run."""
-    return asyncio.run(arun(agent, said, conversation, **options))
+def ran(agent: Any, message: Any = "please", conversation: str = "c1", **options: Any) -> Any:
+    """Runs an agent and returns the result."""
+    return asyncio.run(arun(agent, message, conversation, **options))
 
 
-async def arun(agent: Any, said: Any = "please", conversation: str = "c1", **options: Any) -> Any:
+async def arun(agent: Any, message: Any = "please", conversation: str = "c1", **options: Any) -> Any:
     """As `ran`."""
     context = options.pop("context", {"conversation_id": conversation})
-    return await Runner.run(agent, said, context=context, run_config=config(conversation), **options)
+    return await Runner.run(agent, message, context=context, run_config=config(conversation), **options)
 
 
 def outputs(result: Any) -> list[str]:
-    """What the model was told of its calls."""
+    """Returns the outputs of the tool calls, as the model sees them."""
     return [str(item.output) for item in result.new_items if item.type == "tool_call_output_item"]

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK: what a guarded agent really does, with the SDK's own scripted model."""
+"""The OpenAI Agents SDK: what a guarded agent really does, with the SDK's scripted model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LOGIN = ("authenticate", {"email": "a@b.c", "code": "1234"})
 
 
 def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
-    """500 is blocked with its reason, 50 is paid, and the run goes on to its answer."""
+    """500 is denied with the reason, 50 is paid, and the run continues to its answer."""
     shop = Shop()
     agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), calls(refund(500)), calls(refund(50)), calls("done"))
     result = ran(agent)
@@ -63,7 +63,7 @@ def test_the_same_in_a_synchronous_and_in_a_streamed_run(tmp_path: Path) -> None
 
 
 def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
-    """The fourth denied turn ends the run with the reason as its answer; the next run begins anew."""
+    """The fourth denied turn ends the run with the reason as its answer; the next run starts from zero."""
     shop = Shop()
     turns = [calls(refund(500 + n)) for n in range(4)] + [calls(refund(500)), calls(refund(50)), calls("done")]
     agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), *turns)
@@ -72,8 +72,8 @@ def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None
     assert shop.refunds == [("W1", 50)]
 
 
-def test_a_denial_is_no_tool_output_at_which_the_agent_stops(tmp_path: Path) -> None:
-    """`stop_on_first_tool` and `stop_at_tool_names` stop at what a tool gave, and not at a denial."""
+def test_a_denial_does_not_stop_the_agent(tmp_path: Path) -> None:
+    """`stop_on_first_tool` and `stop_at_tool_names` stop at a tool's output, but not at a denial."""
     for stops in ("stop_on_first_tool", {"stop_at_tool_names": ["refund"]}):
         shop = Shop()
         turns = [calls(refund(500)), calls(refund(50))]
@@ -82,8 +82,8 @@ def test_a_denial_is_no_tool_output_at_which_the_agent_stops(tmp_path: Path) -> 
         assert shop.refunds == [("W1", 50)]
 
 
-def test_the_operators_own_end_of_a_run_stays(tmp_path: Path) -> None:
-    """A function as `tool_use_behavior` is asked as before."""
+def test_the_operators_tool_use_behavior_is_kept(tmp_path: Path) -> None:
+    """A function as `tool_use_behavior` is still called."""
     shop = Shop()
 
     def ends(context: Any, results: list[Any]) -> ToolsToFinalOutputResult:
@@ -95,7 +95,7 @@ def test_the_operators_own_end_of_a_run_stays(tmp_path: Path) -> None:
 
 
 def test_a_rule_that_halts_ends_the_run(tmp_path: Path) -> None:
-    """The caller gets RunHalted with the verdict; no later call of the conversation runs either."""
+    """The caller gets RunHalted with the verdict, and no later call of the conversation runs."""
     shop = Shop()
     agent = agent_of(
         guard_of(tmp_path, HALTED), shop_tools(shop), calls(("wire", {"amount": 5})), calls(refund(5)), calls("done")
@@ -110,8 +110,8 @@ def test_a_rule_that_halts_ends_the_run(tmp_path: Path) -> None:
 # --- history
 
 
-def test_only_a_login_that_succeeded_counts(tmp_path: Path) -> None:
-    """Deny, fail to authenticate, deny, authenticate, allow."""
+def test_only_a_successful_login_counts(tmp_path: Path) -> None:
+    """A refund is denied before a login and after a failed one, and allowed after a successful one."""
     shop = Shop()
     wrong = ("authenticate", {"email": "a@b.c", "code": "0"})
     turns = [calls(one) for one in (refund(5), wrong, refund(6), LOGIN, refund(7))]
@@ -120,8 +120,8 @@ def test_only_a_login_that_succeeded_counts(tmp_path: Path) -> None:
     assert (shop.logins, shop.refunds) == (["a@b.c"], [("W1", 7)])
 
 
-def test_an_exception_is_a_failure_although_the_model_gets_a_text(tmp_path: Path) -> None:
-    """What `failure_error_function` makes of an exception does not pass for an output."""
+def test_an_exception_is_a_failure_although_the_model_gets_a_message(tmp_path: Path) -> None:
+    """The message of `failure_error_function` is not recorded as an output."""
     shop = Shop()
 
     def authenticate(email: str) -> str:
@@ -135,7 +135,7 @@ def test_an_exception_is_a_failure_although_the_model_gets_a_text(tmp_path: Path
 
 
 def test_two_identical_refunds_at_once(tmp_path: Path) -> None:
-    """Under "at most one" one of two parallel calls is paid."""
+    """Under "at most one", one of two parallel calls is paid."""
     shop = Shop()
     agent = agent_of(guard_of(tmp_path, AT_MOST_ONE), shop_tools(shop), calls(refund(5), refund(5)), calls("done"))
     ran(agent)
@@ -144,7 +144,7 @@ def test_two_identical_refunds_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_cancelled_call_stays_in_flight(tmp_path: Path, streamed: bool) -> None:
-    """It may have paid: the retry is denied."""
+    """It may have paid, so the retry is denied."""
     shop = Shop(waits=True)
     turns = [calls(refund(5)), calls(refund(5)), calls("done")]
     agent = agent_of(guard_of(tmp_path, AT_MOST_ONE), [tool(shop.arefund, "refund")], *turns)
@@ -176,7 +176,7 @@ async def _read(result: Any) -> None:
 
 
 def test_a_call_that_timed_out_stays_in_flight(tmp_path: Path) -> None:
-    """The SDK tells the model of the timeout and goes on: a second refund is denied."""
+    """The SDK reports the timeout to the model and continues; a second refund is denied."""
     shop = Shop(waits=True)
     slow = tool(shop.arefund, "refund", timeout=0.05)
     result = ran(agent_of(guard_of(tmp_path, AT_MOST_ONE), [slow], calls(refund(5)), calls(refund(5)), calls("done")))
@@ -186,7 +186,7 @@ def test_a_call_that_timed_out_stays_in_flight(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", broken_rules())
 def test_rules_that_do_not_work_deny(tmp_path: Path, kind: str) -> None:
-    """A rule that raises, hangs, returns the wrong type or cannot answer pays nothing."""
+    """Nothing is paid if a rule raises, hangs or returns an invalid result."""
     shop = Shop()
     guard = guard_of(tmp_path, ASKS, **broken_rules()[kind])
     result = ran(agent_of(guard, shop_tools(shop), calls(refund(5)), calls("done")))
@@ -194,7 +194,7 @@ def test_rules_that_do_not_work_deny(tmp_path: Path, kind: str) -> None:
     assert "could not be checked" in outputs(result)[0]
 
 
-# --- a person
+# --- approvals
 
 
 def _interrupted(tmp_path: Path, *turns: list[Any], **options: Any) -> tuple[Shop, Any, Any]:
@@ -204,7 +204,7 @@ def _interrupted(tmp_path: Path, *turns: list[Any], **options: Any) -> tuple[Sho
 
 
 def test_an_escalated_call_waits_and_runs_once_when_approved(tmp_path: Path) -> None:
-    """The interruption shows every argument; the same call a second time is asked about again."""
+    """The interruption shows every argument; a second identical call needs another approval."""
     shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls(refund(500)), calls("done"))
     assert shop.refunds == []
     requests = request(result.interruptions[0])
@@ -218,7 +218,7 @@ def test_an_escalated_call_waits_and_runs_once_when_approved(tmp_path: Path) -> 
 
 
 def test_a_standing_approval_covers_no_second_call(tmp_path: Path) -> None:
-    """`always_approve` lets the SDK skip the question: the guard denies what nobody was asked about."""
+    """With `always_approve` the SDK skips the request, so the guard denies the call."""
     shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls(refund(500)), calls("done"))
     state = result.to_state()
     state.approve(result.interruptions[0], always_approve=True)
@@ -228,7 +228,7 @@ def test_a_standing_approval_covers_no_second_call(tmp_path: Path) -> None:
 
 
 def test_a_rejected_call_does_not_run(tmp_path: Path) -> None:
-    """The model is told what the person said."""
+    """The model gets the reviewer's reason."""
     shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"))
     state = result.to_state()
     answer(state, result.interruptions[0], Approval("reject", reason="too much"))
@@ -237,7 +237,7 @@ def test_a_rejected_call_does_not_run(tmp_path: Path) -> None:
 
 
 def test_an_edited_call_is_judged_again(tmp_path: Path) -> None:
-    """Edited to 60 it pays 60; edited to 5000, or to what does not fit, it pays nothing."""
+    """An edit to 60 pays 60; an edit to 5000 or to invalid arguments pays nothing."""
     for amount, paid in ((60, [("W1", 60)]), ("60", [("W1", 60)]), (5000, []), (700, []), ("x", [])):
         shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"))
         state = result.to_state()
@@ -247,13 +247,13 @@ def test_an_edited_call_is_judged_again(tmp_path: Path) -> None:
 
 
 def test_no_approval_is_requested_where_it_would_not_help(tmp_path: Path) -> None:
-    """2000 breaks a rule that no approval lifts: denied without an interruption."""
+    """2000 violates a rule that no approval lifts, so it is denied without an interruption."""
     shop, _, result = _interrupted(tmp_path, calls(refund(2000)), calls("done"))
     assert (result.interruptions, shop.refunds, result.final_output) == ([], [], "done")
 
 
 def test_an_approved_state_that_is_resumed_again_pays_once(tmp_path: Path) -> None:
-    """The approval was for one call."""
+    """The approval covers one call."""
     shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"), calls("done"))
     state = result.to_state()
     state.approve(result.interruptions[0])
@@ -279,14 +279,14 @@ def test_of_several_calls_the_escalated_one_alone_waits(tmp_path: Path) -> None:
 
 
 def test_resuming_without_an_answer_runs_nothing(tmp_path: Path) -> None:
-    """A state that nobody answered is interrupted again."""
+    """A state without an answer is interrupted again."""
     shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"))
     again = ran(agent, result.to_state())
     assert (len(again.interruptions), shop.refunds) == (1, [])
 
 
 def test_an_approver_replaces_the_interruption(tmp_path: Path) -> None:
-    """With an approver nothing is left to the SDK; its edit is what the tool gets."""
+    """With an approver the SDK is not interrupted, and the tool gets the edited arguments."""
 
     def approve(requests: ApprovalRequest) -> Approval:
         return (
@@ -297,8 +297,8 @@ def test_an_approver_replaces_the_interruption(tmp_path: Path) -> None:
     assert (result.interruptions, shop.refunds) == ([], [("W1", 70)])
 
 
-def test_the_operators_own_approval_stays(tmp_path: Path) -> None:
-    """A tool with `needs_approval` is asked about though no rule escalates."""
+def test_the_operators_own_approval_is_kept(tmp_path: Path) -> None:
+    """A tool with `needs_approval` is interrupted even if no rule escalates."""
     shop = Shop()
     tools = shop_tools(shop, needs_approval=True)
     result = ran(agent_of(guard_of(tmp_path, APPROVED), tools, calls(refund(5)), calls("done")))
@@ -309,7 +309,7 @@ def test_the_operators_own_approval_stays(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
-    """The denial says what to configure."""
+    """The denial explains what to configure."""
     shop = Shop()
     agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), calls(refund(5)), calls("done"))
     result = asyncio.run(Runner.run(agent, "please"))
@@ -317,8 +317,8 @@ def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
     assert "names no conversation" in outputs(result)[0]
 
 
-def test_where_the_conversation_is_found(tmp_path: Path) -> None:
-    """Context, group, the SDK's session through GuardedRunner, and `conversation`: each names one of its own."""
+def test_the_conversation_is_found_in_several_places(tmp_path: Path) -> None:
+    """It comes from the context, the group, the SDK's session in GuardedRunner, or `conversation`."""
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
     agent = agent_of(guard, shop_tools(shop), *([calls(refund(5)), calls("done")] * 6))
 
@@ -337,7 +337,7 @@ def test_where_the_conversation_is_found(tmp_path: Path) -> None:
 
 
 def test_conversations_do_not_mix(tmp_path: Path) -> None:
-    """Two that are interleaved: a login in one allows nothing in the other."""
+    """Two runs are interleaved; a login in one does not count in the other."""
     shop, guard = Shop(), guard_of(tmp_path, AUTHENTICATED)
     first = agent_of(guard, shop_tools(shop), calls(LOGIN), calls(refund(1)), calls("done"))
     second = agent_of(guard, shop_tools(shop), calls(refund(2)), calls(refund(3)), calls("done"))
@@ -350,7 +350,7 @@ def test_conversations_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_many_conversations_of_one_guard(tmp_path: Path) -> None:
-    """Threads with an event loop each: every conversation has its one refund."""
+    """In threads with an event loop each, every conversation pays one refund."""
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
 
     def converses(number: int) -> None:
@@ -362,8 +362,8 @@ def test_many_conversations_of_one_guard(tmp_path: Path) -> None:
     assert len(shop.refunds) == 20
 
 
-def test_a_session_goes_on_over_runs(tmp_path: Path) -> None:
-    """The login of the first run counts in the second, whose input shows it."""
+def test_a_session_continues_over_runs(tmp_path: Path) -> None:
+    """The login of the first run counts in the second, whose input contains it."""
     shop = Shop()
     turns = [calls(LOGIN), calls("welcome"), calls(refund(5)), calls("done")]
     agent, session = agent_of(guard_of(tmp_path, AUTHENTICATED), shop_tools(shop), *turns), SQLiteSession("c1")
@@ -372,8 +372,8 @@ def test_a_session_goes_on_over_runs(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 5)]
 
 
-def test_results_that_the_guard_never_saw_are_no_history(tmp_path: Path) -> None:
-    """A conversation that shows a login of elsewhere is not believed, nor gone on with."""
+def test_results_that_the_guard_never_saw_deny(tmp_path: Path) -> None:
+    """If the input shows a login that the guard never saw, the call is denied."""
     shop = Shop()
     agent = agent_of(guard_of(tmp_path, AUTHENTICATED), shop_tools(shop), calls(refund(5)), calls("done"))
     before = [
@@ -387,7 +387,7 @@ def test_results_that_the_guard_never_saw_are_no_history(tmp_path: Path) -> None
 
 
 def test_calls_that_never_ran_do_not_end_a_conversation(tmp_path: Path) -> None:
-    """What the SDK or the guard refused before is known in the next run."""
+    """The next run recognises the calls that the SDK or the guard refused."""
     shop = Shop()
     twice = ("refund", '{"order_id": "W1", "amount": 5, "amount": 5}')
     agent = agent_of(
@@ -408,7 +408,7 @@ def test_a_misspelt_tool_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_guards_are_refused(tmp_path: Path) -> None:
-    """An agent, or a tool, has one guard; the same guard twice changes nothing."""
+    """An agent or tool has one guard; attaching the same guard twice changes nothing."""
     guard, tools = guard_of(tmp_path, LIMIT), shop_tools(Shop())
     agent = agent_of(guard, tools)
     assert guarded(agent, guard) is agent
@@ -419,7 +419,7 @@ def test_two_guards_are_refused(tmp_path: Path) -> None:
 
 
 def test_tools_that_are_added_later_and_clones_are_guarded(tmp_path: Path) -> None:
-    """A tool of a clone, or one that is appended, is judged as those that were there."""
+    """Tools of a clone and appended tools are judged like the others."""
     shop = Shop()
     agent = agent_of(guard_of(tmp_path, LIMIT), [], calls(refund(500)), calls("done"))
     agent.tools.append(tool(shop.refund))
@@ -429,16 +429,16 @@ def test_tools_that_are_added_later_and_clones_are_guarded(tmp_path: Path) -> No
     assert shop.refunds == []
 
 
-def test_the_tool_that_one_has_in_hand_is_not_changed(tmp_path: Path) -> None:
-    """The agent gets guarded copies: another agent may use the tool without a guard, or with its own."""
+def test_the_original_tool_is_not_changed(tmp_path: Path) -> None:
+    """The agent gets guarded copies, so another agent may use the tool without a guard or with its own."""
     refunding = function_tool(Shop().refund)
     before = refunding.on_invoke_tool
     guarded(Agent("clerk", tools=[refunding]), guard_of(tmp_path, LIMIT))
     assert refunding.on_invoke_tool is before
 
 
-def test_a_block_that_says_so_is_a_failure(tmp_path: Path) -> None:
-    """In the second of the blocks that a tool gives back."""
+def test_an_error_in_any_block_is_a_failure(tmp_path: Path) -> None:
+    """A failure is found in the second block of the tool's output."""
     shop = Shop()
 
     def authenticate(email: str) -> Any:

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK: a tool never gets other arguments than those that were judged."""
+"""The OpenAI Agents SDK: a tool gets exactly the arguments that were judged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, LIM
 
 
 def _by_hand(shop: Shop) -> FunctionTool:
-    """A tool that reads its JSON text itself, and coerces."""
+    """Returns a tool that parses its JSON arguments itself and coerces them."""
 
     async def invoke(context: Any, text: str) -> str:
         arguments = json.loads(text)
@@ -41,7 +41,7 @@ def _by_hand(shop: Shop) -> FunctionTool:
 
 
 def _any_type(shop: Shop) -> FunctionTool:
-    """A tool whose amount has no type, and that takes what is left over."""
+    """Returns a tool whose amount has no type, and which accepts additional arguments."""
 
     def refund(order_id: str, amount: Any = 500, **others: Any) -> str:
         return shop.refund(order_id, others.get("Amount", amount))
@@ -55,30 +55,30 @@ MAKERS = {"function": lambda shop: tool(shop.refund), "by hand": _by_hand, "any 
 @pytest.mark.parametrize("name", OVER_LIMIT)
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("rules", [LIMIT, APPROVED])
-def test_no_way_of_writing_500_gets_past_a_limit(tmp_path: Path, name: str, maker: str, rules: str) -> None:
-    """Whatever a model writes, the shop never pays more than 100, nor is it paid for having been asked about."""
+def test_no_spelling_of_500_bypasses_a_limit(tmp_path: Path, name: str, maker: str, rules: str) -> None:
+    """However the model writes the amount, the shop pays at most 100 and nothing that needs approval."""
     shop = Shop()
     agent = agent_of(guard_of(tmp_path, rules), [MAKERS[maker](shop)], calls(("refund", OVER_LIMIT[name])), calls("x"))
     ran(agent)
     assert shop.most <= 100
 
 
-def test_what_validation_makes_of_a_text_is_judged(tmp_path: Path) -> None:
-    """A text of "50" reaches a function that takes a number as 50, and is in order."""
+def test_validated_values_are_judged(tmp_path: Path) -> None:
+    """The string "50" reaches a function with an integer parameter as 50 and is allowed."""
     shop = Shop()
     ran(agent_of(guard_of(tmp_path, LIMIT), [tool(shop.refund)], calls(refund("50")), calls("x")))
     assert shop.refunds == [("W1", 50)]
 
 
-def test_a_name_that_is_not_declared_is_refused(tmp_path: Path) -> None:
-    """The SDK would drop it: the model is told instead."""
+def test_undeclared_names_are_refused(tmp_path: Path) -> None:
+    """The SDK would drop it without an error."""
     shop, arguments = Shop(), {"order_id": "W1", "amount": 50, "Amount": 60}
     ran(agent_of(guard_of(tmp_path, LIMIT), [tool(shop.refund)], calls(("refund", arguments)), calls("x")))
     assert shop.refunds == []
 
 
 def test_an_alias_of_an_argument_is_judged_by_its_name(tmp_path: Path) -> None:
-    """The rules know the function's `amount`, whatever the model calls it."""
+    """The rules see the function's `amount`, whatever alias the model uses."""
     shop = Shop()
 
     def refund(order_id: str, amount: Annotated[int, Field(alias="amt")]) -> str:
@@ -90,7 +90,7 @@ def test_an_alias_of_an_argument_is_judged_by_its_name(tmp_path: Path) -> None:
 
 
 def test_duplicate_keys_are_refused_with_the_reason(tmp_path: Path) -> None:
-    """The model is told which name stood twice."""
+    """The error names the duplicate key."""
     text = '{"order_id": "W1", "amount": 50, "amount": 60}'
     shop = Shop()
     result = ran(agent_of(guard_of(tmp_path, LIMIT), [tool(shop.refund)], calls(("refund", text)), calls("x")))
@@ -99,7 +99,7 @@ def test_duplicate_keys_are_refused_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_a_guardrail_that_changes_the_call_is_judged(tmp_path: Path) -> None:
-    """A tool_input_guardrail that runs first and makes 500 of 50 changes what is judged, not what runs."""
+    """If a tool_input_guardrail changes 50 to 500 before the check, 500 is judged."""
     shop = Shop()
 
     def raises(data: Any) -> Any:
@@ -112,7 +112,7 @@ def test_a_guardrail_that_changes_the_call_is_judged(tmp_path: Path) -> None:
 
 
 def test_a_middleware_around_the_guarded_tool_is_judged(tmp_path: Path) -> None:
-    """Whoever wraps `on_invoke_tool` afterwards and makes 500, or 60, of 50 is refused; who changes nothing is not."""
+    """A wrapper of `on_invoke_tool` that changes the amount is refused; one that changes nothing is not."""
     for text, paid in (("500", []), ("60", []), ("50", [("W1", 50)])):
         shop = Shop()
         agent = agent_of(guard_of(tmp_path, AT_MOST_ONE), [tool(shop.refund)], calls(refund(50)), calls("x"))
@@ -129,14 +129,14 @@ def _changing(inner: Any, text: str) -> Any:
 
 
 class Money(BaseModel):
-    """An amount, coerced and completed by a model."""
+    """An amount with a default, which a model coerces."""
 
     value: int = 500
     currency: str = "EUR"
 
 
 class Kind(enum.Enum):
-    """Why."""
+    """The reason for a refund."""
 
     BROKEN = "broken"
 
@@ -149,7 +149,7 @@ class Order:
 
 
 def test_models_dataclasses_and_enums_are_judged_by_their_fields(tmp_path: Path) -> None:
-    """The function gets its own types, the rules plain values."""
+    """The function gets its own types, and the rules see plain values."""
     shop = Shop()
     limit = LIMIT.replace("refund(amount=a), a <= 100", "refund(money=m), m.value <= 100")
 
@@ -165,7 +165,7 @@ def test_models_dataclasses_and_enums_are_judged_by_their_fields(tmp_path: Path)
 
 
 def test_variadic_arguments_are_judged(tmp_path: Path) -> None:
-    """A name that is positional only and stands among the others too is refused; names of their own pass."""
+    """A positional-only name that is also among the variadic arguments is refused; other names are allowed."""
     shop = Shop()
 
     def refund(amount: int, /, **others: Any) -> str:
@@ -178,7 +178,7 @@ def test_variadic_arguments_are_judged(tmp_path: Path) -> None:
 
 
 def test_a_tool_with_an_output_schema(tmp_path: Path) -> None:
-    """A denial is not held to the schema of what the tool gives."""
+    """A denial need not match the tool's output schema."""
     shop = Shop()
 
     def refund(order_id: str, amount: int) -> Money:
@@ -192,20 +192,20 @@ def test_a_tool_with_an_output_schema(tmp_path: Path) -> None:
 
 
 class Rounded(BaseModel):
-    """An amount that is written otherwise than it is, and paid by what only a validator knows."""
+    """A model whose serializer hides the value and whose validator sets a private attribute."""
 
     value: Annotated[int, PlainSerializer(lambda value: 1)]
     fee: int = Field(0, exclude=True)
     _total: int = PrivateAttr(0)
 
     def model_post_init(self, context: Any) -> None:
-        """Adds it up."""
+        """Computes the total."""
         self._total = self.value + self.fee
 
 
 @pytest.mark.parametrize("field", ["value", "fee", "_total"])
 def test_no_serializer_hides_what_a_tool_gets(tmp_path: Path, field: str) -> None:
-    """A field that is serialised otherwise, one that is left out, and one that a validator has set are all judged."""
+    """Fields with a serializer, excluded fields and private attributes are all judged."""
     shop = Shop()
 
     def refund(money: Rounded) -> str:
@@ -221,18 +221,18 @@ def test_no_serializer_hides_what_a_tool_gets(tmp_path: Path, field: str) -> Non
 
 @dataclasses.dataclass
 class Signed:
-    """An order with what its constructor keeps to itself."""
+    """A dataclass whose constructor sets an attribute that is not a field."""
 
     id: str
     key: dataclasses.InitVar[int] = 0
 
     def __post_init__(self, key: int) -> None:
-        """Keeps it."""
+        """Sets an attribute that is not a field."""
         self.paid = key
 
 
-def test_what_a_dataclass_keeps_beside_its_fields_is_judged(tmp_path: Path) -> None:
-    """The tool can read it, and so can the rules."""
+def test_attributes_beside_dataclass_fields_are_judged(tmp_path: Path) -> None:
+    """Rules see every attribute that the tool can read."""
     shop = Shop()
 
     def refund(order: Signed) -> str:
@@ -245,8 +245,8 @@ def test_what_a_dataclass_keeps_beside_its_fields_is_judged(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("rules", [LIMIT, APPROVED])
-def test_what_cannot_be_shown_is_refused(tmp_path: Path, rules: str) -> None:
-    """A pattern: no rule could judge it, and no person could be shown it."""
+def test_opaque_values_are_refused(tmp_path: Path, rules: str) -> None:
+    """A compiled pattern cannot be judged by a rule or shown to a reviewer."""
     shop = Shop()
 
     def refund(amount: int, note: re.Pattern[str]) -> str:
@@ -258,8 +258,8 @@ def test_what_cannot_be_shown_is_refused(tmp_path: Path, rules: str) -> None:
     assert "note of refund is a" in outputs(result)[0]
 
 
-def test_what_no_rule_can_be_shown_is_refused_at_attach(tmp_path: Path) -> None:
-    """A secret, also within a model, and what can be read once: before anybody proposes a call."""
+def test_opaque_types_are_refused_at_attach(tmp_path: Path) -> None:
+    """Secrets, also nested ones, and iterators are refused before any call."""
 
     class Login(BaseModel):
         code: SecretStr
@@ -272,8 +272,8 @@ def test_what_no_rule_can_be_shown_is_refused_at_attach(tmp_path: Path) -> None:
             agent_of(guard_of(tmp_path, LIMIT), [tool(pay), tool(Shop().refund)])
 
 
-def test_dates_ids_and_paths_are_judged_as_their_text(tmp_path: Path) -> None:
-    """As JSON has them; the function gets its own types, also of an edit."""
+def test_dates_and_paths_are_judged_as_strings(tmp_path: Path) -> None:
+    """Rules see the JSON form; the function gets its own types, also after an edit."""
     shop: Any = Shop()
 
     def refund(day: dt.date, where: pathlib.Path, amount: decimal.Decimal) -> Any:
@@ -288,8 +288,8 @@ def test_dates_ids_and_paths_are_judged_as_their_text(tmp_path: Path) -> None:
     assert shop.refunds == [((dt.date(2026, 1, 31), pathlib.Path("/srv/a")), decimal.Decimal("9.50"))]
 
 
-def test_a_function_whose_work_is_not_done_when_it_returns(tmp_path: Path) -> None:
-    """A coroutine is awaited before its call is recorded; a generator, which nobody runs, is refused at attach."""
+def test_unfinished_work_is_awaited_or_refused(tmp_path: Path) -> None:
+    """A coroutine is awaited before its call is recorded; a generator is refused at attach."""
     shop = Shop()
 
     async def slowly() -> str:

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK is held to the scenarios: `guarded(agent, guard)`, an agent built for each run."""
+"""The OpenAI Agents SDK conforms: `guarded(agent, guard)`, with an agent built for each run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CONFIG = RunConfig(tracing_disabled=True)
 
 @dataclass(frozen=True)
 class WaitingRun:
-    """An interruption of a run whose state was stored, and the digest of the call that was shown."""
+    """An interrupted run whose state was stored, and the digest of the shown call."""
 
     conversation: str
     team: Any
@@ -58,7 +58,7 @@ class WaitingRun:
 
 
 class OpenAIProcess(Process):
-    """States, sessions and the models' scripts outlive it; its guard does not."""
+    """A process; states, sessions and model scripts outlive it, but its guard does not."""
 
     def __init__(self, operator: Operator) -> None:
         self.operator, self.guard = operator, operator.guard()
@@ -114,10 +114,10 @@ class OpenAIProcess(Process):
         self.states[key] = result.to_state().to_string()
         return Reply(question=WaitingRun(conversation, team, key, request(result.interruptions[0]).digest))
 
-    # --- agents, as users build them
+    # --- agents
 
     def _team(self, script: Script) -> Any:
-        """The models of an agent, of the one it hands over to, and of its sub-agents: they outlive the agents."""
+        """Returns the models of an agent, of its hand-off target and of its sub-agents, which outlive the agents."""
         turns: list[list[Any]] = []
         inner: list[tuple[SubAgent, Any]] = []
         second = None
@@ -148,7 +148,7 @@ class OpenAIProcess(Process):
         )
 
     def _apart(self, sub_agent: SubAgent, agent: Any, number: int) -> Any:
-        async def delegate(input: str) -> str:  # noqa: A002 - as an agent as a tool has it
+        async def delegate(input: str) -> str:  # noqa: A002 - the argument name of agents as tools
             work = GuardedRunner.run(
                 guarded(agent, self.guard), input, context={"conversation_id": "apart"}, run_config=CONFIG
             )
@@ -194,7 +194,7 @@ def _spoken(turn: Any) -> list[Any]:
 
 
 def _escaped(text: str) -> str:
-    """As it stands in a string within JSON."""
+    """Returns the string as it appears inside a JSON string."""
     return json.dumps(text)[1:-1]
 
 
@@ -209,5 +209,5 @@ class OpenAIHost:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """What the shop really did is what the rules allow."""
+    """The shop did only what the rules allow."""
     check(OpenAIHost(), scenario, tmp_path)

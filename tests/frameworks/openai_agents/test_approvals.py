@@ -1,6 +1,6 @@
-"""The OpenAI Agents SDK: one approval is for one run of the call that a person was shown, however a service is built.
+"""The OpenAI Agents SDK: one approval covers one execution of the shown call, in any deployment.
 
-Each request builds its agent anew, with one guard per process, and the state of the run is JSON in between.
+Each request builds its agent anew. Each process has one guard, and the state of a run is stored as JSON.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ Answer = Callable[[RunState[Any], Any], Any]
 
 
 def approve(state: RunState[Any], item: Any) -> None:
-    """As the SDK has it."""
+    """Approves a call with the SDK's own method."""
     state.approve(item)
 
 
 def always(state: RunState[Any], item: Any) -> None:
-    """As the SDK has it, for all calls of the tool to come."""
+    """Approves a call and all later calls of the tool with the SDK's own method."""
     state.approve(item, always_approve=True)
 
 
 def edit(amount: int) -> Answer:
-    """To another amount."""
+    """Returns an answer that edits the amount."""
     return lambda state, item: answer(state, item, Approval("edit", {"order_id": "W1", "amount": amount}))
 
 
 class Service:
-    """A process of a web service: its guard outlives the requests, and nothing else does.
+    """A process of a web service; of its objects, only the guard outlives a request.
 
     `options` are those of ToolGuard, `tools` those of its tools.
     """
@@ -54,20 +54,20 @@ class Service:
         self.shop, self.guard, self.tools = shop, guard_of(folder, rules, **options), tools or {}
 
     def agent(self, *turns: list[Any]) -> Any:
-        """As each request builds it."""
+        """Builds an agent, as each request does."""
         return agent_of(self.guard, shop_tools(self.shop, **self.tools), *turns)
 
     def asks(self, *proposed: Any) -> str:
-        """A first request: the state of a run that waits for a person."""
+        """Plays the first request and returns the state of a run that waits for approval."""
         return str(ran(self.agent(calls(*proposed or [refund(500)]))).to_state().to_string())
 
     async def state(self, agent: Any, text: str) -> RunState[Any]:
-        """The state of a run, for another request."""
+        """Restores the state of a run in another request."""
         context = RunContextWrapper({"conversation_id": "c1"})
         return await RunState.from_string(agent, text, context_override=context)
 
     async def aresumes(self, text: str, reply: Answer | None = approve, *turns: list[Any]) -> Any:
-        """A second request: a person has answered."""
+        """Plays the second request, after the reviewer has answered."""
         agent = self.agent(*turns, calls("done"))
         state = await self.state(agent, text)
         if reply is not None:
@@ -79,15 +79,18 @@ class Service:
         return asyncio.run(self.aresumes(text, reply, *turns))
 
 
-ASKED = {"by a rule": {}, "by the operator": {"rules": LIMIT.replace("100", "900"), "tools": {"needs_approval": True}}}
+APPROVAL_SOURCES = {
+    "by a rule": {},
+    "by the operator": {"rules": LIMIT.replace("100", "900"), "tools": {"needs_approval": True}},
+}
 
 
-@pytest.mark.parametrize("requests", ASKED)
+@pytest.mark.parametrize("requests", APPROVAL_SOURCES)
 @pytest.mark.parametrize("reply", [approve, always, lambda state, item: answer(state, item, "approve")])
 @pytest.mark.parametrize("at_once", ["no", "tasks", "threads"])
 def test_an_approval_is_used_once(tmp_path: Path, requests: str, reply: Answer, at_once: str) -> None:
-    """One state that is resumed three times, one after the other or at once, pays once."""
-    service = Service(tmp_path, Shop(), **ASKED[requests])  # type: ignore[arg-type]
+    """A state that is resumed three times, in sequence or in parallel, pays once."""
+    service = Service(tmp_path, Shop(), **APPROVAL_SOURCES[requests])  # type: ignore[arg-type]
     text = service.asks()
     assert service.shop.refunds == []
 
@@ -102,13 +105,13 @@ def test_an_approval_is_used_once(tmp_path: Path, requests: str, reply: Answer, 
     assert service.shop.refunds == PAID
 
 
-@pytest.mark.parametrize("requests", ASKED)
+@pytest.mark.parametrize("requests", APPROVAL_SOURCES)
 @pytest.mark.parametrize("reply", [approve, always])
 def test_processes_that_share_a_ledger_pay_once(tmp_path: Path, requests: str, reply: Answer) -> None:
-    """One has asked, and all three of them resume the state that is stored."""
+    """Three processes resume the stored state of one request."""
     shop = Shop()
     services = [
-        Service(tmp_path, shop, ledger=SqliteLedger(tmp_path / "ledger"), **ASKED[requests])  # type: ignore[arg-type]
+        Service(tmp_path, shop, ledger=SqliteLedger(tmp_path / "ledger"), **APPROVAL_SOURCES[requests])  # type: ignore[arg-type]
         for _ in range(3)
     ]
     text = services[0].asks()
@@ -117,8 +120,8 @@ def test_processes_that_share_a_ledger_pay_once(tmp_path: Path, requests: str, r
     assert shop.refunds == PAID
 
 
-def test_an_approval_of_elsewhere_counts_where_the_operator_says_so(tmp_path: Path) -> None:
-    """Without a shared ledger it is refused; with `this host's` it is used once in each process."""
+def test_an_operator_may_trust_the_hosts_approvals(tmp_path: Path) -> None:
+    """Without a shared ledger it is refused; with `this host's` each process uses it once."""
     text = Service(tmp_path, Shop()).asks()
     for options, paid in (({}, []), ({"approvals": "this host's"}, PAID)):
         service = Service(tmp_path, Shop(), **options)
@@ -129,15 +132,15 @@ def test_an_approval_of_elsewhere_counts_where_the_operator_says_so(tmp_path: Pa
 
 
 def _edited(text: str, old: str, new: str) -> str:
-    """A stored state in which somebody has changed every place, also what the SDK holds it against."""
+    """Changes every occurrence in a stored state, including those that the SDK compares."""
     state = json.loads(text.replace(old, new))
     state["context"]["tool_invocations"] = {}
     return json.dumps(state)
 
 
 @pytest.mark.parametrize("change", [('\\"amount\\": 500', '\\"amount\\": 900'), ('\\"W1\\"', '\\"W2\\"')])
-def test_a_state_that_was_edited_after_the_question(tmp_path: Path, change: tuple[str, str]) -> None:
-    """The call keeps its id: nobody was shown what it is now."""
+def test_a_call_edited_in_the_state_does_not_run(tmp_path: Path, change: tuple[str, str]) -> None:
+    """The changed call has the same id, but the reviewer has not seen it."""
     service = Service(tmp_path, Shop())
     text = service.asks()
     service.resumes(_edited(text, *change))
@@ -146,8 +149,8 @@ def test_a_state_that_was_edited_after_the_question(tmp_path: Path, change: tupl
     assert service.shop.refunds == PAID
 
 
-def test_another_call_in_the_place_of_the_one_that_was_shown(tmp_path: Path) -> None:
-    """Of another tool, for which nobody was asked."""
+def test_a_substituted_call_does_not_run(tmp_path: Path) -> None:
+    """A call of another tool that replaces the shown one does not run."""
     rules = APPROVED + "  - id: wire\n    temporal: G !tool:wire\n    on_violation: escalate\n"
     service = Service(tmp_path, Shop(), rules)
     text = service.asks().replace('"name": "refund"', '"name": "wire"').replace('\\"order_id\\": \\"W1\\", ', "")
@@ -155,8 +158,8 @@ def test_another_call_in_the_place_of_the_one_that_was_shown(tmp_path: Path) -> 
     assert (service.shop.wired, service.shop.refunds) == ([], [])
 
 
-def test_an_approval_that_somebody_wrote_into_a_state(tmp_path: Path) -> None:
-    """A call of a small refund that no rule asked about becomes a large one, approved by nobody but the state."""
+def test_an_approval_in_a_state_does_not_cover_a_changed_call(tmp_path: Path) -> None:
+    """A small refund that no rule escalated is changed into a large one, which no reviewer has approved."""
     service = Service(tmp_path, Shop(), tools={"needs_approval": True})
     text = service.asks(refund(5))
     service.resumes(_edited(text, '\\"amount\\": 5', '\\"amount\\": 500'))
@@ -164,7 +167,7 @@ def test_an_approval_that_somebody_wrote_into_a_state(tmp_path: Path) -> None:
 
 
 def test_an_operators_approval_lifts_no_rule(tmp_path: Path) -> None:
-    """What a person says of `needs_approval` is no answer to a rule that was asked by nobody."""
+    """An approval for `needs_approval` does not count for a rule that escalates the call."""
     requests: list[ApprovalRequest] = []
 
     def rejects(one: ApprovalRequest) -> bool:
@@ -177,7 +180,7 @@ def test_an_operators_approval_lifts_no_rule(tmp_path: Path) -> None:
 
 
 def test_a_standing_approval_lifts_no_rule_for_later_calls(tmp_path: Path) -> None:
-    """The call that was shown runs; those after it are denied, in this run and in the next."""
+    """The shown call runs; later calls are denied, in this run and in the next."""
     service = Service(tmp_path, Shop())
     reply = outputs(service.resumes(service.asks(), always, calls(refund(600)), calls(refund(500))))
     assert service.shop.refunds == PAID
@@ -185,7 +188,7 @@ def test_a_standing_approval_lifts_no_rule_for_later_calls(tmp_path: Path) -> No
 
 
 def test_of_two_interruptions_one_is_approved(tmp_path: Path) -> None:
-    """The other still waits; answered later, each runs once."""
+    """The other call still waits; answered later, it runs once, too."""
     service = Service(tmp_path, Shop())
     first = service.resumes(service.asks(refund(500), refund(600)))
     assert service.shop.refunds == PAID
@@ -195,8 +198,8 @@ def test_of_two_interruptions_one_is_approved(tmp_path: Path) -> None:
     assert service.shop.refunds == [*PAID, ("W1", 600)]
 
 
-def test_an_answer_to_an_older_question(tmp_path: Path) -> None:
-    """What was rejected stays so, although the state of then is approved later; an answer names its question."""
+def test_an_answer_to_an_older_request_approves_nothing(tmp_path: Path) -> None:
+    """A rejected call stays rejected if its old state is approved later; an answer must name its request."""
     service = Service(tmp_path, Shop())
     text = service.asks()
     service.resumes(text, lambda state, item: answer(state, item, Approval("reject")))
@@ -212,8 +215,8 @@ def test_an_answer_to_an_older_question(tmp_path: Path) -> None:
     assert service.shop.refunds == PAID
 
 
-def test_an_edit_is_never_run_as_it_was(tmp_path: Path) -> None:
-    """Here 60 is paid, once; a process that knows nothing of the edit pays nothing."""
+def test_the_original_of_an_edited_call_never_runs(tmp_path: Path) -> None:
+    """This process pays the edited 60 once; a process that does not know the edit pays nothing."""
     shop, ledger = Shop(), SqliteLedger(tmp_path / "ledger")
     here, there = (Service(tmp_path, shop, ledger=ledger) for _ in range(2))
     text, stored = here.asks(), []
@@ -229,24 +232,24 @@ def test_an_edit_is_never_run_as_it_was(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 60)]
 
 
-def test_what_is_shown_elsewhere(tmp_path: Path) -> None:
-    """With the run's state, a request in another process names the same call; it is answered by name there."""
+def test_a_request_in_another_process_has_the_same_digest(tmp_path: Path) -> None:
+    """With the run's state, a request in another process has the same digest and can be answered there."""
     shop, ledger = Shop(), SqliteLedger(tmp_path / "ledger")
     here, there = (Service(tmp_path, shop, ledger=ledger) for _ in range(2))
     asking = ran(here.agent(calls(("refund", {"order_id": "W1"})))).to_state()
     shown = request(asking.get_interruptions()[0])
 
-    def said(state: RunState[Any], item: Any) -> None:
+    def approves(state: RunState[Any], item: Any) -> None:
         requests = request(item, state)
         assert (requests.digest, requests.args) == (shown.digest, shown.args)
         answer(state, item, {"choice": "approve", "of": requests.digest})
 
-    there.resumes(asking.to_string(), said)
+    there.resumes(asking.to_string(), approves)
     assert shop.refunds == PAID
 
 
-def test_a_conversation_goes_on_after_a_restart(tmp_path: Path) -> None:
-    """With a ledger in a file: a login of before counts, and so does the question that was asked."""
+def test_a_conversation_continues_after_a_restart(tmp_path: Path) -> None:
+    """With a ledger file, earlier logins and approval requests still count."""
     rules = APPROVED + "  - id: in\n    temporal: G(tool:refund -> O tool:authenticate)\n"
     texts: list[str] = []
     for turns in ([calls(("authenticate", {"email": "a@b.c"})), calls(refund(500))], [], []):
@@ -260,7 +263,7 @@ def test_a_conversation_goes_on_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_call_that_was_cancelled_is_not_run_again(tmp_path: Path) -> None:
-    """The state of before it ran is resumed once more: the approval was used, whatever came of the call."""
+    """If the state before the call is resumed again, the approval is already used."""
     shop, guard = Shop(waits=True), guard_of(tmp_path, APPROVED)
 
     async def resumed(text: str) -> None:
@@ -284,8 +287,8 @@ def test_a_call_that_was_cancelled_is_not_run_again(tmp_path: Path) -> None:
     assert shop.refunds == PAID
 
 
-def test_two_conversations_with_calls_of_one_id(tmp_path: Path) -> None:
-    """Some models number their calls: what is said in one conversation is not said in the other."""
+def test_answers_do_not_mix_conversations_with_equal_call_ids(tmp_path: Path) -> None:
+    """Some models number their calls; an answer in one conversation does not count in the other."""
     service = Service(tmp_path, Shop())
     same = calls(refund(500))
     agent = service.agent(same, same, calls("done"), calls("done"))
@@ -297,8 +300,8 @@ def test_two_conversations_with_calls_of_one_id(tmp_path: Path) -> None:
     assert not service.guard.session("a").history
 
 
-def test_an_agent_as_a_tool_goes_on_in_another_request(tmp_path: Path) -> None:
-    """What waits inside is resumed with agents that were built anew; the outer call is one event."""
+def test_an_agent_as_a_tool_resumes_in_another_request(tmp_path: Path) -> None:
+    """The inner call is resumed with newly built agents, and the outer call is one event."""
     shop, guard = Shop(), guard_of(tmp_path, APPROVED)
 
     def built(*inner: list[Any]) -> Any:

@@ -137,7 +137,7 @@ class Chooser(sdk.models.interface.Model):  # type: ignore[misc]
 def random_agents(model: Chooser) -> Any:
     """Agents with random hand-offs and agents as tools; each has a tool."""
 
-    def read(input: str) -> str:  # noqa: A002 - the argument that all tools here take
+    def read(input: str) -> str:  # noqa: A002 - the argument name of all tools here
         return input
 
     tool = sdk.function_tool(read)

@@ -184,7 +184,7 @@ def test_invalid_programs_are_refused_or_read(write: Write) -> None:
         try:
             graph_of_source(path, name)
         except InputError as error:
-            assert str(path) in str(error) or "openai-agents" in str(error)  # noqa: PT017 - it need not be refused
+            assert str(path) in str(error) or "openai-agents" in str(error)  # noqa: PT017 - the program need not be refused
 
 
 def test_source_and_object_give_the_same_graph() -> None:

@@ -1,4 +1,4 @@
-"""Plain Python: guarded functions. What counts is what the shop has really done."""
+"""Plain Python: guarded functions. The tests check what the shop really did."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def denied(call: Callable[..., Any], *args: Any, **named: Any) -> ToolDenied:
     return error.value
 
 
-def in_the_shop(tmp_path: Path, policy: str, *names: str, **options: Any) -> tuple[Shop, list[Any]]:
-    """A shop, and those of its tools, guarded."""
+def guarded_shop(tmp_path: Path, policy: str, *names: str, **options: Any) -> tuple[Shop, list[Any]]:
+    """Returns a shop and its guarded tools of these names."""
     shop = Shop()
     guard = guard_of(tmp_path, policy, **options)
     return shop, guard_tools([getattr(shop, name) for name in names], guard, conversation="c")
@@ -51,16 +51,16 @@ def in_the_shop(tmp_path: Path, policy: str, *names: str, **options: Any) -> tup
 
 
 def test_a_refund_is_blocked_and_a_smaller_one_runs(tmp_path: Path) -> None:
-    """The denial tells the model what would be in order."""
-    shop, (refund,) = in_the_shop(tmp_path, LIMIT, "refund")
+    """The denial tells the model which amount is allowed."""
+    shop, (refund,) = guarded_shop(tmp_path, LIMIT, "refund")
     assert "refund 100 or less" in str(denied(refund, "W1", amount=500))
     assert refund("W1", amount=50) == "refunded 50 of W1"
     assert shop.refunds == [("W1", 50)]
 
 
-def test_only_a_login_that_went_well_counts(tmp_path: Path) -> None:
-    """Deny, fail to log in, deny, log in, allow."""
-    shop, (refund, authenticate) = in_the_shop(tmp_path, AUTHENTICATED, "refund", "authenticate")
+def test_only_a_successful_login_counts(tmp_path: Path) -> None:
+    """A refund is denied before a login and after a failed one, and allowed after a successful one."""
+    shop, (refund, authenticate) = guarded_shop(tmp_path, AUTHENTICATED, "refund", "authenticate")
     denied(refund, "W1", 5)
     authenticate("ann@example.com", code="0000")
     denied(refund, "W1", 5)
@@ -82,10 +82,10 @@ def test_only_a_login_that_went_well_counts(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_person_approves_rejects_or_edits(reply: Any, paid: list[Any], tmp_path: Path) -> None:
-    """What is left out of an edit gets the tool's default, 500, and is asked about again."""
+def test_a_reviewer_approves_rejects_or_edits(reply: Any, paid: list[Any], tmp_path: Path) -> None:
+    """An argument missing from an edit gets the tool's default, 500, and needs another approval."""
     answers = iter([reply])
-    shop, (refund,) = in_the_shop(tmp_path, APPROVED, "refund", approver=lambda request: next(answers, False))
+    shop, (refund,) = guarded_shop(tmp_path, APPROVED, "refund", approver=lambda request: next(answers, False))
     if paid:
         refund("W1", 500)
     else:
@@ -94,37 +94,37 @@ def test_a_person_approves_rejects_or_edits(reply: Any, paid: list[Any], tmp_pat
 
 
 def test_an_approval_covers_one_call(tmp_path: Path) -> None:
-    """The same call a second time is asked about again."""
+    """A second identical call needs another approval."""
     requests: list[Any] = []
 
     def once(request: Any) -> bool:
         requests.append(request.args)
         return len(requests) == 1
 
-    shop, (refund,) = in_the_shop(tmp_path, APPROVED, "refund", approver=once)
+    shop, (refund,) = guarded_shop(tmp_path, APPROVED, "refund", approver=once)
     refund("W1")
     denied(refund, "W1")
     assert (shop.refunds, len(requests)) == ([("W1", 500)], 2)
 
 
 def test_without_an_approver_nothing_is_approved(tmp_path: Path) -> None:
-    """The caller is told that a person would have to."""
-    shop, (refund,) = in_the_shop(tmp_path, APPROVED, "refund")
+    """The verdict tells the caller that the call needs approval."""
+    shop, (refund,) = guarded_shop(tmp_path, APPROVED, "refund")
     assert denied(refund, "W1").verdict.decision is Decision.ESCALATE
     assert shop.refunds == []
 
 
 def test_halt_stops_everything(tmp_path: Path) -> None:
-    """No tool runs any more in this conversation."""
-    shop, (wire, refund) = in_the_shop(tmp_path, HALTED, "wire", "refund")
+    """No later tool of this conversation runs."""
+    shop, (wire, refund) = guarded_shop(tmp_path, HALTED, "wire", "refund")
     assert denied(wire, 5).verdict.decision is HALT
     denied(refund, "W1", 5)
     assert (shop.wired, shop.refunds) == ([], [])
 
 
 def test_two_identical_parallel_refunds_are_one(tmp_path: Path) -> None:
-    """Two threads at once, and two tasks."""
-    shop, (refund,) = in_the_shop(tmp_path, AT_MOST_ONE, "refund")
+    """Of two threads or two tasks at the same time, one pays."""
+    shop, (refund,) = guarded_shop(tmp_path, AT_MOST_ONE, "refund")
     together = threading.Barrier(2)
 
     def pay(_: int) -> None:
@@ -136,7 +136,7 @@ def test_two_identical_parallel_refunds_are_one(tmp_path: Path) -> None:
         list(pool.map(pay, range(2)))
     assert shop.refunds == [("W1", 5)]
 
-    shop, (arefund,) = in_the_shop(tmp_path, AT_MOST_ONE.replace("refund(", "arefund("), "arefund")
+    shop, (arefund,) = guarded_shop(tmp_path, AT_MOST_ONE.replace("refund(", "arefund("), "arefund")
 
     async def main() -> None:
         await asyncio.gather(arefund("W1", 5), arefund("W1", 5), return_exceptions=True)
@@ -146,7 +146,7 @@ def test_two_identical_parallel_refunds_are_one(tmp_path: Path) -> None:
 
 
 def test_a_call_that_is_cancelled_and_retried_pays_once(tmp_path: Path) -> None:
-    """It was cancelled after it had paid: it stays in flight."""
+    """The call was cancelled after it had paid, so it stays in flight."""
     shop = Shop(waits=True)
     guard = guard_of(tmp_path, AT_MOST_ONE)
     refund = guarded(guard, conversation="c", name="refund")(shop.arefund)
@@ -166,7 +166,7 @@ def test_a_call_that_is_cancelled_and_retried_pays_once(tmp_path: Path) -> None:
 
 
 def test_a_call_that_is_interrupted_stays_in_flight(tmp_path: Path) -> None:
-    """Ctrl-C in mid-tool passes through."""
+    """A KeyboardInterrupt inside the tool passes through."""
     guard, paid = guard_of(tmp_path, AT_MOST_ONE), []
 
     @guarded(guard, conversation="c")
@@ -182,8 +182,8 @@ def test_a_call_that_is_interrupted_stays_in_flight(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", sorted(broken_rules()))
 def test_rules_that_do_not_work_deny(fault: str, tmp_path: Path) -> None:
-    """They raise, hang, or answer what is no answer."""
-    shop, (refund,) = in_the_shop(tmp_path, ASKS, "refund", **broken_rules()[fault])
+    """Rules that raise, hang or return an invalid result deny."""
+    shop, (refund,) = guarded_shop(tmp_path, ASKS, "refund", **broken_rules()[fault])
     denied(refund, "W1", 5)
     arefund = guarded(guard_of(tmp_path, ASKS, **broken_rules()[fault]), conversation="c", name="refund")(shop.arefund)
     with pytest.raises(ToolDenied):
@@ -213,8 +213,8 @@ def test_rules_that_do_not_work_deny(fault: str, tmp_path: Path) -> None:
     ids=repr,
 )
 def test_nothing_gets_past_a_limit(args: dict[str, Any], tmp_path: Path) -> None:
-    """By place or by name, as a text, left out, beside."""
-    shop, (refund,) = in_the_shop(tmp_path, LIMIT, "refund")
+    """The limit holds for positional, named, string, missing and additional arguments."""
+    shop, (refund,) = guarded_shop(tmp_path, LIMIT, "refund")
     denied(refund, **{"order_id": "W1", **args})
     denied(refund, "W1", **args)
     denied(refund, "W1", *args.values(), 500)
@@ -222,7 +222,7 @@ def test_nothing_gets_past_a_limit(args: dict[str, Any], tmp_path: Path) -> None
 
 
 def test_a_middleware_outside_is_judged_and_one_inside_is_refused(tmp_path: Path) -> None:
-    """What changes 50 to 500 after the judgement is not attached at all."""
+    """A decorator that would change the amount after the check is refused when the tool is attached."""
     paid: list[int] = []
 
     def raises_it(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,8 +245,8 @@ def test_a_middleware_outside_is_judged_and_one_inside_is_refused(tmp_path: Path
     assert paid == []
 
 
-def test_the_tool_gets_a_copy_that_nobody_else_can_change(tmp_path: Path) -> None:
-    """Another thread changes the list after the judgement; and the shop keeps its defaults."""
+def test_the_tool_gets_a_copy(tmp_path: Path) -> None:
+    """A change by another thread after the check has no effect, and mutable defaults stay shared between calls."""
     paid: list[Any] = []
     lines = [{"amount": 50}]
 
@@ -256,7 +256,7 @@ def test_the_tool_gets_a_copy_that_nobody_else_can_change(tmp_path: Path) -> Non
     guard = guard_of(tmp_path, ASKS, state=turns)
 
     @guarded(guard, conversation="c")
-    def refund(order_id: str, lines: list[dict[str, int]], seen: list[int] = []) -> None:  # noqa: B006 - is what is tried
+    def refund(order_id: str, lines: list[dict[str, int]], seen: list[int] = []) -> None:  # noqa: B006 - the subject of this test
         paid.append(lines)
         seen.append(1)
         paid.append(len(seen))
@@ -274,7 +274,7 @@ def holds_itself() -> list[Any]:
 
 
 class Text(str):
-    """A text that may lie."""
+    """A string subclass, whose methods could lie."""
 
     __slots__ = ()
 
@@ -285,15 +285,15 @@ class Text(str):
     ids=lambda one: type(one).__name__,
 )
 def test_what_is_no_json_value_is_denied(value: Any, tmp_path: Path) -> None:
-    """It cannot be copied, or not be judged; deep inside as well."""
-    shop, (refund,) = in_the_shop(tmp_path, LIMIT, "refund")
+    """Such a value cannot be copied or judged; nested values are denied, too."""
+    shop, (refund,) = guarded_shop(tmp_path, LIMIT, "refund")
     denied(refund, value, 5)
     denied(refund, {"deep": [value]}, 5)
     assert shop.refunds == []
 
 
-def test_what_the_program_gives_is_not_judged(tmp_path: Path) -> None:
-    """A connection is handed over as it is; everything else as ever."""
+def test_unjudged_arguments_are_passed_on(tmp_path: Path) -> None:
+    """An argument listed as `unjudged` is passed on unchanged; all others are judged."""
     guard, shop = guard_of(tmp_path, LIMIT), Shop()
 
     @guarded(guard, conversation="c", unjudged=["shop"])
@@ -307,8 +307,8 @@ def test_what_the_program_gives_is_not_judged(tmp_path: Path) -> None:
     assert dict(guard.session("c").history[0].args) == {"order_id": "W1", "amount": 5}
 
 
-def test_other_names_are_judged_by_name(tmp_path: Path) -> None:
-    """What a function takes as `**more` is as good an argument as any."""
+def test_variadic_arguments_are_judged_by_name(tmp_path: Path) -> None:
+    """Arguments of `**more` are judged by their names."""
     guard, paid = guard_of(tmp_path, LIMIT), []
 
     @guarded(guard, conversation="c")
@@ -325,7 +325,7 @@ def test_other_names_are_judged_by_name(tmp_path: Path) -> None:
 
 
 def test_methods_are_guarded_in_their_class(tmp_path: Path) -> None:
-    """Plain, of the class and static: the instance is not judged, everything else is."""
+    """Instance, class and static methods are judged without their instance or class."""
     guard = guard_of(tmp_path, LIMIT.replace("refund(", "refund|refund_all|refund_one("))
 
     class Till:
@@ -386,14 +386,14 @@ def with_odd_default(amount: Any = object) -> None: ...
         (dict.fromkeys, "by position only|signature"),
     ],
 )
-def test_what_cannot_be_judged_is_an_error_at_attach(fn: Any, why: str, tmp_path: Path) -> None:
-    """It says why."""
+def test_functions_that_cannot_be_judged_are_errors_at_attach(fn: Any, why: str, tmp_path: Path) -> None:
+    """The error gives the reason."""
     with pytest.raises(InputError, match=why):
         guard_tools([fn], guard_of(tmp_path, LIMIT))
 
 
-def test_a_guard_that_is_none_is_an_error_at_attach() -> None:
-    """As where both arguments are given in the other order."""
+def test_an_invalid_guard_is_an_error_at_attach() -> None:
+    """The arguments of `guard_tools` in the wrong order cause this error."""
     rule = {"id": "never", "temporal": "G !tool:drop", "message": "Nothing is dropped."}
     guard = ToolGuard(load_policies(data={"version": 1, "policies": [rule]}))
     with pytest.raises(InputError, match="the guard is a list; expected the functions, and then their ToolGuard"):
@@ -401,7 +401,7 @@ def test_a_guard_that_is_none_is_an_error_at_attach() -> None:
 
 
 def test_a_callable_with_a_name_is_a_tool(tmp_path: Path) -> None:
-    """A partial, or an object."""
+    """Partial functions and callable objects can be tools."""
     shop = Shop()
 
     class Refund:
@@ -417,8 +417,8 @@ def test_a_callable_with_a_name_is_a_tool(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 0), ("W1", 1)]
 
 
-def test_work_that_only_begins_is_not_taken_for_done(tmp_path: Path) -> None:
-    """A plain function that gives back a coroutine or a generator; neither ever runs."""
+def test_a_returned_coroutine_is_refused(tmp_path: Path) -> None:
+    """A plain function that returns a coroutine is refused, and the coroutine never runs."""
     shop = Shop()
     guard = guard_of(tmp_path, LIMIT)
 
@@ -430,8 +430,8 @@ def test_work_that_only_begins_is_not_taken_for_done(tmp_path: Path) -> None:
     assert (shop.refunds, guard.session("c").history[0].status) == ([], "failed")
 
 
-def test_work_that_goes_on_is_neither_done_nor_undone(tmp_path: Path) -> None:
-    """A function that leaves its work to a thread: it may still pay, so that it is not paid again."""
+def test_unfinished_work_has_an_unknown_outcome(tmp_path: Path) -> None:
+    """A function that leaves its work to a thread may still pay, so a second call is denied."""
     shop = Shop()
     rule = AT_MOST_ONE.replace("count(f:refund(order_id=o)) ==", "count(f:refund(order_id=o), !failed(f)) ==")
     with ThreadPoolExecutor(1) as pool:
@@ -446,8 +446,8 @@ def test_work_that_goes_on_is_neither_done_nor_undone(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 5)]
 
 
-def test_a_lazy_list_is_not_taken_for_done(tmp_path: Path) -> None:
-    """What `map` gives would log in only when somebody reads it."""
+def test_a_lazy_result_is_refused(tmp_path: Path) -> None:
+    """A `map` would log in only when somebody reads it."""
     shop = Shop()
     guard = guard_of(tmp_path, AUTHENTICATED)
 
@@ -460,7 +460,7 @@ def test_a_lazy_list_is_not_taken_for_done(tmp_path: Path) -> None:
 
 
 def test_each_try_of_a_retry_is_judged(tmp_path: Path) -> None:
-    """A loop around the guard that tries again: the first try may have paid."""
+    """Retries around the guard are denied, since the first try may have paid."""
     shop = Shop()
 
     def refund(order_id: str, amount: int) -> None:
@@ -474,8 +474,8 @@ def test_each_try_of_a_retry_is_judged(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 5)]
 
 
-def test_one_approval_is_for_one_run(tmp_path: Path) -> None:
-    """The same call at once in three threads: the person is asked about each."""
+def test_one_approval_covers_one_run(tmp_path: Path) -> None:
+    """Three threads make the same call, and each call needs its own approval."""
     shop, reply = Shop(), [True, False, False]
     (refund,) = guard_tools([shop.refund], guard_of(tmp_path, APPROVED, approver=lambda requests: reply.pop()))
 
@@ -489,7 +489,7 @@ def test_one_approval_is_for_one_run(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_raises_has_failed(tmp_path: Path) -> None:
-    """Its error passes through; and an outcome may be read from what it gives back."""
+    """The exception passes through, and `outcome` can determine a failure from the output."""
     shop = Shop()
     guard = guard_of(tmp_path, LIMIT)
     break_down = guarded(guard, conversation="c")(shop.break_down)
@@ -503,8 +503,8 @@ def test_a_tool_that_raises_has_failed(tmp_path: Path) -> None:
 # --- conversations ----------------------------------------------------------------------------------------------------
 
 
-def test_a_conversation_that_is_missing_is_an_error(tmp_path: Path) -> None:
-    """It says what to configure, and nothing runs; in a thread of one's own as well."""
+def test_a_missing_conversation_is_an_error(tmp_path: Path) -> None:
+    """The error explains the remedy and nothing runs, also in a thread that the program starts."""
     shop = Shop()
     (refund,) = guard_tools([shop.refund], guard_of(tmp_path, LIMIT))
     names: list[Any] = [None, "", 7]
@@ -521,7 +521,7 @@ def test_a_conversation_that_is_missing_is_an_error(tmp_path: Path) -> None:
 
 
 def test_two_conversations_do_not_mix(tmp_path: Path) -> None:
-    """Interleaved in one thread, and in tasks."""
+    """This holds for conversations interleaved in one thread and in tasks."""
     shop = Shop()
     guard = guard_of(tmp_path, AUTHENTICATED)
     refund, authenticate = guard_tools([shop.refund, shop.authenticate], guard)
@@ -549,7 +549,7 @@ def test_two_conversations_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_sub_agents_share_the_conversation(tmp_path: Path) -> None:
-    """A tool that is an agent: its calls, tasks and threads of `to_thread` belong to the root's conversation."""
+    """Calls, tasks and `to_thread` threads of a tool that is an agent belong to the root's conversation."""
     shop = Shop()
     guard = guard_of(tmp_path, AUTHENTICATED)
     refund, authenticate = guard_tools([shop.refund, shop.authenticate], guard)
@@ -574,7 +574,7 @@ def test_sub_agents_share_the_conversation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["task", "thread", "copied"])
 def test_a_sub_agent_has_no_conversation_of_its_own(tmp_path: Path, where: str) -> None:
-    """Whatever name it gives: what the root has done counts for it."""
+    """Whatever conversation id it passes, the calls of the root count."""
     shop = Shop()
     guard = guard_of(tmp_path, AT_MOST_ONE)
     refund = guarded(guard)(shop.refund)
@@ -606,7 +606,7 @@ def test_a_sub_agent_has_no_conversation_of_its_own(tmp_path: Path, where: str) 
 
 
 def test_a_misspelt_tool_in_a_policy_is_clear_at_attach(tmp_path: Path) -> None:
-    """With `guard_tools` at once; with decorators by `attach`, or at the first call, which does not run."""
+    """`guard_tools` and `attach` raise at once; a decorated function raises at its first call, without running."""
     shop = Shop()
     guard = guard_of(tmp_path, MISSPELT)
     with pytest.raises(InputError, match=r"'refnud'.*did you mean 'refund'"):
@@ -620,8 +620,8 @@ def test_a_misspelt_tool_in_a_policy_is_clear_at_attach(tmp_path: Path) -> None:
     assert shop.refunds == []
 
 
-def test_attaching_reports_what_no_rule_concerns(tmp_path: Path) -> None:
-    """All guarded functions count together."""
+def test_attaching_reports_tools_without_rules(tmp_path: Path) -> None:
+    """`attach` reports all functions that the guard decorates."""
     guard, shop = guard_of(tmp_path, LIMIT), Shop()
     guarded(guard)(shop.refund)
     guarded(guard)(shop.wire)
@@ -629,7 +629,7 @@ def test_attaching_reports_what_no_rule_concerns(tmp_path: Path) -> None:
 
 
 def test_two_tools_of_one_name_are_an_error(tmp_path: Path) -> None:
-    """Rules could not tell them apart; the same one may be defined anew."""
+    """Rules could not distinguish them; the same function may be defined again."""
     guard = guard_of(tmp_path, LIMIT)
     guarded(guard, name="refund")(Shop().wire)
     guarded(guard, name="refund")(Shop().wire)
@@ -637,24 +637,24 @@ def test_two_tools_of_one_name_are_an_error(tmp_path: Path) -> None:
         guarded(guard)(Shop().refund)
 
 
-def test_aliases_lead_to_the_rules(tmp_path: Path) -> None:
-    """A function may have another name than the rules have for it."""
-    shop, (wire,) = in_the_shop(tmp_path, LIMIT, "wire", aliases={"wire": "refund"})
+def test_rules_apply_to_aliases(tmp_path: Path) -> None:
+    """A function may have another name than in the rules."""
+    shop, (wire,) = guarded_shop(tmp_path, LIMIT, "wire", aliases={"wire": "refund"})
     denied(wire, 500)
     wire(50)
     assert shop.wired == [50]
 
 
-def test_a_guarded_function_looks_like_itself(tmp_path: Path) -> None:
-    """For whoever makes a schema of it, or documentation."""
+def test_a_guarded_function_keeps_its_metadata(tmp_path: Path) -> None:
+    """Name, docstring and signature are kept for tools that generate schemas or documentation."""
     refund = guarded(guard_of(tmp_path, LIMIT))(Shop.refund)
     assert (refund.__name__, refund.__doc__) == (Shop.refund.__name__, Shop.refund.__doc__)
     assert inspect.signature(refund) == inspect.signature(Shop.refund)
     assert inspect.iscoroutinefunction(guarded(guard_of(tmp_path, LIMIT))(Shop.arefund))
 
 
-def test_an_edit_may_not_touch_what_the_program_gives(tmp_path: Path) -> None:
-    """A person edits what the model proposed, and nothing else."""
+def test_an_edit_cannot_change_unjudged_arguments(tmp_path: Path) -> None:
+    """A reviewer can edit only the arguments that the model proposed."""
     shop = Shop()
     edit = Approval("edit", {"shop": 1, "order_id": "W1", "amount": 5})
     guard = guard_of(tmp_path, APPROVED, approver=lambda request: edit)

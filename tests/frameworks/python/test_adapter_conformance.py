@@ -1,4 +1,4 @@
-"""Plain Python is held to the scenarios of every host: `arun_agent` with the shop's coroutine functions."""
+"""Plain Python conforms: `arun_agent` with the shop's coroutine functions."""
 
 from __future__ import annotations
 
@@ -108,5 +108,5 @@ class PythonHost:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """What the shop really did is what the rules allow."""
+    """The shop did only what the rules allow."""
     check(PythonHost(), scenario, tmp_path)

@@ -1,4 +1,4 @@
-"""Plain Python: the tool loop of a chat model. What counts is what the shop has really done."""
+"""Plain Python: the tool loop of a chat model. The tests check what the shop really did."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Message = dict[str, Any]
 
 
 def proposed(tool: str, arguments: Any = "{}", call_id: Any = "call_1") -> Message:
-    """A tool call as it stands in a message."""
+    """Returns a tool call as it appears in a message."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return {"id": call_id, "type": "function", "function": {"name": tool, "arguments": text}}
 
@@ -58,7 +58,7 @@ def refund(amount: Any = 50, order: str = "W1", call_id: str = "call_1") -> Mess
 
 
 def as_object(value: Any) -> Any:
-    """As a client library gives it."""
+    """Returns a mapping as the kind of object that a client library returns."""
     return (
         SimpleNamespace(**{name: as_object(item) for name, item in value.items()}) if isinstance(value, dict) else value
     )
@@ -70,7 +70,7 @@ def turn(shop: Shop, guard: ToolGuard, *calls: Any, **options: Any) -> ToolTurn:
 
 
 class Model:
-    """Says what its script says, and keeps what it was shown."""
+    """A model that follows a script and records the messages that it gets."""
 
     def __init__(self, *script: Any) -> None:
         self.script, self.shown = list(script), []  # type: ignore[var-annotated]
@@ -102,8 +102,8 @@ def test_a_refund_is_blocked_and_replanned(tmp_path: Path) -> None:
     assert [message["role"] for message in answer.messages] == ["user", *["assistant", "tool"] * 2, "assistant"]
 
 
-def test_only_a_login_that_went_well_counts(tmp_path: Path) -> None:
-    """Deny, fail to log in, deny, log in, allow; in one message, the login is still in flight."""
+def test_only_a_successful_login_counts(tmp_path: Path) -> None:
+    """Only a successful login counts, and a login in the same message is still in flight."""
     shop, guard = Shop(), guard_of(tmp_path, AUTHENTICATED)
     wrong = proposed("authenticate", {"email": "ann@example.com", "code": "0"})
     right = proposed("authenticate", {"email": "ann@example.com"}, "call_2")
@@ -117,8 +117,8 @@ def test_only_a_login_that_went_well_counts(tmp_path: Path) -> None:
     [(True, [("W1", 500)]), (False, []), ({"choice": "edit", "args": {"order_id": "W2", "amount": 7}}, [("W2", 7)])],
     ids=str,
 )
-def test_a_person_approves_rejects_or_edits(reply: Any, paid: list[Any], tmp_path: Path) -> None:
-    """And is asked again for the same call."""
+def test_a_reviewer_approves_rejects_or_edits(reply: Any, paid: list[Any], tmp_path: Path) -> None:
+    """A second identical call needs another approval."""
     shop, requests = Shop(), []
 
     def approver(request: Any) -> Any:
@@ -132,14 +132,14 @@ def test_a_person_approves_rejects_or_edits(reply: Any, paid: list[Any], tmp_pat
 
 
 def test_without_an_approver_the_model_does_not_try_for_ever(tmp_path: Path) -> None:
-    """A call that nobody can approve is a denial, and counts."""
+    """A call that nobody can approve counts as a denial."""
     shop, guard = Shop(), guard_of(tmp_path, APPROVED)
     assert [turn(shop, guard, refund(500)).ended for _ in range(4)] == [None, None, None, "gave up"]
     assert shop.refunds == []
 
 
 def test_halt_ends_the_run_and_the_whole_message(tmp_path: Path) -> None:
-    """What was allowed before it in the same message does not run either."""
+    """Calls before it in the same message do not run either, even if they were allowed."""
     shop, guard = Shop(), guard_of(tmp_path, HALTED)
     ended = turn(shop, guard, refund(call_id="a"), proposed("wire", {"amount": 5}, "b"), refund(call_id="c"))
     assert (ended.ended, "No money leaves the bank" in ended.why) == ("halted", True)
@@ -152,7 +152,7 @@ def test_halt_ends_the_run_and_the_whole_message(tmp_path: Path) -> None:
 
 
 def test_two_identical_parallel_refunds_are_one(tmp_path: Path) -> None:
-    """In one message: with ids of their own, and with the same."""
+    """Two calls in one message pay once, with different ids and with the same id."""
     for ids in ("ab", "aa"):
         shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
         reply = turn(shop, guard, *[refund(call_id=one) for one in ids])
@@ -161,7 +161,7 @@ def test_two_identical_parallel_refunds_are_one(tmp_path: Path) -> None:
 
 
 def test_a_call_that_is_cancelled_and_retried_pays_once(tmp_path: Path) -> None:
-    """The one after it in the message, which has not begun, is no call in flight, and may be made again."""
+    """The next call of the message has not begun, so it is not in flight and may be repeated."""
     shop, guard = Shop(waits=True), guard_of(tmp_path, AT_MOST_ONE)
     tools = {"refund": shop.arefund}
 
@@ -182,7 +182,7 @@ def test_a_call_that_is_cancelled_and_retried_pays_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", sorted(broken_rules()))
 def test_rules_that_do_not_work_deny(fault: str, tmp_path: Path) -> None:
-    """They raise, hang, or answer what is no answer."""
+    """Rules that raise, hang or return an invalid result deny."""
     shop = Shop()
     turn(shop, guard_of(tmp_path, ASKS, **broken_rules()[fault]), refund())
     asyncio.run(
@@ -195,14 +195,14 @@ def test_rules_that_do_not_work_deny(fault: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", OVER_LIMIT)
 def test_nothing_gets_past_a_limit(kind: str, tmp_path: Path) -> None:
-    """However the model writes it."""
+    """No spelling of the arguments bypasses the limit."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
     ended = turn(shop, guard, proposed("refund", OVER_LIMIT[kind]), refund(60, call_id="b"))
     assert shop.refunds == [("W1", 60)]
     assert ended.verdicts[0].label == 1
 
 
-# --- what a model may write -------------------------------------------------------------------------------------------
+# --- invalid model output ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,8 @@ def test_nothing_gets_past_a_limit(kind: str, tmp_path: Path) -> None:
     ],
     ids=lambda text: repr(text)[:30],
 )
-def test_arguments_that_are_none_are_denied(arguments: str, tmp_path: Path) -> None:
-    """The model is told, and the other calls go on."""
+def test_invalid_arguments_are_denied(arguments: str, tmp_path: Path) -> None:
+    """The model gets the error, and the other calls of the message run."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
     reply = turn(shop, guard, proposed("refund", arguments), refund(call_id="b"))
     assert shop.refunds == [("W1", 50)]
@@ -239,8 +239,8 @@ def test_arguments_that_are_none_are_denied(arguments: str, tmp_path: Path) -> N
     ],
     ids=repr,
 )
-def test_a_call_that_is_none_is_denied(call: Any, tmp_path: Path) -> None:
-    """Whatever its type; the next one runs."""
+def test_an_invalid_call_is_denied(call: Any, tmp_path: Path) -> None:
+    """An invalid call of any type is denied, and the next one runs."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
     reply = turn(shop, guard, call, refund(call_id="b"))
     assert [verdict.label for verdict in reply.verdicts] == [1, 0]
@@ -248,15 +248,15 @@ def test_a_call_that_is_none_is_denied(call: Any, tmp_path: Path) -> None:
 
 
 def test_an_unknown_tool_is_denied_with_the_nearest_name(tmp_path: Path) -> None:
-    """Also where a rule would allow it; and it counts as a denial."""
+    """It counts as a denial, even if no rule concerns it."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
     reply = [turn(shop, guard, proposed("refnd", {"amount": 5})) for _ in range(4)]
     assert "unknown tool 'refnd'; did you mean 'refund'?" in reply[0].messages[0]["content"]
     assert [one.ended for one in reply] == [None, None, None, "gave up"]
 
 
-def test_objects_and_arguments_that_are_read_already_are_taken(tmp_path: Path) -> None:
-    """As client libraries and local servers give them."""
+def test_objects_and_parsed_arguments_are_accepted(tmp_path: Path) -> None:
+    """Client libraries return calls as objects, and local servers return parsed arguments."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
     read = {"id": "b", "function": {"name": "refund", "arguments": {"order_id": "W2", "amount": 6}}}
     too_much = {"id": "c", "function": {"name": "refund", "arguments": {"order_id": "W2", "amount": 500}}}
@@ -264,8 +264,8 @@ def test_objects_and_arguments_that_are_read_already_are_taken(tmp_path: Path) -
     assert shop.refunds == [("W1", 5), ("W2", 6)]
 
 
-def test_no_calls_are_nothing(tmp_path: Path) -> None:
-    """A message without calls has None, or an empty list."""
+def test_an_empty_list_of_calls_has_no_results(tmp_path: Path) -> None:
+    """A message without calls has None or an empty list."""
     guard = guard_of(tmp_path, LIMIT)
     none: list[Any] = [None, []]
     for calls in none:
@@ -276,7 +276,7 @@ def test_no_calls_are_nothing(tmp_path: Path) -> None:
 
 
 def test_guarded_functions_are_judged_once(tmp_path: Path) -> None:
-    """They may be given as they are."""
+    """Functions that are already guarded can be passed as tools."""
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
     tools = guard_tools([shop.refund, shop.get_order], guard)
     reply = run_tool_calls([refund(), proposed("get_order", {"order_id": "W1"}, "b")], tools, guard, conversation="c")
@@ -286,7 +286,7 @@ def test_guarded_functions_are_judged_once(tmp_path: Path) -> None:
 
 
 def test_a_guarded_method_is_a_tool(tmp_path: Path) -> None:
-    """Of an object; without one it is an error."""
+    """A bound method works; an unbound one is an error."""
     guard = guard_of(tmp_path, LIMIT)
 
     class Till(Shop):
@@ -301,8 +301,8 @@ def test_a_guarded_method_is_a_tool(tmp_path: Path) -> None:
         run_tool_calls([refund()], [Shop.refund], guard_of(tmp_path, LIMIT), conversation="c")
 
 
-def test_what_the_program_gives_is_not_the_models_to_give(tmp_path: Path) -> None:
-    """An argument that no rule sees is refused."""
+def test_a_model_cannot_set_unjudged_arguments(tmp_path: Path) -> None:
+    """A model's value for an `unjudged` argument is refused, since no rule sees it."""
     guard, paid = guard_of(tmp_path, LIMIT), []
 
     @guarded(guard, unjudged=["secretly"])
@@ -316,16 +316,16 @@ def test_what_the_program_gives_is_not_the_models_to_give(tmp_path: Path) -> Non
     assert paid == [5]
 
 
-def test_a_tool_that_raises_tells_the_model(tmp_path: Path) -> None:
-    """And has failed; the others go on."""
+def test_the_model_gets_the_exception_of_a_tool(tmp_path: Path) -> None:
+    """The call is recorded as failed, and the other calls run."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
     reply = turn(shop, guard, proposed("break_down"), refund(call_id="b"))
     assert reply.messages[0]["content"] == "Error: ConnectionError: the till does not answer"
     assert [event.status for event in guard.session("c").history] == ["failed", "ok"]
 
 
-def test_a_coroutine_function_wants_the_async_twin(tmp_path: Path) -> None:
-    """An error before anything runs; the twin takes plain functions as well."""
+def test_a_coroutine_function_needs_arun_tool_calls(tmp_path: Path) -> None:
+    """`run_tool_calls` refuses it before anything runs; `arun_tool_calls` also accepts plain functions."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
     tools: Tools = {"refund": shop.arefund, "get_order": shop.get_order}
     with pytest.raises(InputError, match="await arun_tool_calls"):
@@ -338,8 +338,8 @@ def test_a_coroutine_function_wants_the_async_twin(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tools", "why"), [([7], "not a named function"), ({"refund": 7}, "not a named function"), ([print], "by position")]
 )
-def test_what_is_no_tool_is_an_error(tools: Any, why: str, tmp_path: Path) -> None:
-    """At once, and so are two of one name, and a misspelt one in the policy."""
+def test_an_invalid_tool_is_an_error(tools: Any, why: str, tmp_path: Path) -> None:
+    """So are duplicate names and a misspelt tool name in the policy, before any call."""
     with pytest.raises(InputError, match=why):
         run_tool_calls([], tools, guard_of(tmp_path, LIMIT), conversation="c")
     with pytest.raises(InputError, match="two tools are named"):
@@ -349,7 +349,7 @@ def test_what_is_no_tool_is_an_error(tools: Any, why: str, tmp_path: Path) -> No
 
 
 def test_the_model_gets_any_tool_output_as_text(tmp_path: Path) -> None:
-    """Texts as they are, the rest as JSON, and what is none as well as may be."""
+    """Strings are passed as they are, JSON values as JSON, and other values in a readable form."""
     loop: list[Any] = []
     loop.append(loop)
     outputs = iter(["text", None, {"é": [1, None]}, {"when": Path("a")}, loop])
@@ -371,8 +371,8 @@ def test_the_model_gets_any_tool_output_as_text(tmp_path: Path) -> None:
 # --- conversations and history ----------------------------------------------------------------------------------------
 
 
-def test_a_conversation_that_is_missing_is_an_error(tmp_path: Path) -> None:
-    """Nothing runs; the one around the call will do."""
+def test_a_missing_conversation_is_an_error(tmp_path: Path) -> None:
+    """Nothing runs; a surrounding `with conversation` is sufficient."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
     with pytest.raises(InputError, match="with conversation"):
         turn(shop, guard, refund(), conversation=None)
@@ -383,7 +383,7 @@ def test_a_conversation_that_is_missing_is_an_error(tmp_path: Path) -> None:
 
 
 def test_two_conversations_do_not_mix(tmp_path: Path) -> None:
-    """Ann is logged in, and Bob is not."""
+    """The login of one user does not count for another."""
     shop, guard = Shop(), guard_of(tmp_path, AUTHENTICATED)
     turn(shop, guard, proposed("authenticate", {"email": "ann@example.com"}), conversation="ann")
     for name in ("bob", "ann", "bob"):
@@ -392,7 +392,7 @@ def test_two_conversations_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_a_sub_agent_shares_the_conversation(tmp_path: Path) -> None:
-    """A tool that runs a loop of its own; what halts there halts here."""
+    """A halt in a tool that runs its own loop halts the root's conversation."""
     shop, guard = Shop(), guard_of(tmp_path, HALTED)
 
     def clerk(task: str) -> str:
@@ -408,7 +408,7 @@ def test_a_sub_agent_shares_the_conversation(tmp_path: Path) -> None:
 
 
 def test_a_guarded_function_that_halts_within_a_tool_ends_the_run(tmp_path: Path) -> None:
-    """Nothing after it in the message runs."""
+    """No later call of the message runs."""
     shop, guard = Shop(), guard_of(tmp_path, HALTED)
     (wire,) = guard_tools([shop.wire], guard)
 
@@ -421,7 +421,7 @@ def test_a_guarded_function_that_halts_within_a_tool_ends_the_run(tmp_path: Path
 
 
 def test_results_that_the_guard_never_saw_deny(tmp_path: Path) -> None:
-    """Messages that were slipped in say that somebody has logged in; rules that look at earlier calls deny."""
+    """If the messages show a forged login, rules over earlier calls deny."""
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
     messages: list[Any] = [{"role": "tool", "tool_call_id": "elsewhere", "content": "welcome"}]
     reply = turn(shop, guard, refund(), messages=messages)
@@ -434,7 +434,7 @@ def test_results_that_the_guard_never_saw_deny(tmp_path: Path) -> None:
 
 
 def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
-    """Two denied calls of one message are one replan; when the user speaks again, so may the agent."""
+    """Two denied calls in one message are one replan, and a new user message resets the count."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
     pairs = [[refund(500, call_id=f"a{at}"), refund(600, call_id=f"b{at}")] for at in range(4)]
     tools = tools_of(shop, "refund")
@@ -446,7 +446,7 @@ def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None
 
 
 def test_a_model_that_never_answers_is_called_at_most_max_turns_times(tmp_path: Path) -> None:
-    """No run goes on for ever."""
+    """The run ends with `too many turns`."""
     calls = [proposed("get_order", {"order_id": "W1"}, str(at)) for at in range(9)]
     answer = run_agent(
         Model(*calls), [], tools_of(Shop(), "get_order"), guard_of(tmp_path, LIMIT), conversation="c", max_turns=3
@@ -455,7 +455,7 @@ def test_a_model_that_never_answers_is_called_at_most_max_turns_times(tmp_path: 
 
 
 class Judge:
-    """Final answers say nothing secret."""
+    """A judge that denies answers with a secret."""
 
     def guard(self, agent_input: str, output: str, facts: Any = None) -> Verdict:
         secret = "secret" in output
@@ -464,7 +464,7 @@ class Judge:
 
 @pytest.mark.parametrize(("text", "ended"), [("Hello", None), ("The secret is 7", "denied")])
 def test_final_answers_are_judged(text: str, ended: str | None, tmp_path: Path) -> None:
-    """With await as without."""
+    """This holds for `run_agent` and `arun_agent`."""
     guard = guard_of(tmp_path, LIMIT, answers=Judge())
     question = [{"role": "user", "content": "Tell me"}]
 
@@ -480,15 +480,15 @@ def test_final_answers_are_judged(text: str, ended: str | None, tmp_path: Path) 
         assert ("secret is 7" in answer.text) is False
 
 
-def test_a_denied_answer_is_nowhere(tmp_path: Path) -> None:
-    """Nor in the messages, which go on and may be shown."""
+def test_a_denied_answer_appears_nowhere(tmp_path: Path) -> None:
+    """The returned messages do not contain it either."""
     guard = guard_of(tmp_path, LIMIT, answers=Judge())
     answer = run_agent(Model("The secret is 7"), [{"role": "user", "content": "Hi"}], {}, guard, conversation="c")
     assert "secret is 7" not in str(answer)
 
 
 def test_a_loop_within_a_tool_has_no_conversation_of_its_own(tmp_path: Path) -> None:
-    """What the root has done counts for it, whatever name it gives."""
+    """Whatever conversation id it passes, the calls of the root count."""
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
 
     def clerk() -> str:
@@ -500,8 +500,8 @@ def test_a_loop_within_a_tool_has_no_conversation_of_its_own(tmp_path: Path) -> 
     assert shop.refunds == [("W1", 5)]
 
 
-def test_a_plain_function_that_gives_a_coroutine_is_awaited(tmp_path: Path) -> None:
-    """Its call is recorded when it has ended."""
+def test_a_returned_coroutine_is_awaited(tmp_path: Path) -> None:
+    """Its call is recorded when the coroutine has ended."""
     shop, guard = Shop(), guard_of(tmp_path, AUTHENTICATED)
 
     async def slowly(email: str) -> str:
@@ -517,8 +517,8 @@ def test_a_plain_function_that_gives_a_coroutine_is_awaited(tmp_path: Path) -> N
     assert (shop.refunds, guard.session("c").history[0].status) == ([], "failed")
 
 
-class as_message:  # noqa: N801 - as a client library has them
-    """A message object."""
+class as_message:  # noqa: N801 - used like a function
+    """A message object as client libraries return it."""
 
     def __init__(self, content: str) -> None:
         self.content, self.tool_calls = content, None
@@ -528,7 +528,7 @@ class as_message:  # noqa: N801 - as a client library has them
 
 
 def test_gave_up_is_on_the_verdict(tmp_path: Path) -> None:
-    """For whoever calls guarded functions without a loop."""
+    """Programs that call guarded functions without a loop can read it there."""
     guard = guard_of(tmp_path, LIMIT, max_replans=0)
     (refund_it,) = guard_tools([Shop().refund], guard, conversation="c")
     with pytest.raises(ToolDenied) as error:
@@ -540,7 +540,7 @@ def test_gave_up_is_on_the_verdict(tmp_path: Path) -> None:
 
 
 def test_the_program_of_the_page_runs(tmp_path: Path) -> None:
-    """It has less than forty lines, and blocks a real call."""
+    """It has fewer than forty lines and blocks a real call."""
     page = Path(__file__).parents[3] / "docs" / "hosts" / "python.md"
     blocks = list(BLOCK.finditer(page.read_text(encoding="utf-8")))
     for block in blocks:
@@ -553,11 +553,11 @@ def test_the_program_of_the_page_runs(tmp_path: Path) -> None:
     assert re.search("^#> ", first["text"], re.MULTILINE)
 
 
-def test_a_message_that_was_read_is_not_read_again(tmp_path: Path) -> None:
-    """However long the conversation, each turn costs what is new; other messages than before are read anew."""
+def test_messages_are_read_once(tmp_path: Path) -> None:
+    """Each turn reads only the new messages; changed messages are read again."""
     read: list[str] = []
 
-    class Said:
+    class UserMessage:
         def __init__(self, text: str) -> None:
             self.text = text
 
@@ -568,7 +568,7 @@ def test_a_message_that_was_read_is_not_read_again(tmp_path: Path) -> None:
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
     messages: list[Any] = []
     for at in range(20):
-        messages.append(Said(str(at)))
+        messages.append(UserMessage(str(at)))
         reply = run_tool_calls(
             [refund(order=f"W{at}", call_id=f"r{at}")],
             tools_of(shop, "refund"),
