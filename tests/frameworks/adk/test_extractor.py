@@ -172,7 +172,8 @@ def test_an_unsupported_version_is_refused() -> None:
     changed = tools.FunctionTool(len)
     del changed._require_confirmation
     with pytest.raises(
-        InputError, match=r"google-adk \d+\.\d+.*FunctionTool.* has no attribute ._require_confirmation..*install a version"
+        InputError,
+        match=r"google-adk \d+\.\d+.*FunctionTool.* has no attribute ._require_confirmation..*install a version",
     ):
         extract(agent(name="a", tools=[changed]))
 

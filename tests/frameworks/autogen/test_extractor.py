@@ -132,7 +132,9 @@ def test_an_unsupported_version_is_refused() -> None:
     """If a private attribute is missing, the error names the version and the remedy."""
     team = CASES["round_without_an_end"][0]()
     del team._participants  # as if this version had none
-    with pytest.raises(InputError, match=r"autogen-agentchat \d+\.\d+.*has no attribute ._participants..*install a version"):
+    with pytest.raises(
+        InputError, match=r"autogen-agentchat \d+\.\d+.*has no attribute ._participants..*install a version"
+    ):
         extract(team)
 
 

@@ -78,7 +78,9 @@ def test_an_unsupported_version_is_refused() -> None:
     del one._agent_ref
     del type(one)._agent_ref
     try:
-        with pytest.raises(InputError, match=r"openai-agents \d+\.\d+.*Handoff.* has no attribute ._agent_ref..*install a version"):
+        with pytest.raises(
+            InputError, match=r"openai-agents \d+\.\d+.*Handoff.* has no attribute ._agent_ref..*install a version"
+        ):
             extract(sdk.Agent(name="a", handoffs=[one]))
     finally:
         type(one)._agent_ref = None

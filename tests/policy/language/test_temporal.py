@@ -44,21 +44,21 @@ def within(trace: Trace, steps: int = 2) -> bool:
 
 
 def chain(trace: Trace, steps: Sequence[str]) -> bool:
-    """Step by step as the table says: what is owed, and by which event it is discharged."""
-    owed: list[str] = []
+    """Step by step as the table says: keeps the pending steps, and discharges each by its event."""
+    pending: list[str] = []
     for event in trace:
-        owed = discharged(owed, event)
+        pending = discharged(pending, event)
         if "p" in event:
-            if owed:
+            if pending:
                 return False
-            owed = discharged(list(steps), event)
-    return not owed
+            pending = discharged(list(steps), event)
+    return not pending
 
 
-def discharged(owed: list[str], event: frozenset[str]) -> list[str]:
-    while owed and owed[0] in event:
-        owed = owed[1:]
-    return owed
+def discharged(pending: list[str], event: frozenset[str]) -> list[str]:
+    while pending and pending[0] in event:
+        pending = pending[1:]
+    return pending
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ class CrewReader(Outcomes):
         """A function with its code; None if the source is missing."""
         return function.source()[1] if isinstance(function, ReadableFunction) else super().function(function)
 
-    def _leaves_alone(self, call: ast.Call, scope: NameScope) -> bool:
+    def _leaves_unchanged(self, call: ast.Call, scope: NameScope) -> bool:
         """Whether a call leaves its arguments unchanged; CrewAI's own classes copy the lists passed to them."""
         callee = self.value(call.func, scope).known
         own = bool(callee) and all(path_of(one).partition(".")[0] == CREWAI for one in callee)
