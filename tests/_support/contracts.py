@@ -16,7 +16,7 @@ from guardagent.log.stores import STORES, open_reader
 from guardagent.models import BACKENDS
 from guardagent.policy.lint import LintFinding
 from guardagent.policy.lint.checks import CHECKS as LINT_CHECKS
-from guardagent.policy.lint.subject import subject_of
+from guardagent.policy.lint.target import subject_of
 from guardagent.programs.memory.retrieval import STORES as DEMONSTRATION_STORES
 from guardagent.sandbox import ENGINES
 from guardagent.workflow import drawing, reports

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from guardagent._support.locks import folder_lock, sync_folder
 from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.ledger.journal import SqliteJournal
+from guardagent.enforcement.ledger.conversation_history import SqliteJournal
 from guardagent.enforcement.ledger.protocol import REJECTED, USED, RecordedRequest
 from guardagent.errors import InputError, LedgerError
 from guardagent.session.shared_history import HistoryChangedError

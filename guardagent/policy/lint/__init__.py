@@ -2,7 +2,7 @@
 
     finding              a finding
     report               runs every check on a policy file
-    subject              the policy file under check, of which nothing is run
+    target              the policy file under check, of which nothing is run
     steps                the order of steps: search in products of automata
     implication          implications between rules about steps
     step_formulas        formulas about steps that data rules imply

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from guardagent.policy.lint.data_rules import analysis_of, is_over_data
 from guardagent.policy.lint.descriptions import rules_of
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.monitors.rule import Rule
 
 
-def data_contradictions(subject: LintSubject) -> Iterator[LintFinding]:
+def data_contradictions(target: LintTarget) -> Iterator[LintFinding]:
     """Yields findings for one rule, or for several rules together."""
-    analysis = analysis_of(subject)
+    analysis = analysis_of(target)
     if analysis is None:
         return
-    rules = [rule for rule in subject.blocking if is_over_data(rule)]
-    for tool in sorted({tool for rule in rules for tool in rule.tools} - subject.forbidden_tools):
+    rules = [rule for rule in target.blocking if is_over_data(rule)]
+    for tool in sorted({tool for rule in rules for tool in rule.tools} - target.forbidden_tools):
         mine = [rule for rule in rules if tool in rule.tools]
         if analysis.is_never_allowed(tool, mine):
             yield _finding(tool, _least(analysis, tool, mine), analysis)

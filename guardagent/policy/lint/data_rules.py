@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from guardagent.policy.language import ast
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.monitors.rule import Rule
 
@@ -17,22 +17,22 @@ def is_over_data(rule: Rule) -> bool:
 
 
 @lru_cache(4)
-def analysis_of(subject: LintSubject) -> PolicyAnalysis | None:
+def analysis_of(target: LintTarget) -> PolicyAnalysis | None:
     """Returns the analysis of data rules, or None if there are none or Z3 is not installed."""
-    if not any(is_over_data(rule) for rule in subject.rules):
+    if not any(is_over_data(rule) for rule in target.rules):
         return None
     try:
         import z3  # noqa: F401
     except ImportError:
-        subject.add_undecided("data rules", "Z3 is not installed; install 'guardagent[solver]'")
+        target.add_undecided("data rules", "Z3 is not installed; install 'guardagent[solver]'")
         return None
-    return PolicyAnalysis(subject.policies)
+    return PolicyAnalysis(target.policies)
 
 
 @lru_cache(1000)
-def is_never_violated(subject: LintSubject, rule: Rule) -> bool:
+def is_never_violated(target: LintTarget, rule: Rule) -> bool:
     """Whether it is proved that nothing violates a rule."""
-    analysis = analysis_of(subject)
+    analysis = analysis_of(target)
     return analysis is not None and analysis.is_never_violated(rule)
 
 

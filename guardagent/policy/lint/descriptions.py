@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.lint.steps import StepKind
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.logic.rule_tree import RuleTree
 from guardagent.policy.monitors.rule import Rule
 
@@ -37,8 +37,8 @@ def rules_of(ids: Sequence[str]) -> str:
     return f"{'rule' if len(ids) == 1 else 'rules'} {join_words(map(repr, ids))}"
 
 
-def text_of(rule: Rule, at: int, subject: LintSubject) -> str:
+def text_of(rule: Rule, at: int, target: LintTarget) -> str:
     """Returns the text of one atomic rule, or of the whole rule if they share a text."""
-    texts = subject.sources[rule.id].statements
+    texts = target.sources[rule.id].statements
     found = texts[at].text if len(texts) == len(RuleTree(rule.rules).atomic_rules) else rule.source.text
     return " ".join(found.split())

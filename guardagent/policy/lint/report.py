@@ -8,7 +8,7 @@ from pathlib import Path
 from guardagent.policy.lint.checks import CHECKS
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.steps import SearchLimitError
-from guardagent.policy.lint.subject import subject_of
+from guardagent.policy.lint.target import subject_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +32,16 @@ def lint_report(path: Path | str) -> LintReport:
     Raises:
         InputError: the file, or a check of another package, cannot be loaded.
     """
-    subject = subject_of(path)
+    target = subject_of(path)
     found: list[LintFinding] = []
     for name, module in CHECKS.load_all():
         try:
-            found += module.check(subject)
+            found += module.check(target)
         except SearchLimitError:
-            subject.add_undecided(name.replace("_", " "), "the rules have too many states")
-    order = {name: at for at, name in enumerate(subject.ids)}
+            target.add_undecided(name.replace("_", " "), "the rules have too many states")
+    order = {name: at for at, name in enumerate(target.ids)}
     found.sort(key=lambda one: order.get(one.policy or "", len(order)))
-    return LintReport(tuple(dict.fromkeys(found)), tuple(dict.fromkeys(subject.undecided)), len(subject.ids))
+    return LintReport(tuple(dict.fromkeys(found)), tuple(dict.fromkeys(target.undecided)), len(target.ids))
 
 
 def lint(path: Path | str) -> list[LintFinding]:

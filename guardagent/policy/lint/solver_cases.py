@@ -13,7 +13,7 @@ from typing import Any
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.parser import read_term
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.explanations import describe_value
 from guardagent.policy.solver.literals import term_of, values_of
@@ -189,14 +189,14 @@ def check_terms(context: Any, terms: Sequence[Any]) -> tuple[str, Any]:
 
 
 @lru_cache(4)
-def cases_of(subject: LintSubject) -> tuple[SolverCase, ...]:
+def cases_of(target: LintTarget) -> tuple[SolverCase, ...]:
     """Returns a case for every tool of every solver rule, except those that are too large."""
-    return tuple(_cases_of(subject))
+    return tuple(_cases_of(target))
 
 
-def _cases_of(subject: LintSubject) -> Iterator[SolverCase]:
-    for rule in subject.rules:
-        source = subject.sources[rule.id].solver
+def _cases_of(target: LintTarget) -> Iterator[SolverCase]:
+    for rule in target.rules:
+        source = target.sources[rule.id].solver
         for part in rule.monitors if source is not None else ():
             assert isinstance(part, SolverMonitor)
             assert source is not None
@@ -212,7 +212,7 @@ def _cases_of(subject: LintSubject) -> Iterator[SolverCase]:
                 if _is_small_enough(case):
                     yield case
                 else:
-                    subject.add_undecided(f"solver rule '{rule.id}' for tool '{tool}'", "its constraints are too large")
+                    target.add_undecided(f"solver rule '{rule.id}' for tool '{tool}'", "its constraints are too large")
 
 
 def _is_small_enough(case: SolverCase) -> bool:

@@ -10,21 +10,21 @@ from guardagent.policy.lint.descriptions import rules_of
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.joint_solver_rules import JointSolverRules, joint_solver_rules
 from guardagent.policy.lint.solver_cases import SolverCase, cases_of
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 
 
-def solver_contradictions(subject: LintSubject) -> Iterator[LintFinding]:
+def solver_contradictions(target: LintTarget) -> Iterator[LintFinding]:
     """Yields findings for one rule, or for several rules of one tool with the same source expressions."""
-    blocking = set(subject.blocking)
-    cases = [one for one in cases_of(subject) if one.rule in blocking and not one.has_literal_permit]
-    for tool in sorted({one.tool for one in cases} - subject.forbidden_tools):
+    blocking = set(target.blocking)
+    cases = [one for one in cases_of(target) if one.rule in blocking and not one.has_literal_permit]
+    for tool in sorted({one.tool for one in cases} - target.forbidden_tools):
         mine = [one for one in cases if one.tool == tool]
         alone = [one for one in mine if one.check([*one.assertions, one.permit])[0] == "unsat"]
         if alone:
             yield from map(_alone, alone)
             continue
-        several = list(_jointly(tool, mine, subject))
-        yield from several or _with_data(mine, subject)
+        several = list(_jointly(tool, mine, target))
+        yield from several or _with_data(mine, target)
 
 
 def _alone(case: SolverCase) -> LintFinding:
@@ -36,11 +36,11 @@ def _alone(case: SolverCase) -> LintFinding:
     return LintFinding("contradictory", case.rule.id, case.tool, message, example)
 
 
-def _jointly(tool: str, cases: Sequence[SolverCase], subject: LintSubject) -> Iterator[LintFinding]:
+def _jointly(tool: str, cases: Sequence[SolverCase], target: LintTarget) -> Iterator[LintFinding]:
     joint = joint_solver_rules(cases)
     status = "sat" if joint is None else joint.check(cases)
     if status == "unknown":
-        subject.add_undecided(f"whether all solver rules together permit '{tool}'", "Z3 reached no result")
+        target.add_undecided(f"whether all solver rules together permit '{tool}'", "Z3 reached no result")
     if joint is not None and status == "unsat":
         least = _least(joint, cases)
         *others, last = least
@@ -51,10 +51,10 @@ def _jointly(tool: str, cases: Sequence[SolverCase], subject: LintSubject) -> It
         yield LintFinding("contradictory", last.rule.id, tool, message, f"{others[0].describe(values)}: {denies}")
 
 
-def _with_data(cases: Sequence[SolverCase], subject: LintSubject) -> Iterator[LintFinding]:
+def _with_data(cases: Sequence[SolverCase], target: LintTarget) -> Iterator[LintFinding]:
     """Yields findings for a solver rule together with data rules."""
     for case in cases:
-        constraints = {rule: terms for rule in subject.blocking if (terms := data_constraints(rule, case))}
+        constraints = {rule: terms for rule in target.blocking if (terms := data_constraints(rule, case))}
         least = list(constraints)
         if not least or not _excluded(case, [constraints[rule] for rule in least]):
             continue

@@ -7,36 +7,36 @@ from collections.abc import Callable, Iterator, Sequence
 from guardagent.policy.lint.descriptions import calls_of, rules_of
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.steps import OrderResult, RuleAutomaton, SearchLimitError, find_order, first_violation
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 
 
-def step_contradictions(subject: LintSubject, never: Sequence[str]) -> Iterator[LintFinding]:
+def step_contradictions(target: LintTarget, never: Sequence[str]) -> Iterator[LintFinding]:
     """Yields findings for tools that rules never allow, or whose obligations can never be met.
 
     Args:
-        subject: the policy file.
+        target: the policy file.
         never: tools with another reason why they can never be called.
     """
-    automata = [RuleAutomaton(rule, subject.tags) for rule in subject.blocking]
+    automata = [RuleAutomaton(rule, target.tags) for rule in target.blocking]
     automata = [one for one in automata if any(track is not None for track in one.tracks)]
     try:
-        yield from _of_all(automata, subject, never)
+        yield from _of_all(automata, target, never)
     except SearchLimitError:
-        subject.add_undecided("tools that can never be called", "the rules distinguish too many kinds of steps")
+        target.add_undecided("tools that can never be called", "the rules distinguish too many kinds of steps")
 
 
-def _of_all(automata: Sequence[RuleAutomaton], subject: LintSubject, never: Sequence[str]) -> Iterator[LintFinding]:
-    tools = sorted((tool for tool in subject.tools if tool not in never), key=subject.named_tools.__contains__)
+def _of_all(automata: Sequence[RuleAutomaton], target: LintTarget, never: Sequence[str]) -> Iterator[LintFinding]:
+    tools = sorted((tool for tool in target.tools if tool not in never), key=target.named_tools.__contains__)
     found = find_order(automata, tools, None, ending=True)
     if found.path is None:
-        yield _unsatisfiable(_least(found.automata, lambda some: find_order(some, tools, None, ending=True)), subject)
+        yield _unsatisfiable(_least(found.automata, lambda some: find_order(some, tools, None, ending=True)), target)
         return
-    for tool in sorted({tool for one in automata for tool in one.rule.tools} - subject.forbidden_tools - set(never)):
-        yield from _of_tool(tool, automata, tools, subject)
+    for tool in sorted({tool for one in automata for tool in one.rule.tools} - target.forbidden_tools - set(never)):
+        yield from _of_tool(tool, automata, tools, target)
 
 
 def _of_tool(
-    tool: str, automata: Sequence[RuleAutomaton], tools: Sequence[str], subject: LintSubject
+    tool: str, automata: Sequence[RuleAutomaton], tools: Sequence[str], target: LintTarget
 ) -> Iterator[LintFinding]:
     first = [tool, *(one for one in tools if one != tool)]  # examples prefer this tool
 
@@ -51,9 +51,9 @@ def _of_tool(
         return
     found = called(automata)
     if found.path is None:
-        yield _never_called(tool, _least(found.automata, called), called, subject)
+        yield _never_called(tool, _least(found.automata, called), called, target)
         return
-    ids = _ids(_least(at_the_end.automata, ended), subject)
+    ids = _ids(_least(at_the_end.automata, ended), target)
     message = f"after '{tool}' is called, no conversation can meet the pending obligation of {rules_of(ids)}"
     example = f"{calls_of(found.path)}: allowed, but the obligation stays pending at the end, whatever follows"
     yield LintFinding("contradictory", ids[-1], tool, message, example)
@@ -71,19 +71,19 @@ def _least(
     return kept
 
 
-def _ids(automata: Sequence[RuleAutomaton], subject: LintSubject) -> list[str]:
+def _ids(automata: Sequence[RuleAutomaton], target: LintTarget) -> list[str]:
     """Returns the ids of rules, with rules that only forbid tools first."""
     ids = [one.rule.id for one in automata]
-    return sorted(ids, key=lambda one: one not in subject.forbidding_rules)
+    return sorted(ids, key=lambda one: one not in target.forbidding_rules)
 
 
 def _never_called(
     tool: str,
     least: Sequence[RuleAutomaton],
     called: Callable[[Sequence[RuleAutomaton]], OrderResult],
-    subject: LintSubject,
+    target: LintTarget,
 ) -> LintFinding:
-    ids = _ids(least, subject)
+    ids = _ids(least, target)
     least = sorted(least, key=lambda one: ids.index(one.rule.id))
     message = f"'{tool}' can never be called: no order of calls satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
     path = called(least[:-1]).path
@@ -96,10 +96,10 @@ def _never_called(
     return LintFinding("contradictory", ids[-1], tool, message, example)
 
 
-def _unsatisfiable(least: Sequence[RuleAutomaton], subject: LintSubject) -> LintFinding:
-    ids = _ids(least, subject)
+def _unsatisfiable(least: Sequence[RuleAutomaton], target: LintTarget) -> LintFinding:
+    ids = _ids(least, target)
     message = f"no conversation satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
-    first = next(iter(subject.named_tools), "another_tool")
+    first = next(iter(target.named_tools), "another_tool")
     return LintFinding(
         "contradictory", ids[-1], None, message, f"{first}(), or no call at all: a rule is violated either way"
     )

@@ -1,4 +1,4 @@
-"""The lint checks, one per file: a generator `check(subject)` of findings. Every file in this folder is run."""
+"""The lint checks, one per file: a generator `check(target)` of findings. Every file in this folder is run."""
 
 from guardagent._support.plugins import Plugins
 

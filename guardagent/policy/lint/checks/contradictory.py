@@ -11,15 +11,15 @@ from guardagent.policy.lint.data_contradictions import data_contradictions
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.solver_contradictions import solver_contradictions
 from guardagent.policy.lint.step_contradictions import step_contradictions
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 
 
-def check(subject: LintSubject) -> Iterator[LintFinding]:
+def check(target: LintTarget) -> Iterator[LintFinding]:
     """Yields one finding per tool, for the simplest reason. Tools that can never be called are ignored afterwards."""
     reported: dict[str | None, None] = {}
     for contradictions in (solver_contradictions, data_contradictions):
-        for found in contradictions(subject):
+        for found in contradictions(target):
             if found.tool not in reported:
                 reported[found.tool] = None
                 yield found
-    yield from step_contradictions(subject, never=[tool for tool in reported if tool is not None])
+    yield from step_contradictions(target, never=[tool for tool in reported if tool is not None])

@@ -13,18 +13,18 @@ from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.redundancy import ViolatingCalls, redundancy_findings
 from guardagent.policy.lint.severity import covers
 from guardagent.policy.lint.steps import RuleAutomaton
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.monitors.rule import Rule
 
 
-def check(subject: LintSubject) -> Iterator[LintFinding]:
+def check(target: LintTarget) -> Iterator[LintFinding]:
     """Compares data rules, except vacuous ones and pairs that are about the order of steps only."""
-    analysis = analysis_of(subject)
+    analysis = analysis_of(target)
     if analysis is None:
         return
-    rules = [rule for rule in subject.rules if is_over_data(rule) and not is_never_violated(subject, rule)]
-    exact = {rule for rule in rules if RuleAutomaton(rule, subject.tags).exact}
+    rules = [rule for rule in target.rules if is_over_data(rule) and not is_never_violated(target, rule)]
+    exact = {rule for rule in rules if RuleAutomaton(rule, target.tags).exact}
     looks_at = {rule: terms_of(rule) for rule in rules}
     reported: set[str] = set()
     for first, second in combinations(rules, 2):

@@ -10,16 +10,16 @@ from guardagent.policy.lint.joint_solver_rules import JointSolverRules, joint_so
 from guardagent.policy.lint.redundancy import ViolatingCalls, redundancy_findings
 from guardagent.policy.lint.severity import covers
 from guardagent.policy.lint.solver_cases import SolverCase, cases_of, check_terms
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.z3_text import solver_module
 
 CasesByTool = Mapping[str, SolverCase]  # by tool
 
 
-def check(subject: LintSubject) -> Iterator[LintFinding]:
+def check(target: LintTarget) -> Iterator[LintFinding]:
     rules: dict[Rule, dict[str, SolverCase]] = {}
-    for case in cases_of(subject):
+    for case in cases_of(target):
         rules.setdefault(case.rule, {})[case.tool] = case
     reported: set[str] = set()
     for (first, one), (second, other) in combinations(rules.items(), 2):

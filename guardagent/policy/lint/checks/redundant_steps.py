@@ -11,38 +11,38 @@ from guardagent.policy.lint.implication import ImplicationResult, check_implicat
 from guardagent.policy.lint.redundancy import ViolatingCalls, redundancy_findings
 from guardagent.policy.lint.severity import allows_continuing, covers
 from guardagent.policy.lint.steps import RuleAutomaton, SearchLimitError
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 
 
-def check(subject: LintSubject) -> Iterator[LintFinding]:
-    automata = [RuleAutomaton(rule, subject.tags, calls_may_fail=True) for rule in subject.rules]
+def check(target: LintTarget) -> Iterator[LintFinding]:
+    automata = [RuleAutomaton(rule, target.tags, calls_may_fail=True) for rule in target.rules]
     automata = [one for one in automata if any(track is not None for track in one.tracks)]
     reported: set[str] = set()
     for first, second in combinations(automata, 2):
         if not (first.rule.tools & second.rule.tools or first.rule.labels & second.rule.labels):
             continue
         try:
-            found = [] if reported & {first.rule.id, second.rule.id} else list(_of_pair(first, second, subject))
+            found = [] if reported & {first.rule.id, second.rule.id} else list(_of_pair(first, second, target))
         except SearchLimitError:
             question = f"whether rules '{first.rule.id}' and '{second.rule.id}' imply each other"
-            subject.add_undecided(question, "they have too many states")
+            target.add_undecided(question, "they have too many states")
             continue
         reported |= {one.policy for one in found if one.policy}
         yield from found
 
 
-def _of_pair(first: RuleAutomaton, second: RuleAutomaton, subject: LintSubject) -> Iterator[LintFinding]:
-    forth, back = _shadowed(first, second, subject), _shadowed(second, first, subject)
+def _of_pair(first: RuleAutomaton, second: RuleAutomaton, target: LintTarget) -> Iterator[LintFinding]:
+    forth, back = _shadowed(first, second, target), _shadowed(second, first, target)
     found = {first.rule: forth, second.rule: back}
     return redundancy_findings(first.rule, second.rule, forth, back, lambda rule: _broken(found[rule]))
 
 
-def _shadowed(first: RuleAutomaton, second: RuleAutomaton, subject: LintSubject) -> ImplicationResult | None:
+def _shadowed(first: RuleAutomaton, second: RuleAutomaton, target: LintTarget) -> ImplicationResult | None:
     """Returns the implication that makes the first rule redundant, or None."""
     severity = second.rule.source.on_violation
     if not first.exact or not covers(severity, first.rule.source.on_violation):
         return None
-    found = check_implication(first, second, subject.tools, may_continue=allows_continuing(severity))
+    found = check_implication(first, second, target.tools, may_continue=allows_continuing(severity))
     return found if found.implied and found.example is not None else None
 
 

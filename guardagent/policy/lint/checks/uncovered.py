@@ -6,24 +6,24 @@ from collections.abc import Iterator
 
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 
 _MEANS = {"allow": "is allowed, whatever its arguments", "deny": "is denied by 'unlisted: deny'"}
 
 _AS_ANY = "is judged like any other step, whatever its arguments"  # by a rule about the next step
 
 
-def check(subject: LintSubject) -> Iterator[LintFinding]:
+def check(target: LintTarget) -> Iterator[LintFinding]:
     """Reports nothing if there are guard requests or rules about labels only, which may concern every call.
 
     A prerequisite of another call counts as mentioned, except with `unlisted: deny`, which denies it.
     """
-    if subject.policies.requests or any(rule.labels and not rule.tools for rule in subject.rules):
+    if target.policies.requests or any(rule.labels and not rule.tools for rule in target.rules):
         return
-    named = subject.named_tools if subject.file.unlisted == "deny" else subject.mentioned_tools
-    for tool in subject.file.tools or ():
-        concern = subject.policies.applicability(SessionCall(tool, {}))
+    named = target.named_tools if target.file.unlisted == "deny" else target.mentioned_tools
+    for tool in target.file.tools or ():
+        concern = target.policies.applicability(SessionCall(tool, {}))
         if tool not in named and not (concern.indexes and concern.listed):
             message = f"no rule mentions '{tool}'; add a rule, or remove it from 'tools:'"
-            means = _AS_ANY if concern.monitors and concern.listed else _MEANS[subject.file.unlisted]
+            means = _AS_ANY if concern.monitors and concern.listed else _MEANS[target.file.unlisted]
             yield LintFinding("uncovered", None, tool, message, f"{tool}() {means}")

@@ -12,30 +12,30 @@ from typing import Any
 from guardagent.policy.lint.descriptions import join_words
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.solver_cases import SolverCase, Values, cases_of
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.solver.explanations import describe_value
 from guardagent.policy.solver.traversal import postorder
 from guardagent.policy.solver.z3_text import solver_module
 
 
-def check(subject: LintSubject) -> Iterator[LintFinding]:
-    for case in cases_of(subject):
+def check(target: LintTarget) -> Iterator[LintFinding]:
+    for case in cases_of(target):
         if not case.has_literal_permit:
-            yield from _undetermined(case, subject)
-            yield from _free(case, subject)
+            yield from _undetermined(case, target)
+            yield from _free(case, target)
 
 
 # --- undetermined constants
 
 
-def _undetermined(case: SolverCase, subject: LintSubject) -> Iterator[LintFinding]:
+def _undetermined(case: SolverCase, target: LintTarget) -> Iterator[LintFinding]:
     """Yields findings if the permit of one call can both hold and fail."""
     if not case.open:
         return
     status, together = case.permit_varies()
     if status == "unknown":
         question = f"whether rule '{case.rule.id}' determines the permit of '{case.tool}'"
-        subject.add_undecided(question, "Z3 reached no result")
+        target.add_undecided(question, "Z3 reached no result")
     if status != "sat":
         return
     found = {name: case.permit_varies([one for one in case.open if one != name]) for name in case.open}
@@ -78,15 +78,15 @@ def _parts(term: Any) -> list[Any]:
 # --- free variables
 
 
-def _free(case: SolverCase, subject: LintSubject) -> Iterator[LintFinding]:
+def _free(case: SolverCase, target: LintTarget) -> Iterator[LintFinding]:
     for name, variable in case.variables.items():
         if variable.free and name in case.variable_terms:
-            found = _dependence(case, name, subject)
+            found = _dependence(case, name, target)
             if found is not None:
                 yield _of_free(case, name, *found)
 
 
-def _dependence(case: SolverCase, name: str, subject: LintSubject) -> tuple[Values, Values] | None:
+def _dependence(case: SolverCase, name: str, target: LintTarget) -> tuple[Values, Values] | None:
     """Returns the values of a permitted and a denied call that differ in one variable only."""
     z3 = solver_module()
     open_ = [one() for one in case.open.values() if not one.arity()]
@@ -97,7 +97,7 @@ def _dependence(case: SolverCase, name: str, subject: LintSubject) -> tuple[Valu
     terms = [whole, *(z3.substitute(one, *pair) for one in (apart, *case.domain))]
     status, _ = case.check(terms)
     if status == "unknown":
-        subject.add_undecided(f"whether rule '{case.rule.id}' depends on variable '{name}'", "Z3 reached no result")
+        target.add_undecided(f"whether rule '{case.rule.id}' depends on variable '{name}'", "Z3 reached no result")
     permitted = case.example(terms) if status == "sat" else None
     if permitted is None:
         return None

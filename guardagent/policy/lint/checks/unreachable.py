@@ -8,26 +8,26 @@ from typing import Any
 from guardagent.policy.language.values import shown
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.solver_cases import SolverCase, cases_of
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.solver.literals import term_of
 from guardagent.policy.solver.sorts import Enumeration
 
 
-def check(subject: LintSubject) -> Iterator[LintFinding]:
-    for case in cases_of(subject):
+def check(target: LintTarget) -> Iterator[LintFinding]:
+    for case in cases_of(target):
         if case.check(case.assertions)[0] == "sat":  # otherwise the rule is contradictory
             for name in case.variable_terms:
-                yield from _of_variable(case, name, subject)
+                yield from _of_variable(case, name, target)
 
 
-def _of_variable(case: SolverCase, name: str, subject: LintSubject) -> Iterator[LintFinding]:
+def _of_variable(case: SolverCase, name: str, target: LintTarget) -> Iterator[LintFinding]:
     for value in _values(case, name):
         status, _ = case.check(
             [*case.assertions, case.variable_terms[name] == term_of(value, case.variable_terms[name])]
         )
         if status == "unknown":
             question = f"whether variable '{name}' of rule '{case.rule.id}' can be {shown(value)}"
-            subject.add_undecided(question, "Z3 reached no result")
+            target.add_undecided(question, "Z3 reached no result")
         if status == "unsat":
             message = (
                 f"variable '{name}' can never be {shown(value)}: the assertions exclude the value; "

@@ -9,19 +9,19 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.data_rules import analysis_of
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.monitors.rule import Rule
 
 
-def check(subject: LintSubject) -> Iterator[LintFinding]:
-    analysis = analysis_of(subject)
-    for rule in subject.rules if analysis is not None else ():
+def check(target: LintTarget) -> Iterator[LintFinding]:
+    analysis = analysis_of(target)
+    for rule in target.rules if analysis is not None else ():
         assert analysis is not None
         for read in rule.rules:
             for one in read.parts if isinstance(read, ast.AllOf) else (read,):
                 if isinstance(one, ast.Forall):
-                    yield from _of_rule(rule, _opened(one), analysis, subject)
+                    yield from _of_rule(rule, _opened(one), analysis, target)
 
 
 def _opened(rule: ast.Forall) -> ast.Forall:
@@ -39,14 +39,14 @@ def _opened(rule: ast.Forall) -> ast.Forall:
     return ast.Forall(replace(rule.pattern, arguments=tuple(arguments)), ast.And((*conditions, *parts)))
 
 
-def _of_rule(rule: Rule, opened: ast.Forall, analysis: PolicyAnalysis, subject: LintSubject) -> Iterator[LintFinding]:
+def _of_rule(rule: Rule, opened: ast.Forall, analysis: PolicyAnalysis, target: LintTarget) -> Iterator[LintFinding]:
     assert isinstance(opened.condition, ast.And)
     parts = opened.condition.parts
     for at, part in enumerate(parts):
         if isinstance(part, ast.Implies):
             beside = parts[:at] + parts[at + 1 :]
-            kept = subject.rule_of(rule, ast.Forall(opened.pattern, ast.And(beside)))
-            case = subject.rule_of(rule, ast.Forall(opened.pattern, ast.And((*beside, part.first))))
+            kept = target.rule_of(rule, ast.Forall(opened.pattern, ast.And(beside)))
+            case = target.rule_of(rule, ast.Forall(opened.pattern, ast.And((*beside, part.first))))
             tools = sorted(one for one in case.tools if not analysis.is_never_allowed(one, [kept]))
             if tools and all(analysis.is_never_allowed(tool, [case]) for tool in tools):
                 yield _finding(rule, tools, part.first, kept, analysis)

@@ -9,21 +9,21 @@ from guardagent.policy.language import ast
 from guardagent.policy.lint.data_rules import analysis_of, is_never_violated, is_over_data
 from guardagent.policy.lint.descriptions import text_of
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.monitors.rule import Rule
 
 
-def check(subject: LintSubject) -> Iterator[LintFinding]:
+def check(target: LintTarget) -> Iterator[LintFinding]:
     """Skips `forall(t(), true)`, which lists a tool on purpose."""
-    analysis = analysis_of(subject)
-    for rule in subject.rules if analysis is not None else ():
+    analysis = analysis_of(target)
+    for rule in target.rules if analysis is not None else ():
         assert analysis is not None
         for at, read in enumerate(rule.rules):
-            one = rule if len(rule.rules) == 1 else subject.rule_of(rule, read)
+            one = rule if len(rule.rules) == 1 else target.rule_of(rule, read)
             meant = isinstance(read, ast.Forall) and is_true(read.condition)
-            if is_over_data(one) and one.tools and not meant and is_never_violated(subject, one):
-                yield _finding(one, text_of(rule, at, subject), analysis)
+            if is_over_data(one) and one.tools and not meant and is_never_violated(target, one):
+                yield _finding(one, text_of(rule, at, target), analysis)
 
 
 def _finding(rule: Rule, text: str, analysis: PolicyAnalysis) -> LintFinding:

@@ -10,7 +10,7 @@ from guardagent.policy.language.formula import atoms
 from guardagent.policy.lint.descriptions import call_of, text_of
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.steps import calls_of_kinds
-from guardagent.policy.lint.subject import LintSubject
+from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.logic.rule_tree import RuleTree
 from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.propositional import PropositionalMonitor
@@ -19,15 +19,15 @@ from guardagent.policy.monitors.rule import Rule
 _SILENT = 1  # the letter of a successful step that satisfies no atom
 
 
-def check(subject: LintSubject) -> Iterator[LintFinding]:
-    for rule in subject.rules:
+def check(target: LintTarget) -> Iterator[LintFinding]:
+    for rule in target.rules:
         for at, (read, part) in enumerate(zip(RuleTree(rule.rules).atomic_rules, rule.monitors, strict=True)):
             if isinstance(read.rule, ast.Temporal) and isinstance(part, PropositionalMonitor):
-                yield from _of_part(rule, part, atoms(read.rule.formula), text_of(rule, at, subject), subject)
+                yield from _of_part(rule, part, atoms(read.rule.formula), text_of(rule, at, target), target)
 
 
 def _of_part(
-    rule: Rule, part: PropositionalMonitor, names: Sequence[str], text: str, subject: LintSubject
+    rule: Rule, part: PropositionalMonitor, names: Sequence[str], text: str, target: LintTarget
 ) -> Iterator[LintFinding]:
     automaton = part.automaton
     if not _can_deny(automaton):
@@ -43,7 +43,7 @@ def _of_part(
             f"'{text}' applies to the first step only, since the formula does not begin with 'G'; "
             f"did you mean 'G({text})'?"
         )
-        other = next((one for one in subject.tools if one not in part.tools), "another_tool")
+        other = next((one for one in target.tools if one not in part.tools), "another_tool")
         example = f"{other}(), then {call_of(call)}: allowed, since the first call was {other}()"
         tool = call.tool if call.tool in part.tools else None
         yield LintFinding("vacuous", rule.id, tool, message, example)
@@ -53,7 +53,7 @@ def _can_deny(automaton: Automaton) -> bool:
     """Whether successful calls or the end can violate it. A failed call never satisfies a rule."""
     reached, waiting = {0}, [0]
     while waiting:
-        new = {target for at, target in enumerate(automaton.table[waiting.pop()]) if at % 2} - reached
+        new = {after for at, after in enumerate(automaton.table[waiting.pop()]) if at % 2} - reached
         reached |= new
         waiting += new
     return not all(automaton.accepting[state] for state in reached)

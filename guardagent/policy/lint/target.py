@@ -21,7 +21,7 @@ from guardagent.types import Decision
 
 
 @dataclass(eq=False)
-class LintSubject:
+class LintTarget:
     """A policy file that lint checks.
 
     Attributes:
@@ -96,7 +96,7 @@ class LintSubject:
         self.undecided.append(f"{question}: not decided: {reason}")
 
 
-def subject_of(path: Path | str) -> LintSubject:
+def subject_of(path: Path | str) -> LintTarget:
     """Loads a policy file for lint.
 
     Raises:
@@ -104,7 +104,7 @@ def subject_of(path: Path | str) -> LintSubject:
     """
     file = read_policy_file(path)
     functions = stub_functions(file.toolbox)
-    return LintSubject(file, functions, compile_policies(file, functions, lambda _: inspection_only))
+    return LintTarget(file, functions, compile_policies(file, functions, lambda _: inspection_only))
 
 
 def _denied_outright(source: RuleSource) -> Iterator[str]:
