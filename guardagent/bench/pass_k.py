@@ -31,27 +31,27 @@ class WriteCalls:
     """The numbers of write calls expected, made, and both."""
 
     expected: int = 0
-    made: int = 0
+    actual: int = 0
     right: int = 0
 
     def __add__(self, other: WriteCalls) -> WriteCalls:
-        return WriteCalls(self.expected + other.expected, self.made + other.made, self.right + other.right)
+        return WriteCalls(self.expected + other.expected, self.actual + other.actual, self.right + other.right)
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "expected": self.expected,
-            "made": self.made,
+            "made": self.actual,
             "right": self.right,
-            "precision": percent(self.right, self.made),
+            "precision": percent(self.right, self.actual),
             "recall": percent(self.right, self.expected),
         }
 
 
-def match_expected(made: Sequence[Call], expected: Sequence[Call]) -> list[bool]:
+def match_expected(actual: Sequence[Call], expected: Sequence[Call]) -> list[bool]:
     """For each call, whether it matches an expected one: each is matched once, in any order, with equal arguments."""
     remaining = list(expected)
     found = []
-    for call in made:
+    for call in actual:
         at = next((at for at, one in enumerate(remaining) if one[0] == call[0] and _same(one[1], call[1])), None)
         found.append(at is not None)
         if at is not None:

@@ -90,9 +90,9 @@ def row_of(trajectory: Trajectory, writes: frozenset[str], guard: TrajectoryGuar
     """The row of a trial. A failed write call changed nothing, and does not count as made."""
     verdicts = [None] * len(trajectory.calls) if guard is None else guard.verdicts(trajectory)
     calls = [(call, verdict) for call, verdict in zip(trajectory.calls, verdicts, strict=True) if call.tool in writes]
-    made = [(call.tool, call.args) for call, _ in calls if not call.failed]
+    actual = [(call.tool, call.args) for call, _ in calls if not call.failed]
     expected = None if trajectory.expected is None else [one for one in trajectory.expected if one[0] in writes]
-    right = iter(match_expected(made, expected or []))
+    right = iter(match_expected(actual, expected or []))
     call_rows = []
     for call, verdict in calls:
         is_expected = None if call.failed or expected is None else next(right)
@@ -118,11 +118,11 @@ def _verdict_fields(verdict: Verdict) -> dict[str, Any]:
 def _guarded_outcome(calls: Sequence[Mapping[str, Any]], expected: Sequence[Any] | None) -> dict[str, Any]:
     """The outcome of a trial with the guard: `unchanged` without a denial, else `unknown`."""
     left = [call for call in calls if not _denied(call)]
-    made = [(call["tool"], call["args"]) for call in left if not call["failed"]]
+    actual = [(call["tool"], call["args"]) for call in left if not call["failed"]]
     return {
         "outcome": "unchanged" if len(left) == len(calls) else "unknown",
-        "made": len(made),
-        "right": None if expected is None else sum(match_expected(made, expected)),
+        "made": len(actual),
+        "right": None if expected is None else sum(match_expected(actual, expected)),
     }
 
 

@@ -135,10 +135,10 @@ def _reduce(parts: list[Any], data: str, kept: list[list[Any]], last: int, singl
         children += parts[place].children if several else [parts[place]]
     children += [None] * last
     alone = single and len(children) == 1
-    made = children[0] if alone else Tree(data, children)
+    node = children[0] if alone else Tree(data, children)
     begin = next((part.outer for part in parts if part is not None and part.outer is not None), None)
-    if isinstance(made, Tree) and begin is not None:
-        if made.outer is None:
-            made.line, made.column = begin.line, begin.column
-        made.outer = begin
-    return made
+    if isinstance(node, Tree) and begin is not None:
+        if node.outer is None:
+            node.line, node.column = begin.line, begin.column
+        node.outer = begin
+    return node

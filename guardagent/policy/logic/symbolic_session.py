@@ -85,11 +85,11 @@ class SymbolicSession:
         return value
 
     def state(self) -> Value:
-        made = self._symbols.once(
+        result = self._symbols.once(
             ("value", _STATE), lambda: self._symbols.one_of([SymbolicMapping(_STATE), Opaque(_STATE)], known=False)
         )
-        assert isinstance(made, Value)
-        return made
+        assert isinstance(result, Value)
+        return result
 
     def state_field(self, name: str) -> Value:
         value = only_if(self.state().known, self._symbols.content(_STATE, name))
@@ -112,7 +112,7 @@ class SymbolicSession:
         return (*text, own, semantics.used_bindings(node, names))
 
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
-        def made() -> Value:
+        def result() -> Value:
             value = self._symbols.any_truth(key)
             call = self._earlier(semantics, node, names, key, when_true(value))
             if call is None:
@@ -122,10 +122,10 @@ class SymbolicSession:
             return value
 
         key = self._key(semantics, node, names)
-        return self._symbols.once(key, made)  # type: ignore[no-any-return]
+        return self._symbols.once(key, result)  # type: ignore[no-any-return]
 
     def count(self, semantics: Semantics, node: ast.CountCalls, names: Bindings) -> Value:
-        def made() -> Value:
+        def result() -> Value:
             known, total = self._symbols.truth((key, "known")), self._symbols.size(key)
             if self._earlier(semantics, node, names, key, conj(known, less(0, total))) is None:
                 return self._operations.constant(0)
@@ -135,7 +135,7 @@ class SymbolicSession:
             return value
 
         key = self._key(semantics, node, names)
-        return self._symbols.once(key, made)  # type: ignore[no-any-return]
+        return self._symbols.once(key, result)  # type: ignore[no-any-return]
 
     def sum(self, semantics: Semantics, node: ast.SumCalls, names: Bindings) -> Value:
         if not semantics.tools_of(node.pattern) & self._tools:
@@ -144,13 +144,13 @@ class SymbolicSession:
         return self._symbols.any_value(key, text_of(node), ("number",))
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
-        def made() -> Calls:
+        def result() -> Calls:
             exists = self._symbols.truth((key, "exists"))
             call = self._earlier(semantics, node, names, key, exists)
             return [] if call is None else [(exists, call)]
 
         key = self._key(semantics, node, names)
-        return self._symbols.once(key, made)  # type: ignore[no-any-return]
+        return self._symbols.once(key, result)  # type: ignore[no-any-return]
 
     def _earlier(
         self, semantics: Semantics, node: Any, names: Bindings, key: Hashable, exists: Expression

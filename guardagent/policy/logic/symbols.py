@@ -48,11 +48,11 @@ class Symbols:
     def size(self, key: Hashable) -> ExpressionNode:
         """Returns a non-negative whole number."""
 
-        def made() -> ExpressionNode:
+        def result() -> ExpressionNode:
             self.axioms.append(neg(less(found := whole_variable(self.name("n")), 0)))
             return found
 
-        return self.once(("size", key), made)  # type: ignore[no-any-return]
+        return self.once(("size", key), result)  # type: ignore[no-any-return]
 
     def any_value(
         self, key: Hashable, description: str = "", kinds: Sequence[str] = KINDS, *, known: bool = False

@@ -170,18 +170,18 @@ def _suite_of(
 def _write_candidates(
     suite: Suite, context: CompileContext, candidates: int, rounds: int, division: Division
 ) -> list[Candidate]:
-    made: list[Candidate] = []
+    attempts: list[Candidate] = []
     for number in range(1, candidates + 1):
         divided = DividedCandidate(number, division, suite, context, rounds) if division.parts else None
         candidate = divided or Candidate(number, suite, context, rounds)
         try:
             candidate.write()
         except ModelError:
-            if not any(one.last.passed for one in made):
+            if not any(one.last.passed for one in attempts):
                 raise
             break
-        made.append(candidate)
-    return made
+        attempts.append(candidate)
+    return attempts
 
 
 def _division_findings(division: Division) -> list[ProgramFinding]:
@@ -192,8 +192,8 @@ def _division_findings(division: Division) -> list[ProgramFinding]:
     )
 
 
-def _failure_report(suite: Suite, made: Sequence[Candidate], context: CompileContext) -> CompileReport:
-    report = CompileReport(suite, passed=False, candidates=made, usage=context.meter.usage)
+def _failure_report(suite: Suite, candidates: Sequence[Candidate], context: CompileContext) -> CompileReport:
+    report = CompileReport(suite, passed=False, candidates=candidates, usage=context.meter.usage)
     report = replace(report, parts=report.candidate.rows())
     if report.attempt.results:
         trial = Trial(report.attempt.program, context.sandbox, suite.target.toolbox)

@@ -116,16 +116,16 @@ def _run_by_program(interpreter: Interpreter, name: str = "") -> dict[str, objec
 
 def _constructed_by_program(interpreter: Interpreter, name: str) -> dict[str, object]:
     """Returns the workflows that functions of the program construct and pass to unknown code."""
-    made = [one for one in interpreter.objects if _reader_of(one) is not None]
-    inner = {id(part) for one in made for part in getattr(one, "parts", lambda: ())()}
-    return {str(getattr(one, "name", "workflow")): one for one in made if id(one) not in inner and not name}
+    result = [one for one in interpreter.objects if _reader_of(one) is not None]
+    inner = {id(part) for one in result for part in getattr(one, "parts", lambda: ())()}
+    return {str(getattr(one, "name", "workflow")): one for one in result if id(one) not in inner and not name}
 
 
 def _built_by(interpreter: Interpreter, name: str, value: object) -> dict[str, object]:
     """Returns the workflows that a function returns, or that an object of a class stores or builds."""
     if isinstance(value, Function | PartialFunction):
-        made = _workflow_of(interpreter.run_function(value))
-        return {} if made is None else {name: made}
+        result = _workflow_of(interpreter.run_function(value))
+        return {} if result is None else {name: result}
     if not isinstance(value, Class):
         return {}
     one = interpreter.make(value)

@@ -27,15 +27,15 @@ def guarded(flow: Any, guard: ToolGuard, *, conversation: str) -> Any:
         InputError: a rule names a tool that is probably a misspelling of one of the flow's.
     """
     guard.attach([ToolSpec(step.tool) for step in flow.steps])
-    made = copy.copy(flow)
-    made.steps = [_guarded(step, guard, conversation) for step in flow.steps]
-    return made
+    guarded = copy.copy(flow)
+    guarded.steps = [_guarded(step, guard, conversation) for step in flow.steps]
+    return guarded
 
 
 def _guarded(step: Any, guard: ToolGuard, conversation: str) -> Any:
-    made, execute = copy.copy(step), step.run
-    made.run = _asking(execute, step.tool, guard, conversation)
-    return made
+    guarded, execute = copy.copy(step), step.run
+    guarded.run = _asking(execute, step.tool, guard, conversation)
+    return guarded
 
 
 def _asking(execute: Callable[..., Any], tool: str, guard: ToolGuard, conversation: str) -> Callable[..., Any]:

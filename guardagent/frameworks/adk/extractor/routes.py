@@ -36,13 +36,13 @@ def routes_of(code: FunctionCode) -> Routes:
     outputs = _outputs(code)
     found = [_event_routes(code, one) for one in outputs.known if not is_result_of(one, "google", "RequestInput")]
     context_routes = [each for value in _context_routes(code) for each in _flat_routes(code, value)]
-    taken = [each for several in found for each in several] + context_routes
-    named = {route for route in taken if isinstance(route, bool | int | str)}
-    unknown = not outputs.complete or any(route is UNKNOWN for route in taken)
+    routes = [each for several in found for each in several] + context_routes
+    named = {route for route in routes if isinstance(route, bool | int | str)}
+    unknown = not outputs.complete or any(route is UNKNOWN for route in routes)
     if code.is_generator:
         none = not named and not unknown
     else:
-        none = not context_routes and (any(route is None for route in taken) or code.falls_through)
+        none = not context_routes and (any(route is None for route in routes) or code.falls_through)
     return Routes(frozenset(named), unknown, none)
 
 

@@ -67,29 +67,29 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
 # Side effects of the constructors of ADK's classes.
 
 
-def _settle_agent(made: ObjectStub) -> None:
+def _settle_agent(stub: ObjectStub) -> None:
     """Makes an agent the parent of its sub-agents, and adds those that it calls like tools to its tools."""
-    for one in _framed(made.attributes["sub_agents"]):
-        before = one.attributes.get("parent_agent", NOTHING) if made.interpreter.depth else NOTHING
+    for one in _framed(stub.attributes["sub_agents"]):
+        before = one.attributes.get("parent_agent", NOTHING) if stub.interpreter.depth else NOTHING
         known = Values(tuple(parent for parent in before.known if parent is not None))
-        one.attributes["parent_agent"] = known | exactly(made)
-        if is_a(made, ADK, "LlmAgent") and is_a(one, ADK, "LlmAgent"):
-            _delegate(made, one)
+        one.attributes["parent_agent"] = known | exactly(stub)
+        if is_a(stub, ADK, "LlmAgent") and is_a(one, ADK, "LlmAgent"):
+            _delegate(stub, one)
 
 
-def _delegate(made: ObjectStub, one: ObjectStub) -> None:
+def _delegate(stub: ObjectStub, one: ObjectStub) -> None:
     mode = one.attributes.get("mode", exactly(None))
     if mode.known == (None,):
         one.attributes["mode"] = exactly("chat")
     for mode_name, name in _DELEGATED.items():
         if mode_name in [known for known in mode.known if isinstance(known, str)]:
             tool = _instance(name, "google.adk.tools.agent_tool", _AGENT_TOOL_TYPE, name=one.name)
-            tools = made.attributes["tools"]
+            tools = stub.attributes["tools"]
             grown = tuple(
                 Sequence((*held.items, exactly(tool)), held.ordered) if isinstance(held, Sequence) else held
                 for held in tools.known
             )
-            made.attributes["tools"] = Values(grown, tools.complete)
+            stub.attributes["tools"] = Values(grown, tools.complete)
 
 
 def _framed(values: Values) -> Iterable[ObjectStub]:
@@ -101,9 +101,9 @@ def _framed(values: Values) -> Iterable[ObjectStub]:
 
 def _clone(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
     """`agent.clone(update={...})`, and `model_copy`."""
-    made = copy_of(agent, Arguments((), _changes(agent, arguments)))
-    adk_workflow.adopt(made)
-    return exactly(made)
+    stub = copy_of(agent, Arguments((), _changes(agent, arguments)))
+    adk_workflow.adopt(stub)
+    return exactly(stub)
 
 
 def _changes(agent: ObjectStub, arguments: Arguments) -> dict[str, Values]:
@@ -114,48 +114,48 @@ def _changes(agent: ObjectStub, arguments: Arguments) -> dict[str, Values]:
     return found
 
 
-def _settle_function_tool(made: ObjectStub) -> None:
+def _settle_function_tool(stub: ObjectStub) -> None:
     """Names a tool after its function."""
-    made.attributes["_require_confirmation"] = made.attributes.get("require_confirmation", _NO)
-    if made.attributes["name"].known == (None,):
-        stage = converter_of(made.interpreter)
+    stub.attributes["_require_confirmation"] = stub.attributes.get("require_confirmation", _NO)
+    if stub.attributes["name"].known == (None,):
+        stage = converter_of(stub.interpreter)
         names = [str(getattr(stage.convert(one), "__name__", getattr(stage.convert(one), "name", "function")))
-                 for one in made.attributes["func"].known]  # fmt: skip
-        made.attributes["name"] = Values(tuple(dict.fromkeys(names)), made.attributes["func"].complete)
+                 for one in stub.attributes["func"].known]  # fmt: skip
+        stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), stub.attributes["func"].complete)
 
 
-def _settle_agent_tool(made: ObjectStub) -> None:
+def _settle_agent_tool(stub: ObjectStub) -> None:
     """Names a tool after the agent that it runs."""
-    if "name" not in made.attributes or made.attributes["name"].known == (None,):
-        agents = made.attributes["agent"]
+    if "name" not in stub.attributes or stub.attributes["name"].known == (None,):
+        agents = stub.attributes["agent"]
         names = [
             str(one.name) if isinstance(one, ObjectStub) else path_of(one).rpartition(".")[2] for one in agents.known
         ]
-        made.attributes["name"] = Values(tuple(dict.fromkeys(names)), agents.complete)
+        stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), agents.complete)
 
 
-def _settle_mcp_tool(made: ObjectStub) -> None:
-    made.attributes["_require_confirmation"] = made.attributes.get("require_confirmation", _NO)
+def _settle_mcp_tool(stub: ObjectStub) -> None:
+    stub.attributes["_require_confirmation"] = stub.attributes.get("require_confirmation", _NO)
 
 
-def _settle_runner(made: ObjectStub) -> None:
+def _settle_runner(stub: ObjectStub) -> None:
     """Sets the agent of a runner: given directly, or by its app."""
-    agent, node, app = (made.attributes[name] for name in ("agent", "node", "app"))
+    agent, node, app = (stub.attributes[name] for name in ("agent", "node", "app"))
     roots = agent if agent.known != (None,) else node
     if roots.known == (None,):
         roots = NOTHING
         for one in app.known:
-            roots |= made.interpreter.attribute(one, "root_agent")
+            roots |= stub.interpreter.attribute(one, "root_agent")
         roots = Values(roots.known, roots.complete and app.complete)
-    made.attributes["agent"] = roots
-    made.interpreter.started += [one for one in roots.known if isinstance(one, ObjectStub)]
+    stub.attributes["agent"] = roots
+    stub.interpreter.started += [one for one in roots.known if isinstance(one, ObjectStub)]
 
 
-def _settle_event(made: ObjectStub) -> None:
+def _settle_event(stub: ObjectStub) -> None:
     """Stores the route of an event in its actions."""
-    if made.attributes["route"].known != (None,):
-        arguments = Arguments((), {"route": made.attributes["route"]})
-        made.attributes["actions"] = exactly(make(made.interpreter, _ACTIONS, arguments, made.line))
+    if stub.attributes["route"].known != (None,):
+        arguments = Arguments((), {"route": stub.attributes["route"]})
+        stub.attributes["actions"] = exactly(make(stub.interpreter, _ACTIONS, arguments, stub.line))
 
 
 class _UnknownCount(int):
@@ -240,10 +240,10 @@ KINDS = (
 
 
 def _instance(class_: str, module: str, base: type, **attributes: Any) -> Any:
-    made = type(class_, (base,), {"__module__": module})()
+    stub = type(class_, (base,), {"__module__": module})()
     for key, value in attributes.items():
-        setattr(made, key, value)
-    return made
+        setattr(stub, key, value)
+    return stub
 
 
 _TOOL_TYPE = type("BaseTool", (LiveValue,), {"__module__": "google.adk.tools.base_tool"})

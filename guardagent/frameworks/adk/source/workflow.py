@@ -61,13 +61,13 @@ def _kind(name: str, base: ClassStub, fields: dict[str, object], settle: object 
     return ClassStub(name, f"{ADK}.workflow.{name.lower()}", base, fields, finish=settle)  # type: ignore[arg-type]
 
 
-def _settle_function(made: ObjectStub) -> None:
+def _settle_function(stub: ObjectStub) -> None:
     """Names a node after its function."""
-    made.attributes["_func"] = made.attributes["func"]
-    if made.attributes["name"] is UNKNOWN or made.attributes["name"].known == (None,):
-        stage = converter_of(made.interpreter)
-        names = [_name_of(stage, one) for one in made.attributes["func"].known]
-        made.attributes["name"] = Values(tuple(dict.fromkeys(names)), made.attributes["func"].complete)
+    stub.attributes["_func"] = stub.attributes["func"]
+    if stub.attributes["name"] is UNKNOWN or stub.attributes["name"].known == (None,):
+        stage = converter_of(stub.interpreter)
+        names = [_name_of(stage, one) for one in stub.attributes["func"].known]
+        stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), stub.attributes["func"].complete)
 
 
 def _name_of(stage: ValueConverter, one: object) -> str:
@@ -78,10 +78,10 @@ def _name_of(stage: ValueConverter, one: object) -> str:
 def node(interpreter: ProgramEvaluator, wrapped: Values, options: Arguments, line: int) -> Values:
     """The nodes that `node(...)` returns."""
     worker = options.get("parallel_worker")
-    made = [_node_of(interpreter, one, options, line) for one in wrapped.known]
+    stub = [_node_of(interpreter, one, options, line) for one in wrapped.known]
     if worker is not None and worker.known != (False,):
-        made = [_worker(interpreter, one, line) for one in made]
-    return Values(tuple(made), wrapped.complete)
+        stub = [_worker(interpreter, one, line) for one in stub]
+    return Values(tuple(stub), wrapped.complete)
 
 
 def _worker(interpreter: ProgramEvaluator, one: ObjectStub, line: int) -> ObjectStub:
@@ -114,26 +114,26 @@ def _node_copy(one: ObjectStub, changes: dict[str, Values]) -> ObjectStub:
     """A node as a workflow holds it: an agent with a model is copied, with its sub-agents."""
     if not is_a(one, ADK, "LlmAgent"):
         return copy_of(one, Arguments((), changes)) if changes else one
-    made = copy_of(one, Arguments((), changes))
-    parent = made.attributes.get("parent_agent", exactly(None))
-    adopt(made)
-    made.attributes["parent_agent"] = parent
-    if made.attributes.get("mode", exactly(None)).known == (None,):
-        made.attributes["mode"] = exactly("single_turn" if parent.known == (None,) else "chat")
+    stub = copy_of(one, Arguments((), changes))
+    parent = stub.attributes.get("parent_agent", exactly(None))
+    adopt(stub)
+    stub.attributes["parent_agent"] = parent
+    if stub.attributes.get("mode", exactly(None)).known == (None,):
+        stub.attributes["mode"] = exactly("single_turn" if parent.known == (None,) else "chat")
     if one.attributes.get("parallel_worker", NOTHING).known == (True,):
-        made.attributes["parallel_worker"] = Values((False,))
-        return _worker(one.interpreter, made, one.line)
-    return made
+        stub.attributes["parallel_worker"] = Values((False,))
+        return _worker(one.interpreter, stub, one.line)
+    return stub
 
 
-def adopt(made: ObjectStub, copies: dict[int, ObjectStub] | None = None) -> None:
+def adopt(stub: ObjectStub, copies: dict[int, ObjectStub] | None = None) -> None:
     """Replaces the sub-agents of a copied agent by copies; `copies` maps the ids of originals to their copies."""
     copies = {} if copies is None else copies
-    held = made.attributes.get("sub_agents")
-    made.attributes["parent_agent"] = exactly(None)
+    held = stub.attributes.get("sub_agents")
+    stub.attributes["parent_agent"] = exactly(None)
     if held is not None:
-        made.attributes["sub_agents"] = Values(
-            tuple(_child_copies(made, one, copies) for one in held.known), held.complete
+        stub.attributes["sub_agents"] = Values(
+            tuple(_child_copies(stub, one, copies) for one in held.known), held.complete
         )
 
 
@@ -159,9 +159,9 @@ def _child_copy(parent: ObjectStub, one: object, copies: dict[int, ObjectStub]) 
 # The graph of a workflow.
 
 
-def _settle_workflow(made: ObjectStub) -> None:
-    if made.attributes["graph"].known == (None,):
-        made.attributes["graph"] = exactly(_EdgeParser(made).graph())
+def _settle_workflow(stub: ObjectStub) -> None:
+    if stub.attributes["graph"].known == (None,):
+        stub.attributes["graph"] = exactly(_EdgeParser(stub).graph())
 
 
 class _EdgeParser:

@@ -35,37 +35,37 @@ _FILES = "open_path page_up page_down find_on_page_ctrl_f find_next"
 # Side effects of the constructors.
 
 
-def _set_private_fields(made: ObjectStub) -> None:
+def _set_private_fields(stub: ObjectStub) -> None:
     """Stores the arguments in private attributes, too."""
-    for name in made.kind.all_fields:
-        made.attributes[f"_{name}"] = made.attributes[name]
+    for name in stub.kind.all_fields:
+        stub.attributes[f"_{name}"] = stub.attributes[name]
 
 
-def _settle_team(made: ObjectStub) -> None:
-    if made.attributes["name"].known == (None,):
-        made.attributes["name"] = exactly(made.kind.name)
-    _set_private_fields(made)
-    made.attributes["_group_chat_manager_name"] = exactly("MagenticOneOrchestrator")
+def _settle_team(stub: ObjectStub) -> None:
+    if stub.attributes["name"].known == (None,):
+        stub.attributes["name"] = exactly(stub.kind.name)
+    _set_private_fields(stub)
+    stub.attributes["_group_chat_manager_name"] = exactly("MagenticOneOrchestrator")
 
 
-def _settle_flow(made: ObjectStub) -> None:
-    graphs = made.attributes["graph"]
-    made.attributes["_graph"] = Values(tuple(map(autogen_graphs.digraph_of, graphs.known)), graphs.complete)
+def _settle_flow(stub: ObjectStub) -> None:
+    graphs = stub.attributes["graph"]
+    stub.attributes["_graph"] = Values(tuple(map(autogen_graphs.digraph_of, graphs.known)), graphs.complete)
 
 
-def _settle_magentic_one(made: ObjectStub) -> None:
+def _settle_magentic_one(stub: ObjectStub) -> None:
     """Creates the fixed agents of this team."""
-    inner, attributes = made.interpreter, made.attributes
+    inner, attributes = stub.interpreter, stub.attributes
     client = Arguments((), {"model_client": attributes["client"]})
     approval = Arguments((), {"approval_func": attributes["approval_func"]})
     agents = [
-        make(inner, _FILE_SURFER, _named("FileSurfer", client), made.line),
-        make(inner, _WEB_SURFER, _named("WebSurfer", client), made.line),
-        make(inner, _ASSISTANT, _named("Coder", client), made.line),
-        make(inner, _EXECUTOR, _named("ComputerTerminal", approval), made.line),
+        make(inner, _FILE_SURFER, _named("FileSurfer", client), stub.line),
+        make(inner, _WEB_SURFER, _named("WebSurfer", client), stub.line),
+        make(inner, _ASSISTANT, _named("Coder", client), stub.line),
+        make(inner, _EXECUTOR, _named("ComputerTerminal", approval), stub.line),
     ]  # fmt: skip
     if attributes["hil_mode"].known != (False,):
-        agents.append(make(inner, _PERSON, _named("User", Arguments()), made.line))
+        agents.append(make(inner, _PERSON, _named("User", Arguments()), stub.line))
     attributes["participants"] = attributes["_participants"] = exactly(Sequence(tuple(map(exactly, agents))))
 
 
@@ -73,13 +73,13 @@ def _named(name: str, arguments: Arguments) -> Arguments:
     return Arguments((), {"name": exactly(name), **arguments.keywords})
 
 
-def _settle_assistant(made: ObjectStub) -> None:
-    attributes = made.attributes
+def _settle_assistant(stub: ObjectStub) -> None:
+    attributes = stub.attributes
     if attributes["workbench"].known == (None,):
         tools = exactly(Sequence(())) if attributes["tools"].known == (None,) else attributes["tools"]
-        attributes["workbench"] = exactly(make(made.interpreter, _WORKBENCH, Arguments((tools,)), made.line))
+        attributes["workbench"] = exactly(make(stub.interpreter, _WORKBENCH, Arguments((tools,)), stub.line))
     attributes["_workbench"] = _as_list(attributes["workbench"])
-    attributes["_handoffs"] = _handoffs(made)
+    attributes["_handoffs"] = _handoffs(stub)
     attributes["_reflect_on_tool_use"] = attributes["reflect_on_tool_use"]
 
 
@@ -91,85 +91,85 @@ def _as_list(values: Values) -> Values:
     return exactly(Sequence(tuple(map(exactly, alone)), ordered=len(alone) == 1))
 
 
-def _handoffs(made: ObjectStub) -> Values:
+def _handoffs(stub: ObjectStub) -> Values:
     """The hand-offs by the names of their tools; UNKNOWN if there may be others."""
-    handoff_values = made.attributes["handoffs"]
+    handoff_values = stub.attributes["handoffs"]
     if handoff_values.known == (None,):
         return exactly(Table(()))
-    elements = made.interpreter.elements(handoff_values)
-    found = [_handoff(made, one) for one in elements.known]
+    elements = stub.interpreter.elements(handoff_values)
+    found = [_handoff(stub, one) for one in elements.known]
     if not elements.complete or None in found:
         return UNKNOWN
     return exactly(Table(tuple((one.attributes["name"], exactly(one)) for one in found if one is not None)))
 
 
-def _handoff(made: ObjectStub, one: object) -> ObjectStub | None:
+def _handoff(stub: ObjectStub, one: object) -> ObjectStub | None:
     if isinstance(one, str):
-        return make(made.interpreter, _HANDOFF, Arguments((), {"target": exactly(plain_string(one))}), made.line)
+        return make(stub.interpreter, _HANDOFF, Arguments((), {"target": exactly(plain_string(one))}), stub.line)
     return one if isinstance(one, ObjectStub) and is_a(one, CHAT, "Handoff") else None
 
 
-def _settle_handoff(made: ObjectStub) -> None:
-    if made.attributes["name"].known in {(None,), ("",)}:
-        targets = made.attributes["target"].strings
+def _settle_handoff(stub: ObjectStub) -> None:
+    if stub.attributes["name"].known in {(None,), ("",)}:
+        targets = stub.attributes["target"].strings
         named = [f"transfer_to_{target}".lower() for target in targets or ()]
-        made.attributes["name"] = Values(tuple(named)) if named else UNKNOWN
+        stub.attributes["name"] = Values(tuple(named)) if named else UNKNOWN
 
 
-def _settle_workbench(made: ObjectStub) -> None:
+def _settle_workbench(stub: ObjectStub) -> None:
     """Converts functions among the tools to tools."""
-    tools = made.attributes["tools"]
-    known = tuple(found for one in tools.known if (found := _tools(made, one)) is not None)
-    made.attributes["_tools"] = Values(known, tools.complete and len(known) == len(tools.known))
-    overrides = made.attributes["tool_overrides"]
-    made.attributes["_tool_overrides"] = exactly(Table(())) if overrides.known == (None,) else overrides
+    tools = stub.attributes["tools"]
+    known = tuple(found for one in tools.known if (found := _tools(stub, one)) is not None)
+    stub.attributes["_tools"] = Values(known, tools.complete and len(known) == len(tools.known))
+    overrides = stub.attributes["tool_overrides"]
+    stub.attributes["_tool_overrides"] = exactly(Table(())) if overrides.known == (None,) else overrides
 
 
-def _tools(made: ObjectStub, several: object) -> Sequence | None:
+def _tools(stub: ObjectStub, several: object) -> Sequence | None:
     if isinstance(several, list | tuple):
         several = Sequence(tuple(map(exactly, several)))
     if not isinstance(several, Sequence):
         return None
-    items = (Values(tuple(_tool(made, one) for one in item.known), item.complete) for item in several.items)
+    items = (Values(tuple(_tool(stub, one) for one in item.known), item.complete) for item in several.items)
     return Sequence(tuple(items), several.ordered)
 
 
-def _tool(made: ObjectStub, one: object) -> object:
+def _tool(stub: ObjectStub, one: object) -> object:
     if isinstance(one, Function | PartialFunction):
-        return make(made.interpreter, _FUNCTION_TOOL, Arguments((exactly(one),)), made.line)
+        return make(stub.interpreter, _FUNCTION_TOOL, Arguments((exactly(one),)), stub.line)
     return one
 
 
-def _settle_function_tool(made: ObjectStub) -> None:
+def _settle_function_tool(stub: ObjectStub) -> None:
     """Names a tool after its function."""
-    made.attributes["_func"] = made.attributes["func"]
-    if made.attributes["name"].known == (None,):
-        stage, functions = converter_of(made.interpreter), made.attributes["func"]
+    stub.attributes["_func"] = stub.attributes["func"]
+    if stub.attributes["name"].known == (None,):
+        stage, functions = converter_of(stub.interpreter), stub.attributes["func"]
         shown = [stage.convert(one) for one in functions.known]
         names = [str(getattr(one, "__name__", None) or getattr(one, "name", "function")) for one in shown]
-        made.attributes["name"] = Values(tuple(dict.fromkeys(names)), functions.complete)
+        stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), functions.complete)
 
 
-def _settle_agent_tool(made: ObjectStub) -> None:
-    made.attributes["_task_runner"] = made.attributes["agent"]
-    names = [str(one.name) for one in made.attributes["agent"].known if isinstance(one, ObjectStub)]
-    made.attributes["name"] = Values(tuple(names), made.attributes["agent"].complete)
+def _settle_agent_tool(stub: ObjectStub) -> None:
+    stub.attributes["_task_runner"] = stub.attributes["agent"]
+    names = [str(one.name) for one in stub.attributes["agent"].known if isinstance(one, ObjectStub)]
+    stub.attributes["name"] = Values(tuple(names), stub.attributes["agent"].complete)
 
 
-def _settle_team_tool(made: ObjectStub) -> None:
-    made.attributes["_task_runner"] = made.attributes["team"]
+def _settle_team_tool(stub: ObjectStub) -> None:
+    stub.attributes["_task_runner"] = stub.attributes["team"]
 
 
-def _settle_adapter(made: ObjectStub) -> None:
+def _settle_adapter(stub: ObjectStub) -> None:
     """Keeps the name of a LangChain tool."""
-    tool_values = made.attributes["langchain_tool"]
+    tool_values = stub.attributes["langchain_tool"]
     names = [one.tree.name for one in tool_values.known if isinstance(one, Function) and hasattr(one.tree, "name")]
-    made.attributes["name"] = Values(tuple(names), complete=bool(names) and tool_values.complete)
+    stub.attributes["name"] = Values(tuple(names), complete=bool(names) and tool_values.complete)
 
 
 def _settle_surfer(tools: str) -> Callable[[ObjectStub], None]:
-    def settle(made: ObjectStub) -> None:
-        made.attributes["tools"] = exactly([SimpleTool(name) for name in tools.split()])
+    def settle(stub: ObjectStub) -> None:
+        stub.attributes["tools"] = exactly([SimpleTool(name) for name in tools.split()])
 
     return settle
 
@@ -185,18 +185,18 @@ class SimpleTool(LiveValue):
 class _ConditionConfig(LiveValue):
     """The `dump_component` method of a termination condition."""
 
-    made: ObjectStub
+    created: ObjectStub
     names: tuple[str, ...]
 
     def __call__(self) -> SimpleNamespace:
-        return SimpleNamespace(config={name: getattr(self.made, name) for name in self.names})
+        return SimpleNamespace(config={name: getattr(self.created, name) for name in self.names})
 
 
-def _settle_condition(made: ObjectStub) -> None:
-    _set_private_fields(made)
-    names = tuple(name for name in made.kind.all_fields if (made.kind.name, name) not in _OMITTED_FIELDS)
-    if made.kind.name != "FunctionalTermination":
-        made.attributes["dump_component"] = exactly(_ConditionConfig(made, names))
+def _settle_condition(stub: ObjectStub) -> None:
+    _set_private_fields(stub)
+    names = tuple(name for name in stub.kind.all_fields if (stub.kind.name, name) not in _OMITTED_FIELDS)
+    if stub.kind.name != "FunctionalTermination":
+        stub.attributes["dump_component"] = exactly(_ConditionConfig(stub, names))
 
 
 _OMITTED_FIELDS = {("TextMentionTermination", "sources")}
@@ -255,13 +255,13 @@ def _ext_agent(name: str, module: str, tools: str = "", suffix: str = "") -> Cla
                 positional=("name", "model_client"), list_fields=frozenset({"tools"}))  # fmt: skip
 
 
-def _settle_hosted(made: ObjectStub) -> None:
+def _settle_hosted(stub: ObjectStub) -> None:
     """Converts the tools of a hosted agent: functions, objects, or names of tools of the provider."""
-    tool_values = made.attributes["tools"]
-    elements = NOTHING if tool_values.known == (None,) else made.interpreter.elements(tool_values)
-    named = tuple(SimpleTool(plain_string(one)) if isinstance(one, str) else _tool(made, one) for one in elements.known)
+    tool_values = stub.attributes["tools"]
+    elements = NOTHING if tool_values.known == (None,) else stub.interpreter.elements(tool_values)
+    named = tuple(SimpleTool(plain_string(one)) if isinstance(one, str) else _tool(stub, one) for one in elements.known)
     items = (*map(exactly, named), *(() if elements.complete else (UNKNOWN,)))
-    made.attributes["tools"] = exactly(Sequence(items))
+    stub.attributes["tools"] = exactly(Sequence(items))
 
 
 _FILE_SURFER = _ext_agent("FileSurfer", "file_surfer._file_surfer", _FILES)

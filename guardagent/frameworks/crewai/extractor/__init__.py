@@ -34,10 +34,10 @@ def extract(target: Any, name: str, reader: CrewReader | None = None) -> Graph:
         InputError: it is none of these, or an unsupported version of CrewAI created it.
     """
     assembly = Assembly()
-    made = CallResult(target, Arguments()) if isinstance(target, type) else target
+    created = CallResult(target, Arguments()) if isinstance(target, type) else target
     module = None if isinstance(target, Stub) else getattr(target, "__module__", None)
     package = (module or "").partition(".")[0]
-    whole = _region(assembly, reader or CrewReader(package if package != CREWAI else ""), made)
+    whole = _region(assembly, reader or CrewReader(package if package != CREWAI else ""), created)
     return assembly.graph(name, FRAMEWORK, whole)
 
 
@@ -52,8 +52,8 @@ def _region(assembly: Assembly, reader: CrewReader, target: Any) -> Region:
         return _agent(assembly, reader, target)
     kind: Any = target.callee if isinstance(target, CallResult) else type(target)
     if is_crew_base(kind):
-        made = crew_of(reader, CallResult(kind, Arguments()), f"{kind.__module__}.{kind.__qualname__}")
-        return crew_region(assembly, reader, made, ())
+        created = crew_of(reader, CallResult(kind, Arguments()), f"{kind.__module__}.{kind.__qualname__}")
+        return crew_region(assembly, reader, created, ())
     raise InputError(f"a {kind.__name__} of CrewAI is not a workflow; expected a Crew, a Flow, an Agent or a Task")
 
 
@@ -61,13 +61,13 @@ def _crew_of(task: Any) -> CallResult:
     return CallResult(None, Arguments(keywords={"tasks": exactly(Sequence((exactly(task),)))}))
 
 
-def crew_of(reader: CrewReader, made: Any, name: str) -> Any:
+def crew_of(reader: CrewReader, created: Any, name: str) -> Any:
     """The crew that an object of a class with `@CrewBase` would create.
 
     Raises:
         InputError: the crew is unknown.
     """
-    for method in reader.attribute(made, "crew").known:
+    for method in reader.attribute(created, "crew").known:
         for crew in reader.call(method, Arguments()).known:
             if is_kind(crew, "Crew"):
                 return crew

@@ -132,30 +132,32 @@ class CrewReader(Outcomes):
         if key not in self._by_method:
             self._by_method[key] = (owner, UNKNOWN)
             found = _unwrapped(vars(owner.callee).get(method))
-            made = self.call(inspect.unwrap(found), Arguments((exactly(owner),))) if found is not None else UNKNOWN
-            named = tuple(self._with_config(one, owner, method) for one in made.known)
-            self._by_method[key] = (owner, Values(named, made.complete))
+            created = self.call(inspect.unwrap(found), Arguments((exactly(owner),))) if found is not None else UNKNOWN
+            named = tuple(self._with_config(one, owner, method) for one in created.known)
+            self._by_method[key] = (owner, Values(named, created.complete))
         return self._by_method[key][1]
 
-    def _with_config(self, made: object, owner: CallResult, method: str) -> object:
+    def _with_config(self, created: object, owner: CallResult, method: str) -> object:
         """A task or an agent with its configuration, which may name other methods."""
-        if not isinstance(made, CallResult):
-            return made
-        config = _single(made.arguments.get("config") or exactly(None))
+        if not isinstance(created, CallResult):
+            return created
+        config = _single(created.arguments.get("config") or exactly(None))
         configured_fields = (
             {key: self._resolved(owner, key, value) for key, value in config.items()}
             if isinstance(config, dict)
             else {}
         )
-        arguments = {"name": exactly(method), **configured_fields, **made.arguments.keywords}
-        return CallResult(made.callee, Arguments(made.arguments.positional, arguments, made.arguments.open), made.line)
+        arguments = {"name": exactly(method), **configured_fields, **created.arguments.keywords}
+        return CallResult(
+            created.callee, Arguments(created.arguments.positional, arguments, created.arguments.open), created.line
+        )
 
     def _resolved(self, owner: CallResult, key: str, value: Any) -> Values:
         if key == "agent" and isinstance(value, str):
             return self._created_by(owner, value)
         if key in {"context", "tools"} and isinstance(value, list):
-            made = (self._created_by(owner, one) if isinstance(one, str) else exactly(one) for one in value)
-            return exactly(Sequence(tuple(made)))
+            created = (self._created_by(owner, one) if isinstance(one, str) else exactly(one) for one in value)
+            return exactly(Sequence(tuple(created)))
         return exactly(value)
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:

@@ -81,10 +81,12 @@ def extract(found: InterpretedWorkflow, name: str) -> Graph:
     """The graph of a crew, a flow, a class of either, a task or an agent, with notes on unknown values."""
     interpreter, value = found.interpreter, found.value
     reader = reader_of(interpreter)
-    made: object = interpreter.make(value) if isinstance(value, Class) else value
-    if isinstance(made, ProgramObject) and is_crew_class(made.made_of):
-        made = live.crew_of(reader, made, f"the class {getattr(getattr(made.made_of, 'tree', None), 'name', '')}")
-    graph = live.extract(made, name, reader)
+    created: object = interpreter.make(value) if isinstance(value, Class) else value
+    if isinstance(created, ProgramObject) and is_crew_class(created.made_of):
+        created = live.crew_of(
+            reader, created, f"the class {getattr(getattr(created.made_of, 'tree', None), 'name', '')}"
+        )
+    graph = live.extract(created, name, reader)
     return replace(graph, notes=(*graph.notes, *converter_of(interpreter).notes))
 
 
@@ -125,9 +127,9 @@ def _tools(interpreter: Interpreter, functions: Values | None, options: Argument
         return None
     name_values = options.get("", 0)
     names = [plain_string(one) for one in name_values.known if isinstance(one, str)] if name_values is not None else []
-    made = []
+    created = []
     for one in functions.known:
         name = names[0] if names else str(getattr(getattr(one, "tree", None), "name", "tool"))
         fields = {"name": exactly(name), "func": exactly(one)}
-        made.append(make(interpreter, crewai_kinds.TOOL, Arguments((), fields), line))
-    return Values(tuple(made), functions.complete)
+        created.append(make(interpreter, crewai_kinds.TOOL, Arguments((), fields), line))
+    return Values(tuple(created), functions.complete)

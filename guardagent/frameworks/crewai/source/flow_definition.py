@@ -101,8 +101,8 @@ class FlowDefinition(LiveValue):
                 continue
             arguments = interpreter.arguments(decorator, scope)
             for callee in interpreter.value(decorator.func, around).known:
-                made = interpreter.call(callee, arguments, decorator.lineno).known
-                yield from (one for one in made if isinstance(one, Decorator))
+                created = interpreter.call(callee, arguments, decorator.lineno).known
+                yield from (one for one in created if isinstance(one, Decorator))
 
     def _apply(self, definition: MethodDefinition, one: Decorator, node: ast.AST, scope: CodeScope) -> None:
         condition = self._condition(one.arguments.get("condition", 0), node)

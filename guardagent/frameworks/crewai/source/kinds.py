@@ -17,32 +17,32 @@ def _started(owner: ObjectStub, _arguments: Arguments, _line: int) -> Values:
     return UNKNOWN
 
 
-def _settle_config(made: ObjectStub) -> None:
+def _settle_config(stub: ObjectStub) -> None:
     """Fills fields from `config` unless given explicitly; an unknown `config` makes them unknown."""
-    defaults, config = made.kind.all_fields, made.attributes.get("config", exactly(None))
+    defaults, config = stub.kind.all_fields, stub.attributes.get("config", exactly(None))
     for table in config.known:
-        for key, value in made.interpreter.pairs(table) or ():
+        for key, value in stub.interpreter.pairs(table) or ():
             for name in key.strings or ():
-                _set_default(made, name, (defaults.get(name),), value)
+                _set_default(stub, name, (defaults.get(name),), value)
     if not config.complete or not config.known:
         for name in sorted(_CONFIG_FIELDS & defaults.keys()):
-            _set_default(made, name, (defaults[name],), UNKNOWN)
+            _set_default(stub, name, (defaults[name],), UNKNOWN)
 
 
-def _set_default(made: ObjectStub, name: str, default: tuple[object], value: Values) -> None:
-    if made.attributes.get(name, exactly(*default)).known == default:
-        made.attributes[name] = value
+def _set_default(stub: ObjectStub, name: str, default: tuple[object], value: Values) -> None:
+    if stub.attributes.get(name, exactly(*default)).known == default:
+        stub.attributes[name] = value
 
 
-def _settle_task(made: ObjectStub) -> None:
+def _settle_task(stub: ObjectStub) -> None:
     """Applies the configuration, and drops an unknown description, which only serves as a label."""
-    _settle_config(made)
-    if not made.attributes["description"].complete or len(made.attributes["description"].known) != 1:
-        made.attributes["description"] = exactly(None)
+    _settle_config(stub)
+    if not stub.attributes["description"].complete or len(stub.attributes["description"].known) != 1:
+        stub.attributes["description"] = exactly(None)
 
 
-def _settle_flow(made: ObjectStub) -> None:
-    made.attributes["_definition"] = exactly(FlowDefinition(made))
+def _settle_flow(stub: ObjectStub) -> None:
+    stub.attributes["_definition"] = exactly(FlowDefinition(stub))
 
 
 _RUNS = dict.fromkeys(_STARTS, _started)

@@ -113,21 +113,21 @@ class SourceReader(CrewReader):
         if key not in self._created:
             self._created[key] = (owner, UNKNOWN)
             found = self.interpreter.member(owner.made_of, method)
-            made = UNKNOWN if found is None else self.call(found, Arguments((exactly(owner),)))
-            for one in made.known:
+            created = UNKNOWN if found is None else self.call(found, Arguments((exactly(owner),)))
+            for one in created.known:
                 self._complete(one, owner, method)
-            self._created[key] = (owner, made)
+            self._created[key] = (owner, created)
         return self._created[key][1]
 
-    def _complete(self, made: object, owner: ProgramObject, method: str) -> None:
+    def _complete(self, created: object, owner: ProgramObject, method: str) -> None:
         """Names a task after its method, and resolves the methods that its configuration names."""
-        if not isinstance(made, ObjectStub):
+        if not isinstance(created, ObjectStub):
             return
-        if made.attributes.get("name", exactly(None)).known == (None,):
-            made.attributes["name"] = exactly(method)
+        if created.attributes.get("name", exactly(None)).known == (None,):
+            created.attributes["name"] = exactly(method)
         for name in ("agent", "context", "tools"):
-            if name in made.attributes:
-                made.attributes[name] = self._resolved(owner, made.attributes[name])
+            if name in created.attributes:
+                created.attributes[name] = self._resolved(owner, created.attributes[name])
 
     def _resolved(self, owner: ProgramObject, values: Values) -> Values:  # type: ignore[override]
         found = Values((), values.complete)

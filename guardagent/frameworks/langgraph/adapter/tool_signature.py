@@ -126,9 +126,9 @@ def _injected(tool: Any) -> frozenset[str]:
     own = functions or [tool._run, tool._arun]  # noqa: SLF001 - what a tool's author writes
     hints = {name: kind for one in own for name, kind in _hints(one).items()}
     always = {"callbacks"} if functions else {"run_manager"}
-    taken = {name for one in own for name in _parameters(one)}
-    named = (always & taken) | {name for name, kind in hints.items() if kind is RunnableConfig}
-    named |= {"runtime"} & taken  # the host goes by this name, whatever its type
+    created = {name for one in own for name in _parameters(one)}
+    named = (always & created) | {name for name, kind in hints.items() if kind is RunnableConfig}
+    named |= {"runtime"} & created  # the host goes by this name, whatever its type
     hints |= _annotations(tool)
     return frozenset(named | {name for name, kind in hints.items() if _is_injected_arg_type(kind)})
 

@@ -171,12 +171,12 @@ class _FactCollector:
             if contents.tools and not use.unconditional:
                 self.facts.model_chooses = True
 
-    def _runnable_created(self, made: CallResult, use: MethodCall) -> None:
+    def _runnable_created(self, created: CallResult, use: MethodCall) -> None:
         """Records a tool node or an agent that a function creates and runs."""
-        maker = path_of(made.callee).rpartition(".")[2]
+        maker = path_of(created.callee).rpartition(".")[2]
         if maker not in {"ToolNode", *_AGENTS}:
             return
-        tools_argument = made.arguments.get("tools", 1 if maker in _AGENTS else 0)
+        tools_argument = created.arguments.get("tools", 1 if maker in _AGENTS else 0)
         self.facts.model_chooses = self.facts.model_chooses or maker in _AGENTS or not use.unconditional
         tools = Evaluator().elements(tools_argument) if tools_argument is not None else None
         for one in tools.known if tools else ():

@@ -283,14 +283,14 @@ def _middleware(interpreter: Interpreter, graph: SourceGraph, one: object) -> Mi
 
 def _shipped_middleware(interpreter: Interpreter, name: str, one: CallResult) -> Middleware:
     hooks, tools = _SHIPPED_MIDDLEWARE[name]
-    made = Middleware(name, {hook: [] for hook in hooks}, {hook: list(jumps) for hook, jumps in hooks.items()})
-    made.tools = [exactly(Sequence((exactly(SourceTool(tool, None, interpreter)),))) for tool in tools]
+    created = Middleware(name, {hook: [] for hook in hooks}, {hook: list(jumps) for hook, jumps in hooks.items()})
+    created.tools = [exactly(Sequence((exactly(SourceTool(tool, None, interpreter)),))) for tool in tools]
     if name == "HumanInTheLoopMiddleware":
-        made.hitl = HitlStub(dict(_interrupt_options(interpreter, one.arguments.get("interrupt_on", 0) or UNKNOWN)))
+        created.hitl = HitlStub(dict(_interrupt_options(interpreter, one.arguments.get("interrupt_on", 0) or UNKNOWN)))
     special = (one.arguments.get("pii_type" if name == "PIIMiddleware" else "tool_name", 0) or NOTHING).strings
     if special and name in {"PIIMiddleware", "ToolCallLimitMiddleware"}:
-        made.name = f"{name}[{next(iter(special))}]"
-    return made
+        created.name = f"{name}[{next(iter(special))}]"
+    return created
 
 
 def _interrupt_options(interpreter: Interpreter, values: Values) -> Iterator[tuple[str, Any]]:
@@ -317,7 +317,7 @@ def _options(interpreter: Interpreter, options: Values) -> object:
 def _class_middleware(interpreter: Interpreter, one: ProgramObject) -> Middleware:
     """Middleware that is a class of the program."""
     named = interpreter.attribute(one, "name").strings
-    made = Middleware(next(iter(named)) if named else name_of(one))
+    created = Middleware(next(iter(named)) if named else name_of(one))
     assert isinstance(one.made_of, Class)
     for hook in (*HOOKS, "wrap_model_call"):
         methods = [interpreter.attribute(one, name) for name in (hook, f"a{hook}")]
@@ -328,13 +328,13 @@ def _class_middleware(interpreter: Interpreter, one: ProgramObject) -> Middlewar
             if isinstance(method, PartialFunction)
         ]
         if codes:
-            made.hooks[hook] = codes
-            made.jumps[hook] = _jumps(one.made_of, hook)
+            created.hooks[hook] = codes
+            created.jumps[hook] = _jumps(one.made_of, hook)
     wrapper = interpreter.attribute(one, "wrap_tool_call")
-    made.wrapper = wrapper if any(isinstance(method, PartialFunction) for method in wrapper.known) else None
+    created.wrapper = wrapper if any(isinstance(method, PartialFunction) for method in wrapper.known) else None
     tools = interpreter.attribute(one, "tools")
-    made.tools = [tools] if tools.known else []
-    return made
+    created.tools = [tools] if tools.known else []
+    return created
 
 
 def _jumps(made_of: Class, hook: str) -> list[str]:
@@ -358,14 +358,14 @@ def _function_middleware(
 ) -> Middleware:
     """Middleware that a decorator makes of a function."""
     named = (one.arguments.get("name") or UNKNOWN).strings
-    made = Middleware(next(iter(named)) if named else name_of(function))
+    created = Middleware(next(iter(named)) if named else name_of(function))
     if hook == "wrap_tool_call":
-        made.wrapper = exactly(function)
+        created.wrapper = exactly(function)
     else:
-        made.hooks[hook] = [FunctionStub(function, interpreter)]
-        made.jumps[hook] = names_in(one.arguments.get("can_jump_to")) or []
-    made.tools = [values] if (values := one.arguments.get("tools")) is not None else []
-    return made
+        created.hooks[hook] = [FunctionStub(function, interpreter)]
+        created.jumps[hook] = names_in(one.arguments.get("can_jump_to")) or []
+    created.tools = [values] if (values := one.arguments.get("tools")) is not None else []
+    return created
 
 
 def _react(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments) -> None:

@@ -98,16 +98,20 @@ class SourceGraph(GraphStub):
 
     def compiled(self, *, before: list[str], after: list[str], name: str) -> SourceGraph:
         """The compiled graph: a copy of the current state."""
-        made = copy.copy(self)
-        made.nodes, made.edges, made.waiting_edges = dict(self.nodes), list(self.edges), list(self.waiting_edges)
-        made.branches = {source: dict(branches) for source, branches in self.branches.items()}
-        made.notes, made.unseen = self.notes, self.unseen
-        made.name = name
-        made.interrupt_before_nodes = "*" if before == ["*"] else before
-        made.interrupt_after_nodes = "*" if after == ["*"] else after
+        created = copy.copy(self)
+        created.nodes, created.edges, created.waiting_edges = (
+            dict(self.nodes),
+            list(self.edges),
+            list(self.waiting_edges),
+        )
+        created.branches = {source: dict(branches) for source, branches in self.branches.items()}
+        created.notes, created.unseen = self.notes, self.unseen
+        created.name = name
+        created.interrupt_before_nodes = "*" if before == ["*"] else before
+        created.interrupt_after_nodes = "*" if after == ["*"] else after
         if self.default_handler is not None:
-            made.handle_errors(self.default_handler)
-        return made
+            created.handle_errors(self.default_handler)
+        return created
 
     def handle_errors(self, handler: SourceValue) -> None:
         name = "__default_error_handler__"

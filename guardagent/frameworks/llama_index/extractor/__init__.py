@@ -238,9 +238,9 @@ class _Workflows:
         step.tools.add(name, "" if use.after_approval else gate_of(step.tools, name, functions_of(tool), WORDS))
         step.model_chooses = step.model_chooses or not use.unconditional
 
-    def _created(self, step: StepSummary, made: CallResult) -> None:
+    def _created(self, step: StepSummary, created: CallResult) -> None:
         """Records a workflow created where it runs: by its class, or by the tools of an agent."""
-        maker = made.callee
+        maker = created.callee
         agents = isinstance(maker, type) and any(
             one.__name__ in {"BaseWorkflowAgent", "AgentWorkflow"} for one in maker.__mro__
         )
@@ -248,8 +248,8 @@ class _Workflows:
             step.add_graph(maker, getattr(maker, "__name__", "workflow"))
             return
         step.calls_model = step.model_chooses = True
-        self._listed_tools(step, made.arguments.get("tools"))
-        if made.arguments.get("tool_retriever") is not None or getattr(maker, "__name__", "") == "AgentWorkflow":
+        self._listed_tools(step, created.arguments.get("tools"))
+        if created.arguments.get("tool_retriever") is not None or getattr(maker, "__name__", "") == "AgentWorkflow":
             step.add_unknown("agent")
 
     def _listed_tools(self, step: StepSummary, tools: Values | None) -> None:

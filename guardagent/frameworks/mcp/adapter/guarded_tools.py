@@ -174,9 +174,9 @@ class GuardedTool(Tool):
     @classmethod
     def around(cls, tool: Tool, gate: Gate) -> GuardedTool:
         """Returns a guarded copy with the same declaration."""
-        made: GuardedTool = cls.model_construct(**{name: getattr(tool, name) for name in Tool.model_fields})
-        made.__pydantic_private__ = {**(tool.__pydantic_private__ or {}), "_inner": tool, "_gate": gate}
-        return made
+        created: GuardedTool = cls.model_construct(**{name: getattr(tool, name) for name in Tool.model_fields})
+        created.__pydantic_private__ = {**(tool.__pydantic_private__ or {}), "_inner": tool, "_gate": gate}
+        return created
 
     @property
     def inner(self) -> Tool:

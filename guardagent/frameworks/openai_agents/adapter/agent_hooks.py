@@ -29,11 +29,11 @@ class GuardedToolUseBehavior:
             return await behavior if inspect.isawaitable(behavior) else behavior
         return self._of_outputs([one for one in results if not isinstance(one.output, DenialText)], results)
 
-    def _of_outputs(self, made: list[Any], results: list[Any]) -> Any:
-        if self._before == "stop_on_first_tool" and made and made[0] is results[0]:
-            return ToolsToFinalOutputResult(is_final_output=True, final_output=made[0].output)
+    def _of_outputs(self, created: list[Any], results: list[Any]) -> Any:
+        if self._before == "stop_on_first_tool" and created and created[0] is results[0]:
+            return ToolsToFinalOutputResult(is_final_output=True, final_output=created[0].output)
         names = self._before.get("stop_at_tool_names", []) if isinstance(self._before, dict) else []
-        stops = [one for one in made if one.tool.name in names or one.tool.qualified_name in names]
+        stops = [one for one in created if one.tool.name in names or one.tool.qualified_name in names]
         return ToolsToFinalOutputResult(is_final_output=True, final_output=stops[0].output) if stops else _GOES_ON
 
 

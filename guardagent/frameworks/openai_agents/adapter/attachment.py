@@ -132,14 +132,14 @@ class Attachment(BaseAttachment):
         return self._guarded_tool(tool, name)
 
     def _guarded_tool(self, tool: FunctionTool, name: str) -> FunctionTool:
-        body, made = body_of(tool), copy.copy(tool)
-        made.on_invoke_tool = Invoker(self, tool, body)
+        body, created = body_of(tool), copy.copy(tool)
+        created.on_invoke_tool = Invoker(self, tool, body)
         if self.escalates or tool.needs_approval:
-            made.needs_approval = NeedsApproval(self, tool, body)
+            created.needs_approval = NeedsApproval(self, tool, body)
         if tool.output_json_schema is not None:
-            made.tool_output_guardrails = [SKIP_OUTPUT_SCHEMA, *(tool.tool_output_guardrails or ())]
+            created.tool_output_guardrails = [SKIP_OUTPUT_SCHEMA, *(tool.tool_output_guardrails or ())]
         self.listed[name] = ToolSpec(name, tool.params_json_schema, tool.description)
-        return made
+        return created
 
     def _handoff(self, handoff: Any) -> Any:
         if is_guarded_handoff(handoff):
@@ -179,8 +179,8 @@ def _guarded_class(base: type, attachment: Attachment) -> type:
         attachment.turn(self, run_context)
         tools = await base.get_all_tools(self, run_context)  # type: ignore[attr-defined]
         late = unaccepted_tools(attachment.guard, self.mcp_servers, tools)
-        made = [attachment.tool(one) for one in tools]
+        created = [attachment.tool(one) for one in tools]
         attachment.check_tools(late)
-        return [without_description(one) if one.name in late else one for one in made]
+        return [without_description(one) if one.name in late else one for one in created]
 
     return type(base.__name__, (base,), {"get_all_tools": get_all_tools, "guardagent_attachment": attachment})

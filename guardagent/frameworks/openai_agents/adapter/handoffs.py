@@ -37,12 +37,12 @@ def target_of(item: Any) -> Any:
 def guarded_handoff(attachment: BaseAttachment, item: Any) -> Any:
     """The guarded hand-off."""
     before = handoff(item) if isinstance(item, Agent) else item
-    made = copy.copy(before)
-    made.on_invoke_handoff = _GuardedHandoff(attachment, before)
-    made.get_transfer_message = lambda agent: _denial.get() or before.get_transfer_message(agent)
+    created = copy.copy(before)
+    created.on_invoke_handoff = _GuardedHandoff(attachment, before)
+    created.get_transfer_message = lambda agent: _denial.get() or before.get_transfer_message(agent)
     if before.input_filter is not None:
-        made.input_filter = lambda data: data if _denial.get() else before.input_filter(data)
-    return made
+        created.input_filter = lambda data: data if _denial.get() else before.input_filter(data)
+    return created
 
 
 class _GuardedHandoff:

@@ -33,9 +33,9 @@ def unaccepted_tools(guard: ToolGuard, servers: Iterable[Any], tools: Iterable[A
 
 def without_description(tool: Any) -> Any:
     """Returns a tool without its server's unreviewed description and schema."""
-    made = copy.copy(tool)
-    made.description, made.params_json_schema = _UNREAD, {"type": "object", "properties": {}}
-    return made
+    created = copy.copy(tool)
+    created.description, created.params_json_schema = _UNREAD, {"type": "object", "properties": {}}
+    return created
 
 
 def _specs(server: Any, own: Mapping[str, FunctionTool]) -> list[ToolSpec]:

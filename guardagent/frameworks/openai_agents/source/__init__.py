@@ -112,14 +112,14 @@ def _handoff(interpreter: Interpreter, arguments: Arguments, line: int) -> Value
     """The hand-offs of `handoff(agent)`, one for each possible agent."""
     agents = arguments.get("agent", 0) or UNKNOWN
     known = [one for one in agents.known if is_workflow(one)]
-    made = [_handoff_to(interpreter, one, arguments, line) for one in known]
+    created = [_handoff_to(interpreter, one, arguments, line) for one in known]
     if not agents.complete or len(known) < len(agents.known):
         unknown_name = (
             next((path_of(one).rpartition(".")[2] for one in agents.known if one not in known), "") or "unknown"
         )
         fields = {"agent_name": exactly(unknown_name), "tool_name": exactly(live.handoff_name(unknown_name))}
-        made.append(make(interpreter, HANDOFF, Arguments((), {**fields, **_enabled(arguments)}), line))
-    return Values(tuple(made))
+        created.append(make(interpreter, HANDOFF, Arguments((), {**fields, **_enabled(arguments)}), line))
+    return Values(tuple(created))
 
 
 def _handoff_to(interpreter: Interpreter, agent: ObjectStub, arguments: Arguments, line: int) -> ObjectStub:
@@ -147,31 +147,31 @@ def _clone(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
 # Side effects of the constructors of the SDK's classes.
 
 
-def _settle_guardrail(made: ObjectStub) -> None:
+def _settle_guardrail(stub: ObjectStub) -> None:
     names = [
         _name_of(one)
-        for one in made.attributes["guardrail_function"].known
+        for one in stub.attributes["guardrail_function"].known
         if isinstance(one, Function | PartialFunction)
     ]
-    explicit_names = [one for one in made.attributes["name"].known if isinstance(one, str)]
-    made.attributes["get_name"] = exactly(ReferenceStub((explicit_names or names or ["guardrail"])[0]))
+    explicit_names = [one for one in stub.attributes["name"].known if isinstance(one, str)]
+    stub.attributes["get_name"] = exactly(ReferenceStub((explicit_names or names or ["guardrail"])[0]))
 
 
-def _settle_server(made: ObjectStub) -> None:
+def _settle_server(stub: ObjectStub) -> None:
     """Sets the default name of an MCP server, and its approval policy."""
-    if made.attributes["name"].known == (None,):
-        parameter = {"MCPServerStdio": "command"}.get(made.kind.name, "url")
-        parameters = made.attributes["params"].known
-        location = made.interpreter.item(parameters[0], exactly(parameter)).strings if parameters else None
-        transport = {"MCPServerStdio": "stdio", "MCPServerSse": "sse"}.get(made.kind.name, "streamable_http")
-        made.attributes["name"] = exactly(f"{transport}: {next(iter(location))}" if location else transport)
-    made.attributes["_needs_approval_policy"] = made.attributes["require_approval"]
+    if stub.attributes["name"].known == (None,):
+        parameter = {"MCPServerStdio": "command"}.get(stub.kind.name, "url")
+        parameters = stub.attributes["params"].known
+        location = stub.interpreter.item(parameters[0], exactly(parameter)).strings if parameters else None
+        transport = {"MCPServerStdio": "stdio", "MCPServerSse": "sse"}.get(stub.kind.name, "streamable_http")
+        stub.attributes["name"] = exactly(f"{transport}: {next(iter(location))}" if location else transport)
+    stub.attributes["_needs_approval_policy"] = stub.attributes["require_approval"]
 
 
-def _settle_hosted(made: ObjectStub) -> None:
+def _settle_hosted(stub: ObjectStub) -> None:
     """Converts a configuration created by its type to a dictionary."""
-    config = made.attributes["tool_config"]
-    made.attributes["tool_config"] = Values(tuple(_as_table(one) for one in config.known), config.complete)
+    config = stub.attributes["tool_config"]
+    stub.attributes["tool_config"] = Values(tuple(_as_table(one) for one in config.known), config.complete)
 
 
 def _as_table(one: object) -> object:

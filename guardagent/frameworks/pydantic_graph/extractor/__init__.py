@@ -180,10 +180,10 @@ class _Graphs:
         step.tools.opaque_calls += box.opaque_calls
         step.model_chooses = True
 
-    def _created(self, step: StepSummary, made: CallResult) -> None:
+    def _created(self, step: StepSummary, created: CallResult) -> None:
         """Records an agent created where it runs, with the tools listed there."""
         step.calls_model = True
-        tools = made.arguments.get("tools")
+        tools = created.arguments.get("tools")
         listed = Evaluator().elements(tools) if tools is not None else Values()
         named = [one for one in listed.known if isinstance(one, FunctionType) or is_a(one, AI, "Tool")]
         for one in named:
@@ -193,7 +193,7 @@ class _Graphs:
                 [function],
                 MethodCall(one, "run", unconditional=False),
             )
-        if made.arguments.get("toolsets") is not None or not listed.complete or len(named) < len(listed.known):
+        if created.arguments.get("toolsets") is not None or not listed.complete or len(named) < len(listed.known):
             step.add_unknown("agent")
 
     def recognises(self, owner: object) -> bool:

@@ -100,8 +100,8 @@ def guarded(
     def decorate(fn: F) -> F:
         tool = PythonTool.of(fn, name, unjudged)
         add(guard, [tool])
-        made: F = _wrapped(fn, GuardedFunction(guard, tool, conversation, action, frozenset(tags), outcome))
-        return made
+        created: F = _wrapped(fn, GuardedFunction(guard, tool, conversation, action, frozenset(tags), outcome))
+        return created
 
     return decorate
 
@@ -123,13 +123,15 @@ def guard_tools(
     if not isinstance(guard, ToolGuard):
         raise InputError(f"the guard is a {type(guard).__name__}; expected the functions, and then their ToolGuard")
     all_tools = list(tools)
-    made = [
+    created = [
         guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn), conversation, outcome=outcome)
         for fn in all_tools
     ]
-    add(guard, [one.tool for one in made])
+    add(guard, [one.tool for one in created])
     attach(guard)
-    return [fn if guarded_function(fn, guard) else _wrapped(fn, one) for fn, one in zip(all_tools, made, strict=True)]
+    return [
+        fn if guarded_function(fn, guard) else _wrapped(fn, one) for fn, one in zip(all_tools, created, strict=True)
+    ]
 
 
 def tool_of(fn: Fn, name: str | None = None) -> PythonTool:

@@ -137,7 +137,7 @@ class _ToolCallBatch:
             self._options |= {"messages": transcript.messages, "seen": transcript.seen}
 
     def refuse_coroutines(self) -> None:
-        odd = next((made.tool.name for made in self._functions.values() if made.tool.is_async), None)
+        odd = next((function.tool.name for function in self._functions.values() if function.tool.is_async), None)
         if odd is not None:
             raise InputError(f"{odd!r} is a coroutine function; call 'await arun_tool_calls(...)'")
 
@@ -153,14 +153,14 @@ class _ToolCallBatch:
         """Reads a call of the message, with the problem if it cannot be judged."""
         name, call_id = call_name(call), get_field(call, "id")
         about = {**self._options, **({"id": call_id} if isinstance(call_id, str) and call_id else {})}
-        made = self._functions.get(name)
+        function = self._functions.get(name)
         try:
-            if made is None:
+            if function is None:
                 raise InputError(f"unknown tool {name!r}{name_hint(name, self._functions)}")  # noqa: TRY301 - one way out
-            args = made.tool.read(call_arguments(call))
+            args = function.tool.read(call_arguments(call))
         except InputError as error:
             return _ProposedCall(call_id, HostCall(name, {}, self.conversation, **about), None, str(error))
-        return _ProposedCall(call_id, made.proposed(args, self.conversation, apart={}, **about), made)
+        return _ProposedCall(call_id, function.proposed(args, self.conversation, apart={}, **about), function)
 
     def _judge(self, one: _ProposedCall) -> Procedure[None]:
         life = self.guard.lifecycle
@@ -185,16 +185,16 @@ class _ToolCallBatch:
                 self.guard.withdraw(one.call, _WHY)
 
     def _run(self, one: _ProposedCall) -> Procedure[None]:
-        life, made = self.guard.lifecycle, one.function
-        assert made is not None
+        life, function = self.guard.lifecycle, one.function
+        assert function is not None
         try:
             args = yield from life.use(one.call)
         except InputError as error:
             one.content = f"This is not allowed: {error}"
             return
-        work = Operation(partial(made.run, args), partial(made.arun, args))
+        work = Operation(partial(function.run, args), partial(function.arun, args))
         try:
-            output = yield from life.execute(one.call, work, made.outcome, one.failure)
+            output = yield from life.execute(one.call, work, function.outcome, one.failure)
         except Exception as error:
             if error is not one.raised:
                 raise  # it is none of the tool's
@@ -211,19 +211,19 @@ class _ToolCallBatch:
 def _guarded_functions(tools: Tools, guard: ToolGuard) -> dict[str, GuardedFunction]:
     """Returns the tools by name. A function that is not guarded yet is attached."""
     if isinstance(tools, Mapping):
-        made = {
+        function = {
             name: guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn, name)) for name, fn in tools.items()
         }
     else:
-        made = {}
+        function = {}
         for fn in tools:
             one = guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn))
-            if one.tool.name in made:
+            if one.tool.name in function:
                 raise InputError(f"two tools are named {one.tool.name!r}; expected unique names")
-            made[one.tool.name] = one
-    add(guard, [one.tool for one in made.values()])
+            function[one.tool.name] = one
+    add(guard, [one.tool for one in function.values()])
     ensure_attached(guard)
-    return made
+    return function
 
 
 def _result(proposed: Sequence[_ProposedCall]) -> ToolTurn:

@@ -107,8 +107,8 @@ class FoldedProgram:
 
 def fold_programs(programs: Mapping[RequestPart, str], reserved: Collection[str]) -> FoldedProgram:
     """Folds programs that `problem_of` accepts into one. `reserved`: the names of the toolbox."""
-    taken = set(reserved)
-    names = {part: _fresh_name(_identifier(part), taken) for part in programs}
+    used_names = set(reserved)
+    names = {part: _fresh_name(_identifier(part), used_names) for part in programs}
     text, lines = _HEAD, dict[RequestPart, range]()
     for part, program in programs.items():
         text += f"\n\n{_part_comment(part)}def {names[part]}():\n"
@@ -118,7 +118,7 @@ def fold_programs(programs: Mapping[RequestPart, str], reserved: Collection[str]
         text += "\n    return check\n"
     tail = _TAIL
     for name in _HELPERS:
-        tail = tail.replace(name, _fresh_name(name, taken))
+        tail = tail.replace(name, _fresh_name(name, used_names))
     rows = "".join(f'    ("{part.name}", {names[part]}()),\n' for part in programs)
     return FoldedProgram(text + tail.replace("@parts@", rows), lines)
 
@@ -148,8 +148,8 @@ def problem_of(source: str) -> str:
     if any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in _module_level_nodes(tree.body)):
         return "the code has a 'return' outside a function; expected functions, one of them 'check'"
     try:
-        made = _body_of(syntax.parse(f"def body():\n{indented(source)}\n    return check\n"))
-        same = made == [ast.dump(node) for node in syntax.parse(_without_future(source)).body]
+        result = _body_of(syntax.parse(f"def body():\n{indented(source)}\n    return check\n"))
+        same = result == [ast.dump(node) for node in syntax.parse(_without_future(source)).body]
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         same = False
     return "" if same else "the code changes its meaning when indented; expected no form feeds and plain line ends"
@@ -211,11 +211,11 @@ def _identifier(part: RequestPart) -> str:
     return f"clauses_{part.numbers[0]}_to_{part.numbers[-1]}"
 
 
-def _fresh_name(name: str, taken: set[str]) -> str:
+def _fresh_name(name: str, used_names: set[str]) -> str:
     """Returns an unused name, and reserves it."""
-    while name in taken:
+    while name in used_names:
         name += "_"
-    taken.add(name)
+    used_names.add(name)
     return name
 
 

@@ -108,9 +108,10 @@ def read_division(answer: str, clauses: Sequence[Clause]) -> Division:
     by_number = {clause.number: clause for clause in clauses}
     places = Counter(number for numbers in (*parts, context) for number in numbers)
     _refuse_misplaced(places, by_number)
-    made = [RequestPart(tuple(by_number[number] for number in sorted(numbers))) for numbers in parts]
+    parts_found = [RequestPart(tuple(by_number[number] for number in sorted(numbers))) for numbers in parts]
     return Division(
-        tuple(sorted(made, key=lambda part: part.numbers)), tuple(by_number[number] for number in sorted(context))
+        tuple(sorted(parts_found, key=lambda part: part.numbers)),
+        tuple(by_number[number] for number in sorted(context)),
     )
 
 

@@ -111,9 +111,9 @@ def _check_all(
 ) -> None:
     """Evaluates runs until the deadline, and records the first failure of each clause."""
     while (batch := list(islice(runs, _TOGETHER))) and not clock.over:
-        made = [apply_changes(*run) for run in batch]
-        inquiry.prepare([run for run, _ in made])
-        for run, one in zip(batch, made, strict=True):
+        changed_runs = [apply_changes(*run) for run in batch]
+        inquiry.prepare([run for run, _ in changed_runs])
+        for run, one in zip(batch, changed_runs, strict=True):
             for number in inquiry.failures(*one):
                 failing.setdefault(number, run)
 

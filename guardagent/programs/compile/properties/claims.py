@@ -81,8 +81,8 @@ class PropertyChecker:
         if not claims:
             return {}
         outcome = RunOutcome(example.label) if labelled else self._trial.outcome(example)
-        made = {n: self._failure(n, claim, outcome, example, note, labelled) for n, claim in claims.items()}
-        return {number: failure for number, failure in made.items() if failure}
+        result = {n: self._failure(n, claim, outcome, example, note, labelled) for n, claim in claims.items()}
+        return {number: failure for number, failure in result.items() if failure}
 
     def _failure(
         self,

@@ -93,10 +93,10 @@ def suggested_runs(
         "questions": [one.to_dict(number) for number, one in enumerate(queries)],
     }
     output, why = _run(json.dumps(work, default=str), seconds + _START + _EACH)
-    made = [queries[number].run_with(value) for number, value in _answers(output, len(queries))]
+    counterexamples = [queries[number].run_with(value) for number, value in _answers(output, len(queries))]
     count = min(len(queries), output.count('"asked"'))
     over = f"CrossHair examined {count} of {len(queries)} fields in its time" if count < len(queries) else ""
-    return made, count, why or over
+    return counterexamples, count, why or over
 
 
 def _run(work: str, seconds: float) -> tuple[str, str]:

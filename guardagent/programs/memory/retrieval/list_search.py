@@ -51,12 +51,12 @@ def _profiles(items: tuple[Demonstration, ...]) -> Profiles:
         if profiles is not None and all(map(operator.is_, known, items)):
             _lists.move_to_end(key)
             return profiles
-    made: Profiles = np.concatenate([profile(*_texts(item)) for item in items])
+    result: Profiles = np.concatenate([profile(*_texts(item)) for item in items])
     with _lists_lock:
-        _lists[key] = items, made
+        _lists[key] = items, result
         while len(_lists) > _KEPT:
             _lists.popitem(last=False)
-    return made
+    return result
 
 
 def _texts(item: Demonstration) -> tuple[str, str]:

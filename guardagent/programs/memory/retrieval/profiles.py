@@ -32,14 +32,14 @@ Numbers = NDArray[np.int64]
 
 def profile(agent_input: str, agent_output: str) -> Profiles:
     """Returns the profile of a run, as an array of length one."""
-    made = np.zeros(1, PROFILE)
+    profile_row = np.zeros(1, PROFILE)
     for part, text in enumerate((agent_input, agent_output)):
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         counts = np.concatenate((_counts(codes % _CHARACTERS, _CHARACTERS), _counts(_pairs(codes), _PAIRS)))
-        made["lengths"][0, part] = len(codes)
-        made["counts"][0, part] = counts
-        made["totals"][0, part] = counts[:_CHARACTERS].sum(), counts[_CHARACTERS:].sum()
-    return made
+        profile_row["lengths"][0, part] = len(codes)
+        profile_row["counts"][0, part] = counts
+        profile_row["totals"][0, part] = counts[:_CHARACTERS].sum(), counts[_CHARACTERS:].sum()
+    return profile_row
 
 
 def lower_bounds(profiles: Profiles, query_profile: Profiles) -> Numbers:

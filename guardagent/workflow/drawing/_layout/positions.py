@@ -81,11 +81,11 @@ def _straightened(layers: _Layers, neighbours: Sequence[Sequence[int]], crossed:
     heads = list(range(len(neighbours)))
     for previous, layer in pairwise(layers):
         place = {one: index for index, one in enumerate(previous)}
-        taken = -1
+        last = -1
         for one in layer:
             for other in _in_the_middle(neighbours[one], place):
-                if place[other] > taken and (other, one) not in crossed:
-                    heads[one], taken = heads[other], place[other]
+                if place[other] > last and (other, one) not in crossed:
+                    heads[one], last = heads[other], place[other]
                     break
     return heads
 

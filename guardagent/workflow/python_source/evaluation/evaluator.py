@@ -119,8 +119,8 @@ class Evaluator:
             return self.call(*underlying(target, arguments), line)
         if isinstance(target, Function):
             return self.return_values(target, arguments)
-        if (made := builtin_calls.result(self, target, arguments)) is not None:
-            return made
+        if (result := builtin_calls.result(self, target, arguments)) is not None:
+            return result
         if isinstance(target, FunctionType):
             return self._call_live(target, arguments)
         if isinstance(target, CallResult):

@@ -178,8 +178,8 @@ class PathWalker(ABC, Generic[S]):
             return begin
         left, ends = len(self.jumps), list[S | None]()
         for case in node.cases:
-            taken = self.after_choice(BranchChoice(node, holds=True, case=case), now)
-            guarded = taken if taken is None else self.expression(case.guard, taken)
+            entered = self.after_choice(BranchChoice(node, holds=True, case=case), now)
+            guarded = entered if entered is None else self.expression(case.guard, entered)
             ends.append(self.block(case.body, guarded))
             now = self._merged(now, [now, guarded], left) if case.guard is not None else now
             if now is None:
@@ -305,8 +305,8 @@ class PathWalker(ABC, Generic[S]):
             return begin
         ends = [now]
         for one in rest:
-            taken = None if now is None else self.after_choice(BranchChoice(node, holds=True), now)
-            now = None if taken is None else self.expression(one, taken)
+            entered = None if now is None else self.after_choice(BranchChoice(node, holds=True), now)
+            now = None if entered is None else self.expression(one, entered)
             ends.append(now)
         return self._merged(begin, ends, len(self.jumps))
 

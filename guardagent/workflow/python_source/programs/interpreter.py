@@ -454,13 +454,13 @@ class Interpreter(ProgramEvaluator):
     def _grows_from_unknown(self, held: ast.expr, values: Values, method: str, scope: FlowScope) -> bool:
         """Adds an element to an unknown collection."""
         added = self.elements(values) if method in {"extend", "update"} else values
-        made = Values((Sequence((added,), ordered=False),), complete=False)
+        created = Values((Sequence((added,), ordered=False),), complete=False)
         if isinstance(held, ast.Name) and held.id in scope.names:
-            scope.names[held.id] = made
+            scope.names[held.id] = created
         elif isinstance(held, ast.Attribute):
             for owner in self.value(held.value, scope).known:
                 if isinstance(owner, ObjectStub):
-                    owner.attributes[held.attr] = made
+                    owner.attributes[held.attr] = created
         return True
 
     def _grown_by(self, old: object, method: str, values: Values, *, first: bool = False) -> object:
@@ -597,22 +597,22 @@ class Interpreter(ProgramEvaluator):
     def _make(self, made_of: Class, arguments: Arguments, line: int = 0) -> ProgramObject:
         """Constructs an object of a class."""
         framed = stubs.object_of(self, made_of, arguments, line)
-        made = framed or ProgramObject(made_of)
+        created = framed or ProgramObject(made_of)
         if framed is None and self.executing:
-            self.objects.append(made)
+            self.objects.append(created)
         found = self.member(made_of, "__init__")
         if found is not None and isinstance(found, Function):
-            self.call_function(found, _with_self(made, arguments))
+            self.call_function(found, _with_self(created, arguments))
         elif framed is not None:
             stubs.construct(framed, framed.kind, arguments)
         else:
             for place, name in enumerate(_fields(made_of)):
                 if (argument := arguments.get(name, place)) is not None:
-                    made.attributes[name] = argument
+                    created.attributes[name] = argument
         for later in ("__post_init__", "model_post_init") if self.executing else ():
             if isinstance(method := self.member(made_of, later), Function):
-                self.call_function(method, Arguments((exactly(made),), open=True))
-        return made
+                self.call_function(method, Arguments((exactly(created),), open=True))
+        return created
 
     def _call_object(self, target: ProgramObject, arguments: Arguments, line: int) -> Values:
         method = self.member(target.made_of, "__call__")
@@ -790,9 +790,9 @@ def _unordered(values: Values) -> Values:
 
 def _of_names(module: FlowScope) -> ProgramObject:
     """Returns a module as an object that shares its names."""
-    made = ProgramObject(None)
-    made.attributes = module.names
-    return made
+    created = ProgramObject(None)
+    created.attributes = module.names
+    return created
 
 
 def _is_bound(name: str, scope: NameScope | None) -> bool:

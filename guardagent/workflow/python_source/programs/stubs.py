@@ -237,10 +237,10 @@ class ClassStubs:
 def make(interpreter: ProgramEvaluator, kind: ClassStub, arguments: Arguments, line: int, **more: Values) -> ObjectStub:
     """Constructs a stub of a framework's class, with further attributes."""
     place = str(interpreter.current_file), line
-    made = _same_of_round(interpreter, (kind, place), arguments, lambda: kind.type(interpreter, kind, kind, place))
-    made.attributes |= more
-    construct(made, kind, arguments)
-    return made
+    stub = _same_of_round(interpreter, (kind, place), arguments, lambda: kind.type(interpreter, kind, kind, place))
+    stub.attributes |= more
+    construct(stub, kind, arguments)
+    return stub
 
 
 def _same_of_round(
@@ -256,22 +256,22 @@ def _same_of_round(
     return interpreter.rounds[-1][full]
 
 
-def construct(made: ObjectStub, kind: ClassStub, arguments: Arguments) -> None:
+def construct(stub: ObjectStub, kind: ClassStub, arguments: Arguments) -> None:
     """Runs the constructor of a framework's class."""
     order = kind.positional if kind.positional is not None else tuple(kind.all_fields)
     for name, default in kind.all_fields.items():
         argument = arguments.get(name, order.index(name) if name in order else None)
         if argument is not None:
-            before = made.attributes.get(name, NOTHING) if made.interpreter.rounds else NOTHING
-            made.attributes[name] = before | argument
-        elif name not in made.attributes and made.interpreter.member(made.made_of, name) is None:
-            made.attributes[name] = as_values(default) if default is not REQUIRED else UNKNOWN
+            before = stub.attributes.get(name, NOTHING) if stub.interpreter.rounds else NOTHING
+            stub.attributes[name] = before | argument
+        elif name not in stub.attributes and stub.interpreter.member(stub.made_of, name) is None:
+            stub.attributes[name] = as_values(default) if default is not REQUIRED else UNKNOWN
     for name, argument in arguments.keywords.items():
         if name != REST:
-            made.attributes.setdefault(name, argument)
+            stub.attributes.setdefault(name, argument)
     for one in reversed(kind.lineage):
         if one.finish is not None:
-            one.finish(made)
+            one.finish(stub)
 
 
 def as_values(value: object) -> Values:
@@ -316,9 +316,9 @@ def object_of(interpreter: ProgramEvaluator, made_of: Class, arguments: Argument
 
 def copy_of(one: ObjectStub, arguments: Arguments) -> ObjectStub:
     """Returns a copy of a stub with changed attributes."""
-    made = type(one)(one.interpreter, one.kind, one.made_of, (one.file, one.line))
-    made.attributes = {**one.attributes, **arguments.keywords}
-    return made
+    stub = type(one)(one.interpreter, one.kind, one.made_of, (one.file, one.line))
+    stub.attributes = {**one.attributes, **arguments.keywords}
+    return stub
 
 
 # Conversion for extractors.

@@ -197,13 +197,13 @@ def _create(path: Path) -> None:
     sync_folder(path.parent)
 
 
-def _insert(db: sqlite3.Connection, digest: bytes, new: Demonstration, made: bytes) -> bool:
+def _insert(db: sqlite3.Connection, digest: bytes, new: Demonstration, profile_bytes: bytes) -> bool:
     insert = f"INSERT OR IGNORE INTO demonstrations (digest, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
     values = (digest, new.agent_input, new.agent_output, json.dumps(new.plan, ensure_ascii=False), new.code)
     cursor = db.execute(insert, values)
     if cursor.rowcount == 0:
         return False
-    db.execute("INSERT INTO profiles VALUES (?, ?)", (cursor.lastrowid, made))
+    db.execute("INSERT INTO profiles VALUES (?, ?)", (cursor.lastrowid, profile_bytes))
     return True
 
 
