@@ -189,7 +189,7 @@ class CallLifecycle:
         return self.time_limit.run(call, partial(self.decider.resolve, call, approval), WaitState())
 
     def record_host_request(self, call: HostCall) -> Procedure[Verdict]:
-        """See `ToolGuard.ahost_asks`."""
+        """See `ToolGuard.arecord_host_request`."""
         allowed = Verdict(Decision.ALLOW, checked_by="policy")
         return self.time_limit.run(call, lambda _: self.decider.request_approval(call, allowed))
 

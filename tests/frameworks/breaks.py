@@ -18,13 +18,13 @@ PYTHON, LANGGRAPH, OPENAI, PROXY, FASTMCP, COMMANDS = (
 )
 HOSTS = (PYTHON, LANGGRAPH, OPENAI, PROXY, FASTMCP, COMMANDS)
 RUN_NOTHING = "cannot occur because a command runs no agent's tools"
-NOTHING_IS_SENT = "cannot occur because nothing is sent between the verdict and the tool"
-NO_PROOF = "cannot occur because an adapter relies on no proof: sessions do, and take no other than for every run"
-OWN_POLICIES = "cannot occur because attaching a guard is to run its policies, which are the operator's own"
-NO_JSON_RPC = "cannot occur because there is no message of JSON-RPC that two readers could read in two ways"
-NO_RESOURCES = "cannot occur because resources are no events there"
-READ_BY_HOST = "cannot occur because the guard gets what its host has read, whose limits are the host's"
-WHEN_MADE = "cannot occur because a tool is guarded before the agent can have it"
+NOTHING_IS_SENT = "cannot occur because no message lies between the verdict and the tool"
+NO_PROOF = "cannot occur because an adapter uses no proofs; sessions do, and accept only proofs for every run"
+OWN_POLICIES = "cannot occur because attaching a guard runs its policies on purpose; they are the operator's own"
+NO_JSON_RPC = "cannot occur because this host has no JSON-RPC message that two readers could read in two ways"
+NO_RESOURCES = "cannot occur because resources are not events in this host"
+READ_BY_HOST = "cannot occur because the host reads the input, with its own limits"
+WHEN_MADE = "cannot occur because the adapter guards a tool before the agent receives it"
 
 CASE = "_support/test_arguments.py::test_names_that_some_reader_treats_as_equal_deny_everywhere"
 APPROVAL = "enforcement/test_approval.py::test_no_value_leaves_its_line"
@@ -40,29 +40,29 @@ def _everywhere(cell: str, **others: str) -> dict[str, str]:
 
 
 BREAKS: dict[str, dict[str, str]] = {
-    "a judged call is sent again by the transport": _everywhere(
+    "the transport sends a judged call again": _everywhere(
         NOTHING_IS_SENT, proxy="frameworks/mcp/test_http_front.py::test_a_call_that_ran_is_never_sent_again"
     ),
-    "what is proved of a graph as drawn is relied on in every run": {**_everywhere(NO_PROOF), COMMANDS: PROOFS},
+    "a session relies on a proof for the graph as drawn": {**_everywhere(NO_PROOF), COMMANDS: PROOFS},
     "one approval, several executions": _everywhere("=approve twice"),
     "an answer approves another call than was shown": _everywhere("=another call than was shown"),
-    "a serializer hides the value that the tool gets": _everywhere(
+    "a serializer hides the value that the tool receives": _everywhere(
         "",
         python="frameworks/python/test_adapter.py::test_what_is_no_json_value_is_denied",
         langgraph="frameworks/langgraph/test_values.py::test_no_serializer_hides_a_value",
         openai="frameworks/openai_agents/test_adapter_arguments.py::test_no_serializer_hides_what_a_tool_gets",
-        proxy="cannot occur because arguments are the JSON that is judged, up to the server",
+        proxy="cannot occur because the server receives exactly the judged JSON",
         fastmcp="frameworks/mcp/test_middleware.py::test_a_serializer_hides_nothing",
     ),
-    "a failure that stands beside other content counts as success": _everywhere("=failed output"),
-    "to read a policy or a prompt runs what it names": {
+    "a failure beside other content counts as success": _everywhere("=failed output"),
+    "reading a policy or a prompt runs the files that it names": {
         **_everywhere(OWN_POLICIES),
         COMMANDS: "cli/test_workflow.py::test_nothing_of_a_policy_is_run "
         "models/test_prompts.py::test_an_invalid_template_denies_with_its_location",
     },
-    "a server's tools that come or change later are taken": _everywhere("=late tools of a server"),
+    "the guard accepts tools that a server adds or changes later": _everywhere("=late tools of a server"),
     "names that differ in case only, at any depth": _everywhere(CASE),
-    "members of a message that clients read without regard to case": _everywhere(
+    "members of a message that clients read in any case": _everywhere(
         NO_JSON_RPC, proxy="frameworks/mcp/test_proxy.py::test_ambiguous_messages_do_not_reach_the_client"
     ),
     "another spelling of a resource's URI": _everywhere(
@@ -70,16 +70,16 @@ BREAKS: dict[str, dict[str, str]] = {
         proxy="frameworks/mcp/test_proxy.py::test_no_spelling_of_a_uri_gets_past_the_rules",
         fastmcp="enforcement/test_uri.py::test_a_rule_about_a_resource_holds_for_its_other_spellings",
     ),
-    "an argument draws a line of its own in what a person is asked": _everywhere(APPROVAL),
+    "an argument draws a line of its own in the approval request": _everywhere(APPROVAL),
     "a native module beside a locked file": {
         **_everywhere(OWN_POLICIES),
         COMMANDS: "programs/runtime/test_lock.py::test_nothing_takes_the_place_of_a_locked_file "
         "programs/runtime/test_lock.py::test_what_no_import_shows_is_not_imported",
     },
-    "a final answer that a tool gives is not judged": _everywhere("=final answer"),
+    "the guard does not judge a final answer from a tool": _everywhere("=final answer"),
     "a sub-agent under another id has a fresh history": _everywhere("=sub-agent under another id"),
-    "so has one in a thread that a tool starts by hand": _everywhere("=sub-agent in a thread of its own"),
-    "input without end costs memory and time": {
+    "a sub-agent in a thread that a tool starts has a fresh history": _everywhere("=sub-agent in a thread of its own"),
+    "endless input costs memory and time": {
         **_everywhere(READ_BY_HOST, proxy="frameworks/mcp/test_proxy.py::test_a_message_without_end_ends_it"),
         COMMANDS: "batch/test_lines.py::test_a_line_that_is_too_long_is_one_error",
     },

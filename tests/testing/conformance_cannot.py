@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-OWN_TOOLS = "cannot occur because the tools are the operator's own code; what comes later is judged like the rest"
-APPROVED_WITHIN_CALL = "cannot occur because a person is asked within the call, and nothing is kept meanwhile"
+OWN_TOOLS = "cannot occur because the tools are the operator's own code; the guard judges later tools like the others"
+APPROVED_WITHIN_CALL = "cannot occur because the reviewer decides within the call, and nothing is stored meanwhile"
 THREADS = (
-    "cannot be closed because a thread that a tool starts by hand inherits nothing, and may as well be another user's; "
-    "start it with `asyncio.to_thread`, or with `contextvars.copy_context().run`"
+    "cannot be closed because a thread that a tool starts by hand inherits no context, and could belong to another "
+    "user; start it with `asyncio.to_thread`, or with `contextvars.copy_context().run`"
 )
 
 PYTHON = {
@@ -18,17 +18,15 @@ PYTHON = {
 
 LANGGRAPH = {
     "sub-agent in a thread of its own": THREADS,
-    "late tools of a server": "cannot be closed because a tool does not say which server it came of; give "
-    "`ToolGuard.listed` what a server lists, or put the proxy before it",
+    "late tools of a server": "cannot be closed because a tool does not name its server; pass the server's list "
+    "to `ToolGuard.update_server_tools`, or put the proxy before it",
 }
 
 OPENAI_AGENTS = {"sub-agent in a thread of its own": THREADS}
 
 UNSEEN_ANSWERS = "cannot occur because an MCP server does not see its client's answers; its client's host judges them"
-UNSEEN_MESSAGES = "cannot occur because an MCP server is not shown its client's messages"
-ANOTHER_CONNECTION = (
-    "cannot be closed because another connection is another session, and nothing says that it belongs to the first"
-)
+UNSEEN_MESSAGES = "cannot occur because an MCP server does not see its client's messages"
+ANOTHER_CONNECTION = "cannot be closed because another connection is another session, without a link to the first"
 
 MCP = {
     "forged history": UNSEEN_MESSAGES,
@@ -40,8 +38,8 @@ MCP = {
 MCP_LIBRARY = {
     **MCP,
     "late tools of a server": OWN_TOOLS,
-    "retry": "cannot be closed because the library makes a failed result of whatever a tool raises, a time-out too, "
-    "before its middlewares see it; let such a tool return what it knows",
+    "retry": "cannot be closed because the library turns every exception of a tool, also a time-out, into a failed "
+    "result before its middlewares see it; return the outcome from the tool instead",
 }
 
 CANNOT: dict[str, dict[str, str]] = {

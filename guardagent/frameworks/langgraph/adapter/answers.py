@@ -68,7 +68,7 @@ class Answers:
         return self._record(answer, self._guard.answer(answer.conversation, answer.user_message, text))
 
     async def adenial(self, answer: FinalAnswer | None) -> Verdict | None:
-        """As `against`."""
+        """The same as `denial`, with await."""
         if (text := self._unjudged_text(answer)) is None or answer is None:
             return None
         return self._record(answer, await self._guard.aanswer(answer.conversation, answer.user_message, text))

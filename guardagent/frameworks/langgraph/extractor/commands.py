@@ -71,7 +71,7 @@ class NodeBody(FunctionSummary):
 
     @property
     def sends(self) -> frozenset[str]:
-        """The nodes that it sends to by `Send`; there can be others where `sends_elsewhere`."""
+        """The nodes that it sends to by `Send`; there can be others if `sends_to_unknown`."""
         return frozenset(self._targets.sends)
 
     @property
