@@ -27,6 +27,8 @@ def bound_names(tree: ast.Module) -> Iterator[str]:
                 | ast.arg(arg=name)
             ):
                 yield name
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.alias(asname=str(name)):
+                yield name
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
                 yield name
 

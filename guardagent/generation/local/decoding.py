@@ -175,8 +175,8 @@ class _Decoder:
         try:
             ended, why = self._decode()
             self._drop_open_call()
-        except _NoAllowedCall as given_up:
-            return self._give_up(str(given_up), ending)
+        except _NoAllowedCall as signal:
+            return self._give_up(str(signal), ending)
         calls = self._checker.reserve()
         if calls is None:
             return self._give_up(_NO_LONGER_ALLOWED, ending)

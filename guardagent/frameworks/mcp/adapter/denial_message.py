@@ -15,8 +15,8 @@ def denial_message(verdict: Verdict, *, client: bool = True) -> str:
     """
     feedback = verdict.feedback()
     if verdict.decision is Decision.ESCALATE:
-        why = "the client cannot show a form (elicitation)" if client else "the client is not asked here"
-        return f"{feedback}\nNobody could be asked for the approval: {why}, and no approver is configured."
+        why = "the client cannot show a form (elicitation)" if client else "approval requests do not go to the client"
+        return f"{feedback}\nNo reviewer could be reached: {why}, and no approver is configured."
     if verdict.decision is Decision.HALT:
         return f"{feedback}\nEvery further call in this session is denied. Tell the user."
     if gave_up(verdict):

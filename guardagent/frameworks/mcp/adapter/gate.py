@@ -66,8 +66,8 @@ class Gate:
             return await self._execute(known, proposed, thaw(known.args), execute)
         try:
             call, args = await adrive(self._guard.lifecycle.authorize(call, self._decide(context, call, proposed)))
-        except InputRequiredSignal as asked:
-            return asked.args[0]
+        except InputRequiredSignal as signal:
+            return signal.args[0]
         except PermitVoidError:
             raise
         except ToolDenied as denied:

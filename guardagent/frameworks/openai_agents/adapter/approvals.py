@@ -20,7 +20,7 @@ from guardagent.frameworks.openai_agents.adapter.bodies import ToolBody
 from guardagent.types import Decision, Verdict, freeze
 
 _REQUESTED_ELSEWHERE = Verdict(
-    Decision.ESCALATE, reasons=("it was asked in another process, where its reasons are known",)
+    Decision.ESCALATE, reasons=("the approval was requested in another process, which has the reasons",)
 )
 _BY_THE_HOST = Verdict(Decision.ESCALATE, reasons=("its tool has needs_approval",))
 _EDITED = "a reviewer edited this call; the edited call is judged"
