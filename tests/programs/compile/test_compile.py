@@ -250,7 +250,7 @@ def test_a_regular_expression_in_place_of_a_parser_goes_back_once(compiler: Comp
     )
     exit_status, report = compiler(odd)
     assert (exit_status, report["model_calls"]) == (0, 3)
-    message = "looks for JSON with a regular expression; JSONDecoder or loads parses it"
+    message = "matches JSON with a regular expression; expected a parser: 'JSONDecoder' or 'loads'"
     assert message in compiler.prompts[2]
     assert [one["kind"] for one in report["findings"] if message in one["message"]] == ["unparsed"]
     better, worse = block(RIGHT), block(RIGHT.replace("loans, 5", "loans, 6"))

@@ -26,7 +26,7 @@ REQUESTS = ("reports", "rentals", "payments")
 # No clause of the request says where the reply stands, or that there is one.
 PASS = {"a log without a reply has an empty answer", "the reply may stand anywhere"}
 ADVICE = {
-    "regular expressions for SQL": ["line 27 looks for SQL with a regular expression; columns_rea"],
+    "regular expressions for SQL": ["line 27 matches SQL with a regular expression; expected a pa"],
     "amounts are read with a regular expression": [],  # it calls json.loads too
 }
 FEW = {

@@ -424,7 +424,7 @@ def test_a_part_may_dispute_its_sentence(dividing: Dividing) -> None:
         {0: 1, 2: 1, 3: 1},
         ["clause-3"],
     )
-    assert "disputes clause-3" in report["problems"][0]
+    assert "disputes 'clause-3'" in report["problems"][0]
     exit_status, report = dividing({**GOOD, 3: [dispute]}, options=(*FAST, "--accept-dispute", "clause-3"))
     assert (exit_status, report["disputes"], report["set_aside"]) == (0, [], ["clause-3"])
 
