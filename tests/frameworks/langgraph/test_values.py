@@ -185,7 +185,7 @@ def test_secret_types_are_refused_at_attach(kind: Any, tmp_path: Path) -> None:
         return "ok"
 
     refund.__annotations__["amount"] = kind
-    with pytest.raises(InputError, match=r"amount of the tool .*InjectedToolArg"):
+    with pytest.raises(InputError, match=r"'amount' of the tool .*InjectedToolArg"):
         GuardMiddleware(guard_of(tmp_path, LIMIT), [StructuredTool.from_function(refund)])
     refund.__annotations__["amount"] = Annotated[kind, InjectedToolArg]
     GuardMiddleware(guard_of(tmp_path, LIMIT), [StructuredTool.from_function(refund)])
