@@ -117,4 +117,4 @@ def test_the_wheel_alone_runs_the_demo_from_another_folder(wheel: Path, tmp_path
     bench = [str(bin_folder / "guardagent"), "bench", "eicu-ac"]  # fails before it needs other arguments
     missing = subprocess.run(bench, cwd=elsewhere, env=alone, capture_output=True, text=True, check=False)
     assert missing.returncode == 2
-    assert "comes with a checkout" in missing.stderr
+    assert "run this in a checkout" in missing.stderr
