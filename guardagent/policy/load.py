@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,6 +20,7 @@ from guardagent.policy.file.policy_file import (
 )
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.language import ast
+from guardagent.policy.language.declarations import Declarations
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.language.parser import read_rule
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
@@ -180,14 +182,14 @@ def _metadata(source: RuleSource) -> RuleMetadata:
 
 
 def _rule(source: RuleSource, library: Library, first: int) -> Rule:
-    read = [_read_formula(text) for text in source.statements]
+    read = [_read_formula(text, library.names) for text in source.statements]
     text = source.statements[0]
     try:
         if len(read) == 1:
             return Rule(_metadata(source), read, library, first)
         for number, rule in enumerate(read):  # compile each alone first, to locate errors
             text = source.statements[number]
-            Rule(_metadata(source), [rule], Library(library.functions, library.tags, library.tools))
+            Rule(_metadata(source), [rule], replace(library, history_queries=[]))
         return Rule(_metadata(source), read, library, first)
     except CompileError as error:
         wrong = TemporalError(str(error), text.text, error.place.line, error.place.column)
@@ -202,9 +204,9 @@ def _solver_rule(source: RuleSource, library: Library, model: Model | str | None
     return Rule(_metadata(source), [compile_solver_rule(source, library, model)], library, first)
 
 
-def _read_formula(text: SourceText) -> ast.Rule:
+def _read_formula(text: SourceText, declarations: Declarations) -> ast.Rule:
     try:
-        return read_rule(text.text)
+        return read_rule(text.text, declarations)
     except TemporalError as error:
         raise text.error(str(error), error.line, error.column) from None
 
@@ -226,7 +228,7 @@ def compile_rules(formulas: Sequence[str], **names: Any) -> Policies:
     rules: list[Rule] = []
     for at, text in enumerate(formulas, 1):
         first = sum(len(rule.monitors) for rule in rules)
-        rules.append(Rule(RuleMetadata(f"rule {at}", text), [read_rule(text)], library, first))
+        rules.append(Rule(RuleMetadata(f"rule {at}", text), [read_rule(text, library.names)], library, first))
     digest = hashlib.sha256(repr((formulas, sorted(library.tags.items()))).encode()).hexdigest()
     return Policies(
         rules,

@@ -18,6 +18,7 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.formula import Formula, atoms
 from guardagent.policy.monitors.alphabet import Letter
 from tests.policy.naive import holds
+from tests.policy.naive_functions import applied
 from tests.policy.naive_values import (
     UNKNOWN,
     OneOf,
@@ -33,6 +34,8 @@ from tests.policy.naive_values import (
     number,
     opposite,
     ordered,
+    sets_combined,
+    string_set,
 )
 
 Names = dict[str, Any]  # the variables and labels of a rule, with their values
@@ -239,7 +242,14 @@ class Naive:
             case ast.Negative(body):
                 return computed(0, "-", value(body))
             case ast.Length(body):
-                return len(value(body)) if kind(value(body)) in ("text", "list", "mapping") else UNKNOWN
+                return len(value(body)) if kind(value(body)) in ("text", "list", "mapping", "set") else UNKNOWN
+            case ast.SetOf(items):
+                return string_set([value(item) for item in items])
+            case ast.SetOperation(left, sign, right):
+                return sets_combined(value(left), sign, value(right))
+            case ast.Apply(function, arguments):
+                written = [one.regex if isinstance(one, ast.RegexValue) else value(one) for one in arguments]
+                return applied(function, written)
             case ast.Known(body):
                 return value(body) is not UNKNOWN and not isinstance(value(body), OneOf)
             case ast.Field(body, name):
@@ -256,6 +266,8 @@ class Naive:
 
     def _of_history(self, term: ast.Term, scene: Scene, names: Names) -> Any:
         match term:
+            case ast.SomeCall(pattern, condition, ok):
+                return self._earlier(pattern, condition, scene, names, ok=ok)
             case ast.OfCall(what, ast.Label(name)):
                 return _of_call(what, names[name])
             case ast.OfCall(what, ast.Selected(which, pattern, condition)):

@@ -57,6 +57,7 @@ _KINDS: list[tuple[Any, str]] = [
     (int | float | Decimal | Fraction, "number"),
     (str, "text"),
     (list | tuple, "list"),
+    (frozenset, "set"),
     (Mapping, "mapping"),
 ]
 
@@ -69,11 +70,21 @@ def number(value: Any) -> Any:
         return UNKNOWN
 
 
+def string_set(items: list[Any]) -> Any:
+    return frozenset(items) if all(kind(item) == "text" for item in items) else UNKNOWN
+
+
+def sets_combined(left: Any, operator: str, right: Any) -> Any:
+    if kind(left) != "set" or kind(right) != "set":
+        return UNKNOWN
+    return left.union(right) if operator == "|" else left.intersection(right)
+
+
 def ordered(left: Any, right: Any, compare: Callable[[Any, Any], bool]) -> Truth:
-    """Compares two numbers or two strings."""
+    """Compares two numbers, two strings or two sets."""
     if isinstance(left, OneOf) or isinstance(right, OneOf):
         return _same(_each(lambda one, other: ordered(one, other, compare), left, right))
-    if kind(left) == kind(right) == "text":
+    if kind(left) == kind(right) and kind(left) in ("text", "set"):
         return compare(left, right)
     left, right = number(left), number(right)
     return UNKNOWN if UNKNOWN in (left, right) else compare(left, right)
@@ -102,7 +113,7 @@ def contained(item: Any, whole: Any) -> Truth:
     """Whether an item is in a list, a string in a string, or a key in a mapping."""
     if kind(whole) == "list":
         return either(equal(item, one) for one in whole)
-    if kind(whole) in ("text", "mapping") and kind(item) == "text":
+    if kind(whole) in ("text", "mapping", "set") and kind(item) == "text":
         return item in whole
     return UNKNOWN
 

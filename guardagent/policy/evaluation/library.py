@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.policy.evaluation.history_index import HistoryQuery
 from guardagent.policy.language import ast
+from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
 
 
 class CompileError(InputError):
@@ -31,13 +32,20 @@ class Library:
         functions: the state functions, by name.
         tags: the sets of tools, by name.
         tools: the declared tools, each with its argument names, or None for any arguments. None declares no tools.
+        declarations: the constants, labels and counters.
         history_queries: the history queries of the rules; compiling a rule adds to them.
     """
 
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
     tools: Mapping[str, Sequence[str] | None] | None = None
+    declarations: Declarations = NO_DECLARATIONS
     history_queries: list[HistoryQuery] = field(default_factory=list)
+
+    @property
+    def names(self) -> Declarations:
+        """The declarations with the functions of the toolbox."""
+        return replace(self.declarations, functions=frozenset(self.functions))
 
     def tools_of(self, pattern: ast.Pattern) -> frozenset[str]:
         """The tools that a pattern matches.

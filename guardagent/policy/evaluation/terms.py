@@ -12,6 +12,7 @@ from typing import Any
 from guardagent.errors import name_hint
 from guardagent.policy.evaluation.call_outcomes import CallOutcomes
 from guardagent.policy.evaluation.call_properties import args_of, failed, output_of
+from guardagent.policy.evaluation.function_calls import applied_function
 from guardagent.policy.evaluation.history_index import Env, HistoryQuery, Term
 from guardagent.policy.evaluation.library import CompileError, Library
 from guardagent.policy.evaluation.patterns import argument_of, argument_test, regex_test
@@ -23,6 +24,8 @@ from guardagent.policy.language.values import (
     Truth,
     Unknown,
     arithmetic,
+    at_most,
+    combine_sets,
     conjunction,
     contains,
     disjunction,
@@ -35,6 +38,7 @@ from guardagent.policy.language.values import (
     less,
     not_boolean,
     null_or_invalid,
+    set_of,
 )
 
 Names = dict[str, int]  # a label or variable -> its slot in the environment
@@ -45,8 +49,8 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Truth]] = {
     "!=": lambda left, right: inverse(equal(left, right)),
     "<": less,
     ">": lambda left, right: less(right, left),
-    "<=": lambda left, right: inverse(less(right, left)),
-    ">=": lambda left, right: inverse(less(left, right)),
+    "<=": at_most,
+    ">=": lambda left, right: at_most(right, left),
     "in": contains,
 }
 
@@ -67,7 +71,7 @@ class Compiler:
         self.items: set[int] = set()
         self.index_of: dict[int, int] = {}
         self._first_query = len(library.history_queries)
-        self._compiled: dict[Any, tuple[ast.Term, Term]] = {}
+        self._compiled: dict[Any, tuple[object, Term]] = {}
 
     def call_outcomes(self, *conditions: ast.Term, directed: bool = True) -> CallOutcomes:
         """The outcomes of calls in flight that these conditions distinguish. Compile the conditions first."""
@@ -206,14 +210,14 @@ class Compiler:
 
     # --- terms
 
-    def term(self, node: ast.Term, names: Names) -> Term:
+    def term(self, node: ast.Term | ast.RegexValue, names: Names) -> Term:
         """Compiles a term to a function of the environment."""
         key = id(node), frozenset(names.items())  # equal nodes may differ: 1 and true
         if key not in self._compiled:
             self._compiled[key] = node, getattr(self, f"_{type(node).__name__.lower()}")(node, names)
         return self._compiled[key][1]
 
-    def _terms(self, nodes: Iterable[ast.Term], names: Names) -> tuple[Term, ...]:
+    def _terms(self, nodes: Iterable[ast.Term | ast.RegexValue], names: Names) -> tuple[Term, ...]:
         return tuple(self.term(node, names) for node in nodes)
 
     def _constant(self, node: ast.Constant, _: Names) -> Term:
@@ -234,6 +238,35 @@ class Compiler:
             return next((value for value in found if type(value) is Unknown), found)
 
         return listed
+
+    def _setof(self, node: ast.SetOf, names: Names) -> Term:
+        items = self._terms(node.items, names)
+        if all(isinstance(item, ast.Constant) for item in node.items):
+            constant = set_of(item.value for item in node.items if isinstance(item, ast.Constant))
+            return lambda _env: constant
+        return lambda env: set_of(item(env) for item in items)
+
+    def _setoperation(self, node: ast.SetOperation, names: Names) -> Term:
+        operator = node.operator
+        return self._of_two(
+            node, names, _UNCOMPUTED, lambda left, right: combine_sets(left, operator, right), node.left, node.right
+        )
+
+    def _apply(self, node: ast.Apply, names: Names) -> Term:
+        found = applied_function(node, self.library.functions)
+        arguments = self._terms(node.arguments, names)
+        blamed = self.blame(node, names, _UNCOMPUTED)
+
+        def applied(env: Env) -> Any:
+            values = [argument(env) for argument in arguments]
+            result = found(list(values))
+            return blamed(env, result, *values) if type(result) is Unknown else result
+
+        return applied
+
+    def _regexvalue(self, node: ast.RegexValue, _: Names) -> Term:
+        regex = node.regex
+        return lambda _env: regex
 
     def _and(self, node: ast.And, names: Names) -> Term:
         return all_of_terms(self._terms(node.parts, names))
@@ -506,7 +539,20 @@ def names_in(node: object) -> set[str]:
 
 def is_own(node: ast.Term, local: set[str]) -> bool:
     """Whether a term depends only on a past call with these names."""
-    outside = (ast.State, ast.StateOf, ast.Fact, ast.CountCalls, ast.SumCalls, ast.SomeCall, ast.Selected)
+    outside = (
+        ast.State,
+        ast.StateOf,
+        ast.Fact,
+        ast.CountCalls,
+        ast.SumCalls,
+        ast.SomeCall,
+        ast.Selected,
+        ast.Now,
+        ast.Principal,
+        ast.Sources,
+        ast.Seen,
+        ast.CounterValue,
+    )
     if any(isinstance(one, outside) for one in ast.walk(node)):
         return False
     bound = {one.variable for one in ast.walk(node) if isinstance(one, ast.OverItems)}

@@ -90,6 +90,31 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
+class SetOf:
+    """A set of strings."""
+
+    items: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """The union or intersection of two sets."""
+
+    left: Term
+    operator: Literal["|", "&"]
+    right: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """The result of a function on values. It depends on nothing else."""
+
+    function: str
+    arguments: tuple[Term | RegexValue, ...]
+    place: Place = field(default=_NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     parts: tuple[Term, ...]
 
@@ -185,6 +210,46 @@ class OfCall:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeOf:
+    """The time of a call, in seconds since the epoch."""
+
+    call: Label | Selected
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The time of the check, in seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The principal of the session: on whose behalf the agent acts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The labels of the places that a value came from."""
+
+    body: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Whether an output with one of these labels is in the conversation."""
+
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CounterValue:
+    """The value of a counter across conversations for a key."""
+
+    name: str
+    keys: tuple[Term, ...]
+    place: Place = field(default=_NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The current state."""
 
@@ -207,8 +272,11 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class CountCalls:
+    """The number of matching calls; `within`: only calls of the last so many seconds."""
+
     pattern: Pattern
     condition: Term
+    within: Term | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +284,7 @@ class SumCalls:
     pattern: Pattern
     condition: Term
     term: Term
+    within: Term | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +294,7 @@ class SomeCall:
     pattern: Pattern
     condition: Term
     ok: bool
+    within: Term | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +311,9 @@ Term = (
     Constant
     | Variable
     | ListOf
+    | SetOf
+    | SetOperation
+    | Apply
     | And
     | Or
     | Negation
@@ -254,6 +327,12 @@ Term = (
     | Field
     | Item
     | OfCall
+    | TimeOf
+    | Now
+    | Principal
+    | Sources
+    | Seen
+    | CounterValue
     | State
     | StateOf
     | Fact

@@ -18,22 +18,6 @@ Node = Tree  # its children are trees, tokens, and None for an absent optional p
 
 MAX_CHARACTERS = 20_000
 SHOWN = 100  # characters before and after a mistake
-_FORMS = ("before", "after", "seq", "forall", "exists")
-_FUNCTIONS = (
-    "output",
-    "args",
-    "failed",
-    "state",
-    "fact",
-    "known",
-    "len",
-    "first",
-    "last",
-    "count",
-    "sum",
-    "all",
-    "any",
-)
 _EXPECTED = {
     "NAME": "a name",
     "IDENTIFIER": "a variable",
@@ -58,13 +42,18 @@ _EXPECTED = {
     "COMMA": "','",
     "COLON": "':'",
     "VBAR": "'|'",
+    "AMPERSAND": "'&'",
+    "DURATION": "a duration",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "_WITHIN_TIME": "'within'",
     "DOT": "'.'",
     "$END": "the end",
     "AT": "'@'",
     "_TRUE": "'true'",
     "_FALSE": "'false'",
 }
-_OPERATORS = {"PLUS", "MINUS", "TIMES", "SLASH", "PERCENT", "DOT", "LSQB", "COMPARED", "_MATCHES"}
+_OPERATORS = {"PLUS", "MINUS", "TIMES", "SLASH", "PERCENT", "DOT", "LSQB", "COMPARED", "_MATCHES", "VBAR", "AMPERSAND"}
 
 
 class TemporalError(InputError):

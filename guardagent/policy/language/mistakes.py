@@ -10,8 +10,23 @@ from collections.abc import Callable
 
 from guardagent.errors import name_hint
 
-FORMS = ("before", "after", "seq", "forall", "exists")
-FUNCTIONS = ("output", "args", "failed", "state", "fact", "known", "len", "first", "last", "count", "sum", "all", "any")
+FORMS = ("before", "after", "seq", "forall", "exists", "flow")
+FUNCTIONS = (
+    "output",
+    "args",
+    "failed",
+    "state",
+    "fact",
+    "known",
+    "len",
+    "first",
+    "last",
+    "some",
+    "count",
+    "sum",
+    "all",
+    "any",
+)
 
 _Hint = str | Callable[[re.Match[str]], str]
 
@@ -36,6 +51,7 @@ _MISTAKES: tuple[tuple[str, _Hint], ...] = (
     (r"\bmatches\s*⟨[\"']", "write a regular expression between slashes: '/a.*/'"),
     (r"\bin\s*\([^()]*⟨,", "write a list in brackets: '[a, b]'"),
     (r"\b(?:before|after|seq|forall|exists)\(tool:([\w.-]+)⟨", lambda match: f"write a call as '{match[1]}(...)'"),
+    (r"\b(first|last)\(\w+⟨[:|]", lambda match: f"to read a call, write 'output({match[1]}(...))'"),
     (r"(?:^|[\s(!])([a-z]+)⟨:", lambda match: f"did you mean '{_prefix(match[1])}:'?"),
     (r"(?:\btool:|G\s*!\s*)[\w.-]+⟨\(", "write a call in a rule over data, such as 'forall(NAME(), false)'"),
     (r"\bseq\((?:[^()]|\([^()]*\))*⟨\)", "seq(...) needs at least two calls"),
@@ -44,7 +60,6 @@ _MISTAKES: tuple[tuple[str, _Hint], ...] = (
         r"\b(?:before|after)\([^()]*\([^()]*\),\s*[\w.-]+⟨\(",
         "a condition is missing between the two calls; write 'true' for no condition",
     ),
-    (r"\b(first|last)⟨\(", lambda match: f"to read a call, write 'output({match[1]}(...))'"),
     (r"=⟨=|\w⟨==", "did you mean '='?"),
     (r"<⟨>", "did you mean '!='?"),
     (r"⟨=[^=>]", "did you mean '=='?"),

@@ -7,7 +7,7 @@ arguments of the proposed call as `args(f)`, but not its output, which does not 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NoReturn
@@ -15,62 +15,89 @@ from typing import Any, NoReturn
 from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.errors import name_hint
 from guardagent.policy.file.source_tree import shortened
-from guardagent.policy.language import ast
+from guardagent.policy.functions import FUNCTIONS
+from guardagent.policy.language import ast, mistakes
+from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
 from guardagent.policy.language.formula import any_of
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.temporal import DATA_RULES, formula_of
 from guardagent.types.formatting import MAX_DIGITS
 
-_NO_CONDITION = (ast.ListOf, ast.Arithmetic, ast.Negative, ast.Length, ast.CountCalls, ast.SumCalls, ast.State)
+_NO_CONDITION = (
+    ast.ListOf,
+    ast.SetOf,
+    ast.SetOperation,
+    ast.Arithmetic,
+    ast.Negative,
+    ast.Length,
+    ast.CountCalls,
+    ast.SumCalls,
+    ast.State,
+    ast.TimeOf,
+    ast.Now,
+    ast.Principal,
+    ast.Sources,
+    ast.CounterValue,
+)
 _NULLS = ("null", "None", "none", "nil")
 _KINDS = ("tool", "action", "decision")
+_SECONDS: dict[str, Fraction | int] = {"ms": Fraction(1, 1000), "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_WORDS: dict[str, ast.Term] = {
+    "now": ast.Now(),
+    "principal": ast.Principal(),
+}  # values, unless a pattern binds the name
 _RESERVED = frozenset({"state", "true", "false", "True", "False", "in", "matches"})
 
 
-def read_rule(text: str) -> ast.Rule:
+def read_rule(text: str, declarations: Declarations = NO_DECLARATIONS) -> ast.Rule:
     """Parses a rule.
+
+    Args:
+        text: the rule.
+        declarations: the names that it can use.
 
     Raises:
         TemporalError: the rule does not parse or uses an unbound name; with the place and a correction.
     """
     try:
-        return _rule(tree_of(text), text)
+        return _rule(tree_of(text), text, declarations)
     except RecursionError:
         raise TemporalError("the rule is nested too deeply; simplify it", text[:80], 1, 1) from None
 
 
-def read_term(text: str, names: Collection[str]) -> ast.Term:
+def read_term(text: str, names: Collection[str], declarations: Declarations = NO_DECLARATIONS) -> ast.Term:
     """Parses an expression by itself.
 
     Args:
         text: the expression.
         names: the variables in scope.
+        declarations: the names that it can use.
 
     Raises:
         TemporalError: as for `read_rule`.
     """
     try:
-        return _RuleParser(text).term(tree_of(text, "condition"), names)
+        return _RuleParser(text, declarations).term(tree_of(text, "condition"), names)
     except RecursionError:
         raise TemporalError("the expression is nested too deeply; simplify it", text[:80], 1, 1) from None
 
 
-def _rule(tree: Node, text: str) -> ast.Rule:
+def _rule(tree: Node, text: str, declared: Declarations) -> ast.Rule:
     if not any(True for _ in tree.find_pred(lambda node: node.data in DATA_RULES)):
         return ast.Temporal(formula_of(tree, text))
     children = tree.children
     match tree.data:
         case "all_of":
-            return ast.AllOf(tuple(_rule(child, text) for child in children))
+            return ast.AllOf(tuple(_rule(child, text, declared) for child in children))
         case "any_of":
-            return _any_of([_rule(child, text) for child in children])
+            return _any_of([_rule(child, text, declared) for child in children])
         case "implies":
-            return _any_of([ast.Not(_rule(children[0], text)), _rule(children[1], text)])
+            return _any_of([ast.Not(_rule(children[0], text, declared)), _rule(children[1], text, declared)])
         case "negation":
-            return ast.Not(_rule(children[0], text))
+            return ast.Not(_rule(children[0], text, declared))
         case kind if kind in DATA_RULES:
-            return _RuleParser(text).rule(tree)
+            return _RuleParser(text, declared).rule(tree)
     return ast.Temporal(formula_of(tree, text))  # raises: data rules cannot occur there
 
 
@@ -100,8 +127,8 @@ class _Scope:
 class _RuleParser:
     """Parses one rule over data."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, declared: Declarations) -> None:
+        self._text, self._declared = text, declared
 
     def rule(self, tree: Node) -> ast.Rule:
         return getattr(self, f"_{tree.data}")(tree.children)  # type: ignore[no-any-return]
@@ -146,6 +173,27 @@ class _RuleParser:
             pattern = self._pattern(later, scope)
             parts.append(ast.Before(pattern, ast.TRUE, self._pattern(earlier, scope), ast.TRUE))
         return parts[0] if len(parts) == 1 else ast.AllOf(tuple(parts))
+
+    def _flow(self, children: Sequence[Node]) -> ast.Rule:
+        """Reads `flow(label -> call, condition)`: no argument of the call has the label, unless the condition holds."""
+        labels, pattern, condition = children
+        scope = _Scope()
+        call = self._pattern(pattern, scope, proposed=True)
+        call = call if call.label else replace(call, label=_FLOW_CALL)
+        inside = ast.Sources(ast.OfCall("args", ast.Label(call.label or _FLOW_CALL)))
+        names = ast.SetOf(tuple(ast.Constant(self._source_label(label)) for label in labels.children))
+        none = ast.Compare(ast.Length(ast.SetOperation(inside, "&", names)), "==", ast.Constant(0))
+        if condition is None:
+            return ast.Forall(call, none)
+        return ast.Forall(call, ast.Or((none, self._condition(condition, scope))))
+
+    def _source_label(self, token: Any) -> str:
+        if token not in self._declared.labels:
+            self._fail(
+                f"unknown label {str(token)!r}{name_hint(str(token), self._declared.labels)}; declare it in 'labels:'",
+                token,
+            )
+        return str(token)
 
     # --- patterns
 
@@ -255,6 +303,10 @@ class _RuleParser:
             )
         if token in _NULLS:
             self._fail(f"{str(token)!r} is not a value; to test that a value is present, write 'known(x)'", token)
+        if token not in scope.variables and token in self._declared.constants:
+            return _constant_term(self._declared.constants[token])
+        if token not in scope.variables and token in _WORDS:
+            return _WORDS[token]
         if token not in scope.variables:
             self._fail(
                 f"unknown variable {str(token)!r}{name_hint(str(token), scope.variables)}; "
@@ -321,10 +373,12 @@ class _RuleParser:
         what, call = tree.children
         if call.data == "label":
             return ast.OfCall(str(what), self._label(call.children[0], str(what), scope))  # type: ignore[arg-type]
-        which, pattern, condition = call.children
+        return ast.OfCall(str(what), self._selected(call, scope))  # type: ignore[arg-type]
+
+    def _selected(self, tree: Node, scope: _Scope) -> ast.Selected:
+        which, pattern, condition = tree.children
         inner = scope.copy()
-        selected = ast.Selected(str(which), self._pattern(pattern, inner), self._condition(condition, inner))  # type: ignore[arg-type]
-        return ast.OfCall(str(what), selected)  # type: ignore[arg-type]
+        return ast.Selected(str(which), self._pattern(pattern, inner), self._condition(condition, inner))  # type: ignore[arg-type]
 
     def _label(self, token: Any, what: str, scope: _Scope) -> ast.Label:
         if token not in scope.labels:
@@ -340,12 +394,104 @@ class _RuleParser:
 
     def _t_count_calls(self, tree: Node, scope: _Scope) -> ast.Term:
         inner = scope.copy()
-        return ast.CountCalls(self._pattern(tree.children[0], inner), self._condition(tree.children[1], inner))
+        pattern, condition, within = tree.children
+        window = within and self._term(within, scope)
+        return ast.CountCalls(self._pattern(pattern, inner), self._condition(condition, inner), window)
 
     def _t_sum_calls(self, tree: Node, scope: _Scope) -> ast.Term:
         inner = scope.copy()
-        pattern, condition, term = tree.children
-        return ast.SumCalls(self._pattern(pattern, inner), self._condition(condition, inner), self._term(term, inner))
+        pattern, condition, term, within = tree.children
+        window = within and self._term(within, scope)
+        call, such = self._pattern(pattern, inner), self._condition(condition, inner)
+        return ast.SumCalls(call, such, self._term(term, inner), window)
+
+    def _t_some_call(self, tree: Node, scope: _Scope) -> ast.Term:
+        inner = scope.copy()
+        pattern, condition, within = tree.children
+        window = within and self._term(within, scope)
+        call, such = self._pattern(pattern, inner), self._condition(condition, inner)
+        return ast.SomeCall(call, such, ok=True, within=window)
+
+    # --- sets, durations and functions
+
+    def _t_set_of(self, tree: Node, scope: _Scope) -> ast.Term:
+        items = self._terms(tree.children, scope)
+        for item in items:
+            if isinstance(item, ast.Constant) and not isinstance(item.value, str):
+                self._fail(f"{text_of(item)} in a set; expected strings, or a list for other values", tree)
+        return ast.SetOf(items)
+
+    def _t_set_operation(self, tree: Node, scope: _Scope) -> ast.Term:
+        left, operator, right = tree.children
+        return ast.SetOperation(self._term(left, scope), str(operator), self._term(right, scope))  # type: ignore[arg-type]
+
+    def _t_duration(self, tree: Node, _: _Scope) -> ast.Term:
+        token = tree.children[0]
+        number = token.rstrip("mshdw")
+        seconds = self._number(_at(token, number)) * Fraction(_SECONDS[token[len(number) :]])
+        return ast.Constant(int(seconds) if seconds.denominator == 1 else seconds)
+
+    def _t_apply(self, tree: Node, scope: _Scope) -> ast.Term:
+        """Reads `name(...)`: a form of its own (`_f_NAME`), or a function."""
+        name, *operands = tree.children
+        found = [one for one in operands if one is not None]
+        special: Callable[..., ast.Term] | None = getattr(self, f"_f_{name}", None)
+        if special is not None:
+            return special(name, found, scope)
+        if name not in FUNCTIONS.shipped() and name not in self._declared.functions:
+            self._fail(f"unknown function {str(name)!r}{name_hint(str(name), self._functions())}", name)
+        return ast.Apply(str(name), tuple(self._operand(one, scope) for one in found), _place(name))
+
+    def _functions(self) -> list[str]:
+        return [*mistakes.FUNCTIONS, *FUNCTIONS.shipped(), *self._declared.functions]
+
+    def _f_first(self, name: Any, _: Sequence[Node], __: _Scope) -> ast.Term:
+        self._fail(f"'{name}(...)' is a call; to read it, write 'output({name}(...))'", name)
+
+    _f_last = _f_first
+
+    def _operand(self, tree: Node, scope: _Scope) -> ast.Term | ast.RegexValue:
+        if tree.data == "regex":
+            return ast.RegexValue(self._regex(tree.children[0]))
+        if tree.data == "selected":
+            self._fail(
+                "expected a value; a call is one in 'output(...)', 'args(...)', 'failed(...)', 'time(...)'", tree
+            )
+        return self._term(tree, scope)
+
+    def _f_time(self, name: Any, operands: Sequence[Node], scope: _Scope) -> ast.Term:
+        """Reads the time of a call; of a string, the function `time` reads it."""
+        operand = self._only(name, operands, "a call or a string")
+        if operand.data == "selected":
+            return ast.TimeOf(self._selected(operand, scope))
+        if operand.data == "variable" and operand.children[0] in scope.labels:
+            return ast.TimeOf(self._label(operand.children[0], "time", scope))
+        return ast.Apply("time", (self._term(operand, scope),), _place(name))
+
+    def _f_sources(self, name: Any, operands: Sequence[Node], scope: _Scope) -> ast.Term:
+        return ast.Sources(self._term(self._only(name, operands, "a value"), scope))
+
+    def _f_seen(self, name: Any, operands: Sequence[Node], _: _Scope) -> ast.Term:
+        if not operands or any(one.data != "variable" for one in operands):
+            self._fail("expected 'seen(LABEL)' with a label of 'labels:'", name)
+        return ast.Seen(tuple(self._source_label(one.children[0]) for one in operands))
+
+    def _f_counter(self, name: Any, operands: Sequence[Node], scope: _Scope) -> ast.Term:
+        counters = self._declared.counters
+        if not operands or operands[0].data != "variable":
+            self._fail("expected 'counter(NAME, KEY)' with a name of 'counters:'", name)
+        counter, keys = operands[0].children[0], self._terms(operands[1:], scope)
+        if counter not in counters:
+            unknown = f"unknown counter {str(counter)!r}{name_hint(str(counter), counters)}"
+            self._fail(f"{unknown}; declare it in 'counters:'", counter)
+        if len(keys) != counters[counter]:
+            self._fail(f"counter {str(counter)!r} has {counters[counter]} keys; {len(keys)} are written", counter)
+        return ast.CounterValue(str(counter), keys, _place(name))
+
+    def _only(self, name: Any, operands: Sequence[Node], expected: str) -> Node:
+        if len(operands) != 1:
+            self._fail(f"{name!s}(...) has {len(operands)} arguments; expected {expected}", name)
+        return operands[0]
 
     def _t_count_items(self, tree: Node, scope: _Scope) -> ast.Term:
         return self._over_items("count", *tree.children, scope=scope)
@@ -369,6 +515,22 @@ class _RuleParser:
     def _fail(self, problem: str, where: Any) -> NoReturn:
         place = _place(where)
         raise TemporalError(problem, self._text, place.line, place.column)
+
+
+_FLOW_CALL = "the call"  # no label in a rule can contain a space
+
+
+def _constant_term(value: Any) -> ast.Term:
+    if isinstance(value, tuple):
+        return ast.ListOf(tuple(map(ast.Constant, value)))
+    return ast.Constant(value)
+
+
+def _at(token: Any, text: str) -> Any:
+    """A part of a token, at its place."""
+    part = type(token)(text)
+    part.type, part.line, part.column = token.type, token.line, token.column
+    return part
 
 
 def _place(where: Any) -> ast.Place:

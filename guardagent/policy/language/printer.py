@@ -34,7 +34,7 @@ class Printer:
 
     def inside(self, node: Any) -> str:
         """The text of an operand, in parentheses if needed."""
-        loose = (ast.And, ast.Or, ast.Implies, ast.Compare, ast.Matches, ast.Arithmetic)
+        loose = (ast.And, ast.Or, ast.Implies, ast.Compare, ast.Matches, ast.Arithmetic, ast.SetOperation)
         return f"({self.text(node)})" if isinstance(node, loose) else self.text(node)
 
 
@@ -48,9 +48,17 @@ def _pattern(to: Printer, node: ast.Pattern) -> str:
     return f"{label}{'|'.join(node.tools)}({arguments})"
 
 
-def _over_calls(to: Printer, name: str, pattern: ast.Pattern, condition: ast.Term, *term: ast.Term) -> str:
+def _over_calls(
+    to: Printer,
+    name: str,
+    pattern: ast.Pattern,
+    condition: ast.Term,
+    *term: ast.Term,
+    within: ast.Term | None = None,
+) -> str:
     terms = [*term] if condition in (ast.TRUE, ast.And(())) and not term else [condition, *term]
-    return f"{name}({', '.join([to.text(pattern), *map(to.text, terms)])})"
+    window = [] if within is None else [f"within {to.text(within)}"]
+    return f"{name}({', '.join([to.text(pattern), *map(to.text, terms), *window])})"
 
 
 def _of_call(to: Printer, node: ast.OfCall) -> str:
@@ -68,6 +76,9 @@ _PRINTERS: dict[type, Any] = {
     ast.Label: lambda to, node: to.named(node.name),
     ast.Pattern: _pattern,
     ast.ListOf: lambda to, node: f"[{to.joined(node.items, ', ')}]",
+    ast.SetOf: lambda to, node: f"{{{to.joined(node.items, ', ')}}}",
+    ast.SetOperation: lambda to, node: f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}",
+    ast.Apply: lambda to, node: f"{node.function}({to.joined(node.arguments, ', ')})",
     ast.And: lambda to, node: " && ".join(map(to.inside, node.parts)),
     ast.Or: lambda to, node: " || ".join(map(to.inside, node.parts)),
     ast.Negation: lambda to, node: f"!{to.inside(node.body)}",
@@ -82,12 +93,18 @@ _PRINTERS: dict[type, Any] = {
     ast.Item: lambda to, node: f"{to.inside(node.body)}[{to.text(node.index)}]",
     ast.OfCall: _of_call,
     ast.Selected: lambda to, node: _over_calls(to, node.which, node.pattern, node.condition),
+    ast.TimeOf: lambda to, node: f"time({to.text(node.call)})",
+    ast.Now: lambda _, __: "now",
+    ast.Principal: lambda _, __: "principal",
+    ast.Sources: lambda to, node: f"sources({to.text(node.body)})",
+    ast.Seen: lambda _, node: f"seen({'|'.join(node.labels)})",
+    ast.CounterValue: lambda to, node: f"counter({', '.join([node.name, *map(to.text, node.keys)])})",
     ast.State: lambda _, __: "state",
     ast.StateOf: lambda to, node: f"state({node.function}({to.joined(node.arguments, ', ')}))",
     ast.Fact: lambda _, node: f"fact({'.'.join(node.path)})",
-    ast.CountCalls: lambda to, node: _over_calls(to, "count", node.pattern, node.condition),
-    ast.SumCalls: lambda to, node: _over_calls(to, "sum", node.pattern, node.condition, node.term),
-    ast.SomeCall: lambda to, node: _over_calls(to, "earlier", node.pattern, node.condition),
+    ast.CountCalls: lambda to, node: _over_calls(to, "count", node.pattern, node.condition, within=node.within),
+    ast.SumCalls: lambda to, node: _over_calls(to, "sum", node.pattern, node.condition, node.term, within=node.within),
+    ast.SomeCall: lambda to, node: _over_calls(to, "earlier", node.pattern, node.condition, within=node.within),
     ast.OverItems: lambda to, node: (
         f"{node.which}({node.variable} in {to.text(node.items)}, {to.text(node.condition)})"
     ),

@@ -30,7 +30,7 @@ from guardagent.policy.language.formula import (
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
 
 MAX_BOUND = 1000
-DATA_RULES = ("forall", "exists", "before", "after", "seq")
+DATA_RULES = ("forall", "exists", "before", "after", "seq", "flow")
 _UNARY = {"G": globally, "F": finally_, "X": Next, "O": once, "H": historically, "Y": Previous}
 _BINARY = {"U": Until, "W": weak_until, "R": Release, "S": Since}
 

@@ -69,6 +69,15 @@ class Unknown:
         return Unknown(*list(dict.fromkeys(self._causes + other._causes))[:MAX_CAUSES])
 
 
+class StringSet(frozenset[str]):
+    """A set of strings. No output or argument contains one: only rules do."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(map(repr, sorted(self)))}}}"
+
+
 Truth = bool | Unknown
 Bounds = tuple[int | Fraction, int | Fraction]
 
@@ -83,6 +92,7 @@ _KINDS: dict[type, str] = {
     tuple: "list",
     dict: "mapping",
     MappingProxyType: "mapping",
+    StringSet: "set",
 }
 PLAIN = frozenset({str, int, bool})  # values that compare by ==
 
@@ -197,9 +207,36 @@ def less(left: Any, right: Any) -> Truth:
         if type(first) is Unknown or type(second) is Unknown:
             return mismatch(first, second)
         return first < second  # type: ignore[operator]
-    if kind == "text":
+    if kind in ("text", "set"):
         return bool(left < right)
     return Unknown(f"a {kind_name(left)} has no order")
+
+
+def at_most(left: Any, right: Any) -> Truth:
+    """Whether a number or string is at most another, or a set is a subset of another."""
+    if type(left) is StringSet and type(right) is StringSet:
+        return left <= right
+    return inverse(less(right, left))
+
+
+def set_of(items: Iterable[Any]) -> StringSet | Unknown:
+    """The set of some strings."""
+    found = list(items)
+    for item in found:
+        if type(item) is Unknown:
+            return item
+        if kind_of(item) != "text":
+            return Unknown(f"a set contains strings, but there is a {kind_name(item)}")
+    return StringSet(map(str, found))
+
+
+def combine_sets(left: Any, operator: str, right: Any) -> StringSet | Unknown:
+    """The union (`|`) or intersection (`&`) of two sets."""
+    if type(left) is StringSet and type(right) is StringSet:
+        return StringSet(left | right if operator == "|" else left & right)
+    if type(left) is Unknown or type(right) is Unknown:
+        return mismatch(left, right)
+    return Unknown(f"a {kind_name(right if type(left) is StringSet else left)} is not a set")
 
 
 def bounds_of(value: Any) -> Bounds | None:
@@ -225,10 +262,12 @@ def contains(item: Any, whole: Any) -> Truth:
     kind = kind_of(whole)
     if kind == "list":
         return disjunction(equal(item, one) for one in whole)
-    if kind in ("text", "mapping"):
+    if kind in ("text", "mapping", "set"):
         return item in whole if kind_of(item) == "text" else mismatch(item, "")
     return (
-        mismatch(item, whole) if kind is None else Unknown(f"a {kind_name(whole)} is not a list, a string or a mapping")
+        mismatch(item, whole)
+        if kind is None
+        else Unknown(f"a {kind_name(whole)} is not a list, a string, a mapping or a set")
     )
 
 
@@ -304,8 +343,8 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {**_WHOLE, "/": truediv, "%"
 
 
 def length(value: Any) -> int | Unknown:
-    """The length of a string, a list or a mapping."""
-    if kind_of(value) in ("text", "list", "mapping"):
+    """The length of a string, a list, a mapping or a set."""
+    if kind_of(value) in ("text", "list", "mapping", "set"):
         return len(value)
     return _of_kind(value, "has no length")
 

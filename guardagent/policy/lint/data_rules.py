@@ -41,6 +41,12 @@ def terms_of(rule: Rule) -> frozenset[str]:
     return frozenset(word for read in rule.rules for one in ast.walk(read) for word in _words(one))
 
 
+_OF_HISTORY = (
+    *(ast.OfCall, ast.TimeOf, ast.SomeCall, ast.CountCalls, ast.SumCalls, ast.Selected, ast.Sources, ast.Seen),
+    *(ast.Temporal, ast.Exists, ast.Before, ast.After),
+)
+
+
 def _words(node: object) -> list[str]:
     match node:
         case ast.Fact(path):
@@ -55,10 +61,10 @@ def _words(node: object) -> list[str]:
             return [f"argument {name}"]
         case ast.Field(ast.OfCall("args", ast.Label()), name):
             return [f"argument {name}"]
-        case ast.OfCall() | ast.SomeCall() | ast.CountCalls() | ast.SumCalls() | ast.Selected():
-            return ["history"]
-        case ast.Temporal() | ast.Exists() | ast.Before() | ast.After():
-            return ["history"]
+        case ast.Principal() | ast.Now():
+            return [type(node).__name__.lower()]
+        case ast.CounterValue(name):
+            return [f"counter {name}"]
         case ast.Forall(_, ast.Constant()):
             return ["history"]
-    return []
+    return ["history"] if isinstance(node, _OF_HISTORY) else []

@@ -154,7 +154,7 @@ class _Scene:
         self._policies, self._earlier = policies, earlier
         self.operations = Operations(Symbols())
         self.context = SymbolicSession(self.operations, earlier)
-        self.semantics = Semantics(self.operations, self.context, policies.tags)
+        self.semantics = Semantics(self.operations, self.context, policies.tags, policies.functions)
         self.concern = policies.applicability(SessionCall(tool, {}))
         self.call = SymbolicCall(tool, of_leaf(SymbolicMapping("args", names=self.concern.arguments)))
 

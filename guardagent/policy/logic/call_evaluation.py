@@ -52,7 +52,7 @@ class CallEvaluation:
 
         def context(outcomes: Outcomes) -> Semantics:
             self.contexts.append(CurrentSession(operations, trace, calls, facts, functions, outcomes))
-            return Semantics(operations, self.contexts[-1], self._tags)
+            return Semantics(operations, self.contexts[-1], self._tags, functions)
 
         self._current = context({})
         in_flight = trace.in_flight

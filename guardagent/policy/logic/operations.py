@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
 from guardagent.policy.evaluation.patterns import folded_name, regex_test
-from guardagent.policy.language.values import Unknown, exact, kind_of, parsed
+from guardagent.policy.language.values import Unknown, combine_sets, exact, kind_of, parsed, set_of
 from guardagent.policy.logic import expressions as ex
 from guardagent.policy.logic.expressions import Expression, ExpressionNode, conj, neg, same
-from guardagent.policy.logic.symbols import Symbols
+from guardagent.policy.logic.symbols import KINDS, Symbols
 from guardagent.policy.logic.values import (
     FALSE,
     NO_ORIGIN,
@@ -23,6 +23,7 @@ from guardagent.policy.logic.values import (
     ScalarValue,
     SymbolicList,
     SymbolicMapping,
+    SymbolicSet,
     Value,
     conjunction,
     disjunction,
@@ -59,8 +60,8 @@ class Operations:
 
     def _leaf(self, value: Any) -> Leaf:
         kind = kind_of(value)
-        if kind in ("list", "mapping"):
-            return Concrete("list" if kind == "list" else "mapping", value)
+        if kind in ("list", "mapping", "set"):
+            return Concrete(kind, value)  # type: ignore[arg-type]
         if kind is None:
             return Opaque(value)
         content: Any = exact(value) if kind == "number" else str(value) if kind == "text" else bool(value)
@@ -129,12 +130,25 @@ class Operations:
             case "in":
                 return self.contains(left, right)
             case "<":
-                return _pairs(left, right, _less)
+                return _pairs(left, right, self._less)
             case ">":
-                return _pairs(right, left, _less)
+                return _pairs(right, left, self._less)
             case "<=":
-                return negation(_pairs(right, left, _less))
-        return negation(_pairs(left, right, _less))
+                return _pairs(left, right, self._at_most)
+        return _pairs(right, left, self._at_most)
+
+    def _less(self, left: Leaf, right: Leaf) -> Value:
+        if left.kind == right.kind == "set":
+            return conjunction([self._subset(left, right), negation(self._subset(right, left))])
+        return _less(left, right)
+
+    def _at_most(self, left: Leaf, right: Leaf) -> Value:
+        return self._subset(left, right) if left.kind == right.kind == "set" else negation(_less(right, left))
+
+    def _subset(self, left: Leaf, right: Leaf) -> Value:
+        if isinstance(left, Concrete):
+            return conjunction(self._contains(self.constant(item), right) for item in sorted(left.content))
+        return known_truth(self.symbols.truth(("subset", left, right)))
 
     def equal(self, left: Value, right: Value) -> Value:
         return _pairs(left, right, self._equal)
@@ -144,6 +158,8 @@ class Operations:
             return UNKNOWN
         if isinstance(left, ScalarValue) and isinstance(right, ScalarValue):
             return known_truth(same(left.payload, right.payload))
+        if left.kind == "set":
+            return conjunction([self._subset(left, right), self._subset(right, left)])
         return self._equal_lists(left, right) if left.kind == "list" else self._equal_mappings(left, right)
 
     def _equal_lists(self, left: Leaf, right: Leaf) -> Value:
@@ -170,9 +186,41 @@ class Operations:
         texts = [(guard, leaf) for guard, leaf in item.cases if isinstance(leaf, ScalarValue) and leaf.kind == "text"]
         if isinstance(whole, ScalarValue) and whole.kind == "text":
             return joined((guard, known_truth(ex.is_substring(leaf.payload, whole.payload))) for guard, leaf in texts)
+        if whole.kind == "set":
+            return joined((guard, self._in_set(leaf.payload, whole)) for guard, leaf in texts)
         if whole.kind != "mapping":
             return UNKNOWN
         return joined((guard, self._has(whole, leaf.payload)) for guard, leaf in texts)
+
+    def _in_set(self, item: Expression, whole: Leaf) -> Value:
+        if isinstance(whole, Concrete):
+            return known_truth(ex.disj(*(same(item, one) for one in sorted(whole.content))))
+        return known_truth(self.symbols.truth(("in", item, whole)))
+
+    # --- sets and functions
+
+    def set_of(self, items: Sequence[Value]) -> Value:
+        found = [self.plain(item) for item in items]
+        if any(one is UNDECIDED for one in found):
+            return self.symbols.any_value(("set", tuple(items)), kinds=("set",))
+        result = set_of(found)
+        return UNKNOWN if type(result) is Unknown else of_leaf(Concrete("set", result))
+
+    def combine_sets(self, left: Value, operator: str, right: Value) -> Value:
+        return self.applied(("set", operator), lambda one, other: combine_sets(one, operator, other), [left, right])
+
+    def applied(self, key: Hashable, function: Callable[..., Any], arguments: Sequence[Value]) -> Value:
+        """Returns the result of a function on concrete values, and an arbitrary one for symbolic values.
+
+        Equal arguments give the same value.
+        """
+        found = [self.plain(argument) for argument in arguments]
+        if any(type(one) is Unknown for one in found):
+            return UNKNOWN
+        if any(one is UNDECIDED for one in found):
+            return self.symbols.any_value(("apply", key, tuple(arguments)), kinds=(*KINDS, "set"))
+        result = function(*found)
+        return UNKNOWN if type(result) is Unknown else self.constant(result)
 
     def _has(self, whole: Leaf, key: Expression) -> Value:
         """Returns whether a mapping has a key."""
@@ -212,7 +260,7 @@ class Operations:
                 return self.constant(len(content))
             case ListValue(items) | MappingValue(items):
                 return self.constant(len(items))
-            case SymbolicList(key) | SymbolicMapping(key):
+            case SymbolicList(key) | SymbolicMapping(key) | SymbolicSet(key):
                 return number(self.symbols.size(key))
         return UNKNOWN
 

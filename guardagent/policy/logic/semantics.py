@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from guardagent.policy.evaluation.function_calls import applied_function
+from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
+from guardagent.policy.language.values import Unknown
 from guardagent.policy.logic.expressions import Expression, conditional, conj, disj, same
 from guardagent.policy.logic.operations import Operations, number
 from guardagent.policy.logic.values import (
@@ -76,10 +79,17 @@ class Semantics:
         operations: the operations on values.
         context: the facts, the state and the history.
         tags: the tools of each tag.
+        functions: the functions of the toolbox.
     """
 
-    def __init__(self, operations: Operations, context: EvaluationContext, tags: Mapping[str, frozenset[str]]) -> None:
-        self.operations, self.context, self._tags = operations, context, tags
+    def __init__(
+        self,
+        operations: Operations,
+        context: EvaluationContext,
+        tags: Mapping[str, frozenset[str]],
+        functions: Mapping[str, Callable[..., Any]],
+    ) -> None:
+        self.operations, self.context, self._tags, self._functions = operations, context, tags, functions
 
     # --- patterns
 
@@ -145,6 +155,27 @@ class Semantics:
     def _listof(self, node: ast.ListOf, names: Bindings) -> Value:
         items = tuple(self._values(node.items, names))
         return only_if(all_known(items), of_leaf(ListValue(items)))
+
+    def _setof(self, node: ast.SetOf, names: Bindings) -> Value:
+        return self.operations.set_of(list(self._values(node.items, names)))
+
+    def _setoperation(self, node: ast.SetOperation, names: Bindings) -> Value:
+        left, right = self._values((node.left, node.right), names)
+        return self.operations.combine_sets(left, node.operator, right)
+
+    def _apply(self, node: ast.Apply, names: Bindings) -> Value:
+        regexes = tuple(one for one in node.arguments if isinstance(one, ast.RegexValue))
+        arguments = [self.value(one, names) for one in node.arguments if not isinstance(one, ast.RegexValue)]
+
+        def function(*values: Any) -> Any:
+            left = iter(values)
+            written = [one.regex if isinstance(one, ast.RegexValue) else next(left) for one in node.arguments]
+            try:
+                return applied_function(node, self._functions)(written)
+            except StateFunctionError as error:  # the session denies the call
+                return Unknown(str(error))
+
+        return self.operations.applied((node.function, regexes), function, arguments)
 
     def _and(self, node: ast.And, names: Bindings) -> Value:
         return conjunction(self._values(node.parts, names))

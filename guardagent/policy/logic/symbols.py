@@ -6,7 +6,15 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
 from guardagent.policy.logic.expressions import Expression, ExpressionNode, conj, less, neg, variable, whole_variable
-from guardagent.policy.logic.values import Leaf, ScalarValue, SymbolicList, SymbolicMapping, Value, truth
+from guardagent.policy.logic.values import (
+    Leaf,
+    ScalarValue,
+    SymbolicList,
+    SymbolicMapping,
+    SymbolicSet,
+    Value,
+    truth,
+)
 
 KINDS: Final = ("number", "text", "truth", "list", "mapping")
 
@@ -89,6 +97,8 @@ class Symbols:
             return SymbolicList(key)
         if kind == "mapping":
             return SymbolicMapping(key)
+        if kind == "set":
+            return SymbolicSet(key)
         assert kind in ("number", "text", "truth")
         return ScalarValue(kind, variable(kind, self.name("v")))  # type: ignore[arg-type]
 

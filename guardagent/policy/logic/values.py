@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from guardagent.policy.logic.expressions import Expression, Sort, conj, disj, neg
 
 NO_ORIGIN: Final = object()
-Kind = Literal["truth", "number", "text", "list", "mapping", "opaque"]
+Kind = Literal["truth", "number", "text", "list", "mapping", "set", "opaque"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class ScalarValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Concrete:
-    """A concrete list or mapping."""
+    """A concrete list, mapping or set."""
 
-    kind: Literal["list", "mapping"]
+    kind: Literal["list", "mapping", "set"]
     content: Any
 
 
@@ -69,6 +69,14 @@ class SymbolicMapping:
     kind: Kind = "mapping"
 
 
+@dataclass(frozen=True, slots=True)
+class SymbolicSet:
+    """A set about which nothing is known; equal keys mean the same set."""
+
+    key: Hashable
+    kind: Kind = "set"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Opaque:
     """A value that cannot be compared or computed with: an object of the host, or NaN."""
@@ -77,7 +85,7 @@ class Opaque:
     kind: Kind = "opaque"
 
 
-Leaf = ScalarValue | Concrete | ListValue | MappingValue | SymbolicList | SymbolicMapping | Opaque
+Leaf = ScalarValue | Concrete | ListValue | MappingValue | SymbolicList | SymbolicMapping | SymbolicSet | Opaque
 
 
 @dataclass(frozen=True, slots=True)

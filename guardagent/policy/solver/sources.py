@@ -69,7 +69,7 @@ def source_of(text: SourceText, compiler: Compiler, slot: int) -> Source:
     if match := _CONVERSATION.fullmatch(text.text):
         return _conversation_source(match[1], match[2], text)
     try:
-        tree = read_term(text.text, {ARGS})
+        tree = read_term(text.text, {ARGS}, compiler.library.names)
         term = compiler.term(tree, {ARGS: slot})
     except TemporalError as error:
         raise text.error(str(error), error.line, error.column) from None

@@ -109,7 +109,7 @@ def test_terms(text: str, term: ast.Term) -> None:
     ("text", "problem", "column"),
     [
         ("forall(pay())", "expected ','", 13),
-        ("forall(pay)", "unexpected ')'; expected '(' or ':' or '|'", 11),
+        ("forall(pay)", "unexpected ')'; expected '(' or ':' or an operator", 11),
         ("foral(pay(), true)", "did you mean 'forall'", 6),
         ("forall(pay(), x == 1)", "unknown variable 'x'", 15),
         ("forall(pay(id=item), itm == 1)", "unknown variable 'itm'; did you mean 'item'?", 22),
