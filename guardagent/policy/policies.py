@@ -12,6 +12,7 @@ from guardagent.errors import name_hint
 from guardagent.policy.evaluation.history_index import HistoryIndex, HistoryQuery
 from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
 from guardagent.policy.evaluation.patterns import folded_name
+from guardagent.policy.evaluation.tool_sets import AnyTool, union_of
 from guardagent.policy.monitors.product import Product
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
@@ -94,9 +95,8 @@ class Policies:
         self._history_queries = tuple(history_queries)
         self.tags = tags or {}
         self._declared = tools
-        named = {tool for rule in rules for tool in rule.tools} | {
-            tool for query in history_queries for tool in query.tools
-        }
+        groups = [*(monitor.tools for monitor in self.monitors), *(query.tools for query in history_queries)]
+        named = set(union_of(tools for tools in groups if not isinstance(tools, AnyTool)))
         named |= {tool for group in (tags or {}).values() for tool in group}
         self._tools = frozenset(named | set(tools or ()))
         self._labels = frozenset(name for rule in rules for name in rule.labels)
@@ -242,7 +242,8 @@ class Policies:
         listed = (
             self.unlisted == "allow"
             or bool(self.requests)
-            or any(call.tool in rule.tools or labels & rule.labels for rule in self.rules)
+            or any(labels & rule.labels for rule in self.rules)
+            or any(call.tool in one.tools for one in self.monitors if not isinstance(one.tools, AnyTool))
         )
         declared = (self._declared or {}).get(call.tool)
         return Applicability(

@@ -211,6 +211,8 @@ class Maker:
         return f"{label and label + ':'}{self._tools()}({arguments})"
 
     def _tools(self) -> str:
+        if self.often(0.05):
+            return "*"
         if self.often(0.15):
             return f"@{self._chance.choice(list(TAGS))}"
         return "|".join(self._chance.sample(TOOLS, 2 if self.often(0.2) else 1))
@@ -270,6 +272,7 @@ class Maker:
             lambda: f"known({self._term(scope, depth)})",
             lambda: f"failed({self._call(scope, depth, outcome=True)})",
             lambda: f"!failed({self._call(scope, depth, outcome=True)})",
+            lambda: f'tool({self._call(scope, depth, outcome=False)}) == "{self._chance.choice(TOOLS)}"',
             lambda: self._chance.choice(["state(is_open())", "fact(sure)", "state.open == true", "true", "false"]),
             lambda: f"state(more({number()}, {number()}))",
             lambda: f"{self._of_call(scope, depth)}.on",

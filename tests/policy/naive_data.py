@@ -190,7 +190,7 @@ class Naive:
 
     def _matched(self, step: Step, pattern: ast.Pattern, names: Names) -> Truth:
         """Whether a proposed call matches; an argument that it lacks is unknown."""
-        if step.tool not in self._tools(pattern):
+        if "*" not in pattern.tools and step.tool not in self._tools(pattern):
             return False
         if pattern.label:
             names[pattern.label] = step
@@ -422,6 +422,8 @@ def _of_call(what: str, step: Any) -> Any:
         return UNKNOWN
     if what == "failed":
         return {"ok": False, "failed": True}.get(step.status, UNKNOWN)
+    if what == "tool":
+        return step.tool
     return step.args if what == "args" else none_as_unknown(step.output)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from guardagent.policy.evaluation.history_index import Env, HistoryIndex, HistoryQuery
 from guardagent.policy.evaluation.monitor_interface import CallStatus, RuleContext, SessionCall
+from guardagent.policy.evaluation.tool_sets import union_of
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Truth, Unknown, bounds_of, conjunction
 
@@ -51,8 +52,8 @@ class CallOutcomes:
         for condition in conditions:
             _direct(condition, int(directed), index_of, self._directions)
         intricate = [number for number in own if number not in self._directions]
-        self.tools = frozenset(tool for number in own for tool in queries[number].tools)
-        self._intricate = frozenset(tool for number in intricate for tool in queries[number].tools)
+        self.tools = union_of(queries[number].tools for number in own)
+        self._intricate = union_of(queries[number].tools for number in intricate)
 
     def forall(self, context: RuleContext, env: Env, value: Callable[[], Truth], limit: int = MAX_OUTCOMES) -> Truth:
         """The conjunction of a value over all outcomes.

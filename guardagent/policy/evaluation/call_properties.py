@@ -1,4 +1,4 @@
-"""The properties of a call in rules: `output(f)`, `args(f)` and `failed(f)`."""
+"""The properties of a call in rules: `output(f)`, `args(f)`, `tool(f)` and `failed(f)`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ def output_of(call: Any) -> Any:
 
 def args_of(call: Any) -> Any:
     return call if type(call) is Unknown else call.args
+
+
+def tool_of(call: Any) -> Any:
+    return call if type(call) is Unknown else call.tool
 
 
 def failed(call: Any) -> Truth:

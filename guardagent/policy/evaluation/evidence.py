@@ -21,6 +21,7 @@ from guardagent.policy.evaluation.terms import (
     any_of_terms,
     is_true,
 )
+from guardagent.policy.evaluation.tool_sets import suggested
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import PLAIN, Truth, Unknown, equal, inverse, shown
 
@@ -141,7 +142,7 @@ def _earlier_call(condition: ast.SomeCall, compiler: Compiler, names: Names, *, 
     """Explains a missing or forbidden earlier call."""
     pattern = condition.pattern
     render = missing_call_text(pattern, condition.condition, compiler, names)
-    tools = sorted(compiler.library.tools_of(pattern))
+    tools = tuple(suggested(compiler.library.tools_of(pattern)))
 
     def explain(env: Env, found: Explanation) -> str:
         call_text = render(env)
@@ -159,8 +160,8 @@ def missing_call_text(
     pattern: ast.Pattern, condition: ast.Term, compiler: Compiler, names: Names
 ) -> Callable[[Env], str]:
     """Compiles the text of a missing call."""
-    tools = sorted(compiler.library.tools_of(pattern))
-    call = compiler.term_text(replace(pattern, tools=tuple(tools)), names, pattern.label)
+    tools = tuple(suggested(compiler.library.tools_of(pattern))) or pattern.tools
+    call = compiler.term_text(replace(pattern, tools=tools), names, pattern.label)
     if condition == ast.And(()) or is_true(condition):
         return call.render
     such = compiler.term_text(condition, names, pattern.label)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, Protocol
 
+from guardagent.policy.evaluation.tool_sets import suggested
 from guardagent.policy.language.values import (
     Truth,
     Unknown,
@@ -335,7 +336,8 @@ class HistoryIndex:
         for _, call, value in sorted(found, key=_first_of, reverse=which == "last"):
             if value is not False:
                 return call if value is True else value
-        return Unknown(f"no call of {' or '.join(map(repr, sorted(self._query.tools)))} was made")
+        tools = " or ".join(map(repr, suggested(self._query.tools))) or "any tool"
+        return Unknown(f"no call of {tools} was made")
 
     def _matches_call(self, env: Env, call: Any) -> Truth:
         value = self._query.judge(env, call)

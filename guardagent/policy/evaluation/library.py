@@ -8,6 +8,7 @@ from typing import Any
 
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.policy.evaluation.history_index import HistoryQuery
+from guardagent.policy.evaluation.tool_sets import ANY, AnyTool, union_of
 from guardagent.policy.language import ast
 from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
 
@@ -55,6 +56,8 @@ class Library:
         """
         tools: set[str] = set()
         try:
+            if ANY in pattern.tools:
+                return AnyTool((*(self.tools or ()), *union_of(self.tags.values()), "another_tool"))
             for name in pattern.tools:
                 tools |= self.tagged(name[1:]) if name.startswith("@") else {self._tool(name)}
             for argument in pattern.arguments:

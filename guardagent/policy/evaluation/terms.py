@@ -11,7 +11,7 @@ from typing import Any
 
 from guardagent.errors import name_hint
 from guardagent.policy.evaluation.call_outcomes import CallOutcomes
-from guardagent.policy.evaluation.call_properties import args_of, failed, output_of
+from guardagent.policy.evaluation.call_properties import args_of, failed, output_of, tool_of
 from guardagent.policy.evaluation.function_calls import applied_function
 from guardagent.policy.evaluation.history_index import Env, HistoryQuery, Term
 from guardagent.policy.evaluation.library import CompileError, Library
@@ -398,7 +398,7 @@ class Compiler:
             def call(env: Env) -> Any:
                 return env[0].indexes[index].select(env, which)
 
-        return _of({"output": output_of, "args": args_of, "failed": failed}[node.what], call)
+        return _of({"output": output_of, "args": args_of, "tool": tool_of, "failed": failed}[node.what], call)
 
     def _countcalls(self, node: ast.CountCalls, names: Names) -> Term:
         index = self.index_of[id(node)] = self.add_query(node.pattern, node.condition, names)

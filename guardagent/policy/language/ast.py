@@ -203,9 +203,9 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class OfCall:
-    """The output, the arguments or the failure of a call."""
+    """The output, the arguments, the tool or the failure of a call."""
 
-    what: Literal["output", "args", "failed"]
+    what: Literal["output", "args", "tool", "failed"]
     call: Label | Selected
 
 

@@ -388,7 +388,7 @@ class _RuleParser:
                 else "; label a call in its pattern, such as 'f:TOOL()'"
             )
             self._fail(f"unknown call {str(token)!r}{known}", token)
-        if what != "args" and not scope.labels[token]:
+        if what not in ("args", "tool") and not scope.labels[token]:
             self._fail(f"'{what}({token})' of a proposed call does not exist yet; expected 'args({token})'", token)
         return ast.Label(str(token), _place(token))
 
@@ -467,6 +467,14 @@ class _RuleParser:
         if operand.data == "variable" and operand.children[0] in scope.labels:
             return ast.TimeOf(self._label(operand.children[0], "time", scope))
         return ast.Apply("time", (self._term(operand, scope),), _place(name))
+
+    def _f_tool(self, name: Any, operands: Sequence[Node], scope: _Scope) -> ast.Term:
+        operand = self._only(name, operands, "a call")
+        if operand.data == "selected":
+            return ast.OfCall("tool", self._selected(operand, scope))
+        if operand.data != "variable":
+            self._fail("expected 'tool(f)' with the label of a call", name)
+        return ast.OfCall("tool", self._label(operand.children[0], "tool", scope))
 
     def _f_sources(self, name: Any, operands: Sequence[Node], scope: _Scope) -> ast.Term:
         return ast.Sources(self._term(self._only(name, operands, "a value"), scope))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from guardagent.policy.evaluation.terms import is_true
+from guardagent.policy.evaluation.tool_sets import ANY
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import (
     FALSE,
@@ -72,6 +73,8 @@ def bans(rule: ast.Rule, tags: Mapping[str, frozenset[str]]) -> frozenset[str]:
         case ast.Temporal(formula):
             return frozenset(tool for part in _conjuncts(formula) for tool in _banned(part, tags))
         case ast.Forall(pattern, ast.Constant(False)) | ast.Not(ast.Exists(pattern, ast.Constant(True))):
+            if ANY in pattern.tools:
+                return frozenset()
             return _tools([f"@{name[1:]}" if name[0] == "@" else f"tool:{name}" for name in pattern.tools], tags)
     return frozenset()
 
@@ -96,6 +99,8 @@ def _tools(atoms: Iterable[str], tags: Mapping[str, frozenset[str]]) -> frozense
 
 
 def _calls(pattern: ast.Pattern) -> Formula:
+    if ANY in pattern.tools:
+        return TRUE
     return any_of(Literal(name if name[0] == "@" else f"tool:{name}") for name in pattern.tools)
 
 

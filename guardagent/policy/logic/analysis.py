@@ -69,7 +69,7 @@ class PolicyAnalysis:
         """All tools that the policy names."""
         named = {tool for rule in self._policies.rules for tool in rule.tools}
         rules = [one for rule in self._policies.rules for one in rule.rules]
-        named |= {tool for pattern in patterns_of(rules) for tool in pattern.tools if not tool.startswith("@")}
+        named |= {tool for pattern in patterns_of(rules) for tool in pattern.tools if tool[0] not in "@*"}
         return frozenset(named | {tool for tools in self._policies.tags.values() for tool in tools})
 
     # --- the questions

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from guardagent.policy.evaluation.function_calls import applied_function
 from guardagent.policy.evaluation.state_functions import StateFunctionError
+from guardagent.policy.evaluation.tool_sets import ANY, AnyTool
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import Unknown
@@ -19,6 +20,7 @@ from guardagent.policy.logic.values import (
     UNKNOWN,
     Leaf,
     ListValue,
+    ScalarValue,
     Value,
     all_known,
     conjunction,
@@ -94,13 +96,16 @@ class Semantics:
     # --- patterns
 
     def tools_of(self, pattern: ast.Pattern) -> frozenset[str]:
+        if ANY in pattern.tools:
+            return AnyTool()
         sets = (self._tags.get(name[1:], frozenset()) if name[0] == "@" else {name} for name in pattern.tools)
         return frozenset(tool for tools in sets for tool in tools)
 
     def match_proposed(self, pattern: ast.Pattern, call: SymbolicCall, names: Bindings) -> tuple[Value, Bindings]:
         """Matches a proposed call, and returns the condition and the bindings. A missing argument is unknown."""
         found = {**names, **({pattern.label: [(True, call)]} if pattern.label else {})}
-        tool = disj(*(same(call.tool, one) for one in self.tools_of(pattern)))
+        tools = self.tools_of(pattern)
+        tool = True if isinstance(tools, AnyTool) else disj(*(same(call.tool, one) for one in tools))
         if tool is False:
             return FALSE, found
         tests = [self._fits(one.value, self.operations.field(call.args, one.name), found) for one in pattern.arguments]
@@ -229,7 +234,7 @@ class Semantics:
     def _ofcall(self, node: ast.OfCall, names: Bindings) -> Value:
         label = node.call
         calls: Calls = names[label.name] if isinstance(label, ast.Label) else self.context.select(self, label, names)
-        return joined((guard, getattr(call, node.what)) for guard, call in calls)
+        return joined((guard, _property(call, node.what)) for guard, call in calls)
 
     def _somecall(self, node: ast.SomeCall, names: Bindings) -> Value:
         return self.context.some(self, node, names)
@@ -275,6 +280,10 @@ class Semantics:
             for name, value in sorted(names.items(), key=lambda one: one[0])
             if name in used
         )
+
+
+def _property(call: SymbolicCall, what: str) -> Value:
+    return of_leaf(ScalarValue("text", call.tool)) if what == "tool" else getattr(call, what)
 
 
 def count_true(truths: Sequence[Value]) -> Value:

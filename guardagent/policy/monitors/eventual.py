@@ -10,6 +10,7 @@ from guardagent.policy.evaluation.evidence import known_arguments, missing_call_
 from guardagent.policy.evaluation.history_index import Env, HistoryQuery
 from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, RuleContext, SessionCall
 from guardagent.policy.evaluation.terms import Compiler, Names, names_in
+from guardagent.policy.evaluation.tool_sets import suggested
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import (
     Truth,
@@ -85,7 +86,7 @@ class _MissingCall:
 
     def __init__(self, pattern: ast.Pattern, condition: ast.Term, compiler: Compiler, names: Names) -> None:
         self._pattern, self._names = pattern, names
-        self._tools = sorted(compiler.library.tools_of(pattern))
+        self._tools = tuple(suggested(compiler.library.tools_of(pattern)))
         self._words = missing_call_text(pattern, condition, compiler, names)
 
     def explained(self, env: Env, obliged_by: SessionCall | None = None) -> Explanation:

@@ -10,6 +10,7 @@ from typing import Any
 from guardagent.policy.evaluation.library import CompileError, Library
 from guardagent.policy.evaluation.monitor_interface import Monitor, MonitorResult, RuleContext
 from guardagent.policy.evaluation.terms import Compiler, is_true, names_in
+from guardagent.policy.evaluation.tool_sets import union_of
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import atoms, negation
 from guardagent.policy.language.values import Truth, Unknown, conjunction, disjunction
@@ -66,7 +67,7 @@ class Rule:
         self.simple = _is_simple(self._tree)
         for monitor in self.monitors:
             monitor.stateful = monitor.stateful or not self.simple
-        self.tools = frozenset(tool for part in self.monitors for tool in part.tools)
+        self.tools = union_of(part.tools for part in self.monitors)
         self.labels = frozenset(name for rule in rules for name in _labels(rule))
 
     @property

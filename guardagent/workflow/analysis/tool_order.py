@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from guardagent.policy.evaluation.tool_sets import ANY
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import (
     FALSE,
@@ -112,7 +113,8 @@ def _past(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> _
 
 
 def _calls(pattern: ast.Pattern, condition: ast.Term, *, value: bool, always: bool) -> _MatchingCalls:
-    tools = any_of(Literal(tool if tool.startswith("@") else f"tool:{tool}") for tool in pattern.tools)
+    names = [Literal(tool if tool.startswith("@") else f"tool:{tool}") for tool in pattern.tools]
+    tools = TRUE if ANY in pattern.tools else any_of(names)
     if not (isinstance(condition, ast.Constant) and isinstance(condition.value, bool)):
         return _MatchingCalls(FALSE, tools)
     if condition.value is not value:
