@@ -38,7 +38,7 @@ class RuleFunction:
         """The result; unknown if a value is unknown or of another kind."""
         for at, value in enumerate(values):
             if type(value) is Unknown:
-                return value
+                return value.unbounded
             kinds = self.kinds(at)
             kind = kind_of(value)
             if kind is None:
@@ -53,7 +53,7 @@ class RuleFunction:
 
     def kinds(self, at: int) -> tuple[str, ...]:
         """The kinds that the argument at this position accepts."""
-        return self.parameters[min(at, len(self.parameters) - 1)] if self.parameters else ()
+        return self.parameters[at if at < len(self.parameters) else -1] if self.parameters else ()
 
     def accepts(self, number: int) -> bool:
         """Whether the function can have so many arguments."""

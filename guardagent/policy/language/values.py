@@ -59,6 +59,11 @@ class Unknown:
         """The same unknown value with bounds."""
         return Unknown(*self._causes, bounds=bounds)
 
+    @property
+    def unbounded(self) -> Unknown:
+        """The same unknown value without bounds, for what is computed from it."""
+        return self if self.bounds is None else Unknown(*self._causes)
+
     def __repr__(self) -> str:
         return f"unknown ({'; '.join(self.why)})"
 
