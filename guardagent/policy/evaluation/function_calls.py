@@ -53,7 +53,7 @@ def _check_arguments(node: ast.Apply, known: RuleFunction) -> None:
 def _of_toolbox(name: str, own: Callable[..., Any], values: list[Any]) -> Any:
     unknown = next((value for value in values if type(value) is Unknown), None)
     if unknown is not None:
-        return unknown
+        return unknown.unbounded
     try:
         found = own(*map(thaw, values))
     except Exception as error:

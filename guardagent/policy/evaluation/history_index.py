@@ -21,6 +21,7 @@ from guardagent.policy.language.values import (
     arithmetic,
     bounds_of,
     conjunction,
+    count_of,
     disjunction,
     equal,
     hash_key,
@@ -283,8 +284,7 @@ class HistoryIndex:
         if bucket is not None:
             number: Any = len(bucket.entries)
         else:
-            found = self._settled_calls(env)
-            number = _first_unknown(value for _, _, value in found) or len(found)
+            number = count_of(value for _, _, value in self._settled_calls(env))
         return self._plus_in_flight(env, number)  # type: ignore[no-any-return]
 
     def sum(self, env: Env) -> Any:
@@ -294,10 +294,9 @@ class HistoryIndex:
             return self._plus_in_flight(env, bucket.total)
         total: Any = 0
         for _, call, value in sorted(self._settled_calls(env), key=_first_of):
-            if type(value) is Unknown:
-                return value
             self._query.bind(env, call)
-            total = arithmetic(total, "+", self._amount(env))
+            amount = self._amount(env)
+            total = arithmetic(total, "+", amount if value is True else _if_it_counts(amount, value))
         return self._plus_in_flight(env, total)
 
     def _amount(self, env: Env) -> Any:
@@ -318,11 +317,9 @@ class HistoryIndex:
         if value is False:
             return 0
         amount = arithmetic(0, "+", self._amount(env))
-        bounds = bounds_of(amount)
-        if bounds is None or (value is True and not call.may_be_withdrawn):
+        if value is True and not call.may_be_withdrawn:
             return amount
-        why = value if type(value) is Unknown else _may_not_run(call)
-        return why.within((min(0, bounds[0]), max(0, bounds[1])))
+        return _if_it_counts(amount, value if type(value) is Unknown else _may_not_run(call))
 
     def select(self, env: Env, which: str) -> Any:
         """The first or last matching call."""
@@ -352,5 +349,9 @@ def _may_not_run(call: PastCall) -> Unknown:
     return Unknown(f"it is unknown whether {call.tool!r} (call {call.place}) runs")
 
 
-def _first_unknown(values: Iterable[Truth]) -> Unknown | None:
-    return next((value for value in values if type(value) is Unknown), None)
+def _if_it_counts(amount: Any, why: Any) -> Unknown:
+    """The share of a call that may not count, for which `why` is the cause."""
+    bounds = bounds_of(amount)
+    if bounds is None:
+        return amount if type(amount) is Unknown else why
+    return why.within((min(0, bounds[0]), max(0, bounds[1])))  # type: ignore[no-any-return]

@@ -62,13 +62,13 @@ def state_function(
     def state_of(env: Env) -> Any:
         values = [argument(env) for argument in arguments]
         unknown = next((value for value in values if type(value) is Unknown), None)
-        return answer(env, [thaw(value) for value in values]) if unknown is None else unknown
+        return answer(env, [thaw(value) for value in values]) if unknown is None else unknown.unbounded
 
     def state_of_one(env: Env) -> Any:
         value = arguments[0](env)
         if type(value) is str:
             return answer(env, (value,))
-        return value if type(value) is Unknown else answer(env, (thaw(value),))
+        return value.unbounded if type(value) is Unknown else answer(env, (thaw(value),))
 
     return state_of_one if len(arguments) == 1 else state_of
 

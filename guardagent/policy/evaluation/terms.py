@@ -28,6 +28,7 @@ from guardagent.policy.language.values import (
     combine_sets,
     conjunction,
     contains,
+    count_of,
     disjunction,
     equal,
     field_of,
@@ -235,7 +236,7 @@ class Compiler:
 
         def listed(env: Env) -> Any:
             found = [item(env) for item in items]
-            return next((value for value in found if type(value) is Unknown), found)
+            return next((value.unbounded for value in found if type(value) is Unknown), found)
 
         return listed
 
@@ -421,7 +422,7 @@ class Compiler:
         def values(env: Env) -> Any:
             found = items(env)
             if kind_of(found) != "list":
-                return found if type(found) is Unknown else Unknown(Cause(term_text, env, "is not a list"))
+                return found.unbounded if type(found) is Unknown else Unknown(Cause(term_text, env, "is not a list"))
             return (_condition_on_item(env, slot, one, condition) for one in found)
 
         return _FOLDED[node.which](values)
@@ -444,13 +445,7 @@ def _unless_unknown(fold: Callable[[Iterable[Any]], Any]) -> Callable[[Term], Te
 
 
 def _counted(values: Iterable[Any]) -> int | Unknown:
-    number = 0
-    for value in values:
-        truth = conjunction([value])
-        if type(truth) is Unknown:
-            return truth
-        number += bool(truth)
-    return number
+    return count_of(conjunction([value]) for value in values)
 
 
 _FOLDED = {"all": _unless_unknown(conjunction), "any": _unless_unknown(disjunction), "count": _unless_unknown(_counted)}

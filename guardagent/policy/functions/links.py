@@ -61,9 +61,9 @@ def _normalized(link: str) -> str:
     """The link as a browser opens it; empty for a relative one."""
     scheme, slashes, host, path, rest = _PARTS.fullmatch(link).groups(default="")  # type: ignore[union-attr]
     scheme = scheme.lower()
-    if not scheme and len(slashes) < 2 and not (host.lower().startswith("www.") and not slashes):  # noqa: PLR2004 - '//'
+    if not scheme and len(slashes) < 2 and not (host.lower().startswith("www.") and not slashes):
         return ""
-    if scheme not in _WEB and scheme and len(slashes) < 2:  # noqa: PLR2004 - as above
+    if scheme not in _WEB and scheme and len(slashes) < 2:
         return f"{scheme}:{slashes}{host}{path}{rest}"
     scheme = scheme or "http"
     return f"{scheme}://{_host(host, _WEB.get(scheme, ''))}{_path(path)}{rest}"

@@ -29,7 +29,6 @@ from guardagent.policy.language.values import (
     kind_name,
     kind_of,
     parsed,
-    shown,
 )
 from guardagent.types.formatting import MAX_DIGITS
 
@@ -46,7 +45,7 @@ def _mentions(value: Any, token: Any) -> Truth:
     if type(text) is Unknown:
         return text
     if not re.search(r"\w", text):
-        return Unknown(f"{shown(token)} contains no word or number")
+        return Unknown("a token contains no word or number")
     if len(text) > MAX_TOKEN or any("\ud800" <= char <= "\udfff" for char in text):
         return Unknown("a token is too long, or not valid Unicode")
     return disjunction(_in_leaf(leaf, token, text) for leaf in _leaves(value))
@@ -79,7 +78,7 @@ def _in_leaf(leaf: Any, token: Any, text: str) -> Truth:
 
 
 def _alike(number: Any, text: str) -> Truth:
-    return Unknown(f"{shown(text)} is a number there, not a string") if _digits(number) == text else False
+    return Unknown("it occurs as a number, not as a string") if _digits(number) == text else False
 
 
 def _in_text(whole: str, text: str) -> Truth:
@@ -91,7 +90,7 @@ def _in_text(whole: str, text: str) -> Truth:
         return False
     folded, alike = _folded(text), _folded(whole)
     if folded in alike and has_match(alike, _token(folded, beside=_UNSPACED)) is not False:
-        return Unknown(f"{shown(text)} occurs only with other case, spacing or characters, or without a space around it")
+        return Unknown("it occurs only with other case, spacing or characters, or without a space around it")
     return False
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from guardagent.policy.functions import RuleFunction
 from guardagent.policy.language.values import Unknown, exact
-from guardagent.types.formatting import MAX_DIGITS, format_value
+from guardagent.types.formatting import MAX_DIGITS
 
 _PLAIN = r"[0-9]+(?:\.[0-9]+)?"
 _GROUPED = r"[0-9]{1,3}(?:(?:,[0-9]{3})+\.[0-9]+|(?:,[0-9]{3}){2,})"
@@ -28,7 +28,7 @@ def _number(text: str) -> Any:
     if len(stated) > MAX_DIGITS:
         return Unknown("a string is too long for a number")
     if _AMBIGUOUS.fullmatch(stated):
-        return Unknown(f"{format_value(stated)} is ambiguous: its comma can group digits or separate decimals")
+        return Unknown("a number is ambiguous: its comma can group digits or separate decimals")
     if not _NUMBER.fullmatch(stated):
         return Unknown("a string is not a number; expected digits such as '1234.50' or '1,234.50'")
     return exact(Decimal(stated.replace(",", "")))

@@ -22,6 +22,7 @@ from guardagent.policy.language.formula import any_of
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.temporal import DATA_RULES, formula_of
+from guardagent.policy.language.values import NOT_IN_MAPPING, NOT_IN_MIXED, Unknown, is_searchable
 from guardagent.types.formatting import MAX_DIGITS
 
 _NO_CONDITION = (
@@ -332,7 +333,10 @@ class _RuleParser:
 
     def _t_compared(self, tree: Node, scope: _Scope) -> ast.Term:
         left, operator, right = tree.children
-        return ast.Compare(self._term(left, scope), str(operator), self._term(right, scope))  # type: ignore[arg-type]
+        whole = self._term(right, scope)
+        if operator == "in" and (problem := _unsearchable(whole)) is not None:
+            self._fail(str(problem.why[0]), right)
+        return ast.Compare(self._term(left, scope), str(operator), whole)  # type: ignore[arg-type]
 
     def _t_matches(self, tree: Node, scope: _Scope) -> ast.Term:
         return ast.Matches(self._term(tree.children[0], scope), self._regex(tree.children[1]))
@@ -526,6 +530,21 @@ class _RuleParser:
 
 
 _FLOW_CALL = "the call"  # no label in a rule can contain a space
+
+
+def _unsearchable(whole: ast.Term) -> Unknown | None:
+    """The reason why 'in' can never search the value of a term; None if it may."""
+    if isinstance(whole, ast.OfCall) and whole.what == "args":
+        return NOT_IN_MAPPING
+    if not isinstance(whole, ast.ListOf):
+        return None
+    known = [one.value if isinstance(one, ast.Constant) else [] for one in whole.items if not _is_open(one)]
+    return None if is_searchable(known) else NOT_IN_MIXED
+
+
+def _is_open(item: ast.Term) -> bool:
+    """Whether the kind of an item is open until the check."""
+    return not isinstance(item, ast.Constant | ast.ListOf | ast.SetOf)
 
 
 def _constant_term(value: Any) -> ast.Term:

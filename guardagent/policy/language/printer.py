@@ -104,7 +104,7 @@ _PRINTERS: dict[type, Any] = {
     ast.Fact: lambda _, node: f"fact({'.'.join(node.path)})",
     ast.CountCalls: lambda to, node: _over_calls(to, "count", node.pattern, node.condition, within=node.within),
     ast.SumCalls: lambda to, node: _over_calls(to, "sum", node.pattern, node.condition, node.term, within=node.within),
-    ast.SomeCall: lambda to, node: _over_calls(to, "earlier", node.pattern, node.condition, within=node.within),
+    ast.SomeCall: lambda to, node: _over_calls(to, "some", node.pattern, node.condition, within=node.within),
     ast.OverItems: lambda to, node: (
         f"{node.which}({node.variable} in {to.text(node.items)}, {to.text(node.condition)})"
     ),

@@ -6,7 +6,7 @@ propagates through every operation (Kleene's strong logic) and carries its cause
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -164,9 +164,9 @@ def _reduced(value: Fraction) -> int | Fraction:
 def mismatch(left: Any, right: Any) -> Unknown:
     """The cause for two values that cannot be compared."""
     if type(left) is Unknown:
-        return left & right if type(right) is Unknown else left
+        return (left & right if type(right) is Unknown else left).unbounded
     if type(right) is Unknown:
-        return right
+        return right.unbounded
     for value in (left, right):
         if kind_of(value) is None:
             return null_or_invalid(value)
@@ -229,7 +229,7 @@ def set_of(items: Iterable[Any]) -> StringSet | Unknown:
     found = list(items)
     for item in found:
         if type(item) is Unknown:
-            return item
+            return item.unbounded
         if kind_of(item) != "text":
             return Unknown(f"a set contains strings, but there is a {kind_name(item)}")
     return StringSet(map(str, found))
@@ -263,17 +263,39 @@ def _is_less(left: Any, right: Any) -> bool | None:
 
 
 def contains(item: Any, whole: Any) -> Truth:
-    """Whether an item is in a list, a string in a string, or a key in a mapping."""
+    """Whether an item is in a list of scalars of one kind or in a set, or a string in a string."""
     kind = kind_of(whole)
     if kind == "list":
-        return disjunction(equal(item, one) for one in whole)
-    if kind in ("text", "mapping", "set"):
+        return _in_list(item, whole)
+    if kind in ("text", "set"):
         return item in whole if kind_of(item) == "text" else mismatch(item, "")
-    return (
-        mismatch(item, whole)
-        if kind is None
-        else Unknown(f"a {kind_name(whole)} is not a list, a string, a mapping or a set")
-    )
+    if kind == "mapping":
+        return NOT_IN_MAPPING
+    return mismatch(item, whole) if kind is None else Unknown(f"a {kind_name(whole)} is not a list, a string or a set")
+
+
+def _in_list(item: Any, whole: Sequence[Any]) -> Truth:
+    types = set(map(type, whole))
+    if len(types) == 1 and types <= PLAIN and type(item) in types:  # the common case
+        return item in whole
+    if not is_searchable(whole):
+        return NOT_IN_MIXED
+    return disjunction(equal(item, one) for one in whole)
+
+
+def is_searchable(items: Sequence[Any]) -> bool:
+    """Whether a list contains scalars of one kind, apart from nulls."""
+    kinds = {kind_of(one) for one in items if one is not None}
+    return not kinds or (len(kinds) == 1 and kinds <= SCALARS)
+
+
+SCALARS = frozenset({"text", "number", "truth value"})
+NOT_IN_MAPPING = Unknown(
+    "'in' does not search a mapping; write 'mentions(value, x)' for its strings, or 'x in keys(value)' for its keys"
+)
+NOT_IN_MIXED = Unknown(
+    "'in' only searches a list of scalars of one kind; write 'mentions(value, x)', or 'any(y in value, y == x)'"
+)
 
 
 def conjunction(values: Iterable[Any]) -> Truth:
@@ -300,6 +322,17 @@ def disjunction(values: Iterable[Any]) -> Truth:
     return False if unknown is None else unknown
 
 
+def count_of(truths: Iterable[Truth]) -> int | Unknown:
+    """The number of true ones; with bounds if some are unknown."""
+    sure, unsure, why = 0, 0, Unknown()
+    for truth in truths:
+        if type(truth) is Unknown:
+            unsure, why = unsure + 1, why if unsure else truth
+        else:
+            sure += truth is True
+    return why.within((sure, sure + unsure)) if unsure else sure
+
+
 def inverse(value: Any) -> Truth:
     if value is True:
         return False
@@ -309,15 +342,17 @@ def inverse(value: Any) -> Truth:
 def not_boolean(value: Any) -> Unknown:
     """The unknown truth of a value that is not a boolean."""
     if type(value) is Unknown:
-        return value
+        return value.unbounded
     return (
         null_or_invalid(value) if kind_of(value) is None else Unknown(f"a {kind_name(value)} is neither true nor false")
     )
 
 
-def arithmetic(left: Any, operator: str, right: Any) -> int | Fraction | Unknown:
-    """The exact result; unknown unless both operands are numbers, and for a division by zero."""
+def arithmetic(left: Any, operator: str, right: Any) -> int | Fraction | str | Unknown:
+    """The exact result on two numbers, or two strings joined by `+`; unknown otherwise, and for a division by zero."""
     if kind_of(left) != "number" or kind_of(right) != "number":
+        if operator == "+" and kind_of(left) == kind_of(right) == "text":
+            return f"{left!s}{right!s}"
         if type(left) is Unknown or type(right) is Unknown:
             return mismatch(left, right).within(_bounds_after(left, operator, right))
         return (
@@ -357,7 +392,7 @@ def length(value: Any) -> int | Unknown:
 def field_of(value: Any, name: str) -> Any:
     """A field of a mapping, or of a string that contains one as JSON."""
     if type(value) is Unknown:
-        return value
+        return value.unbounded
     if kind_of(value) == "text":
         value = parsed(str(value))
         if type(value) is Unknown:
@@ -386,7 +421,7 @@ def item_of(value: Any, index: Any) -> Any:
 
 
 def _of_kind(value: Any, problem: str) -> Unknown:
-    return value if type(value) is Unknown else Unknown(f"a {kind_name(value)} {problem}")
+    return value.unbounded if type(value) is Unknown else Unknown(f"a {kind_name(value)} {problem}")
 
 
 NO_VALUE = Unknown("a value is missing or null")
