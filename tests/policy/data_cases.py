@@ -26,6 +26,7 @@ DOCS: list[Any] = [
     '{"k": 1, "s": "a", "xs": [1, 0.1], "on": true}',
     '{"k": 0.3, "s": "b", "doc": "{\\"k\\": 2}"}',
     '{"k": 1, "k": 2, "s": "a"}',
+    {"k": 3, "s": "A ab, not abb: b@x.co. See http://X.co/a, www.b.org (-1) b's", "xs": ["b-1", {"s": "a@x.co 0.1"}]},
     "[1, 2, 3]",
     "no such thing",
 ]
@@ -37,6 +38,7 @@ VALUES: dict[str, list[Any]] = {
     "mapping": DOCS,
 }
 OUTPUTS: list[Any] = [*DOCS, *DOCS, *TEXTS, *NUMBERS, *LISTS, True, False, None]
+NUMERALS = ['"1,234.50"', '"1,234"', '"-0.5 "', '"1,2"', '"2"', '"+3"']
 STATES: list[Any] = [
     {"stock": {"a": 1, "b": 2}, "owner": {"a": "a", "b": "b", "ab": "a"}, "open": True, "level": 2},
     {"stock": {"a": 3, "ab": 0.3}, "owner": {"a": "b"}, "open": False, "level": 0.1},
@@ -276,6 +278,20 @@ class Maker:
             lambda: self._chance.choice(["state(is_open())", "fact(sure)", "state.open == true", "true", "false"]),
             lambda: f"state(more({number()}, {number()}))",
             lambda: f"{self._of_call(scope, depth)}.on",
+            lambda: f"{self._chance.choice(['starts_with', 'ends_with'])}({text()}, {text()})",
+            lambda: f"mentions({self._searched(scope, depth - 1)}, {self.one_of(text, text, number)})",
+            lambda: self._some(scope, depth - 1, number),
+            lambda: self._some(scope, depth - 1, number),
+        )
+
+    def _some(self, scope: _Scope, depth: int, number: Callable[[], str]) -> str:
+        if depth < 0 or len(scope.calls) > 2:
+            return f"{number()} {self._sign()} {number()}"
+        return self._history("some", scope, depth)
+
+    def _searched(self, scope: _Scope, depth: int) -> str:
+        return self.one_of(
+            lambda: self._of_call(scope, depth), lambda: self.text(scope, depth), lambda: self.items(scope, depth)
         )
 
     def _sign(self) -> str:
@@ -316,6 +332,10 @@ class Maker:
             lambda: self._over_items("count", scope, depth - 1),
             lambda: f"({self.number(scope, depth - 1)} {self._chance.choice('+-*/%')} {self.number(scope, depth - 1)})",
             lambda: f"-({self.number(scope, depth - 1)})",
+            lambda: f"abs({self.number(scope, depth - 1)})",
+            lambda: f"min({self.number(scope, depth - 1)}, {self.number(scope, depth - 1)})",
+            lambda: f"max({self.items(scope, depth - 1)})",
+            lambda: f"number({self._chance.choice([*NUMERALS, self.text(scope, depth - 1)])})",
         ]
         return self.one_of(*choices, *(deeper if depth >= 0 and len(scope.calls) < 3 else []))
 
@@ -328,6 +348,8 @@ class Maker:
             lambda: f"{self._of_call(scope, depth, 'args')}.id",
             lambda: "fact(context.who)",
             lambda: f"state(owner({self.text(scope, 0) if depth > 0 else self._literal('text')}))",
+            lambda: f"lower({self.text(scope, 0) if depth > 0 else self._literal('text')})",
+            lambda: f"({self._literal('text')} + {self.text(scope, 0) if depth > 0 else self._literal('text')})",
         )
 
     def items(self, scope: _Scope, depth: int) -> str:
@@ -339,6 +361,9 @@ class Maker:
             lambda: f"[{self._literal('text')}, {self._variable(scope, 'text', self._literal('text'))}]",
             lambda: f"[{self._literal('number')}, {self._literal('number')}, {self._literal('text')}]",
             lambda: f"[{self._variable(scope, 'number', '1')}, 1]",
+            lambda: f"{self._chance.choice(['keys', 'values'])}({self._of_call(scope, depth)})",
+            lambda: f"{self._chance.choice(['links', 'emails'])}({self.text(scope, 0 if depth > 0 else -1)})",
+            lambda: f"find({self.text(scope, 0 if depth > 0 else -1)}, {self._regex()})",
         )
 
     def _call(self, scope: _Scope, depth: int, *, outcome: bool) -> str:

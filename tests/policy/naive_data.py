@@ -21,17 +21,17 @@ from tests.policy.naive import holds
 from tests.policy.naive_functions import applied
 from tests.policy.naive_values import (
     UNKNOWN,
-    OneOf,
+    Between,
     Truth,
     both,
     computed,
     contained,
     either,
+    ends,
     equal,
     kind,
     looked_up,
     none_as_unknown,
-    number,
     opposite,
     ordered,
     sets_combined,
@@ -224,7 +224,7 @@ class Naive:
                 return names[name]
             case ast.ListOf(items):
                 found = [value(item) for item in items]
-                return UNKNOWN if any(item is UNKNOWN for item in found) else found
+                return UNKNOWN if any(item is UNKNOWN or isinstance(item, Between) for item in found) else found
             case ast.And(parts):
                 return both(value(part) for part in parts)
             case ast.Or(parts):
@@ -251,7 +251,7 @@ class Naive:
                 written = [one.regex if isinstance(one, ast.RegexValue) else value(one) for one in arguments]
                 return applied(function, written)
             case ast.Known(body):
-                return value(body) is not UNKNOWN and not isinstance(value(body), OneOf)
+                return value(body) is not UNKNOWN and not isinstance(value(body), Between)
             case ast.Field(body, name):
                 return looked_up(value(body), name)
             case ast.Item(body, index):
@@ -288,7 +288,7 @@ class Naive:
         raise AssertionError(term)
 
     def _state_value(self, function: str, arguments: Sequence[Any], scene: Scene) -> Any:
-        if scene.step.state is None or any(argument is UNKNOWN for argument in arguments):
+        if scene.step.state is None or any(one is UNKNOWN or isinstance(one, Between) for one in arguments):
             return UNKNOWN
         return none_as_unknown(self._functions[function](scene.step.state, *arguments))
 
@@ -428,20 +428,21 @@ def _of_call(what: str, step: Any) -> Any:
 
 
 def _total(found: Sequence[tuple[Step, Truth, Any]]) -> Any:
-    """A sum over both possibilities of each call in flight that may count."""
+    """A sum over both possibilities of each call that may count."""
     total: Any = 0
-    for step, value, amount in found:
+    for _, value, amount in found:
         if value is True:
             total = computed(total, "+", amount)
         elif value is UNKNOWN:
-            still_open = (step.status is None or not step.ended) and number(amount) is not UNKNOWN
-            total = computed(total, "+", OneOf({0, number(amount)}) if still_open else UNKNOWN)
+            least, most = ends(amount) or (None, None)
+            total = computed(total, "+", UNKNOWN if least is None else Between(min(0, least), max(0, most)))
     return total
 
 
 def _count(values: Iterator[Any]) -> Any:
     found = list(values)
-    return found.count(True) if all(isinstance(value, bool) for value in found) else UNKNOWN
+    sure, unsure = found.count(True), len(found) - found.count(True) - found.count(False)
+    return Between(sure, sure + unsure) if unsure else sure
 
 
 _FOLDED: dict[str, Callable[[Iterator[Any]], Any]] = {"all": both, "any": either, "count": _count}

@@ -2,19 +2,194 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
-from tests.policy.naive_values import UNKNOWN, kind
+from tests.policy.naive_values import UNKNOWN, Between, Truth, either, equal, kind, looked_up, number
 
 
 def applied(function: str, values: Sequence[Any]) -> Any:
     """The result of a function; unknown if a value is."""
-    return UNKNOWN if any(value is UNKNOWN for value in values) else FUNCTIONS[function](*values)
+    if any(value is UNKNOWN or isinstance(value, Between) or not kind(value) for value in values):
+        return UNKNOWN
+    return FUNCTIONS[function](*values)
 
 
-def _lower(text: Any) -> Any:
-    return text.lower() if kind(text) == "text" else UNKNOWN
+def _of_texts(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *values: function(*values) if all(kind(value) == "text" for value in values) else UNKNOWN
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {"lower": _lower}
+def _abs(value: Any) -> Any:
+    found = number(value)
+    return UNKNOWN if found is UNKNOWN else _whole(found if found >= 0 else -found)
+
+
+def _whole(value: Fraction) -> int | Fraction:
+    return int(value) if value.denominator == 1 else value
+
+
+def _sorted(values: Sequence[Any]) -> list[Any]:
+    """The numbers in order; empty if there is another value."""
+    found = [number(one) for one in (values[0] if len(values) == 1 and kind(values[0]) == "list" else values)]
+    return [] if UNKNOWN in found else sorted(map(_whole, found))
+
+
+def _min(*values: Any) -> Any:
+    return next(iter(_sorted(values)), UNKNOWN)
+
+
+def _max(*values: Any) -> Any:
+    return next(reversed(_sorted(values)), UNKNOWN)
+
+
+def _mapping(value: Any) -> Any:
+    """The mapping, also one in a string."""
+    try:
+        found = json.loads(value, parse_float=Decimal) if kind(value) == "text" else value
+    except ValueError:
+        return None
+    repeated = kind(value) == "text" and kind(found) == "mapping" and _repeats_a_key(value)
+    return found if kind(found) == "mapping" and not repeated else None
+
+
+def _repeats_a_key(text: str) -> bool:
+    return any(len(pairs) > len(dict(pairs)) for pairs in _pairs(text))
+
+
+def _pairs(text: str) -> list[list[Any]]:
+    seen: list[list[Any]] = []
+    json.loads(text, object_pairs_hook=lambda pairs: seen.append(pairs) or dict(pairs))
+    return seen
+
+
+def _keys(value: Any) -> Any:
+    found = _mapping(value)
+    return UNKNOWN if found is None else [*found]
+
+
+def _values(value: Any) -> Any:
+    found = _mapping(value)
+    return UNKNOWN if found is None else [found[key] for key in found]
+
+
+def _find(text: Any, regex: str) -> Any:
+    if kind(text) != "text":
+        return UNKNOWN
+    return [match[min(1, match.re.groups)] for match in re.finditer(regex, text, re.ASCII) if match[0]]
+
+
+def _number(text: str) -> Any:
+    """Takes the commas out, if they can only group."""
+    found = text.strip(" \t\r\n")
+    whole, point, decimals = found.lstrip("+-").partition(".")
+    first, *groups = whole.split(",")
+    if len(found) - len(found.lstrip("+-")) > 1 or not all(_is_digits(one) for one in (first, *groups)):
+        return UNKNOWN
+    if point and not _is_digits(decimals):
+        return UNKNOWN
+    if groups and (len(first) > 3 or {len(one) for one in groups} != {3} or (len(groups) == 1 and not point)):
+        return UNKNOWN
+    return _whole(Fraction(found.replace(",", "")))
+
+
+def _is_digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _links(text: str) -> list[str]:
+    """Reads words, as the generated texts have no other links."""
+    words = [word.strip("().,;") for word in text.split()]
+    found = ["http://" + word if word.startswith("www.") else word for word in words]
+    links = [_lowered(word) for word in found if re.match("(?i)https?://", word)]
+    return [link for at, link in enumerate(links) if link not in links[:at]]
+
+
+def _lowered(link: str) -> str:
+    scheme, _, rest = link.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme.lower()}://{host.lower()}{slash or '/'}{path}"
+
+
+def _emails(text: str) -> list[str]:
+    words = [word.strip("().,;<>").lower() for word in text.split()]
+    found = [word for word in words if "@" in word and "." in word.split("@")[1]]
+    return [one for at, one in enumerate(found) if one not in found[:at]]
+
+
+def _mentions(value: Any, token: Any) -> Truth:
+    if kind(token) not in ("text", "number") or number(token) is UNKNOWN and kind(token) == "number":
+        return UNKNOWN
+    text = _digits(number(token)) if kind(token) == "number" else token.strip()
+    if not any(char.isalnum() or char == "_" for char in text):
+        return UNKNOWN
+    return either(_in_leaf(leaf, token, text) for leaf in _leaves(value))
+
+
+def _leaves(value: Any) -> list[Any]:
+    match kind(value):
+        case "mapping":
+            return [leaf for one in value.values() for leaf in _leaves(one)]
+        case "list":
+            return [leaf for one in value for leaf in _leaves(one)]
+        case "text" if value[:1] in ("{", "[", '"') and _read(value) is not UNKNOWN:
+            return [value, *_leaves(_read(value))]
+    return [] if value is None else [value]
+
+
+def _read(text: str) -> Any:
+    """The JSON in a string."""
+    found = looked_up(f"[{text}]", 0)
+    return found
+
+
+def _digits(value: Fraction) -> str:
+    return f"{Decimal(value.numerator) / Decimal(value.denominator):f}"
+
+
+def _in_leaf(leaf: Any, token: Any, text: str) -> Truth:
+    if kind(leaf) == "number":
+        if kind(token) == "number":
+            return equal(leaf, token)
+        return UNKNOWN if number(leaf) is not UNKNOWN and _digits(number(leaf)) == text else False
+    if kind(leaf) != "text":
+        return False
+    if _has_token(leaf, text):
+        return True
+    return UNKNOWN if _has_token(leaf.lower(), text.lower()) else False
+
+
+def _has_token(whole: str, text: str) -> bool:
+    """Tries every place: what is joined to the token, directly or by punctuation, makes it longer."""
+    return any(
+        whole.startswith(text, at) and not _joined(whole[:at][::-1], text[0]) and not _joined(whole[at + len(text) :], "")
+        for at in range(len(whole))
+    )
+
+
+def _joined(around: str, first: str) -> bool:
+    """Whether the characters next to a token, the nearest first, belong to it."""
+    near, next_one = (around + "  ")[:2]
+    if near.isalnum() or near == "_" or (first.isdigit() and near in ".-"):
+        return True
+    return near in ".@+'-" and (next_one.isalnum() or next_one == "_")
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "lower": _of_texts(str.lower),
+    "starts_with": _of_texts(lambda text, start: text[: len(start)] == start),
+    "ends_with": _of_texts(lambda text, end: text[len(text) - len(end) :] == end and len(end) <= len(text)),
+    "abs": _abs,
+    "min": _min,
+    "max": _max,
+    "keys": _keys,
+    "values": _values,
+    "find": _find,
+    "number": _of_texts(_number),
+    "links": _of_texts(_links),
+    "emails": _of_texts(_emails),
+    "mentions": _mentions,
+}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from operator import lt
 from typing import Any
 
 
@@ -18,13 +20,19 @@ UNKNOWN = Unknown.UNKNOWN
 Truth = bool | Unknown
 
 
-class OneOf(frozenset[Any]):
-    """A number with several possible values, depending on calls in flight."""
+@dataclass(frozen=True)
+class Between:
+    """An unknown number with bounds: a count or a sum of calls of which some may not count."""
+
+    least: Any
+    most: Any
 
 
-def _each(function: Callable[[Any, Any], Any], left: Any, right: Any) -> set[Any]:
-    lefts, rights = (one if isinstance(one, OneOf) else [one] for one in (left, right))
-    return {function(one, other) for one in lefts for other in rights}
+def ends(value: Any) -> tuple[Any, Any] | None:
+    """The bounds of a number; None for other values."""
+    if isinstance(value, Between):
+        return value.least, value.most
+    return None if number(value) is UNKNOWN else (number(value), number(value))
 
 
 def both(values: Iterable[Any]) -> Truth:
@@ -81,22 +89,23 @@ def sets_combined(left: Any, operator: str, right: Any) -> Any:
 
 
 def ordered(left: Any, right: Any, compare: Callable[[Any, Any], bool]) -> Truth:
-    """Compares two numbers, two strings or two sets."""
-    if isinstance(left, OneOf) or isinstance(right, OneOf):
-        return _same(_each(lambda one, other: ordered(one, other, compare), left, right))
+    """Compares two numbers, two strings or two sets. Bounds decide if all numbers between them compare alike."""
+    if isinstance(left, Between) or isinstance(right, Between):
+        first, second = ends(left), ends(right)
+        if first is None or second is None:
+            return UNKNOWN
+        found = {compare(one, other) for one in first for other in second}
+        return found.pop() if len(found) == 1 else UNKNOWN
     if kind(left) == kind(right) and kind(left) in ("text", "set"):
         return compare(left, right)
     left, right = number(left), number(right)
     return UNKNOWN if UNKNOWN in (left, right) else compare(left, right)
 
 
-def _same(found: set[Any]) -> Truth:
-    return found.pop() if len(found) == 1 else UNKNOWN
-
-
 def equal(left: Any, right: Any) -> Truth:
-    if isinstance(left, OneOf) or isinstance(right, OneOf):
-        return _same(_each(equal, left, right))
+    if isinstance(left, Between) or isinstance(right, Between):
+        apart = either([ordered(left, right, lt), ordered(right, left, lt)])
+        return False if apart is True else UNKNOWN
     if not kind(left) or kind(left) != kind(right):
         return UNKNOWN
     match kind(left):
@@ -110,18 +119,26 @@ def equal(left: Any, right: Any) -> Truth:
 
 
 def contained(item: Any, whole: Any) -> Truth:
-    """Whether an item is in a list, a string in a string, or a key in a mapping."""
+    """Whether an item is in a list of scalars of one kind, or a string in a string or set."""
     if kind(whole) == "list":
+        kinds = [kind(one) for one in whole if one is not None]
+        if kinds and kinds.count(kinds[0]) < len(kinds) or {"list", "mapping", ""}.intersection(kinds):
+            return UNKNOWN
         return either(equal(item, one) for one in whole)
-    if kind(whole) in ("text", "mapping", "set") and kind(item) == "text":
+    if kind(whole) in ("text", "set") and kind(item) == "text":
         return item in whole
     return UNKNOWN
 
 
 def computed(left: Any, operator: str, right: Any) -> Any:
-    if isinstance(left, OneOf) or isinstance(right, OneOf):
-        found = _each(lambda one, other: computed(one, operator, other), left, right)
-        return UNKNOWN if UNKNOWN in found or operator in "/%" else OneOf(found)
+    if isinstance(left, Between) or isinstance(right, Between):
+        first, second = ends(left), ends(right)
+        if first is None or second is None or operator in "/%":
+            return UNKNOWN
+        corners = [_COMPUTED[operator](Fraction(one), Fraction(other)) for one in first for other in second]
+        return Between(min(corners), max(corners))
+    if kind(left) == kind(right) == "text":
+        return "".join([left, right]) if operator == "+" else UNKNOWN
     left, right = number(left), number(right)
     if UNKNOWN in (left, right) or (operator in "/%" and right == 0):
         return UNKNOWN

@@ -119,7 +119,7 @@ def judges_later(naive: Naive) -> bool:
     A call that was in flight then may have ended, and the definitions do not say which state counts.
     """
     rule = naive.rule
-    history = ast.Selected, ast.CountCalls, ast.SumCalls, ast.Before
+    history = *ast.OF_HISTORY, ast.Before
     speaks = any(isinstance(one, history) for one in ast.walk(rule))
     later = any(isinstance(one, ast.Exists | ast.After | ast.Not | ast.AnyOf) for one in ast.walk(rule))
     return speaks and later

@@ -28,4 +28,4 @@ def _texts(item: ast.Term, output: ast.OfCall) -> tuple[str, str]:
         f"part, and of a mapping or a mixed list nothing can be known; write 'mentions({whole}, {sought})' for a whole "
         f"word or id, '{sought} in keys({whole})' for a key, or name the field that is a list"
     )
-    return message, f"{whole} is {{'id': {sought}}}: unknown, so the call is denied; is 'x' and {sought} 1 part of it"
+    return message, f"a call after which {whole} is a mapping: whether it contains {sought} is unknown, so it is denied"
