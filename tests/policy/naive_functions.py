@@ -121,7 +121,7 @@ def _emails(text: str) -> list[str]:
 
 
 def _mentions(value: Any, token: Any) -> Truth:
-    if kind(token) not in ("text", "number") or number(token) is UNKNOWN and kind(token) == "number":
+    if kind(token) not in ("text", "number") or (number(token) is UNKNOWN and kind(token) == "number"):
         return UNKNOWN
     text = _digits(number(token)) if kind(token) == "number" else token.strip()
     if not any(char.isalnum() or char == "_" for char in text):
@@ -165,7 +165,9 @@ def _in_leaf(leaf: Any, token: Any, text: str) -> Truth:
 def _has_token(whole: str, text: str) -> bool:
     """Tries every place: what is joined to the token, directly or by punctuation, makes it longer."""
     return any(
-        whole.startswith(text, at) and not _joined(whole[:at][::-1], text[0]) and not _joined(whole[at + len(text) :], "")
+        whole.startswith(text, at)
+        and not _joined(whole[:at][::-1], text[0])
+        and not _joined(whole[at + len(text) :], "")
         for at in range(len(whole))
     )
 

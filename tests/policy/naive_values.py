@@ -122,7 +122,7 @@ def contained(item: Any, whole: Any) -> Truth:
     """Whether an item is in a list of scalars of one kind, or a string in a string or set."""
     if kind(whole) == "list":
         kinds = [kind(one) for one in whole if one is not None]
-        if kinds and kinds.count(kinds[0]) < len(kinds) or {"list", "mapping", ""}.intersection(kinds):
+        if (kinds and kinds.count(kinds[0]) < len(kinds)) or {"list", "mapping", ""}.intersection(kinds):
             return UNKNOWN
         return either(equal(item, one) for one in whole)
     if kind(whole) in ("text", "set") and kind(item) == "text":

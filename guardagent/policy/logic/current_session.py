@@ -12,7 +12,7 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.values import Unknown, kind_of
 from guardagent.policy.logic.expressions import Expression, conj
 from guardagent.policy.logic.operations import UNDECIDED, Operations
-from guardagent.policy.logic.semantics import Bindings, Calls, Semantics, SymbolicCall, count_true
+from guardagent.policy.logic.semantics import Bindings, Calls, Semantics, SymbolicCall, count_true, total_of
 from guardagent.policy.logic.values import (
     FALSE,
     TRUE,
@@ -21,7 +21,6 @@ from guardagent.policy.logic.values import (
     Value,
     all_known,
     disjunction,
-    joined,
     only_if,
     when_false,
     when_true,
@@ -149,11 +148,8 @@ class CurrentSession:
         return count_true([value for _, value, _ in found])
 
     def sum(self, semantics: Semantics, node: ast.SumCalls, names: Bindings) -> Value:
-        total = self._operations.constant(0)
-        for _, value, inner in self._matching_calls(semantics, node.pattern, node.condition, names):
-            more = self._operations.arithmetic(total, "+", semantics.value(node.term, inner))
-            total = joined([(when_true(value), more), (when_false(value), total)])
-        return total
+        found = self._matching_calls(semantics, node.pattern, node.condition, names)
+        return total_of([(value, semantics.value(node.term, inner)) for _, value, inner in found])
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
         found = self._matching_calls(semantics, node.pattern, node.condition, names)

@@ -19,6 +19,7 @@ from guardagent.policy.logic.values import (
     ListValue,
     MappingValue,
     Opaque,
+    Range,
     ScalarValue,
     SymbolicList,
     SymbolicMapping,
@@ -58,7 +59,7 @@ class Z3Model:
         """Returns the JSON value, or MISSING if it is unknown."""
         for guard, leaf in value.cases:
             if self.of(guard) is True:
-                return self._leaf(leaf)
+                return MISSING if isinstance(leaf, Range) else self._leaf(leaf)
         return MISSING
 
     def _leaf(self, leaf: Leaf) -> Any:

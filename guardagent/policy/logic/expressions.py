@@ -144,6 +144,14 @@ def conditional(condition: Expression, then: Expression, otherwise: Expression) 
     return ExpressionNode("number", "if", condition, then, otherwise)
 
 
+def least(left: Expression, right: Expression) -> Expression:
+    return conditional(less(left, right), left, right)
+
+
+def greatest(left: Expression, right: Expression) -> Expression:
+    return conditional(less(left, right), right, left)
+
+
 def is_whole(number: Expression) -> Expression:
     return (
         ExpressionNode("truth", "whole", number)
@@ -164,6 +172,24 @@ def is_substring(part: Expression, whole: Expression) -> Expression:
     if isinstance(part, ExpressionNode) or isinstance(whole, ExpressionNode):
         return ExpressionNode("truth", "within", part, whole)
     return part in whole
+
+
+def starts_with(text: Expression, start: Expression) -> Expression:
+    if isinstance(text, ExpressionNode) or isinstance(start, ExpressionNode):
+        return ExpressionNode("truth", "starts", start, text)
+    return text.startswith(start)
+
+
+def ends_with(text: Expression, end: Expression) -> Expression:
+    if isinstance(text, ExpressionNode) or isinstance(end, ExpressionNode):
+        return ExpressionNode("truth", "ends", end, text)
+    return text.endswith(end)
+
+
+def concatenation(left: Expression, right: Expression) -> Expression:
+    if isinstance(left, ExpressionNode) or isinstance(right, ExpressionNode):
+        return ExpressionNode("text", "joined", left, right)
+    return left + right
 
 
 def full_match(text: ExpressionNode, regex: str) -> ExpressionNode:

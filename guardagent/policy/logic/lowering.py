@@ -106,6 +106,12 @@ class Lowering:
                 return z3.ToReal(z3.Length(first))
             case "within":
                 return z3.Contains(last, first)
+            case "starts":
+                return z3.PrefixOf(first, last)
+            case "ends":
+                return z3.SuffixOf(first, last)
+            case "joined":
+                return z3.Concat(first, last)
         return self._computed(name, first, last)
 
     def _computed(self, sign: str, left: Any, right: Any) -> Any:

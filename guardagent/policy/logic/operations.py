@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
-from typing import Any, Final
+from functools import reduce
+from itertools import product
+from typing import Any, Final, TypeGuard
 
 from guardagent.policy.evaluation.patterns import folded_name, regex_test
 from guardagent.policy.language.values import Unknown, combine_sets, exact, kind_of, parsed, set_of
 from guardagent.policy.logic import expressions as ex
+from guardagent.policy.logic.exact_functions import TRANSLATIONS
 from guardagent.policy.logic.expressions import Expression, ExpressionNode, conj, neg, same
 from guardagent.policy.logic.symbols import KINDS, Symbols
 from guardagent.policy.logic.values import (
@@ -20,11 +23,13 @@ from guardagent.policy.logic.values import (
     ListValue,
     MappingValue,
     Opaque,
+    Range,
     ScalarValue,
     SymbolicList,
     SymbolicMapping,
     SymbolicSet,
     Value,
+    all_known,
     conjunction,
     disjunction,
     joined,
@@ -33,6 +38,7 @@ from guardagent.policy.logic.values import (
     of_leaf,
     only_if,
     truth,
+    when_true,
 )
 from guardagent.types import thaw
 
@@ -77,7 +83,7 @@ class Operations:
             if holds is UNDECIDED:
                 return UNDECIDED
             if holds:
-                return self._plain(leaf)
+                return Unknown() if isinstance(leaf, Range) else self._plain(leaf)
         return Unknown()
 
     def _closed(self, expression: Expression) -> Any:
@@ -140,10 +146,10 @@ class Operations:
     def _less(self, left: Leaf, right: Leaf) -> Value:
         if left.kind == right.kind == "set":
             return conjunction([self._subset(left, right), negation(self._subset(right, left))])
-        return _less(left, right)
+        return _range_is_less(left, right) if _is_ranged(left, right) else _less(left, right)
 
     def _at_most(self, left: Leaf, right: Leaf) -> Value:
-        return self._subset(left, right) if left.kind == right.kind == "set" else negation(_less(right, left))
+        return self._subset(left, right) if left.kind == right.kind == "set" else negation(self._less(right, left))
 
     def _subset(self, left: Leaf, right: Leaf) -> Value:
         if isinstance(left, Concrete):
@@ -154,6 +160,9 @@ class Operations:
         return _pairs(left, right, self._equal)
 
     def _equal(self, left: Leaf, right: Leaf) -> Value:
+        if _is_ranged(left, right):
+            apart = disjunction([_range_is_less(left, right), _range_is_less(right, left)])
+            return truth(False, when_true(apart))  # noqa: FBT003
         if left.kind != right.kind or left.kind == "opaque":
             return UNKNOWN
         if isinstance(left, ScalarValue) and isinstance(right, ScalarValue):
@@ -182,15 +191,13 @@ class Operations:
             items = self.items_of(whole)
             if items is None:
                 return self.symbols.any_truth(("in", item, whole))
-            return disjunction(self.equal(item, one) for one in items)
+            return only_if(_is_searchable(items), disjunction(self.equal(item, one) for one in items))
         texts = [(guard, leaf) for guard, leaf in item.cases if isinstance(leaf, ScalarValue) and leaf.kind == "text"]
         if isinstance(whole, ScalarValue) and whole.kind == "text":
             return joined((guard, known_truth(ex.is_substring(leaf.payload, whole.payload))) for guard, leaf in texts)
         if whole.kind == "set":
             return joined((guard, self._in_set(leaf.payload, whole)) for guard, leaf in texts)
-        if whole.kind != "mapping":
-            return UNKNOWN
-        return joined((guard, self._has(whole, leaf.payload)) for guard, leaf in texts)
+        return UNKNOWN
 
     def _in_set(self, item: Expression, whole: Leaf) -> Value:
         if isinstance(whole, Concrete):
@@ -209,40 +216,54 @@ class Operations:
     def combine_sets(self, left: Value, operator: str, right: Value) -> Value:
         return self.applied(("set", operator), lambda one, other: combine_sets(one, operator, other), [left, right])
 
-    def applied(self, key: Hashable, function: Callable[..., Any], arguments: Sequence[Value]) -> Value:
+    def applied(self, key: Hashable, function: Callable[..., Any], arguments: Sequence[Value], kind: str = "") -> Value:
         """Returns the result of a function on concrete values, and an arbitrary one for symbolic values.
 
-        Equal arguments give the same value.
+        Equal arguments give the same value. `kind`: the kind of the result, if it is always the same.
         """
         found = [self.plain(argument) for argument in arguments]
         if any(type(one) is Unknown for one in found):
             return UNKNOWN
         if any(one is UNDECIDED for one in found):
-            return self.symbols.any_value(("apply", key, tuple(arguments)), kinds=(*KINDS, "set"))
+            kinds = (kind,) if kind else (*KINDS, "set")
+            result = self.symbols.any_value(("apply", key, tuple(arguments)), kinds=kinds)
+            return only_if(all_known(arguments), result)
         result = function(*found)
         return UNKNOWN if type(result) is Unknown else self.constant(result)
 
-    def _has(self, whole: Leaf, key: Expression) -> Value:
+    def translated(self, name: str, arguments: Sequence[Value], otherwise: Value) -> Value:
+        """Returns the exact result of a function where its arguments have the kind of its translation."""
+        kind, translation = TRANSLATIONS[name]
+        payloads = [[(guard, leaf.payload) for guard, leaf in one.cases if _is_scalar(leaf, kind)] for one in arguments]
+        exactly = conj(*(ex.disj(*(guard for guard, _ in cases)) for cases in payloads))
+        cases = [(conj(*(guard for guard, _ in one)), [p for _, p in one]) for one in product(*payloads)]
+        found = [(guard, translation(values)) for guard, values in cases]
+        return joined([*found, (neg(exactly), otherwise)])
+
+    def has_key(self, mapping: Value, key: str) -> Value:
         """Returns whether a mapping has a key."""
-        if isinstance(whole, Concrete) and self._closed(key) is not UNDECIDED:
-            return known_truth(self._closed(key) in whole.content)
-        fields = self.fields_of(whole)
-        if fields is not None:
-            return known_truth(ex.disj(*(same(key, name) for name in fields if isinstance(name, str))))
+        return joined((guard, self._has(leaf, key)) for guard, leaf in mapping.cases if leaf.kind == "mapping")
+
+    def _has(self, whole: Leaf, key: str) -> Value:
+        if isinstance(whole, Concrete):
+            return known_truth(key in whole.content)
+        if isinstance(whole, MappingValue):
+            return known_truth(key in dict(whole.items))
         assert isinstance(whole, SymbolicMapping)
         if key in dict(whole.items):
             return known_truth(truth=True)
-        if whole.names is not None and not isinstance(key, ExpressionNode) and key not in whole.names:
+        if whole.names is not None and key not in whole.names:
             return FALSE
         there = self.symbols.truth(("has", whole.key, key))
-        if not isinstance(key, ExpressionNode):
-            self.symbols.axioms.append(ex.implies(self.field(of_leaf(whole), key).known, there))
+        self.symbols.axioms.append(ex.implies(self.field(of_leaf(whole), key).known, there))
         return known_truth(there)
 
     # --- numbers
 
     def arithmetic(self, left: Value, sign: str, right: Value) -> Value:
         def result(first: Leaf, second: Leaf) -> Value:
+            if _is_ranged(first, second):
+                return _computed_range(first, sign, second)
             if not (isinstance(first, ScalarValue) and isinstance(second, ScalarValue)):
                 return UNKNOWN
             return _computed(first, sign, second)
@@ -352,6 +373,10 @@ def number(payload: Expression) -> Value:
     return of_leaf(ScalarValue("number", payload))
 
 
+def _is_scalar(leaf: Leaf, kind: str) -> TypeGuard[ScalarValue]:
+    return isinstance(leaf, ScalarValue) and leaf.kind == kind
+
+
 def _null(value: Any) -> Any:
     return None if type(value) is Unknown else value
 
@@ -367,6 +392,47 @@ def _pairs(left: Value, right: Value, result: Callable[[Leaf, Leaf], Value]) -> 
     return joined(found)
 
 
+def ends_of(leaf: Leaf) -> tuple[Expression, Expression] | None:
+    """Returns the bounds of a number, or None for other values."""
+    if isinstance(leaf, Range):
+        return leaf.least, leaf.most
+    return (leaf.payload, leaf.payload) if isinstance(leaf, ScalarValue) and leaf.kind == "number" else None
+
+
+def _is_ranged(left: Leaf, right: Leaf) -> bool:
+    return isinstance(left, Range) or isinstance(right, Range)
+
+
+def _range_is_less(left: Leaf, right: Leaf) -> Value:
+    first, second = ends_of(left), ends_of(right)
+    if first is None or second is None:
+        return UNKNOWN
+    return truth(ex.less(first[1], second[0]), neg(ex.less(first[0], second[1])))
+
+
+def _computed_range(left: Leaf, sign: str, right: Leaf) -> Value:
+    first, second = ends_of(left), ends_of(right)
+    if first is None or second is None or sign in "/%":
+        return UNKNOWN
+    corners = [ex.arithmetic(one, sign, other) for one in first for other in second]
+    return of_leaf(Range(reduce(ex.least, corners), reduce(ex.greatest, corners)))
+
+
+def _is_searchable(items: Sequence[Value]) -> Expression:
+    """Whether all items are scalars of one kind, apart from nulls."""
+    return ex.disj(*(conj(*(_is_of_kind(item, kind) for item in items)) for kind in ("text", "number", "truth")))
+
+
+def _is_of_kind(item: Value, kind: str) -> Expression:
+    others = (guard for guard, leaf in item.cases if _kind_in_list(leaf) != kind)
+    return neg(ex.disj(*others))
+
+
+def _kind_in_list(leaf: Leaf) -> str:
+    """The kind of a leaf; NaN is a number."""
+    return "number" if isinstance(leaf, Opaque) and kind_of(leaf.content) == "number" else leaf.kind
+
+
 def _less(left: Leaf, right: Leaf) -> Value:
     if (
         left.kind != right.kind
@@ -379,6 +445,8 @@ def _less(left: Leaf, right: Leaf) -> Value:
 
 
 def _computed(left: ScalarValue, sign: str, right: ScalarValue) -> Value:
+    if left.kind == right.kind == "text" and sign == "+":
+        return of_leaf(ScalarValue("text", ex.concatenation(left.payload, right.payload)))
     if left.kind != "number" or right.kind != "number":
         return UNKNOWN
     possible = neg(same(right.payload, 0)) if sign in "/%" else True

@@ -9,11 +9,15 @@ from typing import Any, Protocol
 from guardagent.policy.evaluation.function_calls import applied_function
 from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.evaluation.tool_sets import ANY, AnyTool
+from guardagent.policy.functions import function as rule_function
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import Unknown
-from guardagent.policy.logic.expressions import Expression, conditional, conj, disj, same
-from guardagent.policy.logic.operations import Operations, number
+from guardagent.policy.logic.exact_functions import TRANSLATIONS
+from guardagent.policy.logic.expressions import Expression, arithmetic, conditional, conj, disj, neg, same
+from guardagent.policy.logic.expressions import greatest as greater
+from guardagent.policy.logic.expressions import least as lesser
+from guardagent.policy.logic.operations import Operations, ends_of, number
 from guardagent.policy.logic.values import (
     FALSE,
     TRUE,
@@ -21,6 +25,7 @@ from guardagent.policy.logic.values import (
     Leaf,
     ListValue,
     ScalarValue,
+    Range,
     Value,
     all_known,
     conjunction,
@@ -30,7 +35,6 @@ from guardagent.policy.logic.values import (
     negation,
     of_leaf,
     only_if,
-    truth,
     when_false,
     when_true,
 )
@@ -113,7 +117,7 @@ class Semantics:
 
     def match_past(self, pattern: ast.Pattern, call: SymbolicCall, names: Bindings) -> tuple[Value, Bindings]:
         """Matches a past call, which must have every argument of the pattern."""
-        there = [self.operations.contains(self.operations.constant(one.name), call.args) for one in pattern.arguments]
+        there = [self.operations.has_key(call.args, one.name) for one in pattern.arguments]
         has_all = conj(*map(when_true, there))
         if has_all is False:
             return FALSE, names
@@ -180,7 +184,12 @@ class Semantics:
             except StateFunctionError as error:  # the session denies the call
                 return Unknown(str(error))
 
-        return self.operations.applied((node.function, regexes), function, arguments)
+        known = rule_function(node.function)
+        kind = _KINDS.get(known.result, known.result) if known else ""
+        result = self.operations.applied((node.function, regexes), function, arguments, kind)
+        if known is None or node.function not in TRANSLATIONS:
+            return result
+        return self.operations.translated(node.function, arguments, result)
 
     def _and(self, node: ast.And, names: Bindings) -> Value:
         return conjunction(self._values(node.parts, names))
@@ -268,7 +277,7 @@ class Semantics:
         symbols = self.operations.symbols
         key = node.which, whole, text_of(node.condition), node.variable, self.used_bindings(node.condition, names)
         if node.which == "count":
-            return only_if(symbols.truth((key, "known")), number(symbols.size(key)))
+            return symbols.any_count(key)
         return symbols.any_truth(key)
 
     @staticmethod
@@ -287,14 +296,30 @@ def _property(call: SymbolicCall, what: str) -> Value:
 
 
 def count_true(truths: Sequence[Value]) -> Value:
-    """Counts the true values."""
-    total: Expression = 0
-    for one in truths:
-        total = add(total, conditional(when_true(one), 1, 0))
-    return only_if(all_known([truth(when_true(one), when_false(one)) for one in truths]), number(total))
+    """Counts the true values; the number has bounds if some are unknown."""
+    return total_of([(one, number(1)) for one in truths])
 
 
-def add(left: Expression, right: Expression) -> Expression:
-    from guardagent.policy.logic.expressions import arithmetic
+def total_of(shares: Sequence[tuple[Value, Value]]) -> Value:
+    """Adds the numbers whose conditions are true; the sum has bounds if some conditions or numbers are unknown."""
+    least: Expression = 0
+    most: Expression = 0
+    known, bounded = [], []
+    for condition, amount in shares:
+        yes, no = when_true(condition), when_false(condition)
+        cases = [(guard, leaf, ends) for guard, leaf in amount.cases if (ends := ends_of(leaf)) is not None]
+        known.append(disj(no, conj(yes, *[disj(*(g for g, leaf, _ in cases if not isinstance(leaf, Range)))])))
+        bounded.append(disj(no, *(guard for guard, _, _ in cases)))
+        for guard, _, (low, high) in cases:
+            sure, open_ = conj(guard, yes), conj(guard, neg(yes), neg(no))
+            least = _plus(least, conditional(sure, low, conditional(open_, lesser(0, low), 0)))
+            most = _plus(most, conditional(sure, high, conditional(open_, greater(0, high), 0)))
+    exactly = conj(*known)
+    return joined([(exactly, number(least)), (conj(neg(exactly), *bounded), of_leaf(Range(least, most)))])
 
+
+def _plus(left: Expression, right: Expression) -> Expression:
     return arithmetic(left, "+", right)
+
+
+_KINDS = {"truth value": "truth"}

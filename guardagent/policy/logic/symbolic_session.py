@@ -12,12 +12,14 @@ from typing import Any, Literal
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
-from guardagent.policy.logic.expressions import Expression, conj, disj, implies, less, same, variable
-from guardagent.policy.logic.operations import Operations, number
+from guardagent.policy.logic.expressions import Expression, conj, disj, implies, less, neg, same, variable
+from guardagent.policy.logic.operations import Operations
 from guardagent.policy.logic.semantics import Bindings, Calls, Semantics, SymbolicCall
 from guardagent.policy.logic.values import (
     FALSE,
     Opaque,
+    Range,
+    ScalarValue,
     SymbolicMapping,
     Value,
     all_known,
@@ -126,10 +128,10 @@ class SymbolicSession:
 
     def count(self, semantics: Semantics, node: ast.CountCalls, names: Bindings) -> Value:
         def result() -> Value:
-            known, total = self._symbols.truth((key, "known")), self._symbols.size(key)
-            if self._earlier(semantics, node, names, key, conj(known, less(0, total))) is None:
+            value = self._symbols.any_count(key)
+            some = when_true(self._operations.compare(self._operations.constant(0), "<", value))
+            if self._earlier(semantics, node, names, key, some) is None:
                 return self._operations.constant(0)
-            value = only_if(known, number(total))
             self.terms.append(HistoryTerm("count", node.pattern, node.condition, names, value))
             self._symbols.descriptions[text_of(node)] = value
             return value
@@ -141,7 +143,9 @@ class SymbolicSession:
         if not semantics.tools_of(node.pattern) & self._tools:
             return self._operations.constant(0)
         key = self._key(semantics, node, names)
-        return self._symbols.any_value(key, text_of(node), ("number",))
+        value = self._symbols.any_value(key, text_of(node), ("number",))
+        ends = [variable("number", self._symbols.name("v")) for _ in range(2)]
+        return joined([(value.known, value), (neg(value.known), of_leaf(Range(*ends)))])
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
         def result() -> Calls:
@@ -192,9 +196,13 @@ class SymbolicSession:
             well = earlier.call.succeeded if term.ok else True
             none = when_false(term.value)
             return [implies(conj(yes, well), when_true(term.value)), implies(conj(none, earlier.exists, well), no)]
+        counted, bounded = (leaf for _, leaf in term.value.cases)
+        assert isinstance(counted, ScalarValue)
+        assert isinstance(bounded, Range)
         known = term.value.known
-        total = term.value.cases[0][1].payload  # type: ignore[union-attr]  # a number
         return [
-            implies(conj(yes, known), less(0, total)),
+            implies(conj(yes, known), less(0, counted.payload)),
+            implies(conj(yes, neg(known)), less(0, bounded.least)),
             implies(conj(earlier.exists, known), disj(when_true(met), no)),
+            implies(conj(earlier.exists, neg(no)), less(0, bounded.most)),
         ]

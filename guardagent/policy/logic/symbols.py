@@ -8,6 +8,7 @@ from typing import Any, Final
 from guardagent.policy.logic.expressions import Expression, ExpressionNode, conj, less, neg, variable, whole_variable
 from guardagent.policy.logic.values import (
     Leaf,
+    Range,
     ScalarValue,
     SymbolicList,
     SymbolicMapping,
@@ -61,6 +62,13 @@ class Symbols:
             return found
 
         return self.once(("size", key), result)  # type: ignore[no-any-return]
+
+    def any_count(self, key: Hashable) -> Value:
+        """Returns a non-negative whole number, or unknown with such bounds."""
+        known, least, most = self.truth((key, "known")), self.size((key, "least")), self.size((key, "most"))
+        self.axioms.append(neg(less(most, least)))
+        cases = (known, ScalarValue("number", self.size(key))), (neg(known), Range(least, most))
+        return Value(cases)
 
     def any_value(
         self, key: Hashable, description: str = "", kinds: Sequence[str] = KINDS, *, known: bool = False

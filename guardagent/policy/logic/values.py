@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from guardagent.policy.logic.expressions import Expression, Sort, conj, disj, neg
 
 NO_ORIGIN: Final = object()
-Kind = Literal["truth", "number", "text", "list", "mapping", "set", "opaque"]
+Kind = Literal["truth", "number", "text", "list", "mapping", "set", "opaque", "range"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,16 @@ class Opaque:
     kind: Kind = "opaque"
 
 
-Leaf = ScalarValue | Concrete | ListValue | MappingValue | SymbolicList | SymbolicMapping | SymbolicSet | Opaque
+@dataclass(frozen=True, slots=True)
+class Range:
+    """An unknown number with bounds, such as a count of calls of which some may not count. It is not a known value."""
+
+    least: Expression
+    most: Expression
+    kind: Kind = "range"
+
+
+Leaf = ScalarValue | Concrete | ListValue | MappingValue | SymbolicList | SymbolicMapping | SymbolicSet | Opaque | Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +105,7 @@ class Value:
 
     @property
     def known(self) -> Expression:
-        return disj(*(guard for guard, _ in self.cases))
+        return disj(*(guard for guard, leaf in self.cases if not isinstance(leaf, Range)))
 
 
 UNKNOWN: Final = Value()
