@@ -162,7 +162,8 @@ class Naive:
 
     def _earlier(self, pattern: ast.Pattern, condition: ast.Term, scene: Scene, names: Names, *, ok: bool) -> Truth:
         found = self._found(pattern, condition, scene, names)
-        return either(value for step, value, _ in found if not ok or step.status == "ok")
+        ended = {"ok": True, None: UNKNOWN} if ok else {}
+        return either(both([value, ended.get(step.status, not ok)]) for step, value, _ in found)
 
     def _lacks_earlier(self, scene: Scene, rule: ast.Before) -> Truth:
         def alone(scene: Scene, names: Names) -> Truth:

@@ -124,6 +124,8 @@ def _mentions(value: Any, token: Any) -> Truth:
     if kind(token) not in ("text", "number") or (number(token) is UNKNOWN and kind(token) == "number"):
         return UNKNOWN
     text = _digits(number(token)) if kind(token) == "number" else token.strip()
+    if kind(token) == "number" and Fraction(text) != number(token):
+        return UNKNOWN
     if not any(char.isalnum() or char == "_" for char in text):
         return UNKNOWN
     return either(_in_leaf(leaf, token, text) for leaf in _leaves(value))
@@ -142,8 +144,7 @@ def _leaves(value: Any) -> list[Any]:
 
 def _read(text: str) -> Any:
     """The JSON in a string."""
-    found = looked_up(f"[{text}]", 0)
-    return found
+    return looked_up(f"[{text}]", 0)
 
 
 def _digits(value: Fraction) -> str:

@@ -138,7 +138,7 @@ def computed(left: Any, operator: str, right: Any) -> Any:
         corners = [_COMPUTED[operator](Fraction(one), Fraction(other)) for one in first for other in second]
         return Between(min(corners), max(corners))
     if kind(left) == kind(right) == "text":
-        return "".join([left, right]) if operator == "+" else UNKNOWN
+        return f"{left}{right}" if operator == "+" else UNKNOWN
     left, right = number(left), number(right)
     if UNKNOWN in (left, right) or (operator in "/%" and right == 0):
         return UNKNOWN

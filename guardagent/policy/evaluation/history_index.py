@@ -246,10 +246,17 @@ class HistoryIndex:
         if True in found:
             return True
         found += [query.judge_entry(env, entry) for entry in others]
-        found += [
-            query.judge(env, call) for call in self._in_flight(env) if not query.ok_only or call.assumed_status == "ok"
-        ]
+        found += [self._may_fit(env, call) for call in self._in_flight(env)]
         return disjunction(found)
+
+    def _may_fit(self, env: Env, call: Any) -> Truth:
+        """Whether a call in flight matches; unknown as long as nothing says whether it ends well."""
+        if self._query.ok_only and call.assumed_status == "failed":
+            return False
+        value = self._query.judge(env, call)
+        if value is True and self._query.ok_only and call.assumed_status is None:
+            return Unknown(f"it is unknown whether {call.tool!r} (call {call.place}) ends well")
+        return value
 
     def _in_flight(self, env: Env) -> list[Any]:
         """The calls in flight that may match. They are not indexed yet."""

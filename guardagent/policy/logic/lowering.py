@@ -104,15 +104,15 @@ class Lowering:
                 return z3.IsInt(first)
             case "size":
                 return z3.ToReal(z3.Length(first))
-            case "within":
-                return z3.Contains(last, first)
-            case "starts":
-                return z3.PrefixOf(first, last)
-            case "ends":
-                return z3.SuffixOf(first, last)
-            case "joined":
-                return z3.Concat(first, last)
+            case "within" | "starts" | "ends" | "joined":
+                return self._of_strings(name, first, last)
         return self._computed(name, first, last)
+
+    def _of_strings(self, name: str, first: Any, last: Any) -> Any:
+        z3 = self._z3
+        if name == "within":
+            return z3.Contains(last, first)
+        return {"starts": z3.PrefixOf, "ends": z3.SuffixOf, "joined": z3.Concat}[name](first, last)
 
     def _computed(self, sign: str, left: Any, right: Any) -> Any:
         match sign:
