@@ -11,6 +11,7 @@ Only recorded calls count as history. Several threads can share a session; their
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 import secrets
 import threading
@@ -22,8 +23,10 @@ from typing import Any
 
 from guardagent._support.arguments import bind_arguments, call_problem, label_problem
 from guardagent.errors import InputError, SessionBusyError, ToolDenied, error_text
+from guardagent.policy.evaluation.clock import Clock, ClockError, HostClock, Reading
 from guardagent.policy.evaluation.failures import is_failure
 from guardagent.policy.evaluation.monitor_interface import CallStatus, Explanation, MonitorResult, SessionCall
+from guardagent.policy.language.instants import EXPECTED, MICROSECONDS
 from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.monitors.remedies import Remedies, message_of
 from guardagent.policy.monitors.rule import RuleMetadata
@@ -82,7 +85,9 @@ class Session:
             that returns the current ones.
         id: the id of the session; random by default.
         permit_seconds: the lifetime of a permit.
-        clock: returns seconds since the epoch.
+        clock: returns seconds since the epoch, or a datetime with its zone. It gives `now`, the times of the calls and
+            the lifetime of permits.
+        zone: the time zone of `hour(now)` and the like; by default that of the datetimes of the clock.
         journal: shares the history with other processes.
     """
 
@@ -95,7 +100,8 @@ class Session:
         messages: Any = (),
         id: str | None = None,  # noqa: A002 - what it is
         permit_seconds: float = PERMIT_SECONDS,
-        clock: Callable[[], float] = time.time,
+        clock: HostClock = time.time,
+        zone: dt.tzinfo | str | None = None,
         journal: Journal | None = None,
     ) -> None:
         if not isinstance(facts, Mapping):
@@ -103,11 +109,11 @@ class Session:
         self.policies = policies
         self.id = id or secrets.token_hex(8)
         self._facts: Mapping[str, Any] = freeze(facts)
-        self._conversation = ConversationState(policies, state, self._facts, messages)
+        self._clock = Clock(clock, zone)
+        self._conversation = ConversationState(policies, state, self._facts, messages, self._clock)
         self._halted: str | None = None
         self._approved = 0
         self._permit_seconds = permit_seconds
-        self._clock = clock
         self._lock = threading.RLock()
         self._journal = journal
         self._lapsed: list[SessionCall] = []  # withdrawn after their permits expired, and not recorded since
@@ -190,14 +196,29 @@ class Session:
         if decision is Decision.HALT and judgement is not None:
             self._halt(", ".join(repr(source.id) for source, _ in judgement.broken))
         allowed = decision is ALLOW or decision is Decision.WARN
+        if allowed:
+            try:
+                self._stamp(call)
+            except ClockError as error:
+                return _refused(str(error), started)
         grant = _Grant(self, call) if allowed or decision is Decision.ESCALATE else None
         verdict = self._verdict(call, judgement, decision, started, grant, lifted)
         if allowed:
             if self._mementos is not None:
                 self._mementos.append(self._conversation.memento(call))
-            call.expires = self._clock() + self._permit_seconds
             self._reserve(call, judgement)
         return verdict
+
+    def _stamp(self, call: SessionCall) -> None:
+        """Sets the time of an allowed call, and when its permit expires. The time is unknown if the clock went back.
+
+        Raises:
+            ClockError: the clock cannot be read.
+        """
+        context = self._conversation.context
+        reading = context.reading()
+        call.time = context.time_of(reading)
+        call.expires = _seconds(reading) + self._permit_seconds
 
     def _reserve(self, call: SessionCall, judgement: Judgement | None) -> None:
         conversation, journal = self._conversation, self._journal
@@ -431,7 +452,7 @@ class Session:
         call = self._call_of(permit)
         if call.used:
             raise InputError(f"the permit of {call.tool!r} (call {call.place}) was already used; check the call again")
-        if call.lapsed or self._clock() > call.expires:
+        if call.lapsed or _seconds(self._clock.read()) > call.expires:
             raise InputError(f"the permit of {call.tool!r} (call {call.place}) has expired; check the call again")
         if (tool is not None and tool != call.tool) or (args is not None and freeze(args) != call.args):
             raise InputError(
@@ -478,7 +499,10 @@ class Session:
         """
         if self._mementos is not None:
             return
-        now = self._clock()
+        try:
+            now = _seconds(self._clock.read())
+        except ClockError:  # no call has certainly expired
+            return
         for call in list(self._conversation.context.in_flight):
             if call.expires < now and call.permit_requested and not call.used and not call.may_have_started:
                 self._settle(call, "its permit expired unused", "withdrawn")
@@ -499,7 +523,8 @@ class Session:
     def _reserve_and_retry(self, call: SessionCall) -> None:
         for _ in range(MAX_TRIES):
             try:
-                return self._reserve(call, self._judge(call, call.applicability))
+                judgement, call.time = self._judge(call, call.applicability), None  # it ran at an unknown time
+                return self._reserve(call, judgement)
             except HistoryChangedError:
                 self.catch_up()
         raise HistoryChangedError(
@@ -602,10 +627,14 @@ class Session:
 
         Args:
             event: the call with its outcome. Without a status, the policy's `failed_output` decides; without that
-                pattern the status is unknown.
+                pattern the status is unknown. Its `time` is `now` for this call; without it, the clock gives `now`, and
+                the time of the call is unknown.
             state: the state for `state(...)` from this call on; None keeps the current one.
             facts: facts for this call; they override those of the conversation.
             judge: False records the call without judging it.
+
+        Raises:
+            InputError: the time of the event is invalid.
         """
         started = time.perf_counter()
         with self._lock:
@@ -616,8 +645,10 @@ class Session:
             call.labelled(event.action, event.decision, event.tags)
             call.facts = self._facts if facts is None else {**self._facts, **facts}
             call.agent, call.id = event.agent, event.id
+            reading = None if event.time is None else _reading_of(self._clock, event)
+            call.time = reading and conversation.context.time_of(reading)
             call.applicability = self.policies.applicability(call)
-            judgement = conversation.judge(call, call.applicability) or Judgement()
+            judgement = conversation.judge(call, call.applicability, reading=reading) or Judgement()
             verdict = self._verdict(call, judgement, judgement.decision(), started) if judge else ALLOWED
             self._reserve(call, judgement)
             failed = None if self.policies.failed_output is None else False
@@ -749,7 +780,8 @@ class Session:
         state: Any = None,
         messages: Any = (),
         newest: int | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: HostClock = time.time,
+        zone: dt.tzinfo | str | None = None,
     ) -> Session:
         """Restores a session: see `Policies.restore`."""
         content = read_snapshot(snapshot, key, newest)
@@ -758,8 +790,9 @@ class Session:
         seconds = content["permit_seconds"]
         name = content["session"]
         session = cls(
-            policies, state, content["facts"], messages=messages, id=name, permit_seconds=seconds, clock=clock
-        )
+            policies, state, content["facts"], messages=messages, id=name, permit_seconds=seconds, clock=clock,
+            zone=zone,
+        )  # fmt: skip
         session._conversation.load(content)
         session._halted, session._approved = content["halted"], content["approved"]
         take_over(session, content)
@@ -776,8 +809,8 @@ class Session:
                 facts=self._facts,
                 id=f"{self.id}/{secrets.token_hex(4)}",
                 permit_seconds=self._permit_seconds,
-                clock=self._clock,
             )
+            fork._clock = self._clock
             fork._conversation, fork._halted, fork._mementos = self._conversation.copied(), self._halted, []
             return fork
 
@@ -811,6 +844,24 @@ def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, 
                 reason = f"the calls were proposed together, and the order {names} is not allowed"
                 return replace(verdict, reasons=(*verdict.reasons, reason), grant=None)
     return None
+
+
+def _seconds(reading: Reading) -> float:
+    """The seconds of a reading, for permits.
+
+    Raises:
+        ClockError: they are unknown.
+    """
+    if reading.moment is None:
+        raise ClockError(f"the clock returned no time; {EXPECTED}")
+    return reading.moment / MICROSECONDS
+
+
+def _reading_of(clock: Clock, event: Event) -> Reading:
+    try:
+        return clock.reading_of(event.time)
+    except ValueError as error:
+        raise InputError(f"the time of the event {event.tool!r} is invalid: {error}") from None
 
 
 def _explained(source: RuleMetadata, result: MonitorResult, remedies: Remedies) -> tuple[Explanation, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, make_dataclass
@@ -55,7 +56,8 @@ class Event:
     """One step of an agent.
 
     A tool call has its `tool` and `args`. The finished run of an agent is a step too: its tool is
-    `agent_run`, its input is `args["input"]` and its log is the `output`.
+    `agent_run`, its input is `args["input"]` and its log is the `output`. `time` is the time of a call's check: seconds
+    since the epoch, or a datetime with its zone.
     """
 
     tool: str
@@ -67,6 +69,7 @@ class Event:
     tags: frozenset[str] = frozenset()
     agent: str | None = None
     id: str | None = None
+    time: float | dt.datetime | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "args", freeze(self.args))

@@ -1,9 +1,10 @@
-"""The properties of a call in rules: `output(f)`, `args(f)`, `tool(f)` and `failed(f)`."""
+"""The properties of a call in rules: `output(f)`, `args(f)`, `tool(f)`, `failed(f)` and `time(f)`."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from guardagent.policy.language.instants import seconds_of
 from guardagent.policy.language.values import Truth, Unknown
 
 
@@ -21,6 +22,14 @@ def args_of(call: Any) -> Any:
 
 def tool_of(call: Any) -> Any:
     return call if type(call) is Unknown else call.tool
+
+
+def time_of(call: Any) -> Any:
+    if type(call) is Unknown:
+        return call
+    if call.time is None:
+        return Unknown(f"the time of {call.tool!r} (call {call.place}) is unknown")
+    return seconds_of(call.time)
 
 
 def failed(call: Any) -> Truth:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, Protocol, Self
 
+from guardagent.policy.evaluation.clock import Clock, Reading, require_forward
 from guardagent.policy.evaluation.history_index import HistoryIndex
-from guardagent.policy.language.values import Truth
+from guardagent.policy.language.instants import MICROSECONDS, seconds_of
+from guardagent.policy.language.values import Truth, Unknown
 from guardagent.types import EMPTY, Event, freeze, thaw
 
 _UNREAD = object()
@@ -17,12 +20,15 @@ CallStatus = Literal["ok", "failed", "unknown", "withdrawn"]
 """The outcome of a call. A withdrawn call was allowed but never ran; rules ignore it."""
 
 _STORED_FIELDS = ("tool", "args", "action", "decision", "agent", "id", "facts", "output", "status", "expires", "used")
+_NO_TIME = Unknown("the time is unknown")
+_NO_ZONE = Unknown("the clock of the session has no time zone; set 'zone', or return datetimes with a zone")
 
 
 class SessionCall:
     """One call of a session as rules read it. `status` is None while the call is in flight.
 
-    `assumed_status` is a hypothetical outcome of a call in flight.
+    `assumed_status` is a hypothetical outcome of a call in flight. `time` is the time of the check that allowed the
+    call, in microseconds since the epoch; None if unknown. It never decreases from call to call.
     """
 
     action: str | None = None
@@ -34,6 +40,7 @@ class SessionCall:
     output: Any = None
     status: CallStatus | None = None
     assumed_status: CallStatus | None = None
+    time: int | None = None
     permit: Any = None
     applicability: Any = None  # the checks of the policy that apply to the call
     expires = 0.0
@@ -66,7 +73,7 @@ class SessionCall:
         status = None if self.status == "withdrawn" else self.status
         return Event(
             self.tool, self.args, freeze(self.output), status, self.action, self.decision, self.tags,
-            self.agent, self.id,
+            self.agent, self.id, None if self.time is None else self.time / MICROSECONDS,
         )  # fmt: skip
 
     def copied(self) -> SessionCall:
@@ -78,7 +85,8 @@ class SessionCall:
 
     def dumped(self) -> dict[str, Any]:
         """The call as JSON."""
-        return {**{name: thaw(getattr(self, name)) for name in _STORED_FIELDS}, "tags": sorted(self.tags)}
+        stored = {name: thaw(getattr(self, name)) for name in _STORED_FIELDS}
+        return {**stored, "tags": sorted(self.tags), "time": self.time}
 
     @classmethod
     def loaded(cls, place: int, data: Mapping[str, Any]) -> SessionCall:
@@ -86,6 +94,7 @@ class SessionCall:
         call = cls(data["tool"], freeze(data["args"]), place)
         for name in _STORED_FIELDS:
             setattr(call, name, freeze(data[name]))
+        call.time = data.get("time")  # older snapshots have no times
         return call.labelled(call.action, call.decision, frozenset(data["tags"]))
 
     def shown(self) -> dict[str, Any]:
@@ -103,13 +112,29 @@ class RuleContext:
         messages: the messages of the conversation, or a callable that returns the current ones.
         in_flight: the calls without an outcome.
         before_place: only calls before this place count; None for a proposed call.
+        clock: the clock of the host.
+        latest: the time of the latest call.
+        as_of: the call whose time is `now`, while its outcome is judged; None for a proposed call.
+        check_time: the reading of the clock for the current check; None if it is not read yet.
     """
 
-    __slots__ = ("_state", "before_place", "facts", "in_flight", "indexes", "messages", "state_source")
+    __slots__ = (
+        "_state", "as_of", "before_place", "check_time", "clock", "facts", "in_flight", "indexes", "latest", "messages",
+        "state_source",
+    )  # fmt: skip
 
     def __init__(
-        self, facts: Mapping[str, Any], state_source: Any, indexes: list[HistoryIndex], messages: Any = ()
+        self,
+        facts: Mapping[str, Any],
+        state_source: Any,
+        indexes: list[HistoryIndex],
+        messages: Any = (),
+        clock: Clock | None = None,
     ) -> None:
+        self.clock = clock or Clock()
+        self.latest = 0
+        self.as_of: SessionCall | None = None
+        self.check_time: Reading | None = None
         self.facts = facts
         self.state_source = state_source
         self.indexes = indexes
@@ -128,6 +153,43 @@ class RuleContext:
         """Sets new facts and discards the cached state."""
         self.facts = facts
         self._state = _UNREAD
+
+    def reading(self) -> Reading:
+        """The time of the check. The clock is read once per check, and only if something needs the time.
+
+        Raises:
+            ClockError: the clock cannot be read.
+        """
+        if self.check_time is None:
+            self.check_time = self.clock.read()
+        return self.check_time
+
+    def time_of(self, reading: Reading) -> int | None:
+        """The time of a call that is checked now; None if unknown or earlier than that of the latest call."""
+        return reading.moment if reading.moment is not None and reading.moment >= self.latest else None
+
+    def moment(self) -> int | Unknown:
+        """The time of the check in microseconds since the epoch. For a recorded call: that of its own check.
+
+        Raises:
+            ClockError: the clock cannot be read, or went back.
+        """
+        call = self.as_of
+        moment = self.reading().moment if call is None else call.time
+        if moment is None:
+            return _NO_TIME
+        if call is None:
+            require_forward(moment, self.latest)
+        return moment
+
+    def now(self) -> int | Fraction | Unknown:
+        """The time of the check in seconds since the epoch; errors as for `moment`."""
+        moment = self.moment()
+        return moment if isinstance(moment, Unknown) else seconds_of(moment)
+
+    def zone(self) -> str | Unknown:
+        """The name of the clock's time zone; errors as for `reading`."""
+        return self.reading().zone or _NO_ZONE
 
 
 CallSequence = tuple[tuple[str, Mapping[str, Any]], ...]  # calls in order, with their known arguments

@@ -11,7 +11,7 @@ from typing import Any
 
 from guardagent.errors import name_hint
 from guardagent.policy.evaluation.call_outcomes import CallOutcomes
-from guardagent.policy.evaluation.call_properties import args_of, failed, output_of, tool_of
+from guardagent.policy.evaluation.call_properties import args_of, failed, output_of, tool_of, time_of
 from guardagent.policy.evaluation.function_calls import applied_function
 from guardagent.policy.evaluation.history_index import Env, HistoryQuery, Term
 from guardagent.policy.evaluation.library import CompileError, Library
@@ -390,16 +390,29 @@ class Compiler:
         return state_function(node, function, self._terms(node.arguments, names), self.term_text(node, names))
 
     def _ofcall(self, node: ast.OfCall, names: Names) -> Term:
-        if isinstance(node.call, ast.Label):
-            call = _reader(names[node.call.name])
-        else:
-            index = self.add_query(node.call.pattern, node.call.condition, names)
-            which = node.call.which
+        return _of({"output": output_of, "args": args_of, "failed": failed}[node.what], self._call(node.call, names))
 
-            def call(env: Env) -> Any:
-                return env[0].indexes[index].select(env, which)
+    def _call(self, node: ast.Label | ast.Selected, names: Names) -> Term:
+        if isinstance(node, ast.Label):
+            return _reader(names[node.name])
+        index = self.add_query(node.pattern, node.condition, names)
+        which = node.which
+        return lambda env: env[0].indexes[index].select(env, which)
 
+<<<<<<< .merge_file_ZHvsaa
         return _of({"output": output_of, "args": args_of, "tool": tool_of, "failed": failed}[node.what], call)
+||||||| .merge_file_zNaDvt
+        return _of({"output": output_of, "args": args_of, "failed": failed}[node.what], call)
+=======
+    def _timeof(self, node: ast.TimeOf, names: Names) -> Term:
+        return _of(time_of, self._call(node.call, names))
+
+    def _now(self, _node: ast.Now, _: Names) -> Term:
+        return lambda env: env[0].now()
+
+    def _zone(self, _node: ast.Zone, _: Names) -> Term:
+        return lambda env: env[0].zone()
+>>>>>>> .merge_file_ZzVi9N
 
     def _countcalls(self, node: ast.CountCalls, names: Names) -> Term:
         index = self.index_of[id(node)] = self.add_query(node.pattern, node.condition, names)
@@ -543,6 +556,7 @@ def is_own(node: ast.Term, local: set[str]) -> bool:
         ast.SomeCall,
         ast.Selected,
         ast.Now,
+        ast.Zone,
         ast.Principal,
         ast.Sources,
         ast.Seen,

@@ -26,6 +26,7 @@ class RuleFunction:
         required: the number of required parameters; None requires all.
         repeated: whether the last parameter can be repeated.
         result: the kind of the result; empty if it varies.
+        zoned: whether the last parameter is a time zone, by default that of the session's clock.
     """
 
     evaluate: Callable[..., Any]
@@ -33,6 +34,7 @@ class RuleFunction:
     required: int | None = None
     repeated: bool = False
     result: str = ""
+    zoned: bool = False
 
     def apply(self, values: list[Any]) -> Any:
         """The result; unknown if a value is unknown or of another kind."""

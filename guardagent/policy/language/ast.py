@@ -222,6 +222,11 @@ class Now:
 
 
 @dataclass(frozen=True, slots=True)
+class Zone:
+    """The name of the time zone of the session's clock."""
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
     """The principal of the session: on whose behalf the agent acts."""
 
@@ -329,6 +334,7 @@ Term = (
     | OfCall
     | TimeOf
     | Now
+    | Zone
     | Principal
     | Sources
     | Seen
@@ -427,6 +433,11 @@ def children(node: object) -> Iterator[object]:
 
 OF_HISTORY = (SomeCall, CountCalls, SumCalls, Selected)
 """The terms over calls of the history."""
+
+
+def reads_time(node: object) -> bool:
+    """Whether a term reads the time of the check or of a call."""
+    return any(isinstance(one, Now | TimeOf) or getattr(one, "within", None) is not None for one in walk(node))
 
 
 def walk(node: object) -> Iterator[object]:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.errors import name_hint
 from guardagent.policy.file.source_tree import shortened
-from guardagent.policy.functions import FUNCTIONS
+from guardagent.policy.functions import FUNCTIONS, function
 from guardagent.policy.language import ast, mistakes
 from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
 from guardagent.policy.language.formula import any_of
@@ -392,6 +392,8 @@ class _RuleParser:
                 else "; label a call in its pattern, such as 'f:TOOL()'"
             )
             self._fail(f"unknown call {str(token)!r}{known}", token)
+        if what == "time" and not scope.labels[token]:
+            self._fail(f"the time of the proposed call {str(token)!r} is 'now'; expected 'now'", token)
         if what not in ("args", "tool") and not scope.labels[token]:
             self._fail(f"'{what}({token})' of a proposed call does not exist yet; expected 'args({token})'", token)
         return ast.Label(str(token), _place(token))
@@ -444,7 +446,11 @@ class _RuleParser:
             return special(name, found, scope)
         if name not in FUNCTIONS.shipped() and name not in self._declared.functions:
             self._fail(f"unknown function {str(name)!r}{name_hint(str(name), self._functions())}", name)
-        return ast.Apply(str(name), tuple(self._operand(one, scope) for one in found), _place(name))
+        arguments = tuple(self._operand(one, scope) for one in found)
+        known = function(name)
+        if known is not None and known.zoned and len(arguments) == len(known.parameters) - 1:
+            arguments = (*arguments, ast.Zone())
+        return ast.Apply(str(name), arguments, _place(name))
 
     def _functions(self) -> list[str]:
         return [*mistakes.FUNCTIONS, *FUNCTIONS.shipped(), *self._declared.functions]

@@ -78,7 +78,9 @@ _PRINTERS: dict[type, Any] = {
     ast.ListOf: lambda to, node: f"[{to.joined(node.items, ', ')}]",
     ast.SetOf: lambda to, node: f"{{{to.joined(node.items, ', ')}}}",
     ast.SetOperation: lambda to, node: f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}",
-    ast.Apply: lambda to, node: f"{node.function}({to.joined(node.arguments, ', ')})",
+    ast.Apply: lambda to, node: (
+        f"{node.function}({to.joined((one for one in node.arguments if one != ast.Zone()), ', ')})"
+    ),
     ast.And: lambda to, node: " && ".join(map(to.inside, node.parts)),
     ast.Or: lambda to, node: " || ".join(map(to.inside, node.parts)),
     ast.Negation: lambda to, node: f"!{to.inside(node.body)}",
@@ -95,6 +97,7 @@ _PRINTERS: dict[type, Any] = {
     ast.Selected: lambda to, node: _over_calls(to, node.which, node.pattern, node.condition),
     ast.TimeOf: lambda to, node: f"time({to.text(node.call)})",
     ast.Now: lambda _, __: "now",
+    ast.Zone: lambda _, __: "zone",
     ast.Principal: lambda _, __: "principal",
     ast.Sources: lambda to, node: f"sources({to.text(node.body)})",
     ast.Seen: lambda _, node: f"seen({'|'.join(node.labels)})",

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from guardagent.errors import GuardError, error_text, name_hint
+from guardagent.policy.evaluation.clock import Clock, ClockError, Reading
 from guardagent.policy.evaluation.monitor_interface import (
     CallStatus,
     Explanation,
@@ -61,9 +62,9 @@ class Judgement:
 
     def crashed(self, source: RuleMetadata, error: Exception, *, shown: bool = False) -> None:
         """Records the crash of a rule. Messages of foreign errors are withheld: they may contain anything."""
-        ours = isinstance(error, StateFunctionError) or (shown and isinstance(error, GuardError))
+        ours = isinstance(error, StateFunctionError | ClockError) or (shown and isinstance(error, GuardError))
         self.fail(str(error) if ours else f"the check raised {type(error).__name__}", source)
-        detail = error.detail if isinstance(error, StateFunctionError) else error_text(error)
+        detail = error.detail if isinstance(error, StateFunctionError | ClockError) else error_text(error)
         if detail != str(error):
             self.withheld.append(f"{source.id}: {detail}")
 
@@ -88,12 +89,19 @@ class Judgement:
 class ConversationState:
     """The calls of a session and the state of its rules."""
 
-    def __init__(self, policies: Policies, state: Any, facts: Mapping[str, Any], messages: Any = ()) -> None:
+    def __init__(
+        self,
+        policies: Policies,
+        state: Any,
+        facts: Mapping[str, Any],
+        messages: Any = (),
+        clock: Clock | None = None,
+    ) -> None:
         self.policies = policies
         self.calls: list[SessionCall] = []
         self.skipped: frozenset[int] = frozenset()  # proved monitors, skipped for calls of the graph's tools
         self.graph_tools: frozenset[str] = frozenset()
-        self.context = RuleContext(facts, state, policies.history_indexes(), messages)
+        self.context = RuleContext(facts, state, policies.history_indexes(), messages, clock)
         self._memory = [monitor.start() for monitor in policies.monitors]
         self._reported: dict[str, set[int]] = {}  # violated rule -> positions of the violating calls; 0: settled
 
@@ -102,18 +110,27 @@ class ConversationState:
         self.graph_tools = tools
         self.skipped = proved if all(call.tool in tools for call in self.calls) else frozenset()
 
-    def judge(self, call: SessionCall, applicability: Applicability, *, refresh_state: bool = True) -> Judgement | None:
+    def judge(
+        self,
+        call: SessionCall,
+        applicability: Applicability,
+        *,
+        refresh_state: bool = True,
+        reading: Reading | None = None,
+    ) -> Judgement | None:
         """Judges a proposed call; returns None if every check passes.
 
         Args:
             call: the proposed call.
             applicability: the checks that apply to it.
             refresh_state: whether to read the state again; otherwise that of the last judged call is used.
+            reading: the time of the check; None reads the clock when a rule needs it.
         """
         judged = self._judge_beyond_rules(call, applicability) if applicability.needs_more_checks else None
         context, memory = self.context, self._memory
         if refresh_state:
             context.refresh(call.facts)
+            context.check_time = reading
         skipped = self.skipped if self.skipped and call.tool in self.graph_tools else None
         for number, monitor in applicability.monitors:
             if skipped is not None and number in skipped:
@@ -201,7 +218,7 @@ class ConversationState:
         self._update_reported(call)
         context.refresh(call.facts)
         try:
-            context.before_place = call.place  # judge the call by the calls before it
+            context.before_place, context.as_of = call.place, call  # judge the call by the calls before it
             for number, monitor in call.applicability.stateful:
                 monitor.settled(context, call, self._memory[number])
             if commit is not None:
@@ -211,7 +228,7 @@ class ConversationState:
                 self._reopen(call, memento)
             raise
         finally:
-            context.before_place = None
+            context.before_place = context.as_of = None
             if call.status is not None:
                 self._index_call(call)
 
@@ -285,7 +302,8 @@ class ConversationState:
     def copied(self) -> ConversationState:
         """An independent copy of the conversation."""
         context = self.context
-        copy = ConversationState(self.policies, context.state_source, context.facts, context.messages)
+        copy = ConversationState(self.policies, context.state_source, context.facts, context.messages, context.clock)
+        copy.context.latest = context.latest
         calls = {call: call.copied() for call in self.context.in_flight}
         copy.skipped, copy.graph_tools = self.skipped, self.graph_tools
         copy.calls = [calls.get(call, call) for call in self.calls]
@@ -307,6 +325,7 @@ class ConversationState:
         self.calls = [SessionCall.loaded(place, one) for place, one in enumerate(data["calls"], 1)]
         for call in self.calls:
             call.applicability = self.policies.applicability(call)
+            self.context.latest = call.time or self.context.latest
             if call.status is None:
                 call.may_have_started = True
                 self.context.in_flight.append(call)
@@ -349,6 +368,7 @@ class ConversationState:
     def _append(self, call: SessionCall) -> None:
         self.calls.append(call)
         self.context.in_flight.append(call)
+        self.context.latest = call.time or self.context.latest
         if self.skipped and call.tool not in self.graph_tools:
             self.skipped = frozenset()
 
@@ -360,6 +380,7 @@ class ConversationState:
     def forget(self, memento: Memento) -> None:
         """Removes the last call, which is in flight."""
         self.context.in_flight.remove(self.calls.pop())
+        self.context.latest = next((call.time for call in reversed(self.calls) if call.time), 0)
         self._restore(memento)
 
     def _restore(self, memento: Memento) -> None:

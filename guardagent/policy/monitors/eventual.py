@@ -152,6 +152,7 @@ class ResponseMonitor:
         self._match = compiler.proposed(rule.pattern, names)
         self._condition = compiler.term(rule.condition, names)
         self._of_history = any(isinstance(one, ast.OF_HISTORY) for one in ast.walk(rule.condition))
+        self._reads_time = ast.reads_time(rule.condition) or ast.reads_time(rule.partner_condition)
         self._outcomes = compiler.call_outcomes(rule.condition, directed=False)
         self._partner: HistoryQuery = compiler.history_query(rule.partner, rule.partner_condition, names)
         used = names_in(rule.partner) | names_in(rule.partner_condition)
@@ -177,6 +178,8 @@ class ResponseMonitor:
         if self._negated or call.tool not in self._first:
             return None
         env = _env(context, self._size)
+        if self._reads_time:
+            context.moment()  # a clock that went back denies
         value = self._obliges(env, call)
         if isinstance(value, Unknown) and context.in_flight:
             value = self._outcomes.forall(context, list(env), lambda: _known(self._obliges(env, call)))
@@ -259,7 +262,9 @@ class ResponseMonitor:
         """The negated rule: whether some successful call has no partner. Calls in flight count as partners."""
         left = self.copied(memory, {})
         for call in context.in_flight:
+            context.as_of = call
             self._discharge(context, call, left)
+        context.as_of = None
         return disjunction(obligation.certainty for obligation in left.values() if obligation.call.status == "ok")
 
     def ended(self, context: RuleContext, memory: _Obligations) -> MonitorResult | None:

@@ -27,6 +27,7 @@ class ForallMonitor:
         self._of_history = not inside.isdisjoint(ast.OF_HISTORY)
         self._asks_known = ast.Known in inside
         self._adds_up = not inside.isdisjoint({ast.CountCalls, ast.SumCalls, ast.Selected})
+        self._reads_time = ast.reads_time(rule.condition)
         self._size = compiler.size
 
     def concerns(self, call: SessionCall) -> bool:
@@ -44,6 +45,8 @@ class ForallMonitor:
         matched = self._match(env, call)
         if matched is False:
             return None
+        if self._reads_time:
+            context.moment()  # a clock that went back denies
         value = self._condition(env)
         if value is True and not (self._asks_known and context.in_flight):
             return None
