@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.errors import name_hint
 from guardagent.policy.evaluation.history_index import HistoryIndex, HistoryQuery
+from guardagent.policy.evaluation.history_window import WindowIndex
 from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
 from guardagent.policy.evaluation.patterns import folded_name
 from guardagent.policy.evaluation.tool_sets import AnyTool, union_of
@@ -192,7 +193,9 @@ class Policies:
         )
 
     def history_indexes(self) -> list[HistoryIndex]:
-        return [HistoryIndex(query) for query in self._history_queries]
+        return [
+            HistoryIndex(query) if query.window is None else WindowIndex(query) for query in self._history_queries
+        ]
 
     def applicability(self, call: SessionCall) -> Applicability:
         """The checks that apply to a call. All names that the policy does not use share one entry."""

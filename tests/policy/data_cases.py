@@ -16,6 +16,8 @@ ARGUMENTS = {"id": "text", "n": "number", "on": "truth", "xs": "list", "doc": "m
 TEXTS = ["a", "b", "ab"]
 NUMBERS: list[Any] = [0, 1, 2, 3, 0.1, 0.2, 0.3, 2.5, 1.0, -1, 2**53 + 1, 2.0**53]
 ODD: list[Any] = ["1", [], [1], {}, {"k": None}, 0.5, 10**20, "", "{", '"a"', float("nan")]
+DURATIONS = ["0s", "1s", "500ms", "1m", "1h", "2.5h"]
+PAUSES: list[Any] = [0, 0, 0.5, 1, 60, 3600, 86400]  # seconds between calls
 NEAR: dict[str, list[Any]] = {"text": ["A", " b", "AB"], "number": [True, "1", False], "truth": [1, 0, "true"]}
 LISTS: list[Any] = [[1, 2, 3], [0.1, 0.2], [], ["a", "b"], [1, None], [2, "a"], [[1], [2]], [{"k": 1}, {"k": 2}]]
 DOCS: list[Any] = [
@@ -138,6 +140,7 @@ class Maker:
     def __init__(self, seed: int) -> None:
         self._chance = Random(seed)  # noqa: S311 - a fixed seed
         self._names = 0
+        self._clock: Any = 1_000_000
 
     def one_of(self, *choices: Callable[[], str]) -> str:
         return self._chance.choice(choices)()
@@ -292,6 +295,9 @@ class Maker:
     def _searched(self, scope: _Scope, depth: int) -> str:
         return self.one_of(
             lambda: self._of_call(scope, depth), lambda: self.text(scope, depth), lambda: self.items(scope, depth)
+            lambda: self._history("some", scope, depth - 1),
+            lambda: f"{self._duration(scope, depth)} {self._sign()} {self._chance.choice([*DURATIONS, *'0123'])}",
+            lambda: f"date(now) == date(time({self._call(scope, depth, outcome=True)}))",
         )
 
     def _sign(self) -> str:
@@ -329,6 +335,7 @@ class Maker:
             lambda: self._history("count", scope, depth - 1),
             lambda: self._history("count", scope, depth - 1),
             lambda: self._history("sum", scope, depth - 1),
+            lambda: self._duration(scope, depth - 1),
             lambda: self._over_items("count", scope, depth - 1),
             lambda: f"({self.number(scope, depth - 1)} {self._chance.choice('+-*/%')} {self.number(scope, depth - 1)})",
             lambda: f"-({self.number(scope, depth - 1)})",
@@ -338,6 +345,15 @@ class Maker:
             lambda: f"number({self._chance.choice([*NUMERALS, self.text(scope, depth - 1)])})",
         ]
         return self.one_of(*choices, *(deeper if depth >= 0 and len(scope.calls) < 3 else []))
+
+    def _duration(self, scope: _Scope, depth: int) -> str:
+        """A number about the time."""
+        return self.one_of(
+            lambda: f"(now - time({self._call(scope, depth, outcome=True)}))",
+            lambda: f"(now - time({self._call(scope, depth, outcome=True)}))",
+            lambda: self._chance.choice(["hour(now)", "minute(now)", 'weekday(now, "UTC")', "hour(now - 90m)"]),
+            lambda: self._chance.choice(DURATIONS),
+        )
 
     def text(self, scope: _Scope, depth: int) -> str:
         return self.one_of(
@@ -383,7 +399,12 @@ class Maker:
         pattern = self._pattern(inner)
         condition = "true" if depth < 0 or self.often(0.4) else self._about(inner, depth)
         summed = f", {self._summed(inner, depth)}" if which == "sum" else ""
-        return f"{which}({pattern}, {condition}{summed})"
+        timed = which in ("count", "sum", "some") and self.often(0.3)
+        within = f", within {self._window(scope)}" if timed else ""
+        return f"{which}({pattern}, {condition}{summed}{within})"
+
+    def _window(self, scope: _Scope) -> str:
+        return self._variable(scope, "number", "1m") if self.often(0.1) else self._chance.choice(DURATIONS)
 
     def _about(self, scope: _Scope, depth: int) -> str:
         """A condition that probably uses the last labelled call."""
@@ -431,7 +452,14 @@ class Maker:
 
     def _step(self, rule: str) -> Step:
         output, status = (None, None) if self.often(0.15) else self._outcome()
-        return Step(self._tool(rule), self._args(), output, status, facts=self.facts() if self.often(0.1) else {})
+        facts = self.facts() if self.often(0.1) else {}
+        time = None if status and self.often(0.05) else self._later()
+        return Step(self._tool(rule), self._args(), output, status, facts, time=time)
+
+    def _later(self) -> Any:
+        """The time of the next call; times never decrease."""
+        self._clock += self._chance.choice(PAUSES)
+        return self._clock
 
     def _outcome(self) -> tuple[Any, Any]:
         return self._chance.choice(OUTPUTS), self._chance.choices(["ok", "failed", "unknown"], [68, 19, 13])[0]
@@ -444,7 +472,8 @@ class Maker:
         """A proposed call, mostly of the first tool in the rule."""
         named = sorted((match.start(), tool) for tool in TOOLS if (match := re.search(rf"\b{tool}\b", rule)))
         tool = named[0][1] if named and self.often(0.85) else self._tool(rule)
-        return Step(tool, self._args(), facts=self.facts() if self.often(0.1) else {})
+        time = None if self.often(0.05) else self._later()
+        return Step(tool, self._args(), facts=self.facts() if self.often(0.1) else {}, time=time)
 
     def _args(self) -> dict[str, Any]:
         return {name: self._value(kind) for name, kind in ARGUMENTS.items() if self.often(0.85)}

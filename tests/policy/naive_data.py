@@ -38,6 +38,7 @@ from tests.policy.naive_values import (
     string_set,
 )
 
+ZONE = "Europe/Berlin"  # of the clock
 Names = dict[str, Any]  # the variables and labels of a rule, with their values
 Leaf = tuple[ast.Rule, bool]  # a rule without operators; False under an odd number of NOTs
 
@@ -54,6 +55,7 @@ class Step:
     state: Any = None
     begun: bool = True
     ended: bool = True
+    time: Any = None
 
 
 @dataclass(frozen=True)
@@ -202,15 +204,28 @@ class Naive:
         return all(one.name in step.args for one in pattern.arguments) and self._matched(step, pattern, names)
 
     def _found(
-        self, pattern: ast.Pattern, condition: ast.Term, scene: Scene, names: Names
+        self,
+        pattern: ast.Pattern,
+        condition: ast.Term,
+        scene: Scene,
+        names: Names,
+        within: ast.Term | None = None,
     ) -> list[tuple[Step, Truth, Names]]:
         """(a call, whether it matches and satisfies the condition, the names it bound), of all earlier calls."""
         found = []
         for step in scene.earlier:
             inner = dict(names)
             matched = self._recalled(step, pattern, inner)
-            found.append((step, both([matched, matched and self._value(condition, scene, inner)]), inner))
+            value = both([matched, matched and self._value(condition, scene, inner)])
+            found.append((step, both([value, self._recent(step, within, scene, names)]), inner))
         return found
+
+    def _recent(self, step: Step, within: ast.Term | None, scene: Scene, names: Names) -> Truth:
+        """Whether a call is in a time window."""
+        if within is None:
+            return True
+        age = computed(none_as_unknown(scene.step.time), "-", none_as_unknown(step.time))
+        return _COMPARED["<="](age, self._value(within, scene, names))
 
     # --- terms
 
@@ -257,6 +272,10 @@ class Naive:
                 return looked_up(value(body), name)
             case ast.Item(body, index):
                 return looked_up(value(body), value(index))
+            case ast.Now():
+                return none_as_unknown(scene.step.time)
+            case ast.Zone():
+                return ZONE
             case ast.Fact(path):
                 return _followed(scene.step.facts, path)
             case ast.State():
@@ -267,17 +286,22 @@ class Naive:
 
     def _of_history(self, term: ast.Term, scene: Scene, names: Names) -> Any:
         match term:
-            case ast.SomeCall(pattern, condition, ok):
-                return self._earlier(pattern, condition, scene, names, ok=ok)
+            case ast.SomeCall(pattern, condition, ok, within):
+                found = self._found(pattern, condition, scene, names, within)
+                return either(value for step, value, _ in found if not ok or step.status == "ok")
+            case ast.TimeOf(ast.Label(name)):
+                return _time_of(names[name])
+            case ast.TimeOf(ast.Selected(which, pattern, condition)):
+                return _time_of(self._selected(which, self._found(pattern, condition, scene, names)))
             case ast.OfCall(what, ast.Label(name)):
                 return _of_call(what, names[name])
             case ast.OfCall(what, ast.Selected(which, pattern, condition)):
                 return _of_call(what, self._selected(which, self._found(pattern, condition, scene, names)))
-            case ast.CountCalls(pattern, condition):
-                found = self._found(pattern, condition, scene, names)
+            case ast.CountCalls(pattern, condition, within):
+                found = self._found(pattern, condition, scene, names, within)
                 return _total([(step, value, 1) for step, value, _ in found])
-            case ast.SumCalls(pattern, condition, summed):
-                found = self._found(pattern, condition, scene, names)
+            case ast.SumCalls(pattern, condition, summed, within):
+                found = self._found(pattern, condition, scene, names, within)
                 return _total([(step, one, one and self._value(summed, scene, inner)) for step, one, inner in found])
             case ast.OverItems(which, name, items, condition):
                 listed = self._value(items, scene, names)
@@ -416,6 +440,10 @@ def _followed(value: Any, path: Sequence[str]) -> Any:
     for name in path:
         value = none_as_unknown(value.get(name)) if kind(value) == "mapping" else UNKNOWN
     return value
+
+
+def _time_of(step: Any) -> Any:
+    return UNKNOWN if step is UNKNOWN else none_as_unknown(step.time)
 
 
 def _of_call(what: str, step: Any) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import datetime as dt
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from tests.policy.naive_values import UNKNOWN, Between, Truth, either, equal, kind, looked_up, number
 
@@ -181,6 +183,18 @@ def _joined(around: str, first: str) -> bool:
     return near in ".@+'-" and (next_one.isalnum() or next_one == "_")
 
 
+def _local(read: Callable[[dt.datetime], Any]) -> Callable[..., Any]:
+    """A function of the local time, from the offset of the zone at the instant."""
+
+    def evaluate(seconds: Any, zone: Any) -> Any:
+        if kind(seconds) != "number" or kind(zone) != "text":
+            return UNKNOWN
+        utc = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=float(seconds))
+        return read(utc.replace(tzinfo=None) + (utc.astimezone(ZoneInfo(zone)).utcoffset() or dt.timedelta()))
+
+    return evaluate
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lower": _of_texts(str.lower),
     "starts_with": _of_texts(lambda text, start: text[: len(start)] == start),
@@ -195,4 +209,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "links": _of_texts(_links),
     "emails": _of_texts(_emails),
     "mentions": _mentions,
+,
+    "hour": _local(lambda local: local.hour),
+    "minute": _local(lambda local: local.minute),
+    "weekday": _local(lambda local: local.weekday() + 1),
+    "date": _local(lambda local: f"{local:%Y-%m-%d}"),
 }

@@ -15,7 +15,7 @@ from guardagent.policy.language.parser import read_rule
 from guardagent.policy.load import compile_rules
 from guardagent.types import Event, Verdict
 from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Case, Changed, Ended, Maker
-from tests.policy.naive_data import Naive, Step
+from tests.policy.naive_data import ZONE, Naive, Step
 from tests.policy.naive_values import UNKNOWN, Truth
 from tests.tiers import slow_after
 
@@ -32,7 +32,10 @@ class ParallelRun:
         self._begun = begun
         self._facts, self._state = case.facts, case.state
         policies = compile_rules([case.rule], functions=FUNCTIONS, tags=TAGS)
-        self._session = policies.session(state=lambda: self._state, facts=case.facts)
+        self._time: Any = None
+        self._session = policies.session(
+            state=lambda: self._state, facts=case.facts, clock=lambda: self._time, zone=ZONE, permit_seconds=10**9
+        )
         self._permits: dict[int, Any] = {}  # of the calls in flight, by their places
         self._naive = Naive(read_rule(case.rule), FUNCTIONS, TAGS)
         self._history: list[Step] = []
@@ -59,7 +62,7 @@ class ParallelRun:
 
     def _start(self, step: Step) -> None:
         """Records an allowed call as in flight."""
-        expected = self._naive.check(self._history, self._now(step))
+        expected, self._time = self._naive.check(self._history, self._now(step)), step.time
         verdict = self._session.check(step.tool, step.args, facts=step.facts)
         self.answers.append(("in flight", expected, answer(verdict)))
         if not verdict.label:
@@ -71,7 +74,7 @@ class ParallelRun:
     def _observe(self, step: Step) -> None:
         if not self._naive.conjunctive and self._naive.check(self._history, self._now(step)) is False:
             self._reported = True
-        event = Event(step.tool, step.args, step.output, step.status)
+        event, self._time = Event(step.tool, step.args, step.output, step.status, time=step.time), None
         self._session.observe(event, facts=step.facts, judge=False)
         self._history.append(self._now(step))
 
@@ -84,7 +87,7 @@ class ParallelRun:
 
     def _ask(self, call: Step) -> None:
         """Asserts that a fork gives the same verdict as the session."""
-        expected = self._naive.check(self._history, self._now(call))
+        expected, self._time = self._naive.check(self._history, self._now(call)), call.time
         for one in (self._session, self._session.fork()):
             verdict = one.check(call.tool, call.args, facts=call.facts, reserve=False)
             self.answers.append(("check", expected, answer(verdict)))
@@ -139,11 +142,11 @@ def test_both_evaluators_agree(run: int) -> None:
 
 
 def done(tool: str, status: Any = "ok", output: Any = None, **args: Any) -> Step:
-    return Step(tool, args, output, status)
+    return Step(tool, args, output, status, time=0)
 
 
 def in_flight(tool: str, **args: Any) -> Step:
-    return Step(tool, args)
+    return Step(tool, args, time=0)
 
 
 # (the rule, what happened, the call that is proposed, the expected results for the call and for the end)

@@ -23,6 +23,7 @@ from guardagent.policy.evaluation.terms import (
 )
 from guardagent.policy.evaluation.tool_sets import suggested
 from guardagent.policy.language import ast
+from guardagent.policy.language.printer import window_text
 from guardagent.policy.language.values import PLAIN, Truth, Unknown, equal, inverse, shown
 
 Explain = Callable[[Env, Explanation], str]
@@ -141,7 +142,7 @@ def _opaque_condition(condition: ast.Term, compiler: Compiler, names: Names, *, 
 def _earlier_call(condition: ast.SomeCall, compiler: Compiler, names: Names, *, wanted: bool) -> Explain:
     """Explains a missing or forbidden earlier call."""
     pattern = condition.pattern
-    render = missing_call_text(pattern, condition.condition, compiler, names)
+    render = missing_call_text(pattern, condition.condition, compiler, names, condition.within)
     tools = tuple(suggested(compiler.library.tools_of(pattern)))
 
     def explain(env: Env, found: Explanation) -> str:
@@ -157,9 +158,12 @@ def _earlier_call(condition: ast.SomeCall, compiler: Compiler, names: Names, *, 
 
 
 def missing_call_text(
-    pattern: ast.Pattern, condition: ast.Term, compiler: Compiler, names: Names
+    pattern: ast.Pattern, condition: ast.Term, compiler: Compiler, names: Names, within: ast.Term | None = None
 ) -> Callable[[Env], str]:
     """Compiles the text of a missing call."""
+    if within is not None:
+        call_text, window = missing_call_text(pattern, condition, compiler, names), window_text(within)
+        return lambda env: f"{call_text(env)} {window}"
     tools = tuple(suggested(compiler.library.tools_of(pattern))) or pattern.tools
     call = compiler.term_text(replace(pattern, tools=tools), names, pattern.label)
     if condition == ast.And(()) or is_true(condition):

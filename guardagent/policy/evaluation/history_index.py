@@ -38,6 +38,7 @@ class PastCall(Protocol):
     tool: str
     args: Any
     place: int
+    time: int | None
 
     @property
     def status(self) -> str | None: ...
@@ -65,6 +66,7 @@ class HistoryQuery:
         residual_conditions: the other conditions.
         ok_only: whether only successful calls count.
         term: the summand, if it depends on the past call alone; otherwise `late_term` is set.
+        window: the start of the time window, in microseconds since the epoch; None for all calls.
     """
 
     tools: frozenset[str]
@@ -79,6 +81,7 @@ class HistoryQuery:
     ok_only: bool = False
     term: Term | None = None
     late_term: Term | None = None
+    window: Term | None = None
 
     def bind(self, env: Env, call: PastCall) -> bool:
         """Binds a past call and its arguments; false if it lacks an argument."""
@@ -96,13 +99,14 @@ class HistoryQuery:
         """Decides all conditions for a past call."""
         if not self.bind(env, call):
             return False
-        return conjunction(
-            [
-                *(test(env) for test in self.own_conditions),
-                *self._equalities(env),
-                *(test(env) for test in self.residual_conditions),
-            ]
-        )
+        found = [
+            *(test(env) for test in self.own_conditions),
+            *self._equalities(env),
+            *(test(env) for test in self.residual_conditions),
+        ]
+        if self.window is not None:
+            found.append(in_window(call, self.window(env)))
+        return conjunction(found)
 
     def _equalities(self, env: Env) -> Iterable[Truth]:
         return (equal(own(env), other(env)) for own, other in self.equations)
@@ -120,6 +124,15 @@ class HistoryQuery:
         return conjunction([entry.own, *(test(env) for test in self.residual_conditions)])
 
 
+def in_window(call: PastCall, start: int | Unknown) -> Truth:
+    """Whether a call is in a window that starts at a moment."""
+    if type(start) is Unknown:
+        return start
+    if call.time is None:
+        return Unknown(f"the time of {call.tool!r} (call {call.place}) is unknown")
+    return call.time >= start  # type: ignore[operator]
+
+
 class IndexEntry(NamedTuple):
     """An indexed call. `own`: its own conditions are true or unknown."""
 
@@ -131,7 +144,7 @@ class IndexEntry(NamedTuple):
 _by_place = attrgetter("place")
 
 
-class _Bucket:
+class Bucket:
     """The calls with the same key."""
 
     __slots__ = ("entries", "total", "uncertain")
@@ -141,16 +154,16 @@ class _Bucket:
         self.uncertain = 0
         self.total: Any = 0
 
-    def copied(self) -> _Bucket:
-        copy = _Bucket()
+    def copied(self) -> Bucket:
+        copy = Bucket()
         copy.entries, copy.uncertain, copy.total = list(self.entries), self.uncertain, self.total
         return copy
 
-    def before(self, place: int) -> _Bucket:
+    def before(self, place: int) -> Bucket:
         """The calls before a place. Their total is not computed."""
         if not self.entries or self.entries[-1].place < place:
             return self
-        found = _Bucket()
+        found = Bucket()
         found.entries = [entry for entry in self.entries if entry.place < place]
         found.uncertain, found.total = sum(entry.own is not True for entry in found.entries), None
         return found
@@ -163,7 +176,7 @@ class HistoryIndex:
 
     def __init__(self, query: HistoryQuery) -> None:
         self._query = query
-        self._buckets: dict[Any, _Bucket] = {}  # by key: a single value or a tuple
+        self._buckets: dict[Any, Bucket] = {}  # by key: a single value or a tuple
         self._kinds: dict[
             tuple[str, ...], list[IndexEntry]
         ] = {}  # by the kinds of the key: different kinds are incomparable
@@ -172,7 +185,7 @@ class HistoryIndex:
 
     def copied(self) -> HistoryIndex:
         """A copy of the index for another session."""
-        copy = HistoryIndex(self._query)
+        copy = type(self)(self._query)
         copy._buckets = {key: bucket.copied() for key, bucket in self._buckets.items()}
         copy._kinds = {kinds: list(entries) for kinds, entries in self._kinds.items()}
         copy._unindexed, copy._keyed_by_string = list(self._unindexed), self._keyed_by_string
@@ -200,13 +213,13 @@ class HistoryIndex:
         self._put(keys[0] if len(keys) == 1 else tuple(keys), entry, env)
 
     def _put(self, key: Any, entry: IndexEntry, env: Env) -> None:
-        bucket = self._buckets.setdefault(key, _Bucket())
+        bucket = self._buckets.setdefault(key, Bucket())
         insort(bucket.entries, entry, key=_by_place)
         bucket.uncertain += entry.own is not True
         if self._query.term is not None:
             bucket.total = arithmetic(bucket.total, "+", self._query.term(env))
 
-    def _matching(self, env: Env) -> tuple[_Bucket | None, Sequence[IndexEntry]]:
+    def _matching(self, env: Env) -> tuple[Bucket | None, Sequence[IndexEntry]]:
         """(calls that satisfy the equations, calls for which they must be decided)."""
         bucket, others = self._lookup(env)
         until = env[0].before_place
@@ -215,7 +228,7 @@ class HistoryIndex:
         bucket = bucket and bucket.before(until)
         return bucket if bucket and bucket.entries else None, [entry for entry in others if entry.place < until]
 
-    def _lookup(self, env: Env) -> tuple[_Bucket | None, Sequence[IndexEntry]]:
+    def _lookup(self, env: Env) -> tuple[Bucket | None, Sequence[IndexEntry]]:
         joins = self._query.equations
         if len(joins) == 1:
             value = joins[0][1](env)
@@ -276,7 +289,7 @@ class HistoryIndex:
         found += [(e.place, e.call, query.judge_entry(env, e)) for e in others]
         return [one for one in found if one[2] is not False]
 
-    def _decisive_bucket(self, env: Env) -> _Bucket | None:
+    def _decisive_bucket(self, env: Env) -> Bucket | None:
         """The bucket that contains exactly the matching settled calls; None if there is none."""
         if self._query.residual_conditions:
             return None
@@ -348,7 +361,7 @@ class HistoryIndex:
         return _may_not_run(call) if value is True and call.may_be_withdrawn else value
 
 
-_EMPTY_BUCKET = _Bucket()
+_EMPTY_BUCKET = Bucket()
 _first_of = itemgetter(0)
 
 

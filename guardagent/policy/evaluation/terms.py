@@ -7,6 +7,7 @@ the facts, the state and the history indexes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from guardagent.errors import name_hint
@@ -19,6 +20,7 @@ from guardagent.policy.evaluation.patterns import argument_of, argument_test, re
 from guardagent.policy.evaluation.state_functions import check_signature, in_state, state_function
 from guardagent.policy.evaluation.term_text import Cause, TermText
 from guardagent.policy.language import ast
+from guardagent.policy.language.instants import MICROSECONDS
 from guardagent.policy.language.values import (
     NO_VALUE,
     Truth,
@@ -143,6 +145,7 @@ class Compiler:
         *,
         ok_only: bool = False,
         term: ast.Term | None = None,
+        within: ast.Term | None = None,
     ) -> HistoryQuery:
         """Compiles a query for past calls. `names` are the names in scope around it."""
         label, inner = self.place(), dict(names)
@@ -185,6 +188,7 @@ class Compiler:
             ok_only=ok_only,
             term=summed if early else None,
             late_term=None if early else summed,
+            window=None if within is None else self._window(within, names),
         )
 
     def _classify(
@@ -208,6 +212,19 @@ class Compiler:
                     joins.append((self.term(left, names), self.term(right, names)))
                     return
         rest.append(self.term(part, names))
+
+    def _window(self, within: ast.Term, names: Names) -> Term:
+        """Compiles the start of a time window."""
+        duration, blamed = self.term(within, names), self.blame(within, names, _UNCOMPUTED)
+
+        def start(env: Env) -> int | Unknown:
+            seconds, moment = duration(env), env[0].moment()
+            length = arithmetic(seconds, "*", MICROSECONDS)
+            if type(length) is Unknown:
+                return blamed(env, length, seconds)
+            return moment if type(moment) is Unknown else ceil(moment - length)
+
+        return start
 
     # --- terms
 
@@ -415,15 +432,19 @@ class Compiler:
 >>>>>>> .merge_file_ZzVi9N
 
     def _countcalls(self, node: ast.CountCalls, names: Names) -> Term:
-        index = self.index_of[id(node)] = self.add_query(node.pattern, node.condition, names)
+        index = self.index_of[id(node)] = self.add_query(node.pattern, node.condition, names, within=node.within)
         return lambda env: env[0].indexes[index].count(env)
 
     def _sumcalls(self, node: ast.SumCalls, names: Names) -> Term:
-        index = self.index_of[id(node)] = self.add_query(node.pattern, node.condition, names, term=node.term)
+        index = self.index_of[id(node)] = self.add_query(
+            node.pattern, node.condition, names, term=node.term, within=node.within
+        )
         return lambda env: env[0].indexes[index].sum(env)
 
     def _somecall(self, node: ast.SomeCall, names: Names) -> Term:
-        index = self.index_of[id(node)] = self.add_query(node.pattern, node.condition, names, ok_only=node.ok)
+        index = self.index_of[id(node)] = self.add_query(
+            node.pattern, node.condition, names, ok_only=node.ok, within=node.within
+        )
         return lambda env: env[0].indexes[index].exists(env)
 
     def _overitems(self, node: ast.OverItems, names: Names) -> Term:

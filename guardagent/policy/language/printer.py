@@ -10,6 +10,9 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.values import shown
 
 
+_UNITS = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
+
+
 def text_of(node: Any) -> str:
     """The source text of a term, a pattern or an argument."""
     return _AS_WRITTEN.text(node)
@@ -57,8 +60,17 @@ def _over_calls(
     within: ast.Term | None = None,
 ) -> str:
     terms = [*term] if condition in (ast.TRUE, ast.And(())) and not term else [condition, *term]
-    window = [] if within is None else [f"within {to.text(within)}"]
+    window = [] if within is None else [window_text(within, to)]
     return f"{name}({', '.join([to.text(pattern), *map(to.text, terms), *window])})"
+
+
+def window_text(within: ast.Term, to: Printer | None = None) -> str:
+    """The text of a time window; a number of seconds is shown in the largest unit that fits."""
+    seconds = within.value if isinstance(within, ast.Constant) else None
+    if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds <= 0:
+        return f"within {(to or _AS_WRITTEN).text(within)}"
+    length, unit = next((length, unit) for unit, length in _UNITS.items() if seconds % length == 0)
+    return f"within {seconds // length}{unit}"
 
 
 def _of_call(to: Printer, node: ast.OfCall) -> str:

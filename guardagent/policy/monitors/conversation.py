@@ -260,6 +260,7 @@ class ConversationState:
     def pending_obligations(self) -> Judgement:
         """The rules that are violated if the conversation ends now, and those that are unknown."""
         judged = Judgement()
+        self.context.check_time = None
         for rule in self.policies.rules:
             try:
                 result = rule.ended(self.context, self._memory, already_reported=rule.id in self._reported)
@@ -303,7 +304,7 @@ class ConversationState:
         """An independent copy of the conversation."""
         context = self.context
         copy = ConversationState(self.policies, context.state_source, context.facts, context.messages, context.clock)
-        copy.context.latest = context.latest
+        copy.context.latest, copy.context.check_time = context.latest, context.check_time
         calls = {call: call.copied() for call in self.context.in_flight}
         copy.skipped, copy.graph_tools = self.skipped, self.graph_tools
         copy.calls = [calls.get(call, call) for call in self.calls]

@@ -73,6 +73,8 @@ class Remedies:
             if not trial.permits(call):
                 return False
             call.applicability = trial.policies.applicability(call)
+            reading = trial.context.check_time
+            call.time = reading and trial.context.time_of(reading)
             trial.reserve(call, None)
             trial.settle(call, None, "ok")
         return True
