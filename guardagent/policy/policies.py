@@ -193,9 +193,7 @@ class Policies:
         )
 
     def history_indexes(self) -> list[HistoryIndex]:
-        return [
-            HistoryIndex(query) if query.window is None else WindowIndex(query) for query in self._history_queries
-        ]
+        return [HistoryIndex(query) if query.window is None else WindowIndex(query) for query in self._history_queries]
 
     def applicability(self, call: SessionCall) -> Applicability:
         """The checks that apply to a call. All names that the policy does not use share one entry."""

@@ -185,7 +185,7 @@ class HistoryIndex:
 
     def copied(self) -> HistoryIndex:
         """A copy of the index for another session."""
-        copy = type(self)(self._query)
+        copy: HistoryIndex = type(self)(self._query)
         copy._buckets = {key: bucket.copied() for key, bucket in self._buckets.items()}
         copy._kinds = {kinds: list(entries) for kinds, entries in self._kinds.items()}
         copy._unindexed, copy._keyed_by_string = list(self._unindexed), self._keyed_by_string

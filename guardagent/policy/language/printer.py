@@ -9,7 +9,6 @@ from typing import Any
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import shown
 
-
 _UNITS = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
 
 

@@ -7,7 +7,13 @@ from typing import Any
 
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language.values import Truth
-from guardagent.policy.logic.current_session import CurrentSession, Outcomes, is_exhaustive, outcome_combinations
+from guardagent.policy.logic.current_session import (
+    CurrentSession,
+    Outcomes,
+    is_exhaustive,
+    outcome_combinations,
+    reading_of,
+)
 from guardagent.policy.logic.expressions import Expression, conj, disj
 from guardagent.policy.logic.operations import Operations
 from guardagent.policy.logic.rule_tree import AtomicRule, RuleTree, judge_call, uses_known
@@ -49,9 +55,10 @@ class CallEvaluation:
         self._tags = session.policies.tags
         trace, calls = conversation.context, conversation.calls
         self.contexts: list[CurrentSession] = []
+        reading = reading_of(trace)
 
         def context(outcomes: Outcomes) -> Semantics:
-            self.contexts.append(CurrentSession(operations, trace, calls, facts, functions, outcomes))
+            self.contexts.append(CurrentSession(operations, trace, calls, facts, functions, outcomes, reading))
             return Semantics(operations, self.contexts[-1], self._tags, functions)
 
         self._current = context({})

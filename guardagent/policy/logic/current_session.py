@@ -7,8 +7,10 @@ from itertools import product, zip_longest
 from math import prod
 from typing import Any
 
+from guardagent.policy.evaluation.clock import ClockError, Reading
 from guardagent.policy.evaluation.monitor_interface import CallStatus, RuleContext, SessionCall
 from guardagent.policy.language import ast
+from guardagent.policy.language.instants import seconds_of
 from guardagent.policy.language.values import Unknown, kind_of
 from guardagent.policy.logic.expressions import Expression, conj
 from guardagent.policy.logic.operations import UNDECIDED, Operations
@@ -50,6 +52,14 @@ def state_of(trace: RuleContext) -> Any:
         return None
 
 
+def reading_of(trace: RuleContext) -> Reading:
+    """Returns the reading of the clock; unknown if it fails, since the session denies calls that need it."""
+    try:
+        return trace.clock.read()
+    except ClockError:
+        return Reading(None, None)
+
+
 class CurrentSession:
     """The current facts, state and history.
 
@@ -60,6 +70,7 @@ class CurrentSession:
         facts: the facts of this call.
         functions: the state functions.
         outcomes: the assumed outcomes of calls in flight; unknown if missing.
+        reading: the reading of the clock.
 
     Attributes:
         state_queries: calls of state functions with symbolic arguments, as (function, arguments, result).
@@ -73,8 +84,10 @@ class CurrentSession:
         facts: Mapping[str, Any],
         functions: Mapping[str, Callable[..., Any]],
         outcomes: Outcomes,
+        reading: Reading,
     ) -> None:
         self._operations, self._facts, self._functions = operations, facts, functions
+        self._reading, self._latest = reading, trace.latest
         self._state = state_of(trace)
         ends = [(call, call.status or outcomes.get(call.place)) for call in calls]
         self._calls = [self._called(call, end) for call, end in ends if end != "withdrawn"]
@@ -84,8 +97,25 @@ class CurrentSession:
         constant = self._operations.constant
         failed = {"ok": FALSE, "failed": TRUE}.get(end or "", UNKNOWN)
         return SymbolicCall(
-            call.tool, constant(call.args), UNKNOWN if call.status is None else constant(call.output), failed
+            call.tool,
+            constant(call.args),
+            UNKNOWN if call.status is None else constant(call.output),
+            failed,
+            self._instant(call.time),
         )
+
+    # --- time
+
+    def _instant(self, moment: int | None) -> Value:
+        return UNKNOWN if moment is None else self._operations.constant(seconds_of(moment))
+
+    def now(self) -> Value:
+        """Returns the time of the clock; unknown if it went back, since the session denies calls that need it."""
+        moment = self._reading.moment
+        return self._instant(None if moment is None or moment < self._latest else moment)
+
+    def zone(self) -> Value:
+        return UNKNOWN if self._reading.zone is None else self._operations.constant(self._reading.zone)
 
     # --- facts and state
 
@@ -128,27 +158,32 @@ class CurrentSession:
     # --- history
 
     def _matching_calls(
-        self, semantics: Semantics, pattern: ast.Pattern, condition: ast.Term, names: Bindings
+        self,
+        semantics: Semantics,
+        pattern: ast.Pattern,
+        condition: ast.Term,
+        names: Bindings,
+        within: ast.Term | None = None,
     ) -> list[tuple[SymbolicCall, Value, Bindings]]:
         """Returns (call, condition of a match, bindings) for each call that may match."""
         tools = semantics.tools_of(pattern)
         found = [
-            (call, *semantics.match_condition(pattern, condition, call, names))
+            (call, *semantics.match_condition(pattern, condition, call, names, within))
             for call in self._calls
             if call.tool in tools
         ]
         return [one for one in found if when_false(one[1]) is not True]
 
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
-        found = self._matching_calls(semantics, node.pattern, node.condition, names)
+        found = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
         return disjunction(value for call, value, _ in found if not node.ok or call.succeeded is True)
 
     def count(self, semantics: Semantics, node: ast.CountCalls, names: Bindings) -> Value:
-        found = self._matching_calls(semantics, node.pattern, node.condition, names)
+        found = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
         return count_true([value for _, value, _ in found])
 
     def sum(self, semantics: Semantics, node: ast.SumCalls, names: Bindings) -> Value:
-        found = self._matching_calls(semantics, node.pattern, node.condition, names)
+        found = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
         return total_of([(value, semantics.value(node.term, inner)) for _, value, inner in found])
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:

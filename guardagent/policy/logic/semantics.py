@@ -48,6 +48,7 @@ class SymbolicCall:
     args: Value
     output: Value = UNKNOWN
     failed: Value = UNKNOWN
+    time: Value = UNKNOWN
 
     @property
     def succeeded(self) -> Expression:
@@ -76,6 +77,10 @@ class EvaluationContext(Protocol):
     def sum(self, semantics: Semantics, node: ast.SumCalls, names: Bindings) -> Value: ...
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls: ...
+
+    def now(self) -> Value: ...
+
+    def zone(self) -> Value: ...
 
 
 class Semantics:
@@ -125,13 +130,23 @@ class Semantics:
         return conjunction([known_truth(has_all), matched]), found
 
     def match_condition(
-        self, pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, names: Bindings
+        self,
+        pattern: ast.Pattern,
+        condition: ast.Term,
+        call: SymbolicCall,
+        names: Bindings,
+        within: ast.Term | None = None,
     ) -> tuple[Value, Bindings]:
-        """Matches a past call that must also satisfy a condition."""
+        """Matches a past call that must also satisfy a condition, and be in a time window."""
         matched, found = self.match_past(pattern, call, names)
         if when_false(matched) is True:
             return FALSE, found
-        return conjunction([matched, self.value(condition, found)]), found
+        recent = [] if within is None else [self._in_window(within, call, names)]
+        return conjunction([matched, self.value(condition, found), *recent]), found
+
+    def _in_window(self, within: ast.Term, call: SymbolicCall, names: Bindings) -> Value:
+        age = self.operations.arithmetic(self.context.now(), "-", call.time)
+        return self.operations.compare(age, "<=", self.value(within, names))
 
     def _fits(self, wanted: Any, value: Value, names: dict[str, Any]) -> Value:
         match wanted:
@@ -241,9 +256,19 @@ class Semantics:
     # --- calls
 
     def _ofcall(self, node: ast.OfCall, names: Bindings) -> Value:
-        label = node.call
-        calls: Calls = names[label.name] if isinstance(label, ast.Label) else self.context.select(self, label, names)
-        return joined((guard, _property(call, node.what)) for guard, call in calls)
+        return joined((guard, _property(call, node.what)) for guard, call in self._calls(node.call, names))
+
+    def _calls(self, node: ast.Label | ast.Selected, names: Bindings) -> Calls:
+        return names[node.name] if isinstance(node, ast.Label) else self.context.select(self, node, names)  # type: ignore[no-any-return]
+
+    def _timeof(self, node: ast.TimeOf, names: Bindings) -> Value:
+        return joined((guard, call.time) for guard, call in self._calls(node.call, names))
+
+    def _now(self, _node: ast.Now, _: Bindings) -> Value:
+        return self.context.now()
+
+    def _zone(self, _node: ast.Zone, _: Bindings) -> Value:
+        return self.context.zone()
 
     def _somecall(self, node: ast.SomeCall, names: Bindings) -> Value:
         return self.context.some(self, node, names)

@@ -54,6 +54,7 @@ class HistoryTerm:
     names: Bindings
     value: Value
     ok: bool = False
+    within: ast.Term | None = None
 
 
 class SymbolicSession:
@@ -74,6 +75,7 @@ class SymbolicSession:
         self._symbols = operations.symbols
         self.calls: list[EarlierCall] = []
         self.terms: list[HistoryTerm] = []
+        self._reads_time = False
         self.state_queries: dict[Hashable, tuple[str, Sequence[Value], Value]] = {}
 
     # --- facts and state
@@ -104,13 +106,24 @@ class SymbolicSession:
         self.state_queries[key] = function, arguments, answer
         return answer
 
+    # --- time
+
+    def now(self) -> Value:
+        self._reads_time = True
+        return self._symbols.any_value("now", "now", ("number",))
+
+    def zone(self) -> Value:
+        return self._symbols.any_value("zone", kinds=("text",))
+
     # --- history
 
     def _key(self, semantics: Semantics, node: Any, names: Bindings) -> Hashable:
         own = (node.ok,) if isinstance(node, ast.SomeCall) else ()
         term = text_of(node.term) if isinstance(node, ast.SumCalls) else ""
         which = node.which if isinstance(node, ast.Selected) else ""
-        text = type(node).__name__, which, text_of(node.pattern), text_of(node.condition), term
+        within = getattr(node, "within", None)
+        window = "" if within is None else text_of(within)
+        text = type(node).__name__, which, text_of(node.pattern), text_of(node.condition), term, window
         return (*text, own, semantics.used_bindings(node, names))
 
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
@@ -120,7 +133,7 @@ class SymbolicSession:
             if call is None:
                 return FALSE
             self._symbols.axioms.append(implies(when_true(value), call.succeeded if node.ok else True))
-            self.terms.append(HistoryTerm("some", node.pattern, node.condition, names, value, node.ok))
+            self.terms.append(HistoryTerm("some", node.pattern, node.condition, names, value, node.ok, node.within))
             return value
 
         key = self._key(semantics, node, names)
@@ -132,7 +145,7 @@ class SymbolicSession:
             some = when_true(self._operations.compare(self._operations.constant(0), "<", value))
             if self._earlier(semantics, node, names, key, some) is None:
                 return self._operations.constant(0)
-            self.terms.append(HistoryTerm("count", node.pattern, node.condition, names, value))
+            self.terms.append(HistoryTerm("count", node.pattern, node.condition, names, value, within=node.within))
             self._symbols.descriptions[text_of(node)] = value
             return value
 
@@ -164,7 +177,8 @@ class SymbolicSession:
         if not tools:
             return None
         call = self._call(key, tools)
-        met, _ = semantics.match_condition(node.pattern, node.condition, call, names)
+        within = getattr(node, "within", None)
+        met, _ = semantics.match_condition(node.pattern, node.condition, call, names, within)
         self._symbols.axioms.append(implies(exists, when_true(met)))
         self.calls.append(EarlierCall(exists, call, text_of(node.pattern)))
         return call
@@ -175,9 +189,8 @@ class SymbolicSession:
             tool = variable("text", self._symbols.name("tool"))
             self._symbols.axioms.append(disj(*(same(tool, one) for one in tools)))
         output = self._symbols.any_value((key, "output"))
-        return SymbolicCall(
-            tool, of_leaf(SymbolicMapping((key, "args"))), output, self._symbols.any_truth((key, "failed"))
-        )
+        args, failed = of_leaf(SymbolicMapping((key, "args"))), self._symbols.any_truth((key, "failed"))
+        return SymbolicCall(tool, args, output, failed, self._symbols.any_value((key, "time"), kinds=("number",)))
 
     # --- consistency of the history terms
 
@@ -187,10 +200,14 @@ class SymbolicSession:
         for earlier in list(self.calls):
             for term in terms:
                 self._symbols.axioms += self._consistency(semantics, term, earlier)
+            if self._reads_time:
+                self._symbols.axioms.append(
+                    neg(when_true(self._operations.compare(earlier.call.time, ">", self.now())))
+                )
 
     @staticmethod
     def _consistency(semantics: Semantics, term: HistoryTerm, earlier: EarlierCall) -> list[Expression]:
-        met, _ = semantics.match_condition(term.pattern, term.condition, earlier.call, term.names)
+        met, _ = semantics.match_condition(term.pattern, term.condition, earlier.call, term.names, term.within)
         yes, no = conj(earlier.exists, when_true(met)), when_false(met)
         if term.kind == "some":
             well = earlier.call.succeeded if term.ok else True
