@@ -26,7 +26,7 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     summary = _TraceVerdict()
     if _keeps_all_rules(policies, trace):
         return summary.verdict(len(trace.steps))
-    session = policies.session(state=trace.state, facts=trace.facts)
+    session = policies.session(state=trace.state, facts=trace.facts, clock=lambda: None)  # each event has its time
     for index, step in enumerate(trace.steps):
         verdict = session.observe(step.event, state=step.state, facts=step.facts, judge=True)
         if verdict.decision is not Decision.ALLOW or verdict.usage.calls:  # most are allowed without a warning

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def judge_case(policies: Policies, case: Case) -> Verdict:
     """Judges the proposed call alone: violations in the history are not reported again."""
-    session = policies.session(state=case.state, facts=case.facts)
+    session = policies.session(state=case.state, facts=case.facts, clock=lambda: case.now)
     for event in case.history:
         session.observe(event, judge=False)
     return session.check(case.proposed.tool, case.proposed.args, reserve=False)

@@ -6,6 +6,7 @@ value would be lost, and a lost value could lead to an allowance.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from guardagent._support.files import parse_json
 from guardagent.errors import ContentError
 from guardagent.policy.evaluation.failures import is_failure
+from guardagent.policy.language.instants import moment_of, parsed_instant
 from guardagent.types import Event
 
 _TYPE_NAMES = {
@@ -25,6 +27,10 @@ _TYPE_NAMES = {
     bool: "a boolean",
     type(None): "null",
 }
+
+
+Instant = float | dt.datetime
+"""Seconds since the epoch, or a date and time with its zone."""
 
 
 class _KeyType(NamedTuple):
@@ -74,6 +80,7 @@ class Case:
         proposed: the call to judge.
         state: the state; None if the case has none, so that it is unknown.
         facts: `user_confirmed` and `context`.
+        now: the time of the proposed call; None if the case has none, so that it is unknown.
         label, rules: the expectation; None if the case has none. No rule sees them.
     """
 
@@ -84,6 +91,7 @@ class Case:
     facts: Mapping[str, Any] = field(default_factory=dict)
     label: int | None = None
     rules: tuple[str, ...] | None = None
+    now: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,7 @@ def read_case(text: str, path: Path | str, line: int, failed_output: Any = None)
         {"user_confirmed": record.values.get("user_confirmed"), "context": record.values.get("context") or {}},
         label,
         record.strings("rules"),
+        record.instant("now"),
     )
 
 
@@ -145,7 +154,8 @@ def _proposal(record: _JsonObject) -> Event:
 
 def _call(record: _JsonObject, failed_output: Any) -> Event:
     get = record.values.get
-    return Event(record.tool(), get("args") or {}, get("output"), _status(record, failed_output))
+    status = _status(record, failed_output)
+    return Event(record.tool(), get("args") or {}, get("output"), status, time=record.instant("time"))
 
 
 def _step(record: _JsonObject, failed_output: Any) -> TraceStep:
@@ -158,6 +168,7 @@ def _step(record: _JsonObject, failed_output: Any) -> TraceStep:
         get("action"),
         get("decision"),
         frozenset(record.strings("tags") or ()),
+        time=record.instant("time"),
     )
     if not (event.tool or event.action or event.decision or event.tags):
         raise record.error("", "has no content; expected 'tool', 'action', 'decision' or 'tags'")
@@ -230,6 +241,18 @@ class _JsonObject:
             if type(item) is not str:
                 raise self.wrong(f"{key}[{index}]", item, "a string")
         return tuple(value)
+
+    def instant(self, key: str) -> Instant | None:
+        """The instant at a key: a number of seconds since the epoch, or a date and time with its zone."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        try:
+            found = parsed_instant(value) if type(value) is str else value
+            moment_of(found)
+        except ValueError as error:
+            raise self.error(key, str(error)) from None
+        return found
 
     def object_at(self, key: str, key_types: Mapping[str, _KeyType]) -> _JsonObject:
         return self._child(key, self._required(key, _OBJECT.expected), key_types)

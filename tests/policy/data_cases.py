@@ -16,7 +16,7 @@ ARGUMENTS = {"id": "text", "n": "number", "on": "truth", "xs": "list", "doc": "m
 TEXTS = ["a", "b", "ab"]
 NUMBERS: list[Any] = [0, 1, 2, 3, 0.1, 0.2, 0.3, 2.5, 1.0, -1, 2**53 + 1, 2.0**53]
 ODD: list[Any] = ["1", [], [1], {}, {"k": None}, 0.5, 10**20, "", "{", '"a"', float("nan")]
-DURATIONS = ["0s", "1s", "500ms", "1m", "1h", "2.5h"]
+DURATIONS = ["1s", "500ms", "1m", "1h", "2.5h"]
 PAUSES: list[Any] = [0, 0, 0.5, 1, 60, 3600, 86400]  # seconds between calls
 NEAR: dict[str, list[Any]] = {"text": ["A", " b", "AB"], "number": [True, "1", False], "truth": [1, 0, "true"]}
 LISTS: list[Any] = [[1, 2, 3], [0.1, 0.2], [], ["a", "b"], [1, None], [2, "a"], [[1], [2]], [{"k": 1}, {"k": 2}]]
@@ -404,7 +404,7 @@ class Maker:
         return f"{which}({pattern}, {condition}{summed}{within})"
 
     def _window(self, scope: _Scope) -> str:
-        return self._variable(scope, "number", "1m") if self.often(0.1) else self._chance.choice(DURATIONS)
+        return self._variable(scope, "number", "(0s * 1)") if self.often(0.1) else self._chance.choice(DURATIONS)
 
     def _about(self, scope: _Scope, depth: int) -> str:
         """A condition that probably uses the last labelled call."""

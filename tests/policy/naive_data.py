@@ -225,7 +225,8 @@ class Naive:
         if within is None:
             return True
         age = computed(none_as_unknown(scene.step.time), "-", none_as_unknown(step.time))
-        return _COMPARED["<="](age, self._value(within, scene, names))
+        window = self._value(within, scene, names)
+        return UNKNOWN if _COMPARED[">="](window, 0) is not True else _COMPARED["<="](age, window)
 
     # --- terms
 

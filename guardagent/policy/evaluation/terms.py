@@ -220,9 +220,11 @@ class Compiler:
         def start(env: Env) -> int | Unknown:
             seconds, moment = duration(env), env[0].moment()
             length = arithmetic(seconds, "*", MICROSECONDS)
-            if type(length) is Unknown:
+            if isinstance(length, Unknown):
                 return blamed(env, length, seconds)
-            return moment if type(moment) is Unknown else ceil(moment - length)
+            if length < 0:
+                return Unknown("a time window is negative")
+            return moment if isinstance(moment, Unknown) else ceil(moment - length)
 
         return start
 

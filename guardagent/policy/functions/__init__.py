@@ -26,6 +26,7 @@ class RuleFunction:
         required: the number of required parameters; None requires all.
         repeated: whether the last parameter can be repeated.
         result: the kind of the result; empty if it varies.
+        range: the least and the greatest result, of a function whose results are numbers.
         zoned: whether the last parameter is a time zone, by default that of the session's clock.
     """
 
@@ -35,6 +36,7 @@ class RuleFunction:
     repeated: bool = False
     result: str = ""
     zoned: bool = False
+    range: tuple[int, int] | None = None
 
     def apply(self, values: list[Any]) -> Any:
         """The result; unknown if a value is unknown or of another kind."""

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from guardagent.policy.functions._local_time import of_local_time
 
-FUNCTION = of_local_time(lambda local: local.minute, "number")
+FUNCTION = of_local_time(lambda local: local.minute, limits=(0, 59))

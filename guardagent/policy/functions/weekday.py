@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from guardagent.policy.functions._local_time import of_local_time
 
-FUNCTION = of_local_time(lambda local: local.isoweekday(), "number")
+FUNCTION = of_local_time(lambda local: local.isoweekday(), limits=(1, 7))

@@ -15,7 +15,7 @@ from guardagent.policy.language.values import Unknown, exact
 MICROSECONDS = 1_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _TICK = dt.timedelta(microseconds=1)
-_LAST = 253_402_300_800 * MICROSECONDS  # the end of year 9999
+LAST = 253_402_300_800 * MICROSECONDS  # the end of year 9999
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)(?::(\d\d))?")
 EXPECTED = "expected seconds since the epoch, or a date and time with its zone, such as '2026-01-31T12:00:00+00:00'"
 
@@ -35,7 +35,7 @@ def moment_of(value: object) -> int:
         return (value - _EPOCH) // _TICK
     if isinstance(value, int | float | Decimal | Fraction) and type(value) is not bool:
         seconds = exact(value)
-        if type(seconds) is not Unknown and 0 <= (moment := round(seconds * MICROSECONDS)) < _LAST:  # type: ignore[operator]
+        if type(seconds) is not Unknown and 0 <= (moment := round(seconds * MICROSECONDS)) < LAST:  # type: ignore[operator]
             return moment
         raise ValueError(f"{value!r} is not a number of seconds between 1970 and 9999; {EXPECTED}")
     raise ValueError(f"a value of type {type(value).__name__!r} is not an instant; {EXPECTED}")

@@ -398,23 +398,32 @@ class _RuleParser:
             self._fail(f"'{what}({token})' of a proposed call does not exist yet; expected 'args({token})'", token)
         return ast.Label(str(token), _place(token))
 
+    def _window(self, tree: Node | None, scope: _Scope) -> ast.Term | None:
+        if tree is None:
+            return None
+        window = self._term(tree, scope)
+        seconds = window.value if isinstance(window, ast.Constant) else 1
+        if isinstance(seconds, str | bool) or seconds <= 0:
+            self._fail(f"{text_of(window)} is not the length of a time window; expected one such as '24h'", tree)
+        return window
+
     def _t_count_calls(self, tree: Node, scope: _Scope) -> ast.Term:
         inner = scope.copy()
         pattern, condition, within = tree.children
-        window = within and self._term(within, scope)
+        window = self._window(within, scope)
         return ast.CountCalls(self._pattern(pattern, inner), self._condition(condition, inner), window)
 
     def _t_sum_calls(self, tree: Node, scope: _Scope) -> ast.Term:
         inner = scope.copy()
         pattern, condition, term, within = tree.children
-        window = within and self._term(within, scope)
+        window = self._window(within, scope)
         call, such = self._pattern(pattern, inner), self._condition(condition, inner)
         return ast.SumCalls(call, such, self._term(term, inner), window)
 
     def _t_some_call(self, tree: Node, scope: _Scope) -> ast.Term:
         inner = scope.copy()
         pattern, condition, within = tree.children
-        window = within and self._term(within, scope)
+        window = self._window(within, scope)
         call, such = self._pattern(pattern, inner), self._condition(condition, inner)
         return ast.SomeCall(call, such, ok=True, within=window)
 

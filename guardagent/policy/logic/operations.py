@@ -231,6 +231,13 @@ class Operations:
         result = function(*found)
         return UNKNOWN if type(result) is Unknown else self.constant(result)
 
+    def constrain(self, value: Value, least: int, most: int) -> None:
+        """States that a symbolic number is in a range."""
+        for guard, leaf in value.cases:
+            if isinstance(leaf, ScalarValue) and isinstance(leaf.payload, ExpressionNode) and leaf.kind == "number":
+                outside = ex.disj(ex.less(leaf.payload, least), ex.less(most, leaf.payload))
+                self.symbols.axioms.append(neg(conj(guard, outside)))
+
     def translated(self, name: str, arguments: Sequence[Value], otherwise: Value) -> Value:
         """Returns the exact result of a function where its arguments have the kind of its translation."""
         kind, translation = TRANSLATIONS[name]

@@ -10,6 +10,7 @@ from guardagent.policy.evaluation.function_calls import applied_function
 from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.evaluation.tool_sets import ANY, AnyTool
 from guardagent.policy.functions import function as rule_function
+from guardagent.policy.functions import function as rule_function
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import Unknown
@@ -146,7 +147,9 @@ class Semantics:
 
     def _in_window(self, within: ast.Term, call: SymbolicCall, names: Bindings) -> Value:
         age = self.operations.arithmetic(self.context.now(), "-", call.time)
-        return self.operations.compare(age, "<=", self.value(within, names))
+        window = self.value(within, names)
+        valid = when_true(self.operations.compare(window, ">=", self.operations.constant(0)))
+        return only_if(valid, self.operations.compare(age, "<=", window))
 
     def _fits(self, wanted: Any, value: Value, names: dict[str, Any]) -> Value:
         match wanted:
@@ -199,12 +202,22 @@ class Semantics:
             except StateFunctionError as error:  # the session denies the call
                 return Unknown(str(error))
 
+<<<<<<< .merge_file_kOe3Z0
         known = rule_function(node.function)
         kind = _KINDS.get(known.result, known.result) if known else ""
         result = self.operations.applied((node.function, regexes), function, arguments, kind)
         if known is None or node.function not in TRANSLATIONS:
             return result
         return self.operations.translated(node.function, arguments, result)
+||||||| .merge_file_2MVLiH
+        return self.operations.applied((node.function, regexes), function, arguments)
+=======
+        value = self.operations.applied((node.function, regexes), function, arguments)
+        known = rule_function(node.function)
+        if known is not None and known.range is not None:
+            self.operations.constrain(value, *known.range)
+        return value
+>>>>>>> .merge_file_Mj9JPI
 
     def _and(self, node: ast.And, names: Bindings) -> Value:
         return conjunction(self._values(node.parts, names))
@@ -259,7 +272,7 @@ class Semantics:
         return joined((guard, _property(call, node.what)) for guard, call in self._calls(node.call, names))
 
     def _calls(self, node: ast.Label | ast.Selected, names: Bindings) -> Calls:
-        return names[node.name] if isinstance(node, ast.Label) else self.context.select(self, node, names)  # type: ignore[no-any-return]
+        return names[node.name] if isinstance(node, ast.Label) else self.context.select(self, node, names)
 
     def _timeof(self, node: ast.TimeOf, names: Bindings) -> Value:
         return joined((guard, call.time) for guard, call in self._calls(node.call, names))

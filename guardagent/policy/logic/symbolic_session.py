@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from guardagent.policy.language import ast
+from guardagent.policy.language.instants import LAST, MICROSECONDS
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.logic.expressions import Expression, conj, disj, implies, less, neg, same, variable
 from guardagent.policy.logic.operations import Operations
@@ -109,8 +110,11 @@ class SymbolicSession:
     # --- time
 
     def now(self) -> Value:
+        now = self._symbols.any_value("now", "now", ("number",))
+        if not self._reads_time:
+            self._operations.constrain(now, 0, LAST // MICROSECONDS)
         self._reads_time = True
-        return self._symbols.any_value("now", "now", ("number",))
+        return now
 
     def zone(self) -> Value:
         return self._symbols.any_value("zone", kinds=("text",))
