@@ -1,0 +1,147 @@
+"""The strings and numbers of a value. A string that holds a JSON object or list stands for its content."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Any
+
+from guardagent.policy.language.values import Unknown, exact, kind_of, parsed
+from guardagent.policy.provenance.labels import ALL_ITEMS, Path
+from guardagent.policy.provenance.tokens import number_key
+
+DEPTH = 100
+_SCALARS = frozenset({bool, type(None)})
+
+Paths = tuple[tuple[int, Path, int], ...]  # (the number of a source, the rest of its path, its labels)
+
+
+class Leaves:
+    """The leaves of a value, or of the part of it that has some labels.
+
+    Attributes:
+        strings: the strings.
+        names: the keys of its mappings: only their tokens count.
+        numbers: the keys of its numbers.
+    """
+
+    __slots__ = ("names", "numbers", "strings")
+
+    def __init__(self) -> None:
+        self.strings: list[str] = []
+        self.names: set[str] = set()
+        self.numbers: set[str] = set()
+
+    @property
+    def size(self) -> int:
+        """The number of characters."""
+        return sum(map(len, self.strings)) + sum(map(len, self.names)) + sum(map(len, self.numbers))
+
+
+class LeafReader:
+    """Collects the leaves of a value by their labels.
+
+    Attributes:
+        by_labels: the leaves with each set of labels.
+        found: the numbers of the sources whose path leads to a value, or to an empty list.
+        complete: whether the whole value could be read.
+    """
+
+    def __init__(self) -> None:
+        self.by_labels: dict[int, Leaves] = {}
+        self.found: set[int] = set()
+        self.complete = True
+
+    def read(self, value: Any, labels: int = 0, sources: Sequence[tuple[Path, int]] = ()) -> None:
+        """Collects the leaves of a value.
+
+        Args:
+            value: the value.
+            labels: the labels of all of it.
+            sources: (path, labels) of labelled parts.
+        """
+        self._read(value, labels, tuple((at, path, bits) for at, (path, bits) in enumerate(sources)), 0)
+
+    def _read(self, value: Any, labels: int, paths: Paths, depth: int) -> None:
+        if paths:
+            for at, path, bits in paths:
+                if not path:
+                    self.found.add(at)
+                    labels |= bits
+            paths = tuple(one for one in paths if one[1])
+        if type(value) is str:
+            self._read_text(value, labels, paths, depth)
+        elif type(value) not in _SCALARS:
+            self._read_other(value, labels, paths, depth)
+
+    def _read_text(self, text: str, labels: int, paths: Paths, depth: int) -> None:
+        if depth < DEPTH and text.lstrip()[:1] in ("{", "["):
+            content = parsed(text)
+            if type(content) is not Unknown:
+                self._read_other(content, labels, paths, depth + 1)
+                return
+        self._of(labels).strings.append(text)
+
+    def _of(self, labels: int) -> Leaves:
+        found = self.by_labels.get(labels)
+        if found is None:
+            found = self.by_labels[labels] = Leaves()
+        return found
+
+    def _read_other(self, value: Any, labels: int, paths: Paths, depth: int) -> None:
+        kind = kind_of(value)
+        if depth > DEPTH:
+            self.complete = False
+        elif kind == "mapping":
+            self._of(labels).names.update(map(str, value))
+            for name, item in value.items():
+                inner = tuple((at, path[1:], bits) for at, path, bits in paths if path[0] == name) if paths else ()
+                self._read(item, labels, inner, depth + 1)
+        elif kind in ("list", "set"):
+            self._read_items(value, labels, paths, depth)
+        elif kind == "number":
+            number = exact(value)
+            if type(number) is not Unknown:
+                self._of(labels).numbers.add(number_key(number))
+        elif kind == "text":
+            self._read_text(str(value), labels, paths, depth)
+        elif kind is None and value is not None:
+            self._read_object(value, labels, paths, depth)
+
+    def _read_items(self, items: Iterable[Any], labels: int, paths: Paths, depth: int) -> None:
+        found = list(items)
+        if not paths:
+            for item in found:
+                self._read(item, labels, (), depth + 1)
+            return
+        if not found:
+            self.found.update(at for at, path, _ in paths if path[0] is ALL_ITEMS)
+        for place, item in enumerate(found):
+            here = (ALL_ITEMS, place, place - len(found))
+            inner = tuple((at, path[1:], bits) for at, path, bits in paths if path[0] in here)
+            self._read(item, labels, inner, depth + 1)
+
+    def _read_object(self, value: Any, labels: int, paths: Paths, depth: int) -> None:
+        """Reads a model, a dataclass or another object of the host by its content."""
+        try:
+            content = _content(value)
+        except Exception:  # noqa: BLE001 - a host's object may raise anything
+            self.complete = False
+            return
+        self._read(content, labels, paths, depth + 1)
+
+
+def _content(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if hasattr(type(value), "model_dump"):
+        return value.model_dump()
+    if dataclasses.is_dataclass(value):
+        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, set | frozenset):
+        return list(value)
+    return str(value)
+

@@ -1,0 +1,66 @@
+"""One spelling for the many of a text: full-width, invisible and encoded characters.
+
+Every pass takes linear time, also on hostile input.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from urllib.parse import unquote
+
+ROUNDS = 3  # of nested encodings
+_PERCENT = re.compile("%[0-9A-Fa-f]{2}")
+_ENTITY = re.compile("&(?:#[0-9A-Za-z]{1,8}|[A-Za-z]{2,31});")
+_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
+_SPELLED = re.compile(r" {0,2}[\[({] {0,2}(at|dot) {0,2}[\])}] {0,2}", re.IGNORECASE)
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
+)
+_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
+_PUNYCODE = re.compile(r"(?<![\w-])xn--([a-z0-9-]{1,59})", re.IGNORECASE)
+
+
+def normalized(text: str) -> str:
+    """Returns a text in NFKC, without invisible characters, and with its encoded characters decoded."""
+    for _ in range(ROUNDS):
+        plain = _visible(text)
+        text = _decoded(plain)
+        if text == plain:
+            break
+    return _visible(text)
+
+
+def _visible(text: str) -> str:
+    if text.isascii():
+        return text
+    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), text)
+
+
+def _decoded(text: str) -> str:
+    if "%" in text and _PERCENT.search(text):
+        text = unquote(text, errors="replace")
+    if "&" in text and _ENTITY.search(text):
+        text = html.unescape(text)
+    if "\\u" in text:
+        text = _ESCAPE.sub(_character, text)
+    if "xn--" in text or "XN--" in text:
+        text = _PUNYCODE.sub(_of_punycode, text)
+    if any(mark in text for mark in ("[", "(", "{")):
+        text = _SPELLED.sub(lambda word: "@" if word[1].lower() == "at" else ".", text)
+    return text
+
+
+def _character(escape: re.Match[str]) -> str:
+    code = int(escape[1], 16)
+    return escape[0] if 0xD800 <= code < 0xE000 else chr(code)
+
+
+def _of_punycode(label: re.Match[str]) -> str:
+    try:
+        return label[1].encode().decode("punycode")
+    except UnicodeError:
+        return label[0]

@@ -1,0 +1,416 @@
+"""Records the outputs, messages and facts of one session, and looks values up in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple, Protocol
+
+from guardagent.policy.language.values import StringSet, Truth, Unknown, kind_of, shown
+from guardagent.policy.provenance.index import Origin, SourceIndex
+from guardagent.policy.provenance.labels import DeclaredLabels
+from guardagent.policy.provenance.leaves import LeafReader, Leaves
+from guardagent.policy.provenance.messages import HOST_ROLES, HostMessage, MessageReader
+from guardagent.policy.provenance.tokens import Scanner, Token
+
+LIMIT = 16_000_000  # bytes of the index of one session
+MODEL_BIT = 1  # of the label `model`
+LONGEST_PHRASE = 4  # words of a message that a value can equal
+LONGEST_MESSAGE = 20_000  # characters of a message whose phrases are recorded
+_ORIGINS = 5  # of one value in evidence
+
+
+class RecordedCall(Protocol):
+    """The parts of a call that are recorded."""
+
+    tool: str
+    args: Any
+    place: int
+    output: Any
+
+    @property
+    def status(self) -> str | None: ...
+
+    @property
+    def provenance(self) -> Any: ...
+
+
+class Surroundings(Protocol):
+    """The parts of a session that are read at a lookup."""
+
+    facts: Mapping[str, Any]
+
+    @property
+    def in_flight(self) -> Sequence[RecordedCall]: ...
+
+
+class _Gap(NamedTuple):
+    """Something that was not recorded.
+
+    Attributes:
+        labels: the labels that it may have.
+        why: the reason.
+        lasting: whether it concerns seen values too; the output of a call in flight concerns unseen ones only.
+    """
+
+    labels: int
+    why: str
+    lasting: bool = True
+
+
+@dataclass(slots=True)
+class _Lookup:
+    """The result of a lookup.
+
+    Attributes:
+        labels: the labels that the value has.
+        possible: labels that it may have.
+        causes: why others are possible.
+    """
+
+    labels: int = 0
+    possible: int = 0
+    causes: dict[str, None] | None = None
+
+    def add_possible(self, labels: int, why: str) -> None:
+        if labels:
+            self.possible |= labels
+            self.causes = {**(self.causes or {}), why: None}
+
+
+class SourceRecorder:
+    """The seen values of one session.
+
+    Args:
+        declared: the labels.
+        limit: the maximum size of the index in bytes.
+    """
+
+    def __init__(self, declared: DeclaredLabels, limit: int = LIMIT) -> None:
+        self.declared, self.limit = declared, limit
+        self._scanner = _scanner(declared.ids)
+        self._index = SourceIndex(limit)
+        self._reader = MessageReader(HOST_ROLES | declared.roles.keys())
+        self._pending: list[HostMessage] = []  # messages since the last call
+        self._seen = 0  # the labels of recorded outputs and messages
+        self._maybe_seen = 0
+        self._lost: dict[str, int] = {}  # why something was not recorded -> the labels that it may have
+        self._unread = ""  # why the messages cannot be read now
+        self._facts: tuple[Any, SourceIndex] | None = None
+
+    def copied(self) -> SourceRecorder:
+        copy = SourceRecorder(self.declared, self.limit)
+        copy._index, copy._reader, copy._pending = self._index.copied(), self._reader.copied(), list(self._pending)
+        copy._seen, copy._maybe_seen, copy._lost, copy._unread = (
+            self._seen,
+            self._maybe_seen,
+            dict(self._lost),
+            self._unread,
+        )
+        return copy
+
+    # --- messages
+
+    def read_messages(self, source: Any) -> None:
+        """Records the new messages of the host."""
+        try:
+            messages = source() if callable(source) else source
+            new = self._reader.news(messages or ())
+            self._unread = ""
+        except Exception as error:  # noqa: BLE001 - a host's source may raise anything
+            self._unread = f"the messages cannot be read ({type(error).__name__})"
+            return
+        if new:
+            self._pending += new
+            self._record_messages(new)
+
+    def _record_messages(self, messages: Iterable[HostMessage]) -> None:
+        for message in messages:
+            labels = self.declared.roles.get(message.role, 0)
+            place = f"a message of the role '{message.role}'"
+            keys = self._scanner.recorded([message.text])
+            if labels and len(message.text) <= LONGEST_MESSAGE:
+                keys |= self._scanner.words(message.text, LONGEST_PHRASE)
+            if message.certain:
+                self._seen |= labels
+                self._add(keys, Origin(labels, ((labels, place),)))
+            else:
+                self._maybe_seen |= labels
+                self._add(keys, Origin(0, ((labels, f"{place} that the host inserted or changed"),), labels))
+
+    # --- calls
+
+    def reserved(self, call: RecordedCall, session: Surroundings) -> Mapping[str, Any] | None:
+        """What a call that is now in flight keeps: the new messages, and the labels that its arguments pass on."""
+        passing, kept = self.declared.passing, {}
+        if passing:
+            found = self._look_up(call.args, session)
+            kept = {"labels": found.labels & passing, "possible": found.possible & passing & ~found.labels}
+        if self._pending:
+            kept |= self.dumped()
+            self._pending = []
+        return kept or None
+
+    def forgotten(self, call: RecordedCall) -> None:
+        """Takes back the messages of a call that is removed."""
+        self._pending = [*_messages_of(call.provenance), *self._pending]
+
+    def restored(self, call: RecordedCall) -> None:
+        """Records the messages that a call of another process kept."""
+        self._restore(call.provenance)
+
+    def dumped(self) -> dict[str, Any]:
+        """The messages since the last call, as JSON. Everything else is in the calls."""
+        return {"messages": [list(one) for one in self._pending], "place": self._reader.dumped()}
+
+    def loaded(self, data: Any) -> None:
+        """Restores the result of `dumped`, after the calls."""
+        self._restore(data)
+        self._pending = _messages_of(data)
+
+    def _restore(self, kept: Any) -> None:
+        if kept and "messages" in kept:
+            messages = _messages_of(kept)
+            self._reader.loaded(kept["place"], messages)
+            self._record_messages(messages)
+
+    def record(self, call: RecordedCall) -> None:
+        """Records the output of a call whose outcome is known."""
+        declared = self.declared.paths_of(call.tool)
+        raised, maybe = _raised(call)
+        whole = raised
+        for path, labels in declared:
+            whole |= 0 if path else labels
+        parts = [(path, labels) for path, labels in declared if path]
+        self._seen |= whole
+        self._maybe_seen |= maybe
+        reader = LeafReader()
+        reader.read(call.output, whole, parts)
+        missing = 0 if call.output is None else maybe
+        for at, (_, labels) in enumerate(parts):
+            if at in reader.found:
+                self._seen |= labels
+            else:
+                missing |= labels
+        self._maybe_seen |= missing
+        every = whole | missing | self.declared.of_tool(call.tool)
+        if not reader.complete:
+            self._lose(f"the output of '{call.tool}' (call {call.place}) cannot be read", every)
+        self._record_leaves(call, reader, whole, missing, every)
+
+    def _record_leaves(self, call: RecordedCall, reader: LeafReader, whole: int, missing: int, every: int) -> None:
+        place = f"'{call.tool}' (call {call.place})"
+        if not self._index.has_room(sum(leaves.size for leaves in reader.by_labels.values())):
+            self._lose(_too_much(self.limit), every)
+            return
+        echo = self._echo(call, whole)
+        doubtful: set[str] = set()
+        for labels, leaves in reader.by_labels.items():
+            keys = self._keys(leaves)
+            if echo and (not labels or call.status != "ok"):
+                doubtful |= keys & echo if labels else set()
+                keys -= echo
+            self._add(keys, Origin(labels, ((labels, place),)))
+            if missing:
+                self._add(keys, Origin(0, ((missing, f"{place}, which lacks a labelled field"),), missing))
+        if doubtful:
+            self._add(doubtful, Origin(0, ((every, f"{place}, which failed and repeats its argument"),), every))
+
+    def _echo(self, call: RecordedCall, whole: int) -> set[str]:
+        """The strings of a call's arguments that only the model had written before the call.
+
+        An output that merely repeats them has not seen them, unless a label says that the tool knows.
+        """
+        if whole and call.status == "ok":
+            return set()
+        reader = LeafReader()
+        reader.read(call.args)
+        keys = {key for leaves in reader.by_labels.values() for key in self._keys(leaves)}
+        return {key for key in keys if self._index.find(key) is None}
+
+    def _keys(self, leaves: Leaves) -> set[str]:
+        keys = self._scanner.recorded(leaves.strings) if leaves.strings else set()
+        if names := [name for name in leaves.names if not name.isidentifier()]:
+            keys |= self._scanner.recorded(names)
+        keys |= leaves.numbers
+        keys.discard("")
+        return keys
+
+    def _add(self, keys: set[str], origin: Origin) -> None:
+        if keys and not self._index.add(keys, origin):
+            self._lose(_too_much(self.limit), origin.labels | origin.possible)
+
+    def _lose(self, why: str, labels: int) -> None:
+        self._lost[why] = self._lost.get(why, 0) | labels
+
+    # --- lookups
+
+    def sources(self, value: Any, session: Surroundings) -> StringSet | Unknown:
+        """The labels of the places that a value came from."""
+        if type(value) is Unknown:
+            return value
+        found = self._look_up(value, session)
+        certain = self.declared.set_of(found.labels)
+        if not found.possible & ~found.labels:
+            return certain
+        return Unknown(*(found.causes or ()), bounds=(certain, self.declared.set_of(found.labels | found.possible)))
+
+    def seen(self, labels: Sequence[str], session: Surroundings) -> Truth:
+        """Whether an output or a message with one of these labels is in the conversation."""
+        wanted = self.declared.bits(labels)
+        if self._seen & wanted:
+            return True
+        for gap in self._gaps(session):
+            if gap.labels & wanted:
+                return Unknown(gap.why)
+        if self._maybe_seen & wanted:
+            return Unknown("an output lacks a labelled field, or a message was inserted or changed")
+        known = [labels for path, labels in self.declared.facts.items() if _fact(session.facts, path) is not None]
+        return any(labels & wanted for labels in known)
+
+    def _look_up(self, value: Any, session: Surroundings | None) -> _Lookup:
+        found, gaps = _Lookup(), list(self._gaps(session))
+        indexes = self._indexes(session)
+        if type(value) is str and value.lstrip()[:1] not in ("{", "["):  # the common case
+            self._look_up_text(value, found, indexes, gaps)
+            return found
+        reader = LeafReader()
+        reader.read(value)
+        if not reader.complete or (kind_of(value) is None and value is not None):
+            found.add_possible(self.declared.bits(self.declared.names), "a value is not a JSON value")
+        for leaves in reader.by_labels.values():
+            for text in leaves.strings:
+                self._look_up_text(text, found, indexes, gaps)
+            for name in leaves.names:
+                self._look_up_text(name, found, indexes, gaps, name=True)
+            for number in filter(None, leaves.numbers):
+                self._look_up_token(Token((number,)), found, indexes, gaps)
+        return found
+
+    def _look_up_text(
+        self, text: str, found: _Lookup, indexes: Sequence[SourceIndex], gaps: Sequence[_Gap], *, name: bool = False
+    ) -> None:
+        reading = self._scanner.read(text)
+        if reading.keys and not name:
+            _take(_origins(reading.keys, indexes), found, gaps)
+        for token in reading.tokens:
+            self._look_up_token(token, found, indexes, gaps)
+
+    def _look_up_token(
+        self, token: Token, found: _Lookup, indexes: Sequence[SourceIndex], gaps: Sequence[_Gap]
+    ) -> None:
+        if _take(_origins(token.readings, indexes), found, gaps):
+            for part in token.parts:
+                _take(_origins(part.readings, indexes), found, ())
+            return
+        for origin in _origins(token.near, indexes):
+            found.add_possible(origin.labels | origin.possible, "a host belongs to a known domain, but is not known")
+        if token.parts:
+            for part in token.parts:
+                self._look_up_token(part, found, indexes, gaps)
+        elif token.identifies and not gaps:
+            found.labels |= MODEL_BIT
+        elif token.identifies:
+            found.add_possible(MODEL_BIT, gaps[0].why)
+
+    def _gaps(self, session: Surroundings | None) -> Iterator[_Gap]:
+        """What was not recorded, or not yet."""
+        for why, labels in self._lost.items():
+            yield _Gap(labels, why)
+        if self._unread:
+            labels = 0
+            for of_role in self.declared.roles.values():
+                labels |= of_role
+            yield _Gap(labels, self._unread)
+        if session is None:
+            return
+        for call in session.in_flight:
+            raised, maybe = _raised(call)
+            labels = self.declared.of_tool(call.tool) | raised | maybe
+            yield _Gap(labels, f"the output of '{call.tool}' (call {call.place}) is not recorded yet", lasting=False)
+        for path, labels in self.declared.facts.items():
+            if _fact(session.facts, path) is None:
+                yield _Gap(labels, f"the fact '{'.'.join(path)}' is unknown")
+
+    def _of_facts(self, facts: Mapping[str, Any]) -> SourceIndex:
+        """The index of the labelled facts, as they are now."""
+        if self._facts is None or self._facts[0] is not facts:
+            index = SourceIndex(self.limit)
+            for path, labels in self.declared.facts.items():
+                reader = LeafReader()
+                reader.read(_fact(facts, path))
+                for leaves in reader.by_labels.values():
+                    index.add(self._keys(leaves), Origin(labels, ((labels, f"the fact '{'.'.join(path)}'"),)))
+            self._facts = facts, index
+        return self._facts[1]
+
+    # --- evidence
+
+    def origins(self, value: Any, session: Surroundings) -> list[dict[str, Any]]:
+        """The labelled strings in a value, each with its labels and the places that it came from."""
+        reader = LeafReader()
+        reader.read(value)
+        texts = [text for leaves in reader.by_labels.values() for text in (*leaves.strings, *leaves.names)]
+        texts += [number for leaves in reader.by_labels.values() for number in leaves.numbers if number]
+        indexes = self._indexes(session)
+        found: dict[str, dict[str, Any]] = {}
+        for text in texts:
+            reading = self._scanner.read(text)
+            for keys in (reading.keys, *(token.readings for token in reading.tokens)):
+                for origin in _origins(keys, indexes):
+                    if origin.labels and len(found) < _ORIGINS:
+                        value_text = shown(text if keys == reading.keys else keys[0])
+                        labels = sorted(self.declared.set_of(origin.labels))
+                        places = list(dict.fromkeys(place for bits, place in origin.places if bits & origin.labels))
+                        found.setdefault(value_text, {"value": value_text, "labels": labels, "from": places})
+        return list(found.values())
+
+    def _indexes(self, session: Surroundings | None) -> list[SourceIndex]:
+        if session is None or not self.declared.facts:
+            return [self._index]
+        return [self._index, self._of_facts(session.facts)]
+
+
+def _origins(keys: Iterable[str], indexes: Sequence[SourceIndex]) -> list[Origin]:
+    return [origin for key in keys for index in indexes if (origin := index.find(key)) is not None]
+
+
+def _take(origins: Sequence[Origin], found: _Lookup, gaps: Sequence[_Gap]) -> bool:
+    """Adds the labels of the origins of a string; returns whether it was seen."""
+    for origin in origins:
+        found.labels |= origin.labels
+        if origin.possible:
+            found.add_possible(origin.possible, f"a value occurs in {origin.places[-1][1]}")
+    for gap in gaps:
+        if gap.lasting or not origins:
+            found.add_possible(gap.labels, gap.why)
+    return bool(origins)
+
+
+def _raised(call: RecordedCall) -> tuple[int, int]:
+    """The labels that a call's arguments pass on to its output: (known, possible)."""
+    kept = call.provenance
+    return (kept["labels"], kept["possible"]) if kept and "labels" in kept else (0, 0)
+
+
+def _messages_of(kept: Any) -> list[HostMessage]:
+    return [HostMessage(*one) for one in (kept or {}).get("messages", ())]
+
+
+def _fact(facts: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        facts = facts.get(name) if kind_of(facts) == "mapping" else None
+    return facts
+
+
+def _too_much(limit: int) -> str:
+    return (
+        f"the session has seen more values than {limit:,} bytes hold; raise 'provenance_bytes', "
+        "or start a new conversation"
+    )
+
+
+@cache
+def _scanner(ids: tuple[str, ...]) -> Scanner:
+    return Scanner(ids)

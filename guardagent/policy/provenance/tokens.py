@@ -1,0 +1,355 @@
+"""The identifying tokens of a text: addresses, URLs and their hosts, IBANs, telephone numbers, paths, ids and numbers.
+
+Recording and looking up share one scanner, so that a recorded token is found however it is spelled. Each alternative
+of its expression begins where a word begins and never gives characters back, so a scan takes linear time.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from posixpath import normpath
+from typing import Any, NamedTuple
+
+from guardagent._support.patterns import compile_pattern
+from guardagent.policy.provenance.normalization import normalized
+
+MIN_LENGTH = 4  # characters of a string, digits of a number: shorter ones say nothing about their source
+SHORT_KEY = 64  # characters; longer strings are stored as a hash
+CACHED = 2000  # characters; the tokens of shorter strings are cached
+DEPTH = 2  # of base64 in base64
+_PHONE = range(7, 16)  # digits
+_LONGEST_PHONE = 40  # characters
+_IBAN = 15  # characters, at least
+
+_EXPRESSION = r"""
+(?<![\w.+%@/~\\-])(?:
+  ([a-z][a-z0-9+.-]{1,20}://[^\s"'<>\x00]++)
+ |([\w.+%=-]{1,64}+@(?:[\w-]{1,63}+\.)+[\w-]{2,63}+)
+ |([a-z]{2}[0-9]{2}(?:\ ?[a-z0-9]{4}){2,7}(?:\ ?[a-z0-9]{1,3})?(?![a-z0-9]))
+ |((?:~|\.{1,2}|[a-z]:)?[/\\][^\s"'<>|,;()\[\]{}\x00]++)
+ |((?:[\w-]{1,63}+[./\\])+[a-z][\w-]{1,62}+)
+)
+|(\+?[0-9]++(?:[ ()./,-]{1,2}[0-9]++)*+)
+"""
+_ASCII, _ANY = re.compile(_EXPRESSION, re.VERBOSE | re.ASCII), re.compile(_EXPRESSION, re.VERBOSE)
+_MAIL = re.compile(r"(?<![\w.+%=-])[\w.+%-]{1,64}+@(?:[\w-]{1,63}+\.)+[\w-]{2,63}+")
+_DIGITS, _NUMBER = re.compile("[0-9]+"), re.compile("[0-9]+(?:[.,][0-9]+)*")
+_ENGLISH = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.([0-9]+))?")
+_GERMAN = re.compile(r"([0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+)(?:,([0-9]+))?")
+_SPACED_IBAN = re.compile("[0-9]{2} [a-z0-9]{4} [a-z0-9]{4}")
+_EXTENSION = re.compile(r"\.[a-z]\w{0,7}$")
+_BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{16,}+={0,2}")
+_INTERESTING = re.compile(r"[0-9@/\\]|\.\w")
+_LETTER = re.compile("[^\\W0-9_]")
+_HOST = re.compile(r"(?m)(?<=://)(?:[^/?#\\\n@]*@)*([^/?#\\:\n@]+)")
+_SPACES = dict.fromkeys(map(ord, "\t\r\n"), " ")
+_GAPS = re.compile("(?:\n )+")
+_TRAILING = ".,:;!?'*_=`)]}"
+
+
+class Token(NamedTuple):
+    """An identifying token.
+
+    Attributes:
+        readings: its spellings; it was seen if one of them was.
+        identifies: whether one that was never seen comes from the model.
+        parts: the tokens that it may consist of instead.
+        near: the spellings of tokens that contain it, such as the parents of a host.
+    """
+
+    readings: tuple[str, ...]
+    identifies: bool = True
+    parts: tuple[Token, ...] = ()
+    near: tuple[str, ...] = ()
+
+    def keys(self) -> Iterator[str]:
+        """The strings under which the token is recorded."""
+        yield from self.readings
+        for part in self.parts:
+            yield from part.keys()
+
+
+class TextReading(NamedTuple):
+    """A string for the lookup: its own keys, and its tokens."""
+
+    keys: tuple[str, ...]
+    tokens: tuple[Token, ...]
+
+
+class Scanner:
+    """Finds the tokens of texts.
+
+    Args:
+        ids: the expressions of the policy for its ids (RE2).
+    """
+
+    def __init__(self, ids: Sequence[str] = ()) -> None:
+        self._ids = compile_pattern(rf"\b(?:{'|'.join(ids)})\b") if ids else None
+        self._cached = lru_cache(4096)(self._read)
+
+    def read(self, text: str) -> TextReading:
+        """Reads one string."""
+        return self._cached(text) if len(text) < CACHED else self._read(text)
+
+    def _read(self, text: str) -> TextReading:
+        keys: list[str] = []
+        tokens: list[Token] = []
+        for plain in _texts_in(normalized(text)):
+            folded = plain.casefold()
+            keys += filter(None, [key_of(folded)])
+            for columns in _scanned(folded):
+                tokens += (token for kind, one in zip(KINDS, columns, strict=True) if one for token in kind.read(one))
+            tokens += (Token((one,)) for one in self._ids_in(plain))
+        return TextReading(tuple(keys), tuple(tokens))
+
+    def recorded(self, texts: Iterable[str]) -> set[str]:
+        """The keys of many strings: their own, and those of their tokens."""
+        keys: set[str] = set()
+        for plain in _texts_in(normalized("\x00".join(texts))):
+            folded = plain.casefold()
+            keys.update(map(_hashed, filter(_is_long, map(str.strip, _squeezed(folded).split("\x00")))))
+            for kind, column in zip(KINDS, zip(*_scanned(folded), strict=True), strict=False):
+                found = set(column)
+                found.discard("")
+                keys.update(kind.keys(found))
+            keys.update(self._ids_in(plain))
+        keys.discard("")
+        return keys
+
+    def words(self, text: str, longest: int) -> set[str]:
+        """The keys of all sequences of words of a text."""
+        words = [word.strip(_TRAILING + '([{"') for word in normalized(text).casefold().split()]
+        runs = (" ".join(words[at : at + size]) for size in range(1, longest + 1) for at in range(len(words)))
+        return set(filter(None, map(key_of, runs)))
+
+    def _ids_in(self, plain: str) -> list[str]:
+        return [] if self._ids is None else [one[0].casefold() for one in self._ids.finditer(plain)]
+
+
+def key_of(folded: str) -> str:
+    """The index key of a whole string; empty if it is too short."""
+    text = _squeezed(folded).strip()
+    return _hashed(text) if _is_long(text) else ""
+
+
+def _is_long(text: str) -> bool:
+    return len(text) >= MIN_LENGTH
+
+
+def _hashed(text: str) -> str:
+    return text if len(text) <= SHORT_KEY else blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def number_key(value: Any) -> str:
+    """The key of an exact number; empty if it has less than four digits."""
+    sign_free = abs(value)
+    if type(sign_free) is int:
+        return str(sign_free) if sign_free > 999 else ""
+    if float(sign_free) != sign_free and sign_free.denominator > 10**12:
+        return ""
+    whole, _, fraction = f"{float(sign_free):.12f}".partition(".")
+    return _canonical(whole, fraction)
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _scanned(folded: str) -> list[tuple[str, ...]]:
+    """The matches of the expression: for each, a string for the kind that matches, and empty ones for the others."""
+    text = _condensed(folded)
+    return (_ASCII if text.isascii() else _ANY).findall(text)
+
+
+def _condensed(text: str) -> str:
+    """The text without plain words, which contain no token. An IBAN with spaces can contain some."""
+    if _SPACED_IBAN.search(text):
+        return text
+    words = text.replace("\n", " \n ").split(" ")
+    plain = {word for word in set(words) if not _INTERESTING.search(word)}
+    return _GAPS.sub("\n ", " ".join(["\n" if word in plain else word for word in words]))
+
+
+def _texts_in(text: str, depth: int = DEPTH) -> Iterator[str]:
+    """The text, and the texts that its base64 words encode."""
+    yield text
+    for word in set(_BASE64.findall(text)) if depth else ():
+        body = word.rstrip("=").replace("+", "-").replace("/", "_")
+        try:
+            inner = urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
+        except (binascii.Error, ValueError):
+            continue
+        if len(inner) >= MIN_LENGTH and inner.translate(_SPACES).isprintable():
+            yield from _texts_in(normalized(inner), depth - 1)
+
+
+# --- the kinds of tokens
+
+
+class Kind(NamedTuple):
+    """A kind of tokens.
+
+    Attributes:
+        read: the tokens of one match, for the lookup.
+        keys: the keys of many matches, for recording: at least those of their tokens.
+    """
+
+    read: Callable[[str], Iterable[Token]]
+    keys: Callable[[set[str]], Iterable[str]]
+
+
+def _url(text: str) -> Iterator[Token]:
+    yield Token((_url_key(text),))
+    for host in _HOST.findall(text):
+        labels = host.split(".")
+        yield Token((host,), near=tuple(".".join(labels[at:]) for at in range(1, len(labels) - 1)))
+        yield from (Token((label,), identifies=False) for label in labels if _is_long(label))
+    yield from _inside(text)
+
+
+def _url_keys(texts: set[str]) -> Iterator[str]:
+    yield from map(_url_key, texts)
+    yield from _HOST.findall("\n".join(texts))
+    yield from _keys_inside(texts)
+
+
+def _url_key(text: str) -> str:
+    return text.rstrip(_TRAILING).rstrip("/")
+
+
+def _mail(text: str) -> Iterator[Token]:
+    yield Token((text.lstrip(".=%"),))
+    yield from _weak_numbers(text)
+
+
+def _mail_keys(texts: set[str]) -> Iterator[str]:
+    yield from (text.lstrip(".=%") for text in texts)
+    yield from (text.rpartition("@")[2] for text in texts)
+    yield from _number_keys(texts)
+
+
+def _iban(text: str) -> Iterator[Token]:
+    if " " not in text and len(text) >= _IBAN:
+        yield Token((text,))
+        return
+    groups = text.split(" ")
+    whole = ["".join(groups[: at + 1]) for at in range(len(groups))]
+    readings = tuple(one for one in reversed(whole) if len(one) >= _IBAN)
+    numbers = tuple(_numbers(text))
+    yield from [Token(readings, parts=numbers)] if readings else numbers
+
+
+def _iban_keys(texts: set[str]) -> Iterator[str]:
+    return (key for text in texts for token in _iban(text) for key in token.keys())
+
+
+def _path(text: str) -> Iterator[Token]:
+    path = _path_key(text)
+    if _is_long(path) and _LETTER.search(path):
+        yield Token((path,))
+    yield from _inside(text)
+
+
+def _path_keys(texts: set[str]) -> Iterator[str]:
+    yield from map(_path_key, texts)
+    yield from _keys_inside(texts)
+
+
+def _path_key(text: str) -> str:
+    path = text.rstrip(_TRAILING).replace("\\", "/")
+    return normpath(path) if path[:1] == "." or path[-1:] == "/" or "//" in path or "/." in path else path
+
+
+def _name(text: str) -> Iterator[Token]:
+    if "/" not in text and "\\" not in text:
+        yield Token((text,), identifies=False)
+        yield from _weak_numbers(text)
+    else:
+        yield from _path(text) if _EXTENSION.search(text) else _numbers(text)
+
+
+def _name_keys(texts: set[str]) -> Iterator[str]:
+    yield from (_path_key(text) for text in texts if _EXTENSION.search(text))
+    yield from _number_keys(texts)
+
+
+def _inside(text: str) -> Iterator[Token]:
+    """The tokens in the path and the query of a URL, or in a path."""
+    if "@" in text:
+        yield from (Token((one,)) for one in _MAIL.findall(text))
+    yield from _weak_numbers(text)
+
+
+def _keys_inside(texts: set[str]) -> Iterator[str]:
+    if any("@" in text for text in texts):
+        yield from _MAIL.findall("\n".join(texts))
+    yield from _number_keys(texts)
+
+
+def _weak_numbers(text: str) -> Iterator[Token]:
+    return (token._replace(identifies=False) for token in _numbers(text))
+
+
+def _run(text: str) -> Iterator[Token]:
+    """A number, or the groups of digits of a telephone number."""
+    numbers, phone = tuple(_numbers(text)), _phone(text)
+    yield from [Token((phone,), parts=numbers)] if phone else numbers
+
+
+def _run_keys(texts: set[str]) -> Iterator[str]:
+    yield from _number_keys(texts)
+    yield from filter(None, map(_phone, (text for text in texts if not text.isdecimal())))
+
+
+def _phone(text: str) -> str:
+    """The digits of a telephone number; empty for another run of digits."""
+    if len(text) > _LONGEST_PHONE or _NUMBER.fullmatch(text):
+        return ""
+    groups = _DIGITS.findall(text)
+    digits = "".join(groups).lstrip("0")
+    return digits if len(digits) in _PHONE else ""
+
+
+def _numbers(text: str) -> Iterator[Token]:
+    return (Token(readings) for one in _NUMBER.findall(text) if (readings := _readings(one)))
+
+
+def _number_keys(texts: set[str]) -> Iterator[str]:
+    found = set(_NUMBER.findall("\n".join(texts)))
+    plain = {number for number in found if number.isdecimal()}
+    yield from filter(_is_long, [number.lstrip("0") for number in plain])
+    for number in found - plain:
+        yield from _readings(number)
+
+
+def _readings(text: str) -> tuple[str, ...]:
+    """The numbers that a text can mean: 1,234.00 is 1234, and 1.234 is that or 1234."""
+    if text.isdecimal():
+        digits = text.lstrip("0")
+        return (digits,) if _is_long(digits) else ()
+    found = [_canonical(match[1], match[2] or "") for one in (_ENGLISH, _GERMAN) if (match := one.fullmatch(text))]
+    if not found:  # a date, a version or an address
+        return (text,) if sum(map(str.isdecimal, text)) >= MIN_LENGTH else ()
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def _canonical(whole: str, fraction: str) -> str:
+    whole, fraction = whole.replace(",", "").replace(".", "").lstrip("0"), fraction.rstrip("0")
+    if len(whole) + len(fraction) < MIN_LENGTH:
+        return ""
+    return f"{whole or 0}.{fraction}" if fraction else whole
+
+
+KINDS = (  # in the order of the groups of the expression
+    Kind(_url, _url_keys),
+    Kind(_mail, _mail_keys),
+    Kind(_iban, _iban_keys),
+    Kind(_path, _path_keys),
+    Kind(_name, _name_keys),
+    Kind(_run, _run_keys),
+)
