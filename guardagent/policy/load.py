@@ -137,7 +137,7 @@ def compile_policies(
     Raises:
         InputError: as for `load_policies`.
     """
-    library = Library(functions, file.tags, file.tools)
+    library = Library(functions, file.tags, file.tools, sources=file.labels)
     rules: list[Rule] = []
     requests: list[tuple[RuleMetadata, Check]] = []
     for source in file.rules:
@@ -160,6 +160,7 @@ def compile_policies(
         digest=file.digest,
         ignored=file.ignored,
         path=file.path,
+        sources=library.sources if "sources" in library.features else None,
     )
 
 
@@ -237,4 +238,5 @@ def compile_rules(formulas: Sequence[str], **names: Any) -> Policies:
         tags=library.tags,
         functions=library.functions,
         digest=digest,
+        sources=library.sources if "sources" in library.features else None,
     )

@@ -17,6 +17,7 @@ from guardagent.policy.evaluation.tool_sets import AnyTool, union_of
 from guardagent.policy.monitors.product import Product
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
+from guardagent.policy.provenance.labels import DeclaredLabels
 from guardagent.types import EMPTY, Check, Decision, Verdict
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Policies:
         path: the policy file.
         functions: the state functions, by name.
         failed_output: a compiled pattern for outputs of failed calls, or None.
+        sources: the labels of sources; None if no rule reads them.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Policies:
         digest: str = "",
         ignored: Sequence[IgnoredFinding] = (),
         path: Path | None = None,
+        sources: DeclaredLabels | None = None,
     ) -> None:
         self.rules = tuple(rules)
         self.monitors = tuple(monitor for rule in rules for monitor in rule.monitors)
@@ -93,12 +96,14 @@ class Policies:
         self.unlisted = unlisted
         self.ignored = tuple(ignored)
         self.path = path
+        self.sources = sources
         self._history_queries = tuple(history_queries)
         self.tags = tags or {}
         self._declared = tools
         groups = [*(monitor.tools for monitor in self.monitors), *(query.tools for query in history_queries)]
         named = set(union_of(tools for tools in groups if not isinstance(tools, AnyTool)))
         named |= {tool for group in (tags or {}).values() for tool in group}
+        named |= sources.tools if sources is not None else frozenset()
         self._tools = frozenset(named | set(tools or ()))
         self._labels = frozenset(name for rule in rules for name in rule.labels)
         self._folded = {folded_name(name): name for name in (*sorted(self._tools), *sorted(self._labels))}

@@ -31,6 +31,7 @@ from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.monitors.remedies import Remedies, message_of
 from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
+from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.session.permit import Permit
 from guardagent.session.proofs import AgentGraph, Proofs
 from guardagent.session.shared_history import HistoryChangedError, Journal, SessionEndedError
@@ -89,6 +90,7 @@ class Session:
             the lifetime of permits.
         zone: the time zone of `hour(now)` and the like; by default that of the datetimes of the clock.
         journal: shares the history with other processes.
+        provenance_bytes: the maximum size of the index for `sources(...)`; beyond it sources are unknown.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Session:
         clock: HostClock = time.time,
         zone: dt.tzinfo | str | None = None,
         journal: Journal | None = None,
+        provenance_bytes: int = PROVENANCE_BYTES,
     ) -> None:
         if not isinstance(facts, Mapping):
             raise InputError(f"'facts' has the type {type(facts).__name__!r}; expected a mapping of names to values")
@@ -110,7 +113,10 @@ class Session:
         self.id = id or secrets.token_hex(8)
         self._facts: Mapping[str, Any] = freeze(facts)
         self._clock = Clock(clock, zone)
-        self._conversation = ConversationState(policies, state, self._facts, messages, self._clock)
+        self._conversation = ConversationState(
+            policies, state, self._facts, messages, self._clock, provenance_bytes=provenance_bytes
+        )
+        self._provenance_bytes = provenance_bytes
         self._halted: str | None = None
         self._approved = 0
         self._permit_seconds = permit_seconds
@@ -761,6 +767,7 @@ class Session:
                 "halted": self._halted,
                 "approved": self._approved,
                 "permit_seconds": self._permit_seconds,
+                "provenance_bytes": self._provenance_bytes,
                 **self._conversation.dumped(),
             }
             return write_snapshot(self, content, key)
@@ -790,8 +797,15 @@ class Session:
         seconds = content["permit_seconds"]
         name = content["session"]
         session = cls(
-            policies, state, content["facts"], messages=messages, id=name, permit_seconds=seconds, clock=clock,
-            zone=zone,
+            policies,
+            state,
+            content["facts"],
+            messages=messages,
+            id=name,
+            permit_seconds=seconds,
+            clock=clock,
+            zone=zone,,
+            provenance_bytes=content.get("provenance_bytes", PROVENANCE_BYTES),
         )  # fmt: skip
         session._conversation.load(content)
         session._halted, session._approved = content["halted"], content["approved"]

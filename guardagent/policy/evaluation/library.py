@@ -11,6 +11,7 @@ from guardagent.policy.evaluation.history_index import HistoryQuery
 from guardagent.policy.evaluation.tool_sets import ANY, AnyTool, union_of
 from guardagent.policy.language import ast
 from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
+from guardagent.policy.provenance.labels import NO_LABELS, DeclaredLabels
 
 
 class CompileError(InputError):
@@ -34,19 +35,23 @@ class Library:
         tags: the sets of tools, by name.
         tools: the declared tools, each with its argument names, or None for any arguments. None declares no tools.
         declarations: the constants, labels and counters.
+        sources: the sources of the labels.
         history_queries: the history queries of the rules; compiling a rule adds to them.
+        features: the names of optional parts of a session that the rules use; compiling a rule adds to them.
     """
 
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
     tools: Mapping[str, Sequence[str] | None] | None = None
     declarations: Declarations = NO_DECLARATIONS
+    sources: DeclaredLabels = NO_LABELS
     history_queries: list[HistoryQuery] = field(default_factory=list)
+    features: set[str] = field(default_factory=set)
 
     @property
     def names(self) -> Declarations:
-        """The declarations with the functions of the toolbox."""
-        return replace(self.declarations, functions=frozenset(self.functions))
+        """The declarations with the functions of the toolbox and the labels."""
+        return replace(self.declarations, functions=frozenset(self.functions), labels=self.sources.declared)
 
     def tools_of(self, pattern: ast.Pattern) -> frozenset[str]:
         """The tools that a pattern matches.

@@ -12,6 +12,7 @@ from guardagent.policy.evaluation.clock import Clock, Reading, require_forward
 from guardagent.policy.evaluation.history_index import HistoryIndex
 from guardagent.policy.language.instants import MICROSECONDS, seconds_of
 from guardagent.policy.language.values import Truth, Unknown
+from guardagent.policy.provenance.recorder import SourceRecorder
 from guardagent.types import EMPTY, Event, freeze, thaw
 
 _UNREAD = object()
@@ -41,6 +42,7 @@ class SessionCall:
     status: CallStatus | None = None
     assumed_status: CallStatus | None = None
     time: int | None = None
+    provenance: Mapping[str, Any] | None = None  # what the recorder of sources keeps with the call
     permit: Any = None
     applicability: Any = None  # the checks of the policy that apply to the call
     expires = 0.0
@@ -85,8 +87,9 @@ class SessionCall:
 
     def dumped(self) -> dict[str, Any]:
         """The call as JSON."""
+        kept = {} if self.provenance is None else {"provenance": thaw(self.provenance)}
         stored = {name: thaw(getattr(self, name)) for name in _STORED_FIELDS}
-        return {**stored, "tags": sorted(self.tags), "time": self.time}
+        return {**stored, "tags": sorted(self.tags), "time": self.time, **kept}
 
     @classmethod
     def loaded(cls, place: int, data: Mapping[str, Any]) -> SessionCall:
@@ -95,6 +98,7 @@ class SessionCall:
         for name in _STORED_FIELDS:
             setattr(call, name, freeze(data[name]))
         call.time = data.get("time")  # older snapshots have no times
+        call.provenance = data.get("provenance")
         return call.labelled(call.action, call.decision, frozenset(data["tags"]))
 
     def shown(self) -> dict[str, Any]:
@@ -116,11 +120,12 @@ class RuleContext:
         latest: the time of the latest call.
         as_of: the call whose time is `now`, while its outcome is judged; None for a proposed call.
         check_time: the reading of the clock for the current check; None if it is not read yet.
+        provenance: the sources of values; None if no rule reads them.
     """
 
     __slots__ = (
         "_state", "as_of", "before_place", "check_time", "clock", "facts", "in_flight", "indexes", "latest", "messages",
-        "state_source",
+        "provenance", "state_source",
     )  # fmt: skip
 
     def __init__(
@@ -141,6 +146,7 @@ class RuleContext:
         self.messages = messages
         self.in_flight: list[SessionCall] = []
         self.before_place: int | None = None
+        self.provenance: SourceRecorder | None = None
         self._state: Any = _UNREAD
 
     def state(self) -> Any:

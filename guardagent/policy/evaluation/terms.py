@@ -360,6 +360,22 @@ class Compiler:
     def _length(self, node: ast.Length, names: Names) -> Term:
         return self._of_one(node, names, _UNCOMPUTED, length, node.body)
 
+    def _sources(self, node: ast.Sources, names: Names) -> Term:
+        self.library.features.add("sources")
+        body, blamed = self.term(node.body, names), self.blame(node, names, _NOT_KNOWN)
+
+        def sources(env: Env) -> Any:
+            value = body(env)
+            found = env[0].provenance.sources(value, env[0])
+            return blamed(env, found, value).within(found.bounds) if type(found) is Unknown else found
+
+        return sources
+
+    def _seen(self, node: ast.Seen, _: Names) -> Term:
+        self.library.features.add("sources")
+        labels = node.labels
+        return lambda env: env[0].provenance.seen(labels, env[0])
+
     def _known(self, node: ast.Known, names: Names) -> Term:
         body = self.term(node.body, names)
         return lambda env: type(body(env)) is not Unknown

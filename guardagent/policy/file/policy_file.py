@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.errors import ContentError, InputError, name_hint
+from guardagent.policy.file.label_keys import IDS, LABELS, declared_labels
 from guardagent.policy.file.policy_keys import (
     Key,
     Schema,
@@ -37,6 +38,7 @@ from guardagent.policy.file.policy_keys import (
 from guardagent.policy.file.solver_keys import SOLVER, SolverSource
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
+from guardagent.policy.provenance.labels import NO_LABELS, DeclaredLabels
 from guardagent.types import Decision
 
 MAX_BYTES = 1_000_000
@@ -100,6 +102,7 @@ class PolicyFile:
 
     Attributes:
         tags: the sets of tools that rules write as `@name`.
+        labels: the labels of sources.
         tools: the declared tools, each with its argument names, or None for any arguments. None declares no tools.
         path: the file; `text` or `data` without a file.
         digest: a hash of the file and of every file that it refers to.
@@ -114,6 +117,7 @@ class PolicyFile:
     rules: tuple[RuleSource, ...]
     ignored: tuple[IgnoredFinding, ...]
     digest: str
+    labels: DeclaredLabels = NO_LABELS
 
 
 def read_policy_file(path: Path | str) -> PolicyFile:
@@ -183,6 +187,7 @@ def _policy_file(node: SourceNode, data: bytes, path: Path) -> PolicyFile:
         rules=values["policies"],
         ignored=values.get("ignore", ()),
         digest=_digest(data, values),
+        labels=declared_labels(values),
     )
 
 
@@ -408,6 +413,8 @@ POLICY_FILE = Key(
             "The tools that exist. A mapping also declares their argument names, which are then checked.",
             item=TOOL,
         ),
+        LABELS,
+        IDS,
         Key(
             "failed_output",
             _regular_expression,

@@ -37,12 +37,13 @@ class Unknown:
 
     Args:
         causes: strings, or objects that convert to one when needed.
-        bounds: the minimum and maximum of an unknown number; None if they are unknown too.
+        bounds: the minimum and maximum of an unknown number, or the items that an unknown set has and can have; None
+            if they are unknown too.
     """
 
     __slots__ = ("_causes", "bounds")
 
-    def __init__(self, *causes: object, bounds: Bounds | None = None) -> None:
+    def __init__(self, *causes: object, bounds: Bounds | SetBounds | None = None) -> None:
         self._causes = causes
         self.bounds = bounds
 
@@ -55,7 +56,7 @@ class Unknown:
         """Whether every cause is a missing argument of the call."""
         return bool(self._causes) and all(type(cause) is Absent for cause in self._causes)
 
-    def within(self, bounds: Bounds | None) -> Unknown:
+    def within(self, bounds: Bounds | SetBounds | None) -> Unknown:
         """The same unknown value with bounds."""
         return Unknown(*self._causes, bounds=bounds)
 
@@ -85,6 +86,7 @@ class StringSet(frozenset[str]):
 
 Truth = bool | Unknown
 Bounds = tuple[int | Fraction, int | Fraction]
+SetBounds = tuple[StringSet, StringSet]
 
 _KINDS: dict[type, str] = {
     str: "text",
@@ -221,7 +223,19 @@ def at_most(left: Any, right: Any) -> Truth:
     """Whether a number or string is at most another, or a set is a subset of another."""
     if type(left) is StringSet and type(right) is StringSet:
         return left <= right
+    (least, most), (fewest, all_of) = set_bounds_of(left), set_bounds_of(right)
+    if least is not None and fewest is not None:
+        return True if most <= fewest else mismatch(left, right) if least <= all_of else False
     return inverse(less(right, left))
+
+
+def set_bounds_of(value: Any) -> SetBounds | tuple[None, None]:
+    """The items that a set has, and those that it can have; None for another value."""
+    if type(value) is StringSet:
+        return value, value
+    if type(value) is Unknown and value.bounds is not None and type(value.bounds[0]) is StringSet:
+        return value.bounds  # type: ignore[return-value]
+    return None, None
 
 
 def set_of(items: Iterable[Any]) -> StringSet | Unknown:
@@ -240,14 +254,26 @@ def combine_sets(left: Any, operator: str, right: Any) -> StringSet | Unknown:
     if type(left) is StringSet and type(right) is StringSet:
         return StringSet(left | right if operator == "|" else left & right)
     if type(left) is Unknown or type(right) is Unknown:
-        return mismatch(left, right)
+        return _combined_bounds(left, operator, right)
     return Unknown(f"a {kind_name(right if type(left) is StringSet else left)} is not a set")
+
+
+def _combined_bounds(left: Any, operator: str, right: Any) -> StringSet | Unknown:
+    (least, most), (fewest, all_of) = set_bounds_of(left), set_bounds_of(right)
+    unknown = mismatch(left, right)
+    if least is None or fewest is None:
+        return unknown.within(None)
+    if operator == "|":
+        bounds = StringSet(least | fewest), StringSet(most | all_of)
+    else:
+        bounds = StringSet(least & fewest), StringSet(most & all_of)
+    return bounds[0] if bounds[0] == bounds[1] else unknown.within(bounds)
 
 
 def bounds_of(value: Any) -> Bounds | None:
     """The minimum and maximum of a number; None for other values and unbounded numbers."""
     if type(value) is Unknown:
-        return value.bounds
+        return None if value.bounds is None or type(value.bounds[0]) is StringSet else value.bounds  # type: ignore[return-value]
     number = exact(value) if kind_of(value) == "number" else None
     return None if number is None or type(number) is Unknown else (number, number)  # type: ignore[return-value]
 
@@ -265,6 +291,10 @@ def _is_less(left: Any, right: Any) -> bool | None:
 def contains(item: Any, whole: Any) -> Truth:
     """Whether an item is in a list of scalars of one kind or in a set, or a string in a string."""
     kind = kind_of(whole)
+    if type(whole) is Unknown and type(item) is str:
+        least, most = set_bounds_of(whole)
+        if least is not None:
+            return True if item in least else whole.within(None) if item in most else False
     if kind == "list":
         return _in_list(item, whole)
     if kind in ("text", "set"):
@@ -386,6 +416,9 @@ def length(value: Any) -> int | Unknown:
     """The length of a string, a list, a mapping or a set."""
     if kind_of(value) in ("text", "list", "mapping", "set"):
         return len(value)
+    least, most = set_bounds_of(value)
+    if least is not None:
+        return value.within((len(least), len(most)))  # type: ignore[no-any-return]
     return _of_kind(value, "has no length")
 
 

@@ -89,7 +89,7 @@ class LintTarget:
 
     def rule_of(self, rule: Rule, read: ast.Rule) -> Rule:
         """Compiles one formula as a rule with the source of another."""
-        return Rule(rule.source, [read], Library(self.functions, self.tags, self.file.tools))
+        return Rule(rule.source, [read], Library(self.functions, self.tags, self.file.tools, sources=self.file.labels))
 
     def add_undecided(self, question: str, reason: str) -> None:
         """Records a question that was not decided."""

@@ -19,6 +19,8 @@ from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.language.values import Unknown
 from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
+from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
+from guardagent.policy.provenance.recorder import SourceRecorder
 from guardagent.types import Context, Decision, Event, Verdict, freeze, thaw
 
 Broken = list[tuple[RuleMetadata, MonitorResult]]  # (the rule, its violation)
@@ -96,12 +98,17 @@ class ConversationState:
         facts: Mapping[str, Any],
         messages: Any = (),
         clock: Clock | None = None,
+    ,
+        *,
+        provenance_bytes: int = PROVENANCE_BYTES,
     ) -> None:
         self.policies = policies
         self.calls: list[SessionCall] = []
         self.skipped: frozenset[int] = frozenset()  # proved monitors, skipped for calls of the graph's tools
         self.graph_tools: frozenset[str] = frozenset()
         self.context = RuleContext(facts, state, policies.history_indexes(), messages, clock)
+        if policies.sources is not None:
+            self.context.provenance = SourceRecorder(policies.sources, provenance_bytes)
         self._memory = [monitor.start() for monitor in policies.monitors]
         self._reported: dict[str, set[int]] = {}  # violated rule -> positions of the violating calls; 0: settled
 
@@ -131,6 +138,8 @@ class ConversationState:
         if refresh_state:
             context.refresh(call.facts)
             context.check_time = reading
+            if context.provenance is not None:
+                context.provenance.read_messages(context.messages)
         skipped = self.skipped if self.skipped and call.tool in self.graph_tools else None
         for number, monitor in applicability.monitors:
             if skipped is not None and number in skipped:
@@ -199,6 +208,8 @@ class ConversationState:
             monitor.reserved(self.context, call, self._memory[number], found.get(number))
         for source, _ in judged.broken if judged is not None else ():
             self._reported.setdefault(source.id, set()).add(call.place)
+        if self.context.provenance is not None:
+            call.provenance = self.context.provenance.reserved(call, self.context)
         self._append(call)
 
     def settle(
@@ -244,6 +255,8 @@ class ConversationState:
     def _index_call(self, call: SessionCall) -> None:
         for number in call.applicability.indexes if call.status != "withdrawn" else ():
             self.context.indexes[number].add(self.context, call)
+        if self.context.provenance is not None and call.status != "withdrawn":
+            self.context.provenance.record(call)
 
     def _reopen(self, call: SessionCall, memento: Memento) -> None:
         call.output = call.status = None
@@ -310,6 +323,7 @@ class ConversationState:
         copy.calls = [calls.get(call, call) for call in self.calls]
         copy.context.in_flight = list(calls.values())
         copy.context.indexes = [index.copied() for index in self.context.indexes]
+        copy.context.provenance = context.provenance and context.provenance.copied()
         copy._memory, copy._reported = self._copied_memory(calls), self._copied_reported()
         return copy
 
@@ -319,6 +333,7 @@ class ConversationState:
             "calls": [call.dumped() for call in self.calls],
             "memory": [monitor.dumped(one) for monitor, one in zip(self.policies.monitors, self._memory, strict=True)],
             "said": self._dumped_reported(),
+            **({} if self.context.provenance is None else {"provenance": self.context.provenance.dumped()}),
         }
 
     def load(self, data: Mapping[str, Any]) -> None:
@@ -327,6 +342,8 @@ class ConversationState:
         for call in self.calls:
             call.applicability = self.policies.applicability(call)
             self.context.latest = call.time or self.context.latest
+            if self.context.provenance is not None:
+                self.context.provenance.restored(call)
             if call.status is None:
                 call.may_have_started = True
                 self.context.in_flight.append(call)
@@ -335,6 +352,8 @@ class ConversationState:
         monitors = zip(self.policies.monitors, data["memory"], strict=True)
         self._memory = [monitor.loaded(one, self.calls) for monitor, one in monitors]
         self._reported = _loaded_reported(data["said"])
+        if self.context.provenance is not None:
+            self.context.provenance.loaded(data["provenance"])
 
     def history_entry(self, call: SessionCall) -> dict[str, Any]:
         """The history entry of a call that was just reserved or settled, for other processes."""
@@ -364,6 +383,8 @@ class ConversationState:
         call = SessionCall.loaded(len(self.calls) + 1, dumped)
         call.used = call.may_have_started = True  # another process may already run it
         call.applicability = self.policies.applicability(call)
+        if self.context.provenance is not None:
+            self.context.provenance.restored(call)
         self._append(call)
 
     def _append(self, call: SessionCall) -> None:
@@ -380,7 +401,10 @@ class ConversationState:
 
     def forget(self, memento: Memento) -> None:
         """Removes the last call, which is in flight."""
-        self.context.in_flight.remove(self.calls.pop())
+        call = self.calls.pop()
+        self.context.in_flight.remove(call)
+        if self.context.provenance is not None:
+            self.context.provenance.forgotten(call)
         self.context.latest = next((call.time for call in reversed(self.calls) if call.time), 0)
         self._restore(memento)
 

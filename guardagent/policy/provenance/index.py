@@ -27,7 +27,7 @@ class Origin:
         return bool(self.labels & ~other.labels or self.possible & ~(other.possible | other.labels))
 
     def merged(self, other: Origin) -> Origin:
-        added = other.labels & ~self.labels
+        added = (other.labels | other.possible) & ~self.labels
         new = tuple((labels & added, place) for labels, place in other.places if labels & added)
         return Origin(self.labels | other.labels, self.places + new, self.possible | other.possible)
 

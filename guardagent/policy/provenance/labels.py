@@ -170,3 +170,6 @@ class DeclaredLabels:
             if one.kind == kind:
                 found[one.name] = found.get(one.name, 0) | self.bits([label])
         return found
+
+
+NO_LABELS = DeclaredLabels()
