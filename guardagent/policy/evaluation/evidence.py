@@ -11,6 +11,7 @@ from typing import Any
 
 from guardagent.policy.evaluation.history_index import Env, Term
 from guardagent.policy.evaluation.monitor_interface import Explanation
+from guardagent.policy.evaluation.source_evidence import source_evidence
 from guardagent.policy.evaluation.term_text import OperandText
 from guardagent.policy.evaluation.terms import (
     COMPARISONS,
@@ -79,6 +80,7 @@ def _comparison(node: ast.Compare, compiler: Compiler, names: Names, *, wanted: 
     result, first, second = compiler.place(), compiler.place(), compiler.place()
     left, right = (OperandText(side, names, compiler.arguments, compiler.items) for side in (node.left, node.right))
     compared = _compared(node, compiler, names, result, first, second)
+    note_sources = source_evidence(node, compiler, names)
     operator = node.operator if wanted else _OPPOSITE.get(node.operator, f"not {node.operator}")
 
     def explain(env: Env, found: Explanation) -> str:
@@ -87,6 +89,8 @@ def _comparison(node: ast.Compare, compiler: Compiler, names: Names, *, wanted: 
         for side, slot in ((left, first), (right, second)):
             if not side.is_shown:
                 found.withheld += (f"{side.render(env)} is {shown(env[slot])}",)
+        if note_sources is not None:
+            note_sources(env, found)
         return f"{left.with_value(env, env[first])} {operator} {right.with_value(env, env[second])}"
 
     return compared, explain

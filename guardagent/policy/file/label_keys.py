@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.errors import name_hint
-from guardagent.policy.file.policy_keys import Key, by_name, flag, items, keys, mapping, one_or_more, reads, text
+from guardagent.policy.file.policy_keys import Key, by_name, flag, keys, mapping, one_or_more, reads, text
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.file.source_tree import SourceNode, shortened
 from guardagent.policy.provenance.labels import MODEL, DeclaredLabels, InvalidSourceError, LabelSource
@@ -48,7 +48,9 @@ def _labels(node: SourceNode, key: Key) -> dict[str, WrittenLabel]:
     found: dict[str, WrittenLabel] = by_name(node, key)
     for label, place in node.fields.items():
         if label == MODEL:
-            raise place.error(f"the label {MODEL!r} is built in: it marks what nothing else has seen; choose another name")
+            raise place.error(
+                f"the label {MODEL!r} is built in: it marks what nothing else has seen; choose another name"
+            )
         if not re.fullmatch(_LABEL, label):
             raise place.error(f"{shortened(label)!r} is not a valid label; expected letters, digits and '_'")
     return found
@@ -80,7 +82,9 @@ LABELS = Key(
         item=_SOURCE,
         keys=keys(
             Key("from", one_or_more, "a source, or a list of them", "The sources.", required=True, item=_SOURCE),
-            Key("propagate", flag, "true or false", "Whether a tool passes the label from its arguments to its output."),
+            Key(
+                "propagate", flag, "true or false", "Whether a tool passes the label from its arguments to its output."
+            ),
         ),
     ),
 )

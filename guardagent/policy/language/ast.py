@@ -433,6 +433,8 @@ def children(node: object) -> Iterator[object]:
 
 OF_HISTORY = (SomeCall, CountCalls, SumCalls, Selected)
 """The terms over calls of the history."""
+OF_EARLIER = (*OF_HISTORY, Sources, Seen)
+"""The terms that earlier calls can change."""
 
 
 def reads_time(node: object) -> bool:

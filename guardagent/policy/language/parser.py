@@ -182,8 +182,9 @@ class _RuleParser:
         call = self._pattern(pattern, scope, proposed=True)
         call = call if call.label else replace(call, label=_FLOW_CALL)
         inside = ast.Sources(ast.OfCall("args", ast.Label(call.label or _FLOW_CALL)))
-        names = ast.SetOf(tuple(ast.Constant(self._source_label(label)) for label in labels.children))
-        none = ast.Compare(ast.Length(ast.SetOperation(inside, "&", names)), "==", ast.Constant(0))
+        names = [ast.Constant(self._source_label(label)) for label in labels.children]
+        absent = [ast.Negation(ast.Compare(name, "in", inside)) for name in names]
+        none = absent[0] if len(absent) == 1 else ast.And(tuple(absent))
         if condition is None:
             return ast.Forall(call, none)
         return ast.Forall(call, ast.Or((none, self._condition(condition, scope))))
@@ -336,7 +337,28 @@ class _RuleParser:
         whole = self._term(right, scope)
         if operator == "in" and (problem := _unsearchable(whole)) is not None:
             self._fail(str(problem.why[0]), right)
-        return ast.Compare(self._term(left, scope), str(operator), whole)  # type: ignore[arg-type]
+        compared = ast.Compare(self._term(left, scope), str(operator), whole)  # type: ignore[arg-type]
+        self._check_labels(compared, tree)
+        return compared
+
+    def _check_labels(self, node: ast.Compare | ast.SetOperation, tree: Node) -> None:
+        """Rejects a label that does not exist beside `sources(...)`: the comparison could never hold."""
+        for sources, other in ((node.left, node.right), (node.right, node.left)):
+            if not _is_of_sources(sources):
+                continue
+            if isinstance(node, ast.Compare) and node.operator != "in" and isinstance(other, ast.Constant):
+                self._fail(
+                    f"sources(...) is a set; expected '{text_of(other)} in sources(...)', or a set in braces", tree
+                )
+            items = other.items if isinstance(other, ast.SetOf | ast.ListOf) else (other,)
+            for item in items:
+                if isinstance(item, ast.Constant) and isinstance(item.value, str):
+                    self._known_label(item.value, tree)
+
+    def _known_label(self, label: str, tree: Node) -> None:
+        known = sorted({*self._declared.labels, "model"})
+        if label not in known:
+            self._fail(f"unknown label {label!r}{name_hint(label, known)}; declare it in 'labels:'", tree)
 
     def _t_matches(self, tree: Node, scope: _Scope) -> ast.Term:
         return ast.Matches(self._term(tree.children[0], scope), self._regex(tree.children[1]))
@@ -438,7 +460,9 @@ class _RuleParser:
 
     def _t_set_operation(self, tree: Node, scope: _Scope) -> ast.Term:
         left, operator, right = tree.children
-        return ast.SetOperation(self._term(left, scope), str(operator), self._term(right, scope))  # type: ignore[arg-type]
+        combined = ast.SetOperation(self._term(left, scope), str(operator), self._term(right, scope))  # type: ignore[arg-type]
+        self._check_labels(combined, tree)
+        return combined
 
     def _t_duration(self, tree: Node, _: _Scope) -> ast.Term:
         token = tree.children[0]
@@ -560,6 +584,13 @@ def _unsearchable(whole: ast.Term) -> Unknown | None:
 def _is_open(item: ast.Term) -> bool:
     """Whether the kind of an item is open until the check."""
     return not isinstance(item, ast.Constant | ast.ListOf | ast.SetOf)
+
+
+def _is_of_sources(node: ast.Term) -> bool:
+    """Whether a term is a set of labels."""
+    if isinstance(node, ast.SetOperation):
+        return _is_of_sources(node.left) or _is_of_sources(node.right)
+    return isinstance(node, ast.Sources)
 
 
 def _constant_term(value: Any) -> ast.Term:

@@ -187,6 +187,8 @@ def equal(left: Any, right: Any) -> Truth:
         return left == right  # type: ignore[no-any-return]
     kind = kind_of(left)
     if kind is None or kind != kind_of(right):
+        if _are_sets(left, right):
+            return conjunction((at_most(left, right), at_most(right, left)))
         apart = _is_less(left, right) is True or _is_less(right, left) is True
         return False if apart else mismatch(left, right)
     if kind == "number":
@@ -207,6 +209,8 @@ def less(left: Any, right: Any) -> Truth:
         return left < right
     kind = kind_of(left)
     if kind is None or kind != kind_of(right):
+        if _are_sets(left, right):
+            return conjunction((at_most(left, right), inverse(at_most(right, left))))
         decided = _is_less(left, right)
         return mismatch(left, right) if decided is None else decided
     if kind == "number":
@@ -223,19 +227,23 @@ def at_most(left: Any, right: Any) -> Truth:
     """Whether a number or string is at most another, or a set is a subset of another."""
     if type(left) is StringSet and type(right) is StringSet:
         return left <= right
-    (least, most), (fewest, all_of) = set_bounds_of(left), set_bounds_of(right)
-    if least is not None and fewest is not None:
-        return True if most <= fewest else mismatch(left, right) if least <= all_of else False
+    first, second = set_bounds_of(left), set_bounds_of(right)
+    if first is not None and second is not None:
+        return True if first[1] <= second[0] else mismatch(left, right) if first[0] <= second[1] else False
     return inverse(less(right, left))
 
 
-def set_bounds_of(value: Any) -> SetBounds | tuple[None, None]:
+def set_bounds_of(value: Any) -> SetBounds | None:
     """The items that a set has, and those that it can have; None for another value."""
     if type(value) is StringSet:
         return value, value
     if type(value) is Unknown and value.bounds is not None and type(value.bounds[0]) is StringSet:
-        return value.bounds  # type: ignore[return-value]
-    return None, None
+        return value.bounds
+    return None
+
+
+def _are_sets(left: Any, right: Any) -> bool:
+    return set_bounds_of(left) is not None and set_bounds_of(right) is not None
 
 
 def set_of(items: Iterable[Any]) -> StringSet | Unknown:
@@ -259,15 +267,12 @@ def combine_sets(left: Any, operator: str, right: Any) -> StringSet | Unknown:
 
 
 def _combined_bounds(left: Any, operator: str, right: Any) -> StringSet | Unknown:
-    (least, most), (fewest, all_of) = set_bounds_of(left), set_bounds_of(right)
+    first, second = set_bounds_of(left), set_bounds_of(right)
     unknown = mismatch(left, right)
-    if least is None or fewest is None:
+    if first is None or second is None:
         return unknown.within(None)
-    if operator == "|":
-        bounds = StringSet(least | fewest), StringSet(most | all_of)
-    else:
-        bounds = StringSet(least & fewest), StringSet(most & all_of)
-    return bounds[0] if bounds[0] == bounds[1] else unknown.within(bounds)
+    least, most = ((one | other if operator == "|" else one & other) for one, other in zip(first, second, strict=True))
+    return StringSet(least) if least == most else unknown.within((StringSet(least), StringSet(most)))
 
 
 def bounds_of(value: Any) -> Bounds | None:
@@ -292,9 +297,9 @@ def contains(item: Any, whole: Any) -> Truth:
     """Whether an item is in a list of scalars of one kind or in a set, or a string in a string."""
     kind = kind_of(whole)
     if type(whole) is Unknown and type(item) is str:
-        least, most = set_bounds_of(whole)
-        if least is not None:
-            return True if item in least else whole.within(None) if item in most else False
+        bounds = set_bounds_of(whole)
+        if bounds is not None:
+            return True if item in bounds[0] else whole.within(None) if item in bounds[1] else False
     if kind == "list":
         return _in_list(item, whole)
     if kind in ("text", "set"):
@@ -416,9 +421,6 @@ def length(value: Any) -> int | Unknown:
     """The length of a string, a list, a mapping or a set."""
     if kind_of(value) in ("text", "list", "mapping", "set"):
         return len(value)
-    least, most = set_bounds_of(value)
-    if least is not None:
-        return value.within((len(least), len(most)))  # type: ignore[no-any-return]
     return _of_kind(value, "has no length")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product, zip_longest
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from guardagent.policy.evaluation.clock import ClockError, Reading
 from guardagent.policy.evaluation.monitor_interface import CallStatus, RuleContext, SessionCall
@@ -23,10 +23,20 @@ from guardagent.policy.logic.values import (
     Value,
     all_known,
     disjunction,
+    known_truth,
     only_if,
     when_false,
     when_true,
 )
+from guardagent.policy.provenance.recorder import SourceRecorder
+
+
+class CallSurroundings(NamedTuple):
+    """The facts of a call, and the calls in flight."""
+
+    facts: Mapping[str, Any]
+    in_flight: Sequence[SessionCall]
+
 
 MAX_COMBINATIONS = 100  # combinations of outcomes that are tried
 Outcomes = Mapping[int, CallStatus]  # the history index of a call in flight -> its outcome
@@ -89,6 +99,7 @@ class CurrentSession:
         self._operations, self._facts, self._functions = operations, facts, functions
         self._reading, self._latest = reading, trace.latest
         self._state = state_of(trace)
+        self._trace = trace
         ends = [(call, call.status or outcomes.get(call.place)) for call in calls]
         self._calls = [self._called(call, end) for call, end in ends if end != "withdrawn"]
         self.state_queries: list[tuple[str, Sequence[Value], Value]] = []
@@ -154,6 +165,27 @@ class CurrentSession:
             return UNKNOWN
         value = self._operations.constant(found)
         return UNKNOWN if any(isinstance(leaf, Opaque) and kind_of(found) is None for _, leaf in value.cases) else value
+
+    # --- sources
+
+    def sources(self, value: Value) -> Value:
+        plain = self._operations.plain(value)
+        if plain is UNDECIDED:
+            return only_if(value.known, self._operations.symbols.any_value(("sources", value), kinds=("set",)))
+        return self._operations.set_value(self._recorder.sources(plain, self._surroundings))
+
+    def seen(self, labels: Sequence[str]) -> Value:
+        found = self._recorder.seen(labels, self._surroundings)
+        return UNKNOWN if type(found) is Unknown else known_truth(found)
+
+    @property
+    def _recorder(self) -> SourceRecorder:
+        assert self._trace.provenance is not None  # a rule reads the sources
+        return self._trace.provenance
+
+    @property
+    def _surroundings(self) -> CallSurroundings:
+        return CallSurroundings(self._facts, self._trace.in_flight)
 
     # --- history
 

@@ -9,7 +9,16 @@ from itertools import product
 from typing import Any, Final, TypeGuard
 
 from guardagent.policy.evaluation.patterns import folded_name, regex_test
-from guardagent.policy.language.values import Unknown, combine_sets, exact, kind_of, parsed, set_of
+from guardagent.policy.language.values import (
+    StringSet,
+    Unknown,
+    combine_sets,
+    exact,
+    kind_of,
+    parsed,
+    set_bounds_of,
+    set_of,
+)
 from guardagent.policy.logic import expressions as ex
 from guardagent.policy.logic.exact_functions import TRANSLATIONS
 from guardagent.policy.logic.expressions import Expression, ExpressionNode, conj, neg, same
@@ -24,6 +33,7 @@ from guardagent.policy.logic.values import (
     MappingValue,
     Opaque,
     Range,
+    PartialSet,
     ScalarValue,
     SymbolicList,
     SymbolicMapping,
@@ -101,6 +111,8 @@ class Operations:
                 return self._closed(leaf.payload) if leaf.origin is NO_ORIGIN else leaf.origin
             case Concrete(content=content) | Opaque(content=content):
                 return thaw(content)
+            case PartialSet(least, most):
+                return Unknown(bounds=(StringSet(least), StringSet(most)))
             case ListValue(items):
                 found = [self.plain(item) for item in items]
                 return UNDECIDED if any(one is UNDECIDED for one in found) else [_null(one) for one in found]
@@ -152,6 +164,9 @@ class Operations:
         return self._subset(left, right) if left.kind == right.kind == "set" else negation(self._less(right, left))
 
     def _subset(self, left: Leaf, right: Leaf) -> Value:
+        first, second = _bounds(left), _bounds(right)
+        if first is not None and second is not None:
+            return truth(first[1] <= second[0], not first[0] <= second[1])
         if isinstance(left, Concrete):
             return conjunction(self._contains(self.constant(item), right) for item in sorted(left.content))
         return known_truth(self.symbols.truth(("subset", left, right)))
@@ -200,9 +215,11 @@ class Operations:
         return UNKNOWN
 
     def _in_set(self, item: Expression, whole: Leaf) -> Value:
-        if isinstance(whole, Concrete):
-            return known_truth(ex.disj(*(same(item, one) for one in sorted(whole.content))))
-        return known_truth(self.symbols.truth(("in", item, whole)))
+        bounds = _bounds(whole)
+        if bounds is None:
+            return known_truth(self.symbols.truth(("in", item, whole)))
+        has, can_have = (ex.disj(*(same(item, one) for one in sorted(some))) for some in bounds)
+        return truth(has, neg(can_have))
 
     # --- sets and functions
 
@@ -210,10 +227,19 @@ class Operations:
         found = [self.plain(item) for item in items]
         if any(one is UNDECIDED for one in found):
             return self.symbols.any_value(("set", tuple(items)), kinds=("set",))
-        result = set_of(found)
-        return UNKNOWN if type(result) is Unknown else of_leaf(Concrete("set", result))
+        return self.set_value(set_of(found))
+
+    def set_value(self, found: Any) -> Value:
+        """Returns a concrete set, which can be unknown in part."""
+        bounds = set_bounds_of(found)
+        if bounds is None:
+            return UNKNOWN
+        return of_leaf(Concrete("set", found) if type(found) is not Unknown else PartialSet(*bounds))
 
     def combine_sets(self, left: Value, operator: str, right: Value) -> Value:
+        first, second = self.plain(left), self.plain(right)
+        if first is not UNDECIDED and second is not UNDECIDED:
+            return self.set_value(combine_sets(first, operator, second))
         return self.applied(("set", operator), lambda one, other: combine_sets(one, operator, other), [left, right])
 
     def applied(self, key: Hashable, function: Callable[..., Any], arguments: Sequence[Value], kind: str = "") -> Value:
@@ -374,6 +400,13 @@ class Operations:
         if not isinstance(literal, str):
             return self.equal(value, self.constant(literal))
         return joined((guard, _literal_match(leaf, literal)) for guard, leaf in value.cases)
+
+
+def _bounds(leaf: Leaf) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Returns the items that a set has, and those that it can have; None if they depend on a variable."""
+    if isinstance(leaf, Concrete):
+        return leaf.content, leaf.content
+    return (leaf.least, leaf.most) if isinstance(leaf, PartialSet) else None
 
 
 def number(payload: Expression) -> Value:

@@ -71,6 +71,10 @@ class EvaluationContext(Protocol):
 
     def call_state(self, function: str, arguments: Sequence[Value]) -> Value: ...
 
+    def sources(self, value: Value) -> Value: ...
+
+    def seen(self, labels: Sequence[str]) -> Value: ...
+
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value: ...
 
     def count(self, semantics: Semantics, node: ast.CountCalls, names: Bindings) -> Value: ...
@@ -265,6 +269,12 @@ class Semantics:
 
     def _stateof(self, node: ast.StateOf, names: Bindings) -> Value:
         return self.context.call_state(node.function, list(self._values(node.arguments, names)))
+
+    def _sources(self, node: ast.Sources, names: Bindings) -> Value:
+        return self.context.sources(self.value(node.body, names))
+
+    def _seen(self, node: ast.Seen, _: Bindings) -> Value:
+        return self.context.seen(node.labels)
 
     # --- calls
 

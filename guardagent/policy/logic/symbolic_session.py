@@ -119,6 +119,14 @@ class SymbolicSession:
     def zone(self) -> Value:
         return self._symbols.any_value("zone", kinds=("text",))
 
+    # --- sources
+
+    def sources(self, value: Value) -> Value:
+        return only_if(value.known, self._symbols.any_value(("sources", value), kinds=("set",)))
+
+    def seen(self, labels: Sequence[str]) -> Value:
+        return self._symbols.any_truth(("seen", frozenset(labels)))
+
     # --- history
 
     def _key(self, semantics: Semantics, node: Any, names: Bindings) -> Hashable:

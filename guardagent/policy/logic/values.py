@@ -94,7 +94,26 @@ class Range:
     kind: Kind = "range"
 
 
-Leaf = ScalarValue | Concrete | ListValue | MappingValue | SymbolicList | SymbolicMapping | SymbolicSet | Opaque | Range
+@dataclass(frozen=True, slots=True)
+class PartialSet:
+    """An unknown set: the items that it has, and those that it can have."""
+
+    least: frozenset[str]
+    most: frozenset[str]
+    kind: Kind = "set"
+
+
+Leaf = (
+    ScalarValue
+    | Concrete
+    | ListValue
+    | MappingValue
+    | SymbolicList
+    | SymbolicMapping
+    | SymbolicSet
+    | PartialSet
+    | Opaque | Range
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +124,7 @@ class Value:
 
     @property
     def known(self) -> Expression:
-        return disj(*(guard for guard, leaf in self.cases if not isinstance(leaf, Range)))
+        return disj(*(guard for guard, leaf in self.cases if not isinstance(leaf, Range) if not isinstance(leaf, PartialSet)))
 
 
 UNKNOWN: Final = Value()

@@ -151,7 +151,7 @@ class ResponseMonitor:
         self._first = library.tools_of(rule.pattern)
         self._match = compiler.proposed(rule.pattern, names)
         self._condition = compiler.term(rule.condition, names)
-        self._of_history = any(isinstance(one, ast.OF_HISTORY) for one in ast.walk(rule.condition))
+        self._of_history = any(isinstance(one, ast.OF_EARLIER) for one in ast.walk(rule.condition))
         self._reads_time = ast.reads_time(rule.condition) or ast.reads_time(rule.partner_condition)
         self._outcomes = compiler.call_outcomes(rule.condition, directed=False)
         self._partner: HistoryQuery = compiler.history_query(rule.partner, rule.partner_condition, names)

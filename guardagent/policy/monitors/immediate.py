@@ -24,7 +24,7 @@ class ForallMonitor:
         self._condition, self._explain = compile_with_evidence(rule.condition, compiler, names)
         self._outcomes = compiler.call_outcomes(rule.condition)
         inside = {type(one) for one in ast.walk(rule.condition)}
-        self._of_history = not inside.isdisjoint({*ast.OF_HISTORY, ast.Sources, ast.Seen})
+        self._of_history = not inside.isdisjoint(ast.OF_EARLIER)
         self._asks_known = ast.Known in inside
         self._adds_up = not inside.isdisjoint({ast.CountCalls, ast.SumCalls, ast.Selected})
         self._reads_time = ast.reads_time(rule.condition)

@@ -7,4 +7,6 @@
     index           the seen strings of one session, bounded by bytes
     messages        the host's messages, each read once
     recorder        records outputs, messages and facts, and looks values up
+
+The terms `sources(x)` and `seen(label)` read them; `flow(label -> call)` is a rule about them.
 """

@@ -7,6 +7,8 @@
     request                 the messages of the user
     messages.system         the messages of another role
     fact.contacts           a fact of the host
+
+A label is a set of such sources.
 """
 
 from __future__ import annotations

@@ -144,4 +144,3 @@ def _content(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return list(value)
     return str(value)
-

@@ -67,7 +67,8 @@ class MessageReader:
         if self._last is None:
             return 0
         number, digest = self._last
-        for place in (number, *range(len(messages), 0, -1)):
+        places: tuple[int, ...] = (number, *range(len(messages), 0, -1))
+        for place in places:
             if 0 < place <= len(messages) and _digest(*_parts(messages[place - 1])) == digest:
                 return place
         return None
@@ -105,4 +106,3 @@ def _parts(message: Any) -> tuple[str, str]:
 
 def _digest(role: str, text: str) -> str:
     return blake2b(f"{role}\x00{text}".encode("utf-8", "replace"), digest_size=16).hexdigest()
-

@@ -39,7 +39,8 @@ class RecordedCall(Protocol):
 class Surroundings(Protocol):
     """The parts of a session that are read at a lookup."""
 
-    facts: Mapping[str, Any]
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
 
     @property
     def in_flight(self) -> Sequence[RecordedCall]: ...

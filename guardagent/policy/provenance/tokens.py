@@ -67,11 +67,11 @@ class Token(NamedTuple):
     parts: tuple[Token, ...] = ()
     near: tuple[str, ...] = ()
 
-    def keys(self) -> Iterator[str]:
+    def spellings(self) -> Iterator[str]:
         """The strings under which the token is recorded."""
         yield from self.readings
         for part in self.parts:
-            yield from part.keys()
+            yield from part.spellings()
 
 
 class TextReading(NamedTuple):
@@ -245,7 +245,7 @@ def _iban(text: str) -> Iterator[Token]:
 
 
 def _iban_keys(texts: set[str]) -> Iterator[str]:
-    return (key for text in texts for token in _iban(text) for key in token.keys())
+    return (key for text in texts for token in _iban(text) for key in token.spellings())
 
 
 def _path(text: str) -> Iterator[Token]:

@@ -77,11 +77,11 @@ def source_of(text: SourceText, compiler: Compiler, slot: int) -> Source:
         wrong = TemporalError(str(error), text.text, error.place.line, error.place.column)
         raise text.error(str(wrong), error.place.line, error.place.column) from None
     parts = list(ast.walk(tree))
-    outside = (ast.State, ast.StateOf, ast.Fact, *ast.OF_HISTORY)
+    outside = (ast.State, ast.StateOf, ast.Fact, *ast.OF_EARLIER)
     return ExpressionSource(
         term,
         tree,
-        reads_history=any(isinstance(part, ast.OF_HISTORY) for part in parts),
+        reads_history=any(isinstance(part, ast.OF_EARLIER) for part in parts),
         from_args=not any(isinstance(part, outside) for part in parts)
         and any(isinstance(part, ast.Variable) and part.name == ARGS for part in parts),
         argument=tree.name if isinstance(tree, ast.Field) and isinstance(tree.body, ast.Variable) else None,
