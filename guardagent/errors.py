@@ -8,6 +8,7 @@
     ├── ToolDenied              a call may not run; carries its verdict. Raised only to stop the call
     ├── LogError                the audit log cannot be written; the record is not acknowledged
     ├── LedgerError             the ledger cannot be read or written; the action does not happen
+    ├── CounterError            the counters cannot be read or written; the call does not run
     ├── ModelError              no model is configured, or it did not answer
     │   ├── UnsentError         the request was not sent: the key or the URL is missing or invalid
     │   └── AnswerError         the answer is unusable: empty, cut off, no plan, no code
@@ -78,6 +79,10 @@ class LogError(GuardError):
 
 class LedgerError(GuardError):
     """The ledger cannot be read or written, so the action that it should record does not happen."""
+
+
+class CounterError(GuardError):
+    """The counters cannot be read or written, so the call that they should count does not run."""
 
 
 class ModelError(GuardError):

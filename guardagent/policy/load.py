@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from guardagent._support.patterns import compile_pattern as pattern
 from guardagent.errors import ContentError, InputError
+from guardagent.policy.evaluation.counter_definitions import compile_counter
 from guardagent.policy.evaluation.library import CompileError, Library
 from guardagent.policy.file.policy_file import (
     PolicyFile,
@@ -138,6 +139,7 @@ def compile_policies(
         InputError: as for `load_policies`.
     """
     library = Library(functions, file.tags, file.tools, sources=file.labels)
+    library.counters.update({name: compile_counter(name, one, library) for name, one in file.counters.items()})
     rules: list[Rule] = []
     requests: list[tuple[RuleMetadata, Check]] = []
     for source in file.rules:
@@ -151,6 +153,7 @@ def compile_policies(
     return Policies(
         rules,
         library.history_queries,
+        counters=tuple(library.counters.values()),
         requests=requests,
         tools=file.tools,
         tags=file.tags,

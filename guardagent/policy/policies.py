@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.errors import name_hint
+from guardagent.policy.evaluation.counters import Counter
 from guardagent.policy.evaluation.history_index import HistoryIndex, HistoryQuery
 from guardagent.policy.evaluation.history_window import WindowIndex
 from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
@@ -41,6 +42,7 @@ class Applicability:
         arguments: the declared arguments of the tool; None allows any.
         listed: whether a rule covers the call, or unlisted calls are allowed.
         needs_more_checks: whether there are checks beyond the temporal rules.
+        counters: the counters that may count the call.
     """
 
     monitors: tuple[tuple[int, Monitor], ...]
@@ -50,6 +52,7 @@ class Applicability:
     arguments: frozenset[str] | None = None
     listed: bool = True
     needs_more_checks: bool = False
+    counters: tuple[Counter, ...] = ()
 
     def with_problem(self, problem: str) -> Applicability:
         return replace(self, problem=problem, needs_more_checks=True)
@@ -68,6 +71,7 @@ class Policies:
         functions: the state functions, by name.
         failed_output: a compiled pattern for outputs of failed calls, or None.
         sources: the labels of sources; None if no rule reads them.
+        counters: the counters across conversations.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Policies:
         rules: Sequence[Rule],
         history_queries: Sequence[HistoryQuery] = (),
         *,
+        counters: Sequence[Counter] = (),
         requests: Sequence[tuple[RuleMetadata, Check]] = (),
         tools: Mapping[str, Sequence[str] | None] | None = None,
         tags: Mapping[str, frozenset[str]] | None = None,
@@ -90,6 +95,7 @@ class Policies:
         self.monitors = tuple(monitor for rule in rules for monitor in rule.monitors)
         self.rule_of = tuple(rule for rule in rules for _ in rule.monitors)
         self.requests = tuple(requests)
+        self.counters = tuple(counters)
         self.functions = functions
         self.failed_output = failed_output
         self.digest = digest
@@ -104,6 +110,7 @@ class Policies:
         named = set(union_of(tools for tools in groups if not isinstance(tools, AnyTool)))
         named |= {tool for group in (tags or {}).values() for tool in group}
         named |= sources.tools if sources is not None else frozenset()
+        named |= {tool for counter in counters for tool in counter.tools}
         self._tools = frozenset(named | set(tools or ()))
         self._labels = frozenset(name for rule in rules for name in rule.labels)
         self._folded = {folded_name(name): name for name in (*sorted(self._tools), *sorted(self._labels))}
@@ -120,9 +127,10 @@ class Policies:
 
     @property
     def quick(self) -> bool:
-        """Whether judging a call takes microseconds: it calls no state function, no model and no solver."""
+        """Whether judging a call takes microseconds: it uses no state function, counter, model or solver."""
         return (
             not self.functions
+            and not self.counters
             and not self.requests
             and not any(getattr(monitor, "slow", False) for monitor in self.monitors)
         )
@@ -167,7 +175,14 @@ class Policies:
         return Session(self, state, facts, **options)
 
     def restore(
-        self, snapshot: bytes, key: bytes, *, state: Any = None, messages: Any = (), newest: int | None = None
+        self,
+        snapshot: bytes,
+        key: bytes,
+        *,
+        state: Any = None,
+        messages: Any = (),
+        newest: int | None = None,
+        counters: Any = None,
     ) -> Session:
         """Continues a session from its snapshot. An existing session with the same id denies every call from then on.
 
@@ -177,13 +192,16 @@ class Policies:
             state: as for `session`.
             messages: as for `Session`.
             newest: the last known `session.sequence`; an older snapshot is refused.
+            counters: as for `Session`.
 
         Raises:
             InputError: the snapshot is not authentic, belongs to another policy, or is outdated.
         """
         from guardagent.session.session import Session
 
-        return Session.restore(self, snapshot, key, state=state, messages=messages, newest=newest)
+        return Session.restore(
+            self, snapshot, key, state=state, messages=messages, newest=newest, counters=counters
+        )
 
     def looks_back(self, call: SessionCall) -> bool:
         """Whether the verdict on such a call can depend on earlier calls, for example after a halt."""
@@ -251,6 +269,7 @@ class Policies:
             or any(labels & rule.labels for rule in self.rules)
             or any(call.tool in one.tools for one in self.monitors if not isinstance(one.tools, AnyTool))
         )
+        counters = tuple(counter for counter in self.counters if call.tool in counter.tools)
         declared = (self._declared or {}).get(call.tool)
         return Applicability(
             monitors,
@@ -258,5 +277,6 @@ class Policies:
             indexes,
             arguments=None if declared is None else frozenset(declared),
             listed=listed,
-            needs_more_checks=bool(self.requests) or not listed or declared is not None,
+            needs_more_checks=bool(self.requests or counters) or not listed or declared is not None,
+            counters=counters,
         )

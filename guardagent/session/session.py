@@ -32,6 +32,8 @@ from guardagent.policy.monitors.remedies import Remedies, message_of
 from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
+from guardagent.session.counters.protocol import CounterStore
+from guardagent.session.counters.session_counters import SessionCounters
 from guardagent.session.permit import Permit
 from guardagent.session.proofs import AgentGraph, Proofs
 from guardagent.session.shared_history import HistoryChangedError, Journal, SessionEndedError
@@ -91,6 +93,7 @@ class Session:
         zone: the time zone of `hour(now)` and the like; by default that of the datetimes of the clock.
         journal: shares the history with other processes.
         provenance_bytes: the maximum size of the index for `sources(...)`; beyond it sources are unknown.
+        counters: the store of the policy's counters across conversations, or its address, such as `sqlite:PATH`.
     """
 
     def __init__(
@@ -106,6 +109,7 @@ class Session:
         zone: dt.tzinfo | str | None = None,
         journal: Journal | None = None,
         provenance_bytes: int = PROVENANCE_BYTES,
+        counters: CounterStore | str | None = None,
     ) -> None:
         if not isinstance(facts, Mapping):
             raise InputError(f"'facts' has the type {type(facts).__name__!r}; expected a mapping of names to values")
@@ -122,6 +126,8 @@ class Session:
         self._permit_seconds = permit_seconds
         self._lock = threading.RLock()
         self._journal = journal
+        self._counters = SessionCounters.of(policies, counters, clock, self.id)
+        self._conversation.context.counters = self._counters
         self._lapsed: list[SessionCall] = []  # withdrawn after their permits expired, and not recorded since
         self._lapses_reported = 0  # the number of them that `lapsed` has returned
         self._mementos: list[Any] | None = None  # of a fork: the mementos of its trial calls
@@ -179,7 +185,10 @@ class Session:
                     return _refused(problem, started)
                 call.labelled(action, decision, frozenset(tags))
             call.applicability = applicability = self.policies.applicability(call)
-            judgement = self._judge(call, applicability)
+            if reserve and self._counters is not None:
+                judgement = self._judge_and_count(call)
+            else:
+                judgement = self._judge(call, applicability)
             if reserve:
                 return self._answer(call, judgement, started)
             if judgement is None and not conversation.context.in_flight:
@@ -193,6 +202,14 @@ class Session:
         judgement = Judgement()
         judgement.fail(f"the session was halted by {self._halted}")
         return judgement
+
+    def _judge_and_count(self, call: SessionCall, lifted: Decision | None = None) -> Judgement | None:
+        """Judges a call and, if it is allowed, reserves its amounts in the counters."""
+
+        def judge() -> Judgement | None:
+            return self._judge(call, call.applicability)
+
+        return judge() if self._counters is None else self._counters.judged(call, judge, lifted)
 
     def _answer(
         self, call: SessionCall, judgement: Judgement | None, started: float, lifted: Decision | None = None
@@ -227,6 +244,18 @@ class Session:
         call.expires = _seconds(reading) + self._permit_seconds
 
     def _reserve(self, call: SessionCall, judgement: Judgement | None) -> None:
+        if self._counters is None:
+            self._add_to_history(call, judgement)
+            return
+        if call.reservation is None:  # it runs, whatever the counters say
+            self._counters.reserve(call)
+        try:
+            self._add_to_history(call, judgement)
+        except BaseException:
+            self._counters.release(call)
+            raise
+
+    def _add_to_history(self, call: SessionCall, judgement: Judgement | None) -> None:
         conversation, journal = self._conversation, self._journal
         if journal is None:
             conversation.reserve(call, judgement)
@@ -240,6 +269,11 @@ class Session:
             raise
 
     def _settle(self, call: SessionCall, output: Any, status: CallStatus) -> None:
+        self._settle_in_history(call, output, status)
+        if self._counters is not None:
+            self._counters.settle(call)
+
+    def _settle_in_history(self, call: SessionCall, output: Any, status: CallStatus) -> None:
         conversation, journal = self._conversation, self._journal
         if journal is None:
             conversation.settle(call, output, status)
@@ -285,6 +319,12 @@ class Session:
             except Exception:
                 self.retire("an unreadable shared history")
                 raise
+            self._settle_counters([self._conversation.calls[one["settled"] - 1] for one in news if "settled" in one])
+
+    def _settle_counters(self, calls: Iterable[SessionCall]) -> None:
+        """Settles calls in the counters, in case that the process that recorded their outcomes ended before it did."""
+        for call in calls if self._counters is not None else ():
+            self._counters.settle(call)
 
     def _verdict(
         self,
@@ -408,7 +448,7 @@ class Session:
             call = grant.call.copied()
             call.used = False
             call.applicability = self.policies.applicability(call)
-            return self._answer(call, self._judge(call, call.applicability), started, Decision.ESCALATE)
+            return self._answer(call, self._judge_and_count(call, Decision.ESCALATE), started, Decision.ESCALATE)
 
     # --- permits
 
@@ -519,7 +559,7 @@ class Session:
         """Records a withdrawn call as in flight again, because it ran without using its permit."""
         again = call.copied()
         again.permit, again.used, again.lapsed = call.permit, True, False
-        again.output, again.status = None, None
+        again.output, again.status, again.reservation = None, None, None
         self._reserve_and_retry(again)
         at, call.permit = self._lapsed.index(call), None
         del self._lapsed[at]
@@ -789,6 +829,7 @@ class Session:
         newest: int | None = None,
         clock: HostClock = time.time,
         zone: dt.tzinfo | str | None = None,
+        counters: CounterStore | str | None = None,
     ) -> Session:
         """Restores a session: see `Policies.restore`."""
         content = read_snapshot(snapshot, key, newest)
@@ -805,11 +846,12 @@ class Session:
             permit_seconds=seconds,
             clock=clock,
             zone=zone,,
-            provenance_bytes=content.get("provenance_bytes", PROVENANCE_BYTES),
+            provenance_bytes=content.get("provenance_bytes", PROVENANCE_BYTES),, counters=counters,
         )  # fmt: skip
         session._conversation.load(content)
         session._halted, session._approved = content["halted"], content["approved"]
         take_over(session, content)
+        session._settle_counters(call for call in session._conversation.calls if call.status is not None)
         return session
 
     # --- forks
@@ -823,9 +865,11 @@ class Session:
                 facts=self._facts,
                 id=f"{self.id}/{secrets.token_hex(4)}",
                 permit_seconds=self._permit_seconds,
+                counters=None if self._counters is None else self._counters.trial_store(),
             )
             fork._clock = self._clock
             fork._conversation, fork._halted, fork._mementos = self._conversation.copied(), self._halted, []
+            fork._conversation.context.counters = fork._counters
             return fork
 
     def mark(self) -> int:
@@ -843,6 +887,8 @@ class Session:
         with self._lock:
             calls = self._conversation.calls
             while self._mementos and len(calls) > mark and calls[-1].status is None:
+                if self._counters is not None:
+                    self._counters.release(calls[-1])
                 self._conversation.forget(self._mementos.pop())
             return len(calls)
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import secrets
 import sqlite3
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from guardagent._support.locks import folder_lock, sync_folder
+from guardagent._support.sqlite_file import SqliteFile, SqliteFormat
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.conversation_history import SqliteJournal
 from guardagent.enforcement.ledger.protocol import REJECTED, USED, RecordedRequest
 from guardagent.errors import InputError, LedgerError
 from guardagent.session.shared_history import HistoryChangedError
 
-_APPLICATION = 0x47414C42
-_VERSION = 1
 _SCHEMA = (
     "CREATE TABLE ledger (name TEXT NOT NULL)",
     """CREATE TABLE questions (digest TEXT PRIMARY KEY, conversation TEXT NOT NULL, root TEXT NOT NULL,
@@ -30,9 +24,15 @@ _SCHEMA = (
                              entry TEXT, PRIMARY KEY (conversation, place)) WITHOUT ROWID""",
     "CREATE TABLE proposed (conversation TEXT, id TEXT, PRIMARY KEY (conversation, id)) WITHOUT ROWID",
 )
-_LOCK_SECONDS = 5.0  # how long a process waits for another one
-_inherited: list[sqlite3.Connection] = []
-"""Connections that a fork has inherited; SQLite forbids their use and closing."""
+_FORMAT = SqliteFormat(
+    "ledger",
+    "SqliteLedger",
+    0x47414C42,
+    1,
+    (*_SCHEMA, "INSERT INTO ledger VALUES (lower(hex(randomblob(8))))"),
+    "continue with the release that created it, or begin a new file: then old approvals are void",
+    LedgerError,
+)
 
 
 class SqliteLedger:
@@ -50,14 +50,10 @@ class SqliteLedger:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self._reset()
-        try:
-            self._create()
-            self.name: str = self._connection().execute("SELECT name FROM ledger").fetchone()[0]
-        except (sqlite3.Error, OSError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise InputError(f"{self.path}: cannot be opened as a ledger: {reason}; expected an SQLite file") from None
-        self._file = _identity(self.path)
+        self._file = SqliteFile(self.path, _FORMAT)
+        self._connected, self._transaction = self._file.connected, self._file.transaction
+        with self._connected() as db:
+            self.name: str = db.execute("SELECT name FROM ledger").fetchone()[0]
 
     # --- approvals
 
@@ -134,108 +130,7 @@ class SqliteLedger:
 
     def close(self) -> None:
         """Closes the file; the next use opens it again."""
-        with self._lock:
-            self._close()
-
-    def _reset(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._db: sqlite3.Connection | None = None
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Opens a transaction with a write lock."""
-        with self._connected() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:  # an error such as a full disk has already ended it
-                    db.execute("ROLLBACK")
-                raise
-
-    @contextlib.contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Gives the connection to one thread at a time; reconnects after an error."""
-        if self._process != os.getpid():
-            _inherited.extend([self._db] if self._db is not None else [])
-            self._reset()
-        with self._lock:
-            try:
-                if _identity(self.path) != self._file:  # SQLite would continue to use the removed file
-                    raise LedgerError(
-                        f"{self.path}: is another file than the one that was opened; the ledger was moved or replaced"
-                    )
-                yield self._connection()
-            except (sqlite3.Error, OSError) as error:
-                self._close()
-                reason = error.strerror if isinstance(error, OSError) else error
-                raise LedgerError(f"{self.path}: the ledger cannot be used: {reason}") from None
-
-    def _close(self) -> None:
-        with contextlib.suppress(sqlite3.Error):
-            if self._db is not None:
-                self._db.close()
-        self._db = None
-
-    def _connection(self) -> sqlite3.Connection:
-        if self._db is None:
-            with contextlib.ExitStack() as undo:
-                uri = f"{self.path.resolve().as_uri()}?mode=rw"
-                db = sqlite3.connect(
-                    uri, uri=True, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False
-                )
-                undo.callback(db.close)
-                _require_ledger(db, self.path)
-                db.execute("PRAGMA synchronous = FULL")
-                undo.pop_all()
-            self._db = db
-        return self._db
-
-    def _create(self) -> None:
-        """Creates the file under another name and renames it, so that it appears complete."""
-        path = self.path
-        if path.exists() and path.stat().st_size:
-            return
-        with folder_lock(path.parent):
-            if path.exists() and path.stat().st_size:
-                return
-            new = path.with_name(f".{path.name}.new")
-            for left in ("", "-journal", "-wal", "-shm"):  # left behind by a killed process
-                Path(f"{new}{left}").unlink(missing_ok=True)
-            os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
-                _create_schema(db)
-            new.replace(path)
-            sync_folder(path.parent)
-
-
-def _create_schema(db: sqlite3.Connection) -> None:
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute(f"PRAGMA application_id = {_APPLICATION}")
-    db.execute(f"PRAGMA user_version = {_VERSION}")
-    for statement in _SCHEMA:
-        db.execute(statement)
-    db.execute("INSERT INTO ledger VALUES (?)", (secrets.token_hex(8),))
-
-
-def _require_ledger(db: sqlite3.Connection, path: Path) -> None:
-    if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-        raise InputError(
-            f"{path}: is not a ledger; expected a file that SqliteLedger created, or the path of a new one"
-        )
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version != _VERSION:
-        raise InputError(
-            f"{path}: is a ledger of format {version}, and this release reads format {_VERSION}; "
-            "continue with the release that created it, or begin a new file: then old approvals are void"
-        )
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    found = os.stat(path)  # noqa: PTH116 - faster, and called at every use
-    return found.st_dev, found.st_ino
+        self._file.close()
 
 
 def _last(db: sqlite3.Connection, conversation: str) -> int:

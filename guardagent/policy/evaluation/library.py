@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.errors import InputError, UnknownNameError
+from guardagent.policy.evaluation.counters import Counter
 from guardagent.policy.evaluation.history_index import HistoryQuery
 from guardagent.policy.evaluation.tool_sets import ANY, AnyTool, union_of
 from guardagent.policy.language import ast
@@ -38,6 +39,7 @@ class Library:
         sources: the sources of the labels.
         history_queries: the history queries of the rules; compiling a rule adds to them.
         features: the names of optional parts of a session that the rules use; compiling a rule adds to them.
+        counters: the compiled counters, by name.
     """
 
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
@@ -47,11 +49,13 @@ class Library:
     sources: DeclaredLabels = NO_LABELS
     history_queries: list[HistoryQuery] = field(default_factory=list)
     features: set[str] = field(default_factory=set)
+    counters: dict[str, Counter] = field(default_factory=dict)
 
     @property
     def names(self) -> Declarations:
         """The declarations with the functions of the toolbox and the labels."""
-        return replace(self.declarations, functions=frozenset(self.functions), labels=self.sources.declared)
+        counters = {name: len(one.keys) for name, one in self.counters.items()} or self.declarations.counters
+        return replace(self.declarations, functions=frozenset(self.functions), labels=self.sources.declared, counters=counters)
 
     def tools_of(self, pattern: ast.Pattern) -> frozenset[str]:
         """The tools that a pattern matches.

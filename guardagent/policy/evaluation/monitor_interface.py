@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal, Protocol, Self
 
 from guardagent.policy.evaluation.clock import Clock, Reading, require_forward
+from guardagent.policy.evaluation.counters import CountedAmount, CounterReader
 from guardagent.policy.evaluation.history_index import HistoryIndex
 from guardagent.policy.language.instants import MICROSECONDS, seconds_of
 from guardagent.policy.language.values import Truth, Unknown
@@ -50,6 +51,8 @@ class SessionCall:
     used = False
     may_have_started = False  # whether it was restored in flight, and may already run
     lapsed = False  # whether it was withdrawn after its permit expired
+    counted: tuple[CountedAmount, ...] = ()  # its amounts in counters across conversations
+    reservation: str | None = None  # the id of its reservation in the store of counters
 
     def __init__(self, tool: str, args: Mapping[str, Any], place: int = 0) -> None:
         self.tool = tool
@@ -87,9 +90,16 @@ class SessionCall:
 
     def dumped(self) -> dict[str, Any]:
         """The call as JSON."""
+<<<<<<< .merge_file_TRkmys
         kept = {} if self.provenance is None else {"provenance": thaw(self.provenance)}
         stored = {name: thaw(getattr(self, name)) for name in _STORED_FIELDS}
         return {**stored, "tags": sorted(self.tags), "time": self.time, **kept}
+||||||| .merge_file_OmpKhy
+        return {**{name: thaw(getattr(self, name)) for name in _STORED_FIELDS}, "tags": sorted(self.tags)}
+=======
+        dumped = {**{name: thaw(getattr(self, name)) for name in _STORED_FIELDS}, "tags": sorted(self.tags)}
+        return dumped if self.reservation is None else {**dumped, "reservation": self.reservation}
+>>>>>>> .merge_file_d2K8sL
 
     @classmethod
     def loaded(cls, place: int, data: Mapping[str, Any]) -> SessionCall:
@@ -99,6 +109,7 @@ class SessionCall:
             setattr(call, name, freeze(data[name]))
         call.time = data.get("time")  # older snapshots have no times
         call.provenance = data.get("provenance")
+        call.reservation = data.get("reservation")
         return call.labelled(call.action, call.decision, frozenset(data["tags"]))
 
     def shown(self) -> dict[str, Any]:
@@ -115,6 +126,7 @@ class RuleContext:
         indexes: the history indexes, by number.
         messages: the messages of the conversation, or a callable that returns the current ones.
         in_flight: the calls without an outcome.
+        counters: the counters across conversations; None if the policy has none.
         before_place: only calls before this place count; None for a proposed call.
         clock: the clock of the host.
         latest: the time of the latest call.
@@ -124,7 +136,7 @@ class RuleContext:
     """
 
     __slots__ = (
-        "_state", "as_of", "before_place", "check_time", "clock", "facts", "in_flight", "indexes", "latest", "messages",
+        "_state", "as_of", "before_place", "check_time", "clock", "counters", "facts", "in_flight", "indexes", "latest", "messages",
         "provenance", "state_source",
     )  # fmt: skip
 
@@ -145,6 +157,7 @@ class RuleContext:
         self.indexes = indexes
         self.messages = messages
         self.in_flight: list[SessionCall] = []
+        self.counters: CounterReader | None = None
         self.before_place: int | None = None
         self.provenance: SourceRecorder | None = None
         self._state: Any = _UNREAD
@@ -156,9 +169,11 @@ class RuleContext:
         return self._state
 
     def refresh(self, facts: Mapping[str, Any]) -> None:
-        """Sets new facts and discards the cached state."""
+        """Sets new facts and discards the cached state and counters."""
         self.facts = facts
         self._state = _UNREAD
+        if self.counters is not None:
+            self.counters.refresh()
 
     def reading(self) -> Reading:
         """The time of the check. The clock is read once per check, and only if something needs the time.

@@ -1,7 +1,7 @@
 """Renders terms as text, with values in place of names.
 
 Only values that the conversation or the caller has seen are shown: arguments, recorded calls and facts. A term over the
-state appears as source text, never with its value. So the text reveals no other user's records to a model, whatever
+state or a counter appears as source text, never with its value. So the text reveals no other user's records to a model, whatever
 arguments it chooses.
 """
 
@@ -21,8 +21,8 @@ _SHORT = 60  # maximum length of a shown list
 
 
 def is_shown(node: object) -> bool:
-    """Whether the value of a term may be shown: no part of it reads the state."""
-    return not any(isinstance(one, ast.State | ast.StateOf) for one in ast.walk(node))
+    """Whether the value of a term may be shown: no part of it reads the state or other conversations."""
+    return not any(isinstance(one, ast.State | ast.StateOf | ast.CounterValue) for one in ast.walk(node))
 
 
 class TermText:

@@ -465,6 +465,23 @@ class Compiler:
         )
         return lambda env: env[0].indexes[index].exists(env)
 
+    def _countervalue(self, node: ast.CounterValue, names: Names) -> Term:
+        counter, keys = self.library.counters[node.name], self._terms(node.keys, names)
+        term_text = self.term_text(node, names)
+
+        def counted(env: Env) -> Any:
+            key = counter.key_of([key(env) for key in keys])
+            if isinstance(key, Unknown):
+                return key
+            if env[0].counters is None:
+                return Unknown("the session has no counters")
+            found = env[0].counters.value(key)
+            if type(found) is not Unknown:
+                return found
+            return Unknown(Cause(term_text, env, found.why[0]), bounds=found.bounds)
+
+        return counted
+
     def _overitems(self, node: ast.OverItems, names: Names) -> Term:
         items, slot = self.term(node.items, names), self.place()
         term_text = self.term_text(node.items, names)

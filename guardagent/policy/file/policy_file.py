@@ -17,6 +17,7 @@ from typing import Any, Literal
 from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.file.label_keys import IDS, LABELS, declared_labels
+from guardagent.policy.file.counter_keys import COUNTER, CounterSource, counter_problem
 from guardagent.policy.file.policy_keys import (
     Key,
     Schema,
@@ -104,6 +105,7 @@ class PolicyFile:
         tags: the sets of tools that rules write as `@name`.
         labels: the labels of sources.
         tools: the declared tools, each with its argument names, or None for any arguments. None declares no tools.
+        counters: the counters across conversations, by name.
         path: the file; `text` or `data` without a file.
         digest: a hash of the file and of every file that it refers to.
     """
@@ -118,6 +120,7 @@ class PolicyFile:
     ignored: tuple[IgnoredFinding, ...]
     digest: str
     labels: DeclaredLabels = NO_LABELS
+    counters: Mapping[str, CounterSource]
 
 
 def read_policy_file(path: Path | str) -> PolicyFile:
@@ -188,6 +191,7 @@ def _policy_file(node: SourceNode, data: bytes, path: Path) -> PolicyFile:
         ignored=values.get("ignore", ()),
         digest=_digest(data, values),
         labels=declared_labels(values),
+        counters=MappingProxyType(values.get("counters", {})),
     )
 
 
@@ -263,6 +267,14 @@ def _tags(node: SourceNode, key: Key) -> dict[str, tuple[SourceText, ...]]:
             expected = "letters, digits, '_', '.' and '-', without '@'; operators of the language are reserved"
             raise tools.error(f"{shortened(group)!r} is not a valid tag; expected {expected}")
     return groups
+
+
+@reads(lambda key: by_name.schema(key) | {"propertyNames": {"pattern": r"^[A-Za-z_]\w*$"}})
+def _counters(node: SourceNode, key: Key) -> dict[str, CounterSource]:
+    for counter, place in node.fields.items():
+        if problem := counter_problem(counter):
+            raise place.error(problem)
+    return by_name(node, key)
 
 
 @reads(lambda key: {"oneOf": [items.schema(key), by_tool.schema(replace(key, item=ARGUMENTS))]})
@@ -415,6 +427,13 @@ POLICY_FILE = Key(
         ),
         LABELS,
         IDS,
+        Key(
+            "counters",
+            _counters,
+            "a mapping of names to counters",
+            "Counts and sums of calls across conversations; rules write them as counter(NAME, KEY).",
+            item=COUNTER,
+        ),
         Key(
             "failed_output",
             _regular_expression,

@@ -139,6 +139,8 @@ class _NodeBuilder:
         key = self.node(node)
         if isinstance(key.value, SourceText):
             return key.value.text
+        if key.value == SourceScalar(value=True, kind="boolean", source="on"):  # a key of counters
+            return "on"
         raise ContentError(f"a key is {key.description}; expected a string; if it is one, quote it", self._path, line)
 
     def _scalar(self, node: yaml.ScalarNode, *, flow: bool) -> SourceText | SourceScalar:

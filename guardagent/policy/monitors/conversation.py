@@ -8,6 +8,7 @@ from typing import Any
 
 from guardagent.errors import GuardError, error_text, name_hint
 from guardagent.policy.evaluation.clock import Clock, ClockError, Reading
+from guardagent.policy.evaluation.counters import CountedAmount
 from guardagent.policy.evaluation.monitor_interface import (
     CallStatus,
     Explanation,
@@ -133,13 +134,13 @@ class ConversationState:
             refresh_state: whether to read the state again; otherwise that of the last judged call is used.
             reading: the time of the check; None reads the clock when a rule needs it.
         """
-        judged = self._judge_beyond_rules(call, applicability) if applicability.needs_more_checks else None
         context, memory = self.context, self._memory
         if refresh_state:
             context.refresh(call.facts)
             context.check_time = reading
             if context.provenance is not None:
                 context.provenance.read_messages(context.messages)
+        judged = self._judge_beyond_rules(call, applicability) if applicability.needs_more_checks else None
         skipped = self.skipped if self.skipped and call.tool in self.graph_tools else None
         for number, monitor in applicability.monitors:
             if skipped is not None and number in skipped:
@@ -172,6 +173,8 @@ class ConversationState:
     def _judge_beyond_rules(self, call: SessionCall, applicability: Applicability) -> Judgement:
         """Checks names and arguments against the declarations, and runs the request policies."""
         judged = Judgement()
+        if applicability.counters:
+            self._count(call, applicability, judged)
         if applicability.problem:
             judged.fail(applicability.problem)
         elif not applicability.listed:
@@ -184,6 +187,21 @@ class ConversationState:
         else:
             self._run_request_checks(call, judged)
         return judged
+
+    def _count(self, call: SessionCall, applicability: Applicability, judged: Judgement) -> None:
+        """Computes the amounts of the call in counters. A call whose amount is unknown is denied."""
+        counted: list[CountedAmount] = []
+        for counter in applicability.counters:
+            try:
+                found = counter.counted(self.context, call)
+            except Exception as error:  # noqa: BLE001 - as above
+                judged.crashed(RuleMetadata(f"counter {counter.name!r}"), error)
+                continue
+            if isinstance(found, Unknown):
+                judged.unknown(RuleMetadata(f"counter {counter.name!r}"), MonitorResult(found))
+            elif found is not None:
+                counted.append(found)
+        call.counted = tuple(counted)
 
     def _run_request_checks(self, call: SessionCall, judged: Judgement) -> None:
         """Runs the request policies on the history and the call."""

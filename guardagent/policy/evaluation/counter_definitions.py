@@ -1,0 +1,128 @@
+"""Compiles the counters of a policy file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NoReturn
+
+from guardagent.errors import InputError
+from guardagent.policy.evaluation.counters import Counter
+from guardagent.policy.evaluation.history_index import Term
+from guardagent.policy.evaluation.library import CompileError, Library
+from guardagent.policy.evaluation.terms import Compiler, Names, names_in
+from guardagent.policy.file.counter_keys import CounterSource
+from guardagent.policy.file.source_text import SourceText
+from guardagent.policy.functions import function
+from guardagent.policy.language import ast
+from guardagent.policy.language.grammar import TemporalError
+from guardagent.policy.language.parser import read_rule, read_term
+from guardagent.policy.language.printer import text_of
+
+_PREFIX = "forall("  # reads a pattern as the language does
+_OF_SESSION = (*ast.OF_HISTORY, ast.CounterValue, ast.Sources, ast.Seen, ast.TimeOf)
+_NO_NUMBER = (
+    *(ast.ListOf, ast.SetOf, ast.SetOperation, ast.And, ast.Or, ast.Negation, ast.Implies, ast.Compare, ast.Matches),
+    *(ast.Known, ast.State, ast.Principal),
+)
+
+
+def compile_counter(name: str, source: CounterSource, library: Library) -> Counter:
+    """Compiles a counter.
+
+    Args:
+        name: its name in rules.
+        source: the entry of the policy file.
+        library: the names that it can use.
+
+    Raises:
+        ContentError: its pattern or an expression is invalid; with the line.
+    """
+    pattern = _pattern(source.on, library)
+    keys = [_term(one, pattern, library) for one in source.keys]
+    amounts = [] if source.sum is None else [_amount(source.sum, pattern, library)]
+    compiler, names = Compiler(library), Names()
+    try:
+        match, tools = compiler.proposed(pattern, names), library.tools_of(pattern)
+    except CompileError as error:
+        raise _error(source.on, str(error), error.place.line, error.place.column - len(_PREFIX)) from None
+    places = [*source.keys, *filter(None, [source.sum])]
+    terms = [_compiled(*one, compiler, names) for one in zip([*keys, *amounts], places, strict=True)]
+    return Counter(
+        name,
+        tools,
+        f"{name} {_digest([pattern, *keys, *amounts], len(keys), source.window)}",
+        source.window,
+        compiler.size,
+        match,
+        tuple(terms[: len(keys)]),
+        terms[-1] if amounts else None,
+    )
+
+
+def _digest(definition: Sequence[object], keys: int, window: float | None) -> str:
+    written = "\n".join([*map(text_of, definition), f"{keys} {window}"])
+    return hashlib.sha256(written.encode()).hexdigest()[:16]
+
+
+def _pattern(source: SourceText, library: Library) -> ast.Pattern:
+    try:
+        rule = read_rule(f"{_PREFIX}{source.text}\n, True)", library.names)
+    except TemporalError as error:
+        _fail(source, error, len(_PREFIX))
+    if not isinstance(rule, ast.Forall) or rule.condition != ast.TRUE:
+        raise source.error("'on' is not one call pattern; expected a pattern such as refund(customer=c, amount=a)")
+    if rule.pattern.label:
+        raise source.error(f"the label {rule.pattern.label!r} has no use here; bind arguments to variables instead")
+    return rule.pattern
+
+
+def _term(source: SourceText, pattern: ast.Pattern, library: Library) -> ast.Term:
+    try:
+        term = read_term(source.text, names_in(pattern), library.names)
+    except TemporalError as error:
+        _fail(source, error)
+    for one in ast.walk(term):
+        if isinstance(one, _OF_SESSION):
+            raise source.error(f"{text_of(one)[:60]!r} reads other calls; expected an expression over the call alone")
+    return term
+
+
+def _amount(source: SourceText, pattern: ast.Pattern, library: Library) -> ast.Term:
+    term = _term(source, pattern, library)
+    if _is_no_number(term):
+        raise source.error(f"'sum' is {text_of(term)[:60]!r}, which is not a number; expected an amount")
+    if isinstance(term, ast.Constant) and term.value < 0:  # type: ignore[operator]  # a number
+        raise source.error(f"'sum' is {text_of(term)}; expected an amount from 0, since a counter never falls")
+    return term
+
+
+def _is_no_number(term: ast.Term) -> bool:
+    if isinstance(term, ast.Constant):
+        return isinstance(term.value, str | bool)
+    if isinstance(term, ast.OverItems):
+        return term.which != "count"
+    known = function(term.function) if isinstance(term, ast.Apply) else None
+    return isinstance(term, _NO_NUMBER) or (known is not None and known.result not in ("", "number"))
+
+
+def _compiled(term: ast.Term, source: SourceText, compiler: Compiler, names: Names) -> Term:
+    try:
+        return compiler.term(term, names)
+    except CompileError as error:
+        raise _error(source, str(error), error.place.line, error.place.column) from None
+    except InputError as error:
+        raise source.error(str(error)) from None
+
+
+def _fail(source: SourceText, error: TemporalError, offset: int = 0) -> NoReturn:
+    column = error.column - (offset if error.line == 1 else 0)
+    raise _error(source, error.problem, error.line, column) from None
+
+
+def _error(source: SourceText, problem: str, line: int, column: int) -> InputError:
+    lines = source.text.splitlines() or [""]
+    if line > len(lines):  # the end of the pattern, as the reader of rules sees it
+        line, column = len(lines), len(lines[-1]) + 1
+    column = max(1, column)
+    return source.error(str(TemporalError(problem, source.text, line, column)), line, column)

@@ -1,0 +1,139 @@
+"""Counters across conversations: which calls they count, with which key, and by what amount."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+from guardagent.policy.evaluation.history_index import Env, Term
+from guardagent.policy.language.values import Truth, Unknown, exact, kind_name, kind_of, mismatch
+
+Number = int | Fraction
+
+MAX_KEY = 200  # characters of a stored key; a longer one is stored as its hash
+MAX_AMOUNT = 10**30
+DECIMALS = 10**18  # an amount is a whole number of this fraction
+
+
+@dataclass(frozen=True, slots=True)
+class CounterKey:
+    """A count of its own: a counter with the values of its keys.
+
+    Attributes:
+        counter: the name of the counter, and a digest of its definition.
+        key: the values of its keys.
+        window: the length of the window in seconds; None counts for ever.
+    """
+
+    counter: str
+    key: str
+    window: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CountedAmount:
+    """The amount by which a call raises a counter."""
+
+    key: CounterKey
+    amount: Number
+
+
+class CounterReader(Protocol):
+    """The current values of counters, for the rules of one session."""
+
+    def refresh(self) -> None:
+        """Discards the values that were read before."""
+
+    def value(self, key: CounterKey) -> Number | Unknown:
+        """Returns the value of a counter; unknown, with bounds, while counted calls are in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A compiled counter.
+
+    Attributes:
+        name: its name in rules.
+        tools: the tools of its pattern.
+        scope: the name with a digest of the definition: policies with the same definition share the counts of a store.
+        window: the length of the window in seconds; None counts for ever.
+        size: the size of the environment.
+        match: binds a proposed call, and returns whether the pattern matches it.
+        keys: the terms of the keys.
+        amount: the term of the amount; None counts calls.
+    """
+
+    name: str
+    tools: frozenset[str]
+    scope: str
+    window: float | None
+    size: int
+    match: Callable[[Env, Any], Truth]
+    keys: tuple[Term, ...]
+    amount: Term | None
+
+    def key_of(self, values: Sequence[Any]) -> CounterKey | Unknown:
+        """Returns the key for some values; unknown if one is unknown, or cannot be a key."""
+        texts: list[str] = []
+        for value in values:
+            text = _key_text(value)
+            if isinstance(text, Unknown):
+                return text
+            texts.append(text)
+        whole = json.dumps(texts)
+        if len(whole) > MAX_KEY:
+            whole = hashlib.sha256(whole.encode()).hexdigest()
+        return CounterKey(self.scope, whole, self.window)
+
+    def counted(self, context: Any, call: Any) -> CountedAmount | Unknown | None:
+        """Returns the amount of a call; None if the counter does not count it."""
+        env: Env = [context, *[None] * (self.size - 1)]
+        matched = self.match(env, call)
+        if matched is False:
+            return None
+        if type(matched) is Unknown:
+            return matched
+        key = self.key_of([term(env) for term in self.keys])
+        amount: Number | Unknown = 1 if self.amount is None else counted_number(self.amount(env))
+        if isinstance(key, Unknown):
+            return key
+        return amount if isinstance(amount, Unknown) else CountedAmount(key, amount)
+
+
+def counted_number(value: Any) -> Number | Unknown:
+    """Returns an amount that a counter can add; unknown for anything but a decimal number from 0."""
+    if kind_of(value) != "number":
+        return mismatch(value, 0) if kind_of(value) is None else Unknown(f"the amount is a {kind_name(value)}")
+    number = exact(value)
+    if isinstance(number, Unknown):
+        return number
+    if number < 0:
+        return Unknown("the amount is negative, and a counter never falls")
+    if number > MAX_AMOUNT:
+        return Unknown("the amount has more than 30 digits")
+    if DECIMALS % Fraction(number).denominator:
+        return Unknown("the amount has no end as a decimal, or more than 18 digits after the point")
+    return number
+
+
+def _key_text(value: Any) -> str | Unknown:
+    """Returns a key as a string. Spellings that differ only in case, width or surrounding space are one key.
+
+    A number and its digits are one key, too: a tool may accept either.
+    """
+    kind = kind_of(value)
+    if kind == "text":
+        return unicodedata.normalize("NFKC", value).strip().casefold()
+    if kind == "truth value":
+        return "true" if value else "false"
+    if kind == "number":
+        number = exact(value)
+        return number if isinstance(number, Unknown) else str(number)
+    if kind is None:
+        return mismatch(value, "")
+    return Unknown(f"a {kind_name(value)} cannot be the key of a counter; expected a string, a number or a boolean")

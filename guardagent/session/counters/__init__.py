@@ -1,0 +1,16 @@
+"""Counters across conversations, in stores that several processes can share.
+
+A store is named by an address: `memory:`, or `sqlite:PATH`. The part before the colon selects a module of `stores/`,
+which is loaded when its first store is opened.
+"""
+
+from guardagent.session.counters.protocol import (
+    STORES,
+    CounterReading,
+    CountersChangedError,
+    CounterStore,
+    Reservation,
+    open_counters,
+)
+
+__all__ = ["STORES", "CounterReading", "CounterStore", "CountersChangedError", "Reservation", "open_counters"]

@@ -1,0 +1,158 @@
+"""The counters of one session: reads values for rules, and reserves the amounts of allowed calls."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import secrets
+import time
+from collections.abc import Callable
+
+from guardagent.errors import CounterError, GuardError, InputError
+from guardagent.policy.evaluation.counters import CounterKey, Number
+from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.language.values import Unknown
+from guardagent.policy.monitors.conversation import Judgement
+from guardagent.policy.policies import Policies
+from guardagent.session.counters.protocol import CounterReading, CountersChangedError, CounterStore, open_counters
+from guardagent.session.counters.trial_store import TrialStore
+from guardagent.types import Decision
+
+MAX_TRIES = 200  # attempts to judge a call while other sessions raise the same counters
+_MAX_PAUSE = 0.01  # seconds between them
+_log = logging.getLogger("guardagent")
+
+
+class SessionCounters:
+    """The counters as one session sees them.
+
+    Args:
+        store: the store of the counters.
+        clock: returns seconds since the epoch.
+        session: the id of the session.
+    """
+
+    def __init__(self, store: CounterStore, clock: Callable[[], float], session: str) -> None:
+        self._store, self._clock, self._session = store, clock, session
+        self._readings: dict[CounterKey, CounterReading] = {}
+        self._now: float | None = None
+        self._unsettled: list[SessionCall] = []  # calls whose outcome the store has not taken yet
+
+    @classmethod
+    def of(
+        cls, policies: Policies, store: CounterStore | str | None, clock: Callable[[], float], session: str
+    ) -> SessionCounters | None:
+        """Opens the counters of a policy; None if it has none.
+
+        Raises:
+            InputError: the policy has counters and there is no store, or it cannot be opened.
+        """
+        if not policies.counters:
+            return None
+        if store is None:
+            names = ", ".join(repr(counter.name) for counter in policies.counters)
+            raise InputError(
+                f"the policy has counters across conversations ({names}), and there is no store for them; expected "
+                "counters='sqlite:PATH' for the processes of one machine, or counters='memory:' for this process alone"
+            )
+        return cls(open_counters(store), clock, session)
+
+    def trial_store(self) -> TrialStore:
+        """Returns a store for trial calls that follow those of this session."""
+        return self._store.copied() if isinstance(self._store, TrialStore) else TrialStore(self._store)
+
+    # --- values
+
+    def refresh(self) -> None:
+        """Discards the values that were read before."""
+        self._readings, self._now = {}, None
+        for call in self._unsettled[:]:
+            self._unsettled.remove(call)
+            self.settle(call)
+
+    def value(self, key: CounterKey) -> Number | Unknown:
+        """Returns the value of a counter. It is read once for each check."""
+        reading = self._readings.get(key)
+        if reading is None:
+            reading = self._readings[key] = self._store.read(key, self._time())
+        if not reading.pending:
+            return reading.settled
+        bounds = reading.settled, reading.settled + reading.pending
+        return Unknown("depends on calls that are in flight", bounds=bounds)
+
+    def _time(self) -> float:
+        if self._now is None:
+            now = self._clock()
+            if not math.isfinite(now):
+                raise CounterError(f"the clock of the session is {now}; expected seconds since the epoch")
+            self._now = now
+        return self._now
+
+    # --- a call
+
+    def judged(
+        self, call: SessionCall, judge: Callable[[], Judgement | None], lifted: Decision | None = None
+    ) -> Judgement | None:
+        """Judges a call and, if it is allowed, reserves its amounts in one atomic step.
+
+        Args:
+            call: the call.
+            judge: judges it by the current values.
+            lifted: as for `Judgement.decision`.
+        """
+        for attempt in range(MAX_TRIES):
+            judgement = judge()
+            if judgement is not None and judgement.decision(lifted) > Decision.WARN:
+                return judgement
+            try:
+                self.reserve(call, {key: reading.version for key, reading in self._readings.items()})
+            except CountersChangedError:
+                time.sleep(random.uniform(0, min(_MAX_PAUSE, attempt / 1000)))  # noqa: S311 - no secret
+            except GuardError as error:
+                return _failed(judgement, "the counters cannot be written, so the call may not run", error)
+            else:
+                return judgement
+        return _failed(None, "other conversations kept raising the same counters; propose the call again")
+
+    def reserve(self, call: SessionCall, seen: dict[CounterKey, object] | None = None) -> None:
+        """Reserves the amounts of a call.
+
+        Raises:
+            CountersChangedError: a value that `seen` has with its version has changed.
+        """
+        if not call.counted and not seen:
+            return
+        reservation = f"{self._session}:{secrets.token_hex(8)}"
+        self._store.reserve(reservation, call.counted, self._time(), seen or {})
+        call.reservation = reservation if call.counted else None
+
+    def settle(self, call: SessionCall) -> None:
+        """Counts the amounts of a call that ran, and gives back those of one that failed or was withdrawn.
+
+        If the store fails, the amounts stay in flight, and the next check tries again.
+        """
+        if call.reservation is None:
+            return
+        try:
+            if call.status in ("failed", "withdrawn"):
+                self._store.release(call.reservation)
+            else:
+                self._store.settle(call.reservation)
+        except GuardError as error:
+            self._unsettled.append(call)
+            _log.warning("the amounts of %r stay in flight in the counters: %s", call.tool, error)
+
+    def release(self, call: SessionCall) -> None:
+        """Gives back the amounts of a call that does not run after all."""
+        if call.reservation is not None:
+            reservation, call.reservation = call.reservation, None
+            self._store.release(reservation)
+
+
+def _failed(judgement: Judgement | None, problem: str, error: GuardError | None = None) -> Judgement:
+    judgement = judgement or Judgement()
+    judgement.fail(problem)
+    if error is not None:
+        judgement.withheld.append(f"counters: {error}")
+    return judgement
