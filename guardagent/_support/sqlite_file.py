@@ -71,7 +71,7 @@ class SqliteFile:
     def transaction(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """Opens a transaction with a write lock. One that is not durable survives its process, but not a power loss."""
         with self.connected() as db:
-            if durable is not self._durable:
+            if durable != self._durable:
                 db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 self._durable = durable
             db.execute("BEGIN IMMEDIATE")
@@ -110,7 +110,7 @@ class SqliteFile:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
-        self._durable = True
+        self._durable: bool = True
 
     def _close(self) -> None:
         with contextlib.suppress(sqlite3.Error):

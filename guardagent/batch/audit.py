@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import replace
 
 from guardagent.batch.records import Trace
@@ -11,6 +11,8 @@ from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.monitors.automaton import Standing
 from guardagent.policy.monitors.product import ProductMonitor
 from guardagent.policy.policies import Policies
+from guardagent.session.counters import new_counters
+from guardagent.session.session import Session
 from guardagent.types import EMPTY, Decision, Event, Usage, Verdict, Violation, freeze
 
 _UNCHECKED = "could not be checked: "
@@ -21,16 +23,27 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     """Judges a whole trace: returns the most severe decision, and every violation with its place.
 
     The evidence of a violation has the index of its event under `event`; null stands for the end of the trace.
+    Counters across conversations begin at zero: `counted_traces` replays traces that count together.
     `details` has the number of events, and the number of violations of each policy, including those not listed.
     """
-    summary = _TraceVerdict()
     if _keeps_all_rules(policies, trace):
-        return summary.verdict(len(trace.steps))
-    session = policies.session(state=trace.state, facts=trace.facts, clock=lambda: None)  # each event has its time
+        return _TraceVerdict().verdict(len(trace.steps))
+    steps = replay(policies.session(trace.state, trace.facts, clock=lambda: None, counters=new_counters(policies)), trace)  # each event has its time
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+def replay(session: Session, trace: Trace) -> Generator[None, None, Verdict]:
+    """Replays a trace in a new session: yields after each event, and returns the verdict on the trace."""
+    summary = _TraceVerdict()
     for index, step in enumerate(trace.steps):
         verdict = session.observe(step.event, state=step.state, facts=step.facts, judge=True)
         if verdict.decision is not Decision.ALLOW or verdict.usage.calls:  # most are allowed without a warning
             summary.add(verdict, index, f"events[{index}] ({_event_name(step.event)}): ")
+        yield
     summary.add(session.finish(), None, "at the end: ")
     return summary.verdict(len(trace.steps))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from guardagent.batch.records import Case, read_case
 from guardagent.errors import ContentError, name_hint
 from guardagent.policy.policies import Policies
+from guardagent.session.counters import new_counters
 from guardagent.types import Verdict
 
 if TYPE_CHECKING:
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
 
 def judge_case(policies: Policies, case: Case) -> Verdict:
-    """Judges the proposed call alone: violations in the history are not reported again."""
-    session = policies.session(state=case.state, facts=case.facts, clock=lambda: case.now)
+    """Judges the proposed call alone: violations in the history are not reported again.
+
+    Counters across conversations begin at zero, and the history counts.
+    """
+    session = policies.session(state=case.state, facts=case.facts, clock=lambda: case.now, counters=new_counters(policies))
     for event in case.history:
         session.observe(event, judge=False)
     return session.check(case.proposed.tool, case.proposed.args, reserve=False)

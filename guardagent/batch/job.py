@@ -26,12 +26,14 @@ class Job:
         load: loads the policies.
         read: makes a record from the text of a line, the path, the line number and the pattern of failed outputs.
         judge: returns the verdict of the policies on a record.
+        prepare: prepares `judge` before the first line, with the options `workers` and `resume`.
     """
 
     path: str
     load: Callable[[], Policies]
     read: Callable[[str, str, int, Any], Any]
     judge: Callable[[Policies, Any], Verdict]
+    prepare: Callable[..., None] | None = None
 
     @property
     def name(self) -> str:

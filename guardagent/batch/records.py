@@ -7,6 +7,9 @@ value would be lost, and a lost value could lead to an allowance.
 from __future__ import annotations
 
 import datetime as dt
+import contextlib
+import datetime as dt
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,11 +99,15 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """An event of a trace, with the new state and new facts; None if they do not change."""
+    """An event of a trace, with the new state and new facts; None if they do not change.
+
+    `time` is the time of the check in seconds since the epoch; None if unknown.
+    """
 
     event: Event
     state: Mapping[str, Any] | None = None
     facts: Mapping[str, Any] | None = None
+    time: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +179,19 @@ def _step(record: _JsonObject, failed_output: Any) -> TraceStep:
     )
     if not (event.tool or event.action or event.decision or event.tags):
         raise record.error("", "has no content; expected 'tool', 'action', 'decision' or 'tags'")
-    return TraceStep(event, get("state"), get("facts"))
+    return TraceStep(event, get("state"), get("facts"), _time(record))
+
+
+def _time(record: _JsonObject) -> float | None:
+    """The time of an event, given in seconds since the epoch or as an ISO 8601 string with its zone."""
+    value = record.values.get("time")
+    if type(value) is str:
+        with contextlib.suppress(ValueError):
+            moment = dt.datetime.fromisoformat(value)
+            value = moment.timestamp() if moment.tzinfo is not None else value
+    if value is None or (type(value) in (int, float) and math.isfinite(value)):
+        return None if value is None else float(value)
+    raise record.wrong("time", value, "seconds since the epoch, or a string such as '2026-01-31T09:30:00Z'")
 
 
 def _status(record: _JsonObject, failed_output: Any) -> Literal["ok", "failed", "unknown"]:

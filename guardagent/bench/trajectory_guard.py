@@ -15,6 +15,7 @@ from guardagent._support.files import MAX_DATA_BYTES, parse_json, read_text
 from guardagent.bench.trajectories import RecordedCall, Trajectory
 from guardagent.errors import ContentError
 from guardagent.policy.policies import Policies
+from guardagent.session.counters import new_counters
 from guardagent.session.session import Session
 from guardagent.types import EMPTY, Decision, Event, Verdict
 
@@ -43,7 +44,8 @@ class TrajectoryGuard:
     def verdicts(self, trajectory: Trajectory) -> list[Verdict | None]:
         """The verdict on each call of a trial; None for calls of other tools, which are not judged."""
         state = None if self.state is None else _copied(self.state)
-        session = self.policies.session(state=state, facts={**self.facts, **trajectory.facts})
+        facts = {**self.facts, **trajectory.facts}
+        session = self.policies.session(state=state, facts=facts, counters=new_counters(self.policies))
         verdicts: list[Verdict | None] = []
         for call in trajectory.calls:
             verdict = self._verdict_on(session, call, verdicts) if call.tool in self.writes else None

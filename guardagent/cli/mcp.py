@@ -58,6 +58,10 @@ LedgerFile = Annotated[
     Path | None,
     typer.Option("--ledger", help="A .db file that keeps conversations and used approvals across restarts."),
 ]
+Counters = Annotated[
+    str | None,
+    typer.Option("--counters", metavar="ADDRESS", help="The store of counters across conversations: sqlite:PATH."),
+]
 Deadline = Annotated[float, typer.Option("--deadline", help="Time limit of a check in seconds; a slower check denies.")]
 ToolsLock = Annotated[
     Path | None,
@@ -78,6 +82,7 @@ def mcp_proxy(
     log: LogFile = None,
     key_file: KeyFile = None,
     ledger: LedgerFile = None,
+    counters: Counters = None,
     alias: Alias = None,
     absent: Absent = None,
     conversation: Conversation = None,
@@ -123,6 +128,7 @@ def mcp_proxy(
         tools_lock=tools_lock,
         log=_log(log, key_file),
         ledger=SqliteLedger(ledger) if ledger is not None else None,
+        counters=counters,
         deadline=deadline,
     )
     proxy = Proxy(

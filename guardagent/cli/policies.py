@@ -78,12 +78,13 @@ def audit(
 
     Obligations that are unmet at the end are violations. Without '--json' or '--out', shows only denials and warnings.
     """
-    from guardagent.batch.audit import judge_trace
+    from guardagent.batch.counted_traces import TraceJudge
     from guardagent.batch.job import Job
     from guardagent.batch.records import read_trace
 
+    judge = TraceJudge(traces)
     run = _BatchRun(
-        Job(traces, _loader(policies, model, locked), read_trace, judge_trace),
+        Job(traces, _loader(policies, model, locked), read_trace, judge, judge.prepare),
         "traces",
         as_json,
         model,
@@ -151,6 +152,8 @@ class _BatchRun:
 
         policies = self.job.load()
         self.ids = policies.ids
+        if self.job.prepare is not None:
+            self.job.prepare(policies, workers=self.workers, resume=self.resume)
         result_log = self._result_log(policies)
         with self._interrupt_message(result_log), contextlib.closing(self._results(policies, result_log)) as results:
             for result in results:

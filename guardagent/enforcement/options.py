@@ -53,6 +53,10 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "a SqliteLedger, or None",
         lambda one: one is None or all(callable(getattr(one, name, None)) for name in _LEDGER_METHODS),
     ),
+    "counters": (
+        "the address of a store of counters, such as 'sqlite:PATH', or a store",
+        lambda one: one is None or isinstance(one, str) or callable(getattr(one, "reserve", None)),
+    ),
     "approvals": ("'asked here' or \"this host's\"", lambda one: one in ("asked here", "this host's")),
     "deadline": (
         "a number of seconds above 0",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,8 @@ from guardagent.enforcement.tools_lock import read_tools_lock
 from guardagent.errors import GuardError, InputError
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
+from guardagent.session.counters.protocol import CounterStore
+from guardagent.session.counters.session_counters import SessionCounters
 from guardagent.session.session import Session
 from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 
@@ -64,6 +67,7 @@ class ToolGuard:
         deadline: the time limit of a check in seconds; a check that takes longer denies.
         ledger: stores the used approvals. A `SqliteLedger` also stores conversations, for all processes that share its
             file, and over restarts. Without a ledger, this guard keeps the approvals in memory.
+        counters: the store of the policy's counters across conversations, or its address, such as `sqlite:PATH`.
         approvals: with `asked here`, an approval counts only if this ledger has a request for it. With `this host's`,
             an approval requested elsewhere counts, too, once for each ledger without a request for it.
 
@@ -88,6 +92,7 @@ class ToolGuard:
         max_replans: int = MAX_REPLANS,
         deadline: float = DEADLINE_SECONDS,
         ledger: Ledger | None = None,
+        counters: CounterStore | str | None = None,
         approvals: Literal["asked here", "this host's"] = "asked here",
     ) -> None:
         check_options(
@@ -104,6 +109,7 @@ class ToolGuard:
             max_replans=max_replans,
             deadline=deadline,
             ledger=ledger,
+            counters=counters,
             approvals=approvals,
         )
         self.policies = load_policies(policies) if isinstance(policies, str | Path) else policies
@@ -114,7 +120,9 @@ class ToolGuard:
         self.accepted = AcceptedTools(None if tools_lock is None else read_tools_lock(tools_lock))
         self.approver, self.answers = approver, answers
         self.names = Names(self.policies, aliases, absent)
-        self._state = state
+        self._state, self._counters = state, counters
+        if isinstance(self.policies, Policies):
+            SessionCounters.of(self.policies, counters, time.time, "")  # a missing store is an error now, not at a call
         self._digest = getattr(self.policies, "digest", "")
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
         own = isinstance(self.policies, Policies)  # its sessions block only while a check is running
@@ -342,8 +350,9 @@ class ToolGuard:
         shown: list[Conversation] = []
         host_state = self._state
         state = (lambda: host_state(shown[0].id)) if callable(host_state) else host_state
+        options = {} if self._counters is None else {"counters": self._counters}
         session = self.policies.restore(
-            snapshot, key, state=state, messages=lambda: shown[0].messages if shown else (), newest=newest
+            snapshot, key, state=state, messages=lambda: shown[0].messages if shown else (), newest=newest, **options
         )
         shown.append(Conversation(session.id, session, restored=True))
         self._conversations.put(shown[0])
@@ -377,6 +386,8 @@ class ToolGuard:
         self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
     ) -> Session:
         options: dict[str, Any] = {} if journal is None else {"journal": journal}
+        if self._counters is not None:
+            options["counters"] = self._counters
         return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
 
     def _state_of(self, conversation: str) -> Any:

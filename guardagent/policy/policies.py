@@ -199,9 +199,7 @@ class Policies:
         """
         from guardagent.session.session import Session
 
-        return Session.restore(
-            self, snapshot, key, state=state, messages=messages, newest=newest, counters=counters
-        )
+        return Session.restore(self, snapshot, key, state=state, messages=messages, newest=newest, counters=counters)
 
     def looks_back(self, call: SessionCall) -> bool:
         """Whether the verdict on such a call can depend on earlier calls, for example after a halt."""

@@ -126,11 +126,15 @@ class Session:
         self._permit_seconds = permit_seconds
         self._lock = threading.RLock()
         self._journal = journal
-        self._counters = SessionCounters.of(policies, counters, clock, self.id)
+        self._counters = SessionCounters.of(policies, counters, self._now, self.id)
         self._conversation.context.counters = self._counters
         self._lapsed: list[SessionCall] = []  # withdrawn after their permits expired, and not recorded since
         self._lapses_reported = 0  # the number of them that `lapsed` has returned
         self._mementos: list[Any] | None = None  # of a fork: the mementos of its trial calls
+
+    def _now(self) -> float:
+        """The time of a check for the counters."""
+        return self._clock()
 
     # --- before a call
 
@@ -323,8 +327,9 @@ class Session:
 
     def _settle_counters(self, calls: Iterable[SessionCall]) -> None:
         """Settles calls in the counters, in case that the process that recorded their outcomes ended before it did."""
-        for call in calls if self._counters is not None else ():
-            self._counters.settle(call)
+        if self._counters is not None:
+            for call in calls:
+                self._counters.settle(call)
 
     def _verdict(
         self,

@@ -49,6 +49,9 @@ class CounterReader(Protocol):
     def refresh(self) -> None:
         """Discards the values that were read before."""
 
+    def named(self, name: str, keys: Sequence[Any]) -> Number | Unknown:
+        """Returns the value of the counter with this name for the values of its keys."""
+
     def value(self, key: CounterKey) -> Number | Unknown:
         """Returns the value of a counter; unknown, with bounds, while counted calls are in flight."""
 

@@ -1,8 +1,8 @@
 """Renders terms as text, with values in place of names.
 
 Only values that the conversation or the caller has seen are shown: arguments, recorded calls and facts. A term over the
-state or a counter appears as source text, never with its value. So the text reveals no other user's records to a model, whatever
-arguments it chooses.
+state or a counter appears as source text, never with its value. So the text reveals no other user's records to a model,
+whatever arguments it chooses.
 """
 
 from __future__ import annotations

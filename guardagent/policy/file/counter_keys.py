@@ -101,6 +101,8 @@ COUNTER = Key(
             item=Key("key", text, "an expression"),
         ),
         Key("sum", text, "an expression", "The amount of a call; without it, calls are counted."),
-        Key("window", _duration, "a duration such as 24h", "The time for which a call counts; the default is for ever."),
+        Key(
+            "window", _duration, "a duration such as 24h", "The time for which a call counts; the default is for ever."
+        ),
     ),
 )

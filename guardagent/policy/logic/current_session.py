@@ -8,12 +8,13 @@ from math import prod
 from typing import Any, NamedTuple
 
 from guardagent.policy.evaluation.clock import ClockError, Reading
+from guardagent.errors import GuardError
 from guardagent.policy.evaluation.monitor_interface import CallStatus, RuleContext, SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.instants import seconds_of
-from guardagent.policy.language.values import Unknown, kind_of
+from guardagent.policy.language.values import Unknown, bounds_of, kind_of
 from guardagent.policy.logic.expressions import Expression, conj
-from guardagent.policy.logic.operations import UNDECIDED, Operations
+from guardagent.policy.logic.operations import UNDECIDED, Operations, number
 from guardagent.policy.logic.semantics import Bindings, Calls, Semantics, SymbolicCall, count_true, total_of
 from guardagent.policy.logic.values import (
     FALSE,
@@ -98,7 +99,7 @@ class CurrentSession:
     ) -> None:
         self._operations, self._facts, self._functions = operations, facts, functions
         self._reading, self._latest = reading, trace.latest
-        self._state = state_of(trace)
+        self._state, self._counters = state_of(trace), trace.counters
         self._trace = trace
         ends = [(call, call.status or outcomes.get(call.place)) for call in calls]
         self._calls = [self._called(call, end) for call, end in ends if end != "withdrawn"]
@@ -154,6 +155,25 @@ class CurrentSession:
         answer = self._operations.symbols.any_value(("ask", function, tuple(arguments)))
         self.state_queries.append((function, arguments, answer))
         return only_if(all_known(arguments), answer)
+
+    def counter(self, name: str, keys: Sequence[Value]) -> Value:
+        """Returns the value of a counter; any number from 0 if a key is open or the counters cannot be read."""
+        plain = [self._operations.plain(one) for one in keys]
+        if any(type(one) is Unknown for one in plain):
+            return UNKNOWN
+        bounds: tuple[Any, Any] | None = (0, None)
+        if self._counters is not None and not any(one is UNDECIDED for one in plain):
+            try:
+                bounds = bounds_of(self._counters.named(name, plain))
+            except GuardError:
+                return UNKNOWN
+        if bounds is None:
+            return UNKNOWN
+        if bounds[0] == bounds[1]:
+            return self._operations.constant(bounds[0])
+        return only_if(
+            all_known(keys), number(self._operations.symbols.amount(("counter", name, tuple(keys)), *bounds))
+        )
 
     def answer(self, function: str, arguments: Sequence[Any]) -> Value:
         """Calls a state function. An exception or a missing result is unknown, and the session denies the call."""

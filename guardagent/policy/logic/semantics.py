@@ -75,6 +75,8 @@ class EvaluationContext(Protocol):
 
     def seen(self, labels: Sequence[str]) -> Value: ...
 
+    def counter(self, name: str, keys: Sequence[Value]) -> Value: ...
+
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value: ...
 
     def count(self, semantics: Semantics, node: ast.CountCalls, names: Bindings) -> Value: ...
@@ -275,6 +277,9 @@ class Semantics:
 
     def _seen(self, node: ast.Seen, _: Bindings) -> Value:
         return self.context.seen(node.labels)
+
+    def _countervalue(self, node: ast.CounterValue, names: Bindings) -> Value:
+        return self.context.counter(node.name, list(self._values(node.keys, names)))
 
     # --- calls
 

@@ -127,6 +127,14 @@ class SymbolicSession:
     def seen(self, labels: Sequence[str]) -> Value:
         return self._symbols.any_truth(("seen", frozenset(labels)))
 
+    def counter(self, name: str, keys: Sequence[Value]) -> Value:
+        """Returns a number from 0; unknown if a key is, or while counted calls are in flight."""
+        key = "counter", name, tuple(keys)
+        known = conj(all_known(keys), self._symbols.truth((key, "known")))
+        value = only_if(known, number(self._symbols.amount(key)))
+        self._symbols.descriptions[f"counter({name}{', ...' if keys else ''})"] = value
+        return value
+
     # --- history
 
     def _key(self, semantics: Semantics, node: Any, names: Bindings) -> Hashable:

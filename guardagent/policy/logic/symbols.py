@@ -70,6 +70,18 @@ class Symbols:
         cases = (known, ScalarValue("number", self.size(key))), (neg(known), Range(least, most))
         return Value(cases)
 
+    def amount(self, key: Hashable, least: Any = 0, most: Any = None) -> ExpressionNode:
+        """Returns a number within bounds."""
+
+        def result() -> ExpressionNode:
+            found = variable("number", self.name("v"))
+            self.axioms.append(neg(less(found, least)))
+            if most is not None:
+                self.axioms.append(neg(less(most, found)))
+            return found
+
+        return self.once(("amount", key), result)  # type: ignore[no-any-return]
+
     def any_value(
         self, key: Hashable, description: str = "", kinds: Sequence[str] = KINDS, *, known: bool = False
     ) -> Value:

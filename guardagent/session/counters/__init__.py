@@ -10,7 +10,16 @@ from guardagent.session.counters.protocol import (
     CountersChangedError,
     CounterStore,
     Reservation,
+    new_counters,
     open_counters,
 )
 
-__all__ = ["STORES", "CounterReading", "CounterStore", "CountersChangedError", "Reservation", "open_counters"]
+__all__ = [
+    "STORES",
+    "CounterReading",
+    "CounterStore",
+    "CountersChangedError",
+    "Reservation",
+    "new_counters",
+    "open_counters",
+]

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from guardagent._support.plugins import Plugins
 from guardagent.errors import GuardError, InputError
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey, Number
+from guardagent.policy.policies import Policies
 
 STORES = Plugins("store of counters", "guardagent.session.counters.stores", ("Store",), group="guardagent.counters")
 _EXPECTED = "expected an address such as 'sqlite:counters.db', 'memory:' for this process alone, or a store"
@@ -84,6 +85,14 @@ class CounterStore(Protocol):
 
     def pending(self) -> list[Reservation]:
         """Returns the reservations of calls in flight, the oldest first. Some can belong to processes that ended."""
+
+
+def new_counters(policies: Policies) -> CounterStore | None:
+    """Returns a store in memory in which every count is zero, to judge recorded calls without any live counter.
+
+    Returns None if the policy has no counters.
+    """
+    return STORES.load("memory").Store() if policies.counters else None
 
 
 _lock = threading.Lock()

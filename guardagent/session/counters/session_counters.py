@@ -7,10 +7,11 @@ import math
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from guardagent.errors import CounterError, GuardError, InputError
-from guardagent.policy.evaluation.counters import CounterKey, Number
+from guardagent.policy.evaluation.counters import Counter, CounterKey, Number
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language.values import Unknown
 from guardagent.policy.monitors.conversation import Judgement
@@ -28,12 +29,16 @@ class SessionCounters:
     """The counters as one session sees them.
 
     Args:
+        counters: the counters of the policy.
         store: the store of the counters.
         clock: returns seconds since the epoch.
         session: the id of the session.
     """
 
-    def __init__(self, store: CounterStore, clock: Callable[[], float], session: str) -> None:
+    def __init__(
+        self, counters: Sequence[Counter], store: CounterStore, clock: Callable[[], float], session: str
+    ) -> None:
+        self._counters = {counter.name: counter for counter in counters}
         self._store, self._clock, self._session = store, clock, session
         self._readings: dict[CounterKey, CounterReading] = {}
         self._now: float | None = None
@@ -56,7 +61,7 @@ class SessionCounters:
                 f"the policy has counters across conversations ({names}), and there is no store for them; expected "
                 "counters='sqlite:PATH' for the processes of one machine, or counters='memory:' for this process alone"
             )
-        return cls(open_counters(store), clock, session)
+        return cls(policies.counters, open_counters(store), clock, session)
 
     def trial_store(self) -> TrialStore:
         """Returns a store for trial calls that follow those of this session."""
@@ -70,6 +75,11 @@ class SessionCounters:
         for call in self._unsettled[:]:
             self._unsettled.remove(call)
             self.settle(call)
+
+    def named(self, name: str, keys: Sequence[Any]) -> Number | Unknown:
+        """Returns the value of the counter with this name for the values of its keys."""
+        key = self._counters[name].key_of(keys)
+        return key if isinstance(key, Unknown) else self.value(key)
 
     def value(self, key: CounterKey) -> Number | Unknown:
         """Returns the value of a counter. It is read once for each check."""
