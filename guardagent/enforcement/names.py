@@ -9,7 +9,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from guardagent.enforcement.schema import declared_arguments
 from guardagent.errors import InputError, name_hint
+from guardagent.policy.language.named_arguments import unknown_arguments
+from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.types import EMPTY
 
@@ -21,13 +24,22 @@ EVENTS = ("handoff", "resource.read", "prompt.get", "sampling.create", "elicitat
 class ToolSpec:
     """A tool as its host declares it: name, JSON schema of its arguments, and description.
 
-    `more` holds the server's other fields, such as a title.
+    Attributes:
+        more: the server's other fields, such as a title.
+        unlisted_arguments: arguments that rules see beyond those of the schema; None if there can be any.
     """
 
     name: str
     schema: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     description: str = ""
     more: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    unlisted_arguments: frozenset[str] | None = frozenset()
+
+    @property
+    def arguments(self) -> frozenset[str] | None:
+        """The names of all its arguments; None if it may take others."""
+        names = declared_arguments(self.schema)
+        return None if names is None or self.unlisted_arguments is None else names | self.unlisted_arguments
 
     @property
     def digest(self) -> str:
@@ -102,7 +114,8 @@ class Names:
         """Compares an agent's tools with the rules; called again when the tools change.
 
         Raises:
-            InputError: two tools have one name, or a rule names a tool that is probably a misspelling of one here.
+            InputError: two tools have one name; or a rule names a tool that is probably a misspelling of one here,
+                uses a tool as a tag, or names an argument that its tool does not have.
         """
         specs = list(specs)
         twice = _duplicate([spec.name for spec in specs]) or _duplicate(
@@ -114,6 +127,8 @@ class Names:
         missing = self._missing(set(known))
         self._refuse_misspelt(missing, set(known))
         self._refuse_misspelt_aliases(missing, {spec.name for spec in specs})
+        self._refuse_bare_tools(known)
+        self._refuse_unknown_arguments(specs)
         before, self._digests = self._digests, {spec.name: spec.digest for spec in specs}
         return Coverage(missing, self._unruled(known), self._undeclared(known), **_changes(before, self._digests))
 
@@ -145,6 +160,24 @@ class Names:
             if name in needed and difflib.get_close_matches(host, free, n=1, cutoff=0.75):
                 raise InputError(f"the alias {host!r} of {name!r} names no tool of this agent{name_hint(host, free)}")
 
+    def _refuse_bare_tools(self, known: Mapping[str, str]) -> None:
+        """Refuses tags that are tools of the agent: without `tool:`, such a rule never sees the tool's calls."""
+        names = {host: name for name, host in known.items()} | {name: name for name in known}
+        for rule in self._policies.rules:
+            for tag in sorted(rule.labels & names.keys()):
+                raise InputError(
+                    f"{_at(rule)}rule {rule.id!r} uses {tag!r} as a tag, but it is a tool of this agent; "
+                    f"did you mean 'tool:{names[tag]}'?"
+                )
+
+    def _refuse_unknown_arguments(self, specs: Iterable[ToolSpec]) -> None:
+        """Refuses arguments that a tool with a known signature does not have."""
+        signatures = {self.resolve(spec.name): spec.arguments for spec in specs}
+        for rule in self._policies.rules:
+            for read in rule.rules:
+                for one in unknown_arguments(read, self._policies.tags, signatures):
+                    raise InputError(f"{_at(rule)}rule {rule.id!r}: {one.problem}")
+
     def _unruled(self, known: Mapping[str, str]) -> tuple[str, ...]:
         if self._policies.requests:
             return ()  # a natural-language rule concerns every call
@@ -155,6 +188,10 @@ class Names:
     def _undeclared(self, known: Mapping[str, str]) -> tuple[str, ...]:
         declared = self._policies.declared_tools
         return () if declared is None else tuple(sorted(host for name, host in known.items() if name not in declared))
+
+
+def _at(rule: Rule) -> str:
+    return f"{rule.source.location}: " if rule.source.location else ""
 
 
 def _changes(before: Mapping[str, str] | None, after: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

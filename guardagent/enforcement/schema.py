@@ -56,6 +56,16 @@ def validate_arguments(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[
     return arguments
 
 
+def declared_arguments(schema: Mapping[str, Any]) -> frozenset[str] | None:
+    """Returns the names of all arguments that a schema accepts; None if it accepts others, or cannot be read."""
+    if not schema:
+        return None
+    try:
+        return _checker(json.dumps(thaw(schema), sort_keys=True, default=repr)).declared()
+    except (InputError, RecursionError):
+        return None
+
+
 def unchecked_patterns(schema: Any) -> list[str]:
     """Returns the patterns of a schema that are not checked here."""
     if isinstance(schema, list | tuple):
@@ -104,6 +114,22 @@ class _SchemaChecker:
             raise InputError(f"the tool's schema cannot be followed: {error}") from None
         for one in errors:
             yield f"{'.'.join(map(str, one.absolute_path)) or 'they'}: {one.message[:300]}"
+
+    def declared(self) -> frozenset[str] | None:
+        """Returns the names that the schema declares; None if it accepts others.
+
+        Raises:
+            InputError: a reference cannot be resolved within the schema.
+        """
+        try:
+            parts = self._parts([(self._schema, True)])
+        except self._unresolvable as error:
+            raise InputError(f"the tool's schema cannot be followed: {error}") from None
+        if not any("properties" in part for part, _ in parts) or _of_others(parts):
+            return None
+        if any(_mapping(part, "patternProperties") for part, _ in parts):
+            return None
+        return frozenset(str(name) for part, _ in parts for name in _mapping(part, "properties"))
 
     def _walk(self, value: Any, schemas: _Schemas, place: str) -> Iterator[str]:
         if isinstance(value, dict):

@@ -23,8 +23,9 @@ from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.language import ast
 from guardagent.policy.language.declarations import Declarations
 from guardagent.policy.language.grammar import TemporalError
+from guardagent.policy.language.named_arguments import unknown_arguments
 from guardagent.policy.language.parser import read_rule
-from guardagent.policy.monitors.rule import Rule, RuleMetadata
+from guardagent.policy.monitors.rule import Rule, RuleMetadata, labels_of
 from guardagent.policy.policies import Policies
 from guardagent.types import Check, Context, Event
 
@@ -150,6 +151,7 @@ def compile_policies(
         else:
             rules.append(_solver_rule(source, library, model, sum(len(rule.monitors) for rule in rules)))
     _refuse_bare_tools(file, rules)
+    _refuse_unknown_arguments(file, rules)
     return Policies(
         rules,
         library.history_queries,
@@ -159,7 +161,7 @@ def compile_policies(
         tags=file.tags,
         functions=library.functions,
         failed_output=None if file.failed_output is None else pattern(file.failed_output),
-        unlisted=file.unlisted,
+        unlisted=file.unlisted or "allow",
         digest=file.digest,
         ignored=file.ignored,
         path=file.path,
@@ -169,12 +171,29 @@ def compile_policies(
 
 def _refuse_bare_tools(file: PolicyFile, rules: Sequence[Rule]) -> None:
     """Rejects a tag that is a tool in another rule: its `tool:` was forgotten."""
-    tools = {tool for rule in rules for tool in rule.tools}
+    nodes = (node for rule in rules for read in rule.rules for node in ast.walk(read))
+    tools = {tool for node in nodes if isinstance(node, ast.Pattern) for tool in node.tools}
+    tools |= {tool for rule in rules for tool in rule.tools}
     sources = {source.id: source for source in file.rules}
     for rule in rules:
-        for name in sorted(rule.labels & tools):
-            problem = f"{name!r} is a tool in another rule, but is used as a tag; did you mean 'tool:{name}'?"
-            raise sources[rule.id].statements[0].error(problem)
+        for text, read in zip(sources[rule.id].statements, rule.rules, strict=False):
+            for name in sorted(labels_of(read) & tools):
+                problem = f"{name!r} is a tool in another rule, but is used as a tag; did you mean 'tool:{name}'?"
+                raise text.error(problem)
+
+
+def _refuse_unknown_arguments(file: PolicyFile, rules: Sequence[Rule]) -> None:
+    """Rejects arguments that `tools:` does not declare, such as those that a solver rule reads."""
+    sources = {source.id: source for source in file.rules}
+    for rule in rules if file.tools else ():
+        source = sources[rule.id]
+        for at, read in enumerate(rule.rules):
+            for one in unknown_arguments(read, file.tags, file.tools or {}):
+                if not source.statements:
+                    raise ContentError(f"policy {rule.id!r}: {one.problem}", source.location)
+                text = source.statements[at]
+                shown = TemporalError(one.problem, text.text, one.place.line, one.place.column)
+                raise text.error(str(shown), one.place.line, one.place.column)
 
 
 def _metadata(source: RuleSource) -> RuleMetadata:
@@ -182,7 +201,7 @@ def _metadata(source: RuleSource) -> RuleMetadata:
     if source.solver is not None:
         permits = (f"{tool} is permitted if {one.permit.text}" for tool, one in source.solver.tools.items())
         text = "; ".join(permits)
-    return RuleMetadata(source.id, text, source.message, source.on_violation, source.remedy)
+    return RuleMetadata(source.id, text, source.message, source.on_violation, source.remedy, source.location)
 
 
 def _rule(source: RuleSource, library: Library, first: int) -> Rule:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from guardagent import InputError
-from guardagent.enforcement import HostCall, ToolSpec
+from guardagent import InputError, load_policies
+from guardagent.enforcement import HostCall, ToolGuard, ToolSpec
 from tests.enforcement.guards import LIMIT, guard
 
 
@@ -69,3 +69,48 @@ def test_two_tools_of_one_name_are_an_error() -> None:
         guard(LIMIT).attach(specs("refund", "refund"))
     with pytest.raises(InputError, match="two tools resolve to 'refund'"):
         guard(LIMIT, aliases={"pay_back": "refund"}).attach(specs("refund", "pay_back"))
+
+
+SCHEMA = {"type": "object", "properties": {"order_id": {}, "amount": {}}}
+
+
+def located(rule: str, **kinds: Any) -> ToolGuard:
+    policies = load_policies(text=f"version: 1\npolicies:\n  - id: a\n    temporal: {rule}\n")
+    return ToolGuard(policies, **kinds)
+
+
+@pytest.mark.parametrize("rule", ["G(tool:refund -> O look)", "look -> F tool:refund", "G(tool:wire -> O book)"])
+def test_a_bare_name_of_an_attached_tool_is_an_error(rule: str) -> None:
+    """A tag never holds for the calls of the tool, so the rule would not mean what it says."""
+    one = located(rule, aliases={"book": "look"}, absent={"wire"})
+    with pytest.raises(InputError, match=r"text:3: rule 'a' uses '(look|book)' as a tag.*did you mean 'tool:look'"):
+        one.attach([ToolSpec("refund"), ToolSpec("book")])
+    one.attach(specs("refund", "other"))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "forall(refund(amuont=a), a <= 5)",
+        "forall(f:refund(), known(args(f).amuont))",
+        "before(wire(), true, refund(amuont=.*), true)",
+        "forall(wire(), count(f:refund(amuont=5), true) < 2)",
+        "forall(wire(), args(last(refund())).amuont == 1)",
+    ],
+)
+def test_a_misspelt_argument_is_an_error_at_attach(rule: str) -> None:
+    """The error has the place of the rule and the nearest name."""
+    one = located(f"'{rule}'", absent={"wire"})
+    with pytest.raises(InputError, match=r"text:3: rule 'a': unknown argument 'amuont' of 'refund'.*'amount'"):
+        one.attach([ToolSpec("refund", SCHEMA)])
+    open_schemas = ({}, {"type": "object"}, {**SCHEMA, "additionalProperties": True}, {**SCHEMA, "$ref": "http://x"})
+    for schema in (*open_schemas, {**SCHEMA, "patternProperties": {"^a": {}}}):
+        one.attach([ToolSpec("refund", schema)])
+    one.attach([ToolSpec("refund", SCHEMA, unlisted_arguments=frozenset({"amuont"}))])
+    one.attach([ToolSpec("refund", SCHEMA, unlisted_arguments=None)])
+
+
+def test_arguments_of_other_tools_and_right_ones_are_accepted() -> None:
+    """A repeated label is ambiguous, and is left to the rule's own errors."""
+    rule = "(forall(f:refund(amount=a), args(f).order_id == a)) AND (forall(f:wire(to=t), args(f).to == t))"
+    located(f"'{rule}'").attach([ToolSpec("refund", SCHEMA), ToolSpec("wire")])

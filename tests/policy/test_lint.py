@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[2]
 
 def linted(text: str, folder: Path) -> list[LintFinding]:
     path = folder / "policies.yaml"
-    path.write_text(text)
+    settled = text if "unlisted:" in text else text.replace("version: 1\n", "version: 1\nunlisted: allow\n")
+    path.write_text(settled)
     return lint(path)
 
 
@@ -50,6 +51,18 @@ def test_the_cases_cover_every_kind_of_fault() -> None:
     assert len(CASES) >= 25
     assert min(kinds.count(kind) for kind in set(kinds)) >= 2
     assert len(set(kinds)) == 7
+
+
+def test_a_file_that_does_not_say_unlisted_is_reported(tmp_path: Path) -> None:
+    """The default allows every call that no rule covers, so the author has to choose."""
+    path, rule = tmp_path / "policies.yaml", "policies: [{id: a, temporal: G !tool:wipe}]\n"
+    path.write_text(f"version: 1\n{rule}")
+    (finding,) = lint(path)
+    assert (finding.kind, finding.policy, finding.tool) == ("unlisted", None, None)
+    assert "write 'unlisted: deny'" in finding.message
+    for choice in ("allow", "deny"):
+        path.write_text(f"version: 1\nunlisted: {choice}\n{rule}")
+        assert lint(path) == []
 
 
 # --- deliberate rules
@@ -223,7 +236,7 @@ policies:
 def run(cli: Callable[..., CommandResult], tmp_path: Path) -> Callable[..., CommandResult]:
     def lint_command(text: str, *options: str) -> CommandResult:
         path = tmp_path / "policies.yaml"
-        path.write_text(f"version: 1\n{text}")
+        path.write_text(f"version: 1\nunlisted: allow\n{text}")
         return cli("lint", path, *options)
 
     return lint_command
@@ -265,7 +278,7 @@ def test_a_wrong_file_is_an_error(run: Callable[..., CommandResult]) -> None:
     """The message is the same as for other commands, and the exit status is 2."""
     ran = run("policies: [{id: a, temporal: 'G(tool:pay'}]")
     assert ran.status == 2
-    assert "policies.yaml:2" in ran.err
+    assert "policies.yaml:3" in ran.err
 
 
 def test_a_session_confirms_the_example(tmp_path: Path) -> None:

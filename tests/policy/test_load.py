@@ -90,6 +90,32 @@ def test_relative_paths_start_in_the_folder_option(write: Write) -> None:
     assert set(load_policies(data={**GOOD, "toolbox": str(tools)}).functions) == {"price"}
 
 
+@pytest.mark.parametrize(
+    ("more", "rule", "problem"),
+    [
+        ("tags: {looks: [look]}", "G(tool:refund -> O look)", "'look' is a tool, but is used as a tag"),
+        ("tools: [look, refund]", "look -> F tool:refund", "'look' is a tool, but is used as a tag"),
+        ("", ["F tool:b", "G(tool:c -> O look)"], "'look' is a tool in another rule, but is used as a tag"),
+    ],
+)
+def test_a_bare_tool_name_is_an_error(more: str, rule: Any, problem: str) -> None:
+    """The name of a declared tool, of a set's member or of a partner in another rule needs its `tool:`."""
+    other = {"id": "b", "temporal": "before(refund(), true, look(), true)"}
+    text = f"version: 1\n{more}\npolicies:\n  - {json.dumps(other)}\n  - {json.dumps({'id': 'a', 'temporal': rule})}\n"
+    with pytest.raises(InputError, match=rf"text:5: {problem}.*did you mean 'tool:look'"):
+        load_policies(text=text)
+
+
+def test_an_undeclared_argument_of_a_labelled_call_is_an_error() -> None:
+    """Arguments read as `args(f).name` have to be declared, as those of a pattern."""
+    rules = [{"id": "a", "temporal": "forall(f:pay(amount=a),\n args(f).amuont <= 5)"}]
+    data = {"version": 1, "tools": {"pay": ["amount"], "wipe": None}, "policies": rules}
+    with pytest.raises(InputError, match=r"unknown argument 'amuont' of 'pay'; did you mean 'amount'"):
+        load_policies(data=data)
+    rules[0]["temporal"] = "forall(f:wipe(), args(f).amuont <= 5)"
+    assert load_policies(data=data).ids == ("a",)
+
+
 class Word(str, Enum):  # noqa: UP042 - the text of a StrEnum is its value
     VERSION = "version"
 

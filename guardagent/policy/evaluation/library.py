@@ -57,6 +57,11 @@ class Library:
         counters = {name: len(one.keys) for name, one in self.counters.items()} or self.declarations.counters
         return replace(self.declarations, functions=frozenset(self.functions), labels=self.sources.declared, counters=counters)
 
+    @property
+    def known_tools(self) -> frozenset[str]:
+        """The declared tools and those of the sets."""
+        return frozenset(self.tools or ()).union(*self.tags.values())
+
     def tools_of(self, pattern: ast.Pattern) -> frozenset[str]:
         """The tools that a pattern matches.
 

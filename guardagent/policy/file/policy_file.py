@@ -68,6 +68,7 @@ class RuleSource:
         solver: the value of `solver:`.
         program: the guard program of a request.
         line: the first line of the policy.
+        location: its file and line, or its path of keys.
     """
 
     id: str
@@ -79,6 +80,7 @@ class RuleSource:
     on_violation: Decision
     remedy: str | None
     line: int
+    location: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ class PolicyFile:
         labels: the labels of sources.
         tools: the declared tools, each with its argument names, or None for any arguments. None declares no tools.
         counters: the counters across conversations, by name.
+        unlisted: the decision on calls that no rule covers; None if the file does not say, which allows them.
         path: the file; `text` or `data` without a file.
         digest: a hash of the file and of every file that it refers to.
     """
@@ -115,7 +118,7 @@ class PolicyFile:
     tags: Mapping[str, frozenset[str]]
     tools: Mapping[str, tuple[str, ...] | None] | None
     failed_output: str | None
-    unlisted: Literal["allow", "deny"]
+    unlisted: Literal["allow", "deny"] | None
     rules: tuple[RuleSource, ...]
     ignored: tuple[IgnoredFinding, ...]
     digest: str
@@ -186,7 +189,7 @@ def _policy_file(node: SourceNode, data: bytes, path: Path) -> PolicyFile:
         tags=MappingProxyType({group: frozenset(tool.text for tool in tools) for group, tools in groups.items()}),
         tools=values.get("tools"),
         failed_output=values.get("failed_output"),
-        unlisted=values.get("unlisted", "allow"),
+        unlisted=values.get("unlisted"),
         rules=values["policies"],
         ignored=values.get("ignore", ()),
         digest=_digest(data, values),
@@ -324,6 +327,7 @@ def _rule(node: SourceNode, key: Key) -> RuleSource:
         on_violation=DECISIONS[values.get("on_violation", "block")],
         remedy=values.get("remedy"),
         line=node.line,
+        location=_location(node),
     )
 
 
@@ -359,8 +363,12 @@ def _ignored(node: SourceNode, key: Key) -> IgnoredFinding:
         values["check"],
         values.get("node"),
         values["reason"],
-        f"{node.path}:{node.line}" if node.line else str(node.path),
+        _location(node),
     )
+
+
+def _location(node: SourceNode) -> str:
+    return f"{node.path}:{node.line}" if node.line else str(node.path)
 
 
 TOOL = Key("tool", tool_name, "the name of a tool")

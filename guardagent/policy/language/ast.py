@@ -413,10 +413,14 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class SolverRule:
-    """A solver rule: its own monitor judges every call of some tools."""
+    """A solver rule: its own monitor judges every call of some tools.
+
+    `arguments` are the pairs of a tool and an argument that it reads.
+    """
 
     tools: frozenset[str]
     monitor: Monitor
+    arguments: frozenset[tuple[str, str]] = frozenset()
 
 
 Rule = Temporal | Forall | Exists | Before | After | AllOf | AnyOf | Not | SolverRule

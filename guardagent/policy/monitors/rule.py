@@ -24,13 +24,17 @@ Tree = int | tuple[str, tuple["Tree", ...]]  # the number of a monitor, or "all"
 
 @dataclass(frozen=True, eq=False)
 class RuleMetadata:
-    """The id, text, message, response and remedy of a rule, as its author wrote them."""
+    """The id, text, message, response and remedy of a rule, as its author wrote them.
+
+    `location` is its file and line, for messages about it.
+    """
 
     id: str
     text: str = ""
     message: str | None = None
     on_violation: Decision = Decision.DENY
     remedy: str | None = None
+    location: str = ""
 
     @cached_property
     def message_line(self) -> str:
@@ -68,7 +72,7 @@ class Rule:
         for monitor in self.monitors:
             monitor.stateful = monitor.stateful or not self.simple
         self.tools = union_of(part.tools for part in self.monitors)
-        self.labels = frozenset(name for rule in rules for name in _labels(rule))
+        self.labels = frozenset(name for rule in rules for name in labels_of(rule))
 
     @property
     def id(self) -> str:
@@ -212,7 +216,7 @@ class _Builder:
     def _sets(self, formula: Any) -> Mapping[str, frozenset[str]]:
         """The sets of tools in a formula. Checks that its tools, tags and sets exist."""
         for atom in atoms(formula):
-            if atom in (self._library.tools or ()):
+            if atom in self._library.known_tools:
                 raise CompileError(f"{atom!r} is a tool, but is used as a tag; did you mean 'tool:{atom}'?")
             if atom in self._library.tags:
                 raise CompileError(f"{atom!r} is a set of tools, but is used as a tag; did you mean '@{atom}'?")
@@ -240,13 +244,13 @@ def _require_arguments_only(pattern: ast.Pattern, condition: ast.Term) -> None:
             raise CompileError(problem, pattern.place)
 
 
-def _labels(rule: ast.Rule) -> set[str]:
+def labels_of(rule: ast.Rule) -> set[str]:
     """The actions, decisions and tags of a rule."""
     match rule:
         case ast.AllOf(parts) | ast.AnyOf(parts):
-            return {name for part in parts for name in _labels(part)}
+            return {name for part in parts for name in labels_of(part)}
         case ast.Not(body):
-            return _labels(body)
+            return labels_of(body)
         case ast.Temporal(formula):
             return {name for name in atoms(formula) if not name.startswith(("tool:", "@"))}
     return set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from guardagent.errors import ContentError, InputError, name_hint
@@ -18,7 +18,7 @@ from guardagent.policy.solver.monitor import PermitCheck, SolverMonitor, SolverV
 from guardagent.policy.solver.smt_error import SmtError
 from guardagent.policy.solver.sort_check import SortMismatch, value_of_sort
 from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Enumeration, Sort, VariableDeclaration
-from guardagent.policy.solver.sources import ConversationSource, ExpressionSource, source_of
+from guardagent.policy.solver.sources import ARGS, ConversationSource, ExpressionSource, source_of
 
 if TYPE_CHECKING:
     from guardagent.models import Model
@@ -39,7 +39,18 @@ def compile_solver_rule(rule: RuleSource, library: Library, model: Model | str |
     text = source.smt or _file(source)
     encoding = _encoding(text, source)
     checks = {tool: _permit_check(encoding, one, library) for tool, one in source.tools.items()}
-    return ast.SolverRule(frozenset(checks), SolverMonitor(checks, _conversation_reader(checks, model, text)))
+    arguments = frozenset((tool, name) for tool, one in checks.items() for name in _arguments(one.variables))
+    return ast.SolverRule(
+        frozenset(checks), SolverMonitor(checks, _conversation_reader(checks, model, text)), arguments
+    )
+
+
+def _arguments(variables: Iterable[SolverVariable]) -> Iterator[str]:
+    """Yields the arguments of the proposed call that the variables read."""
+    trees = [one.source.tree for one in variables if isinstance(one.source, ExpressionSource)]
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.Field) and isinstance(node.body, ast.Variable) and node.body.name == ARGS:
+            yield node.name
 
 
 def _conversation_reader(

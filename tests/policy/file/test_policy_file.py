@@ -93,7 +93,7 @@ def test_absent_keys_have_defaults(write: Write) -> None:
     path = write("p.yaml", "version: 1\npolicies: [{id: a, temporal: 'G !tool:x'}]\n")
     file = read_policy_file(str(path))
     assert (file.toolbox, dict(file.tags), file.tools, file.failed_output) == ((), {}, None, None)
-    assert file.unlisted == "allow"
+    assert file.unlisted is None
     (rule,) = file.rules
     assert (rule.solver, rule.program, rule.message, rule.remedy) == (None, None, None, None)
     assert rule.on_violation is Decision.DENY

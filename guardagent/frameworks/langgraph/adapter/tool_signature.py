@@ -105,8 +105,18 @@ def spec_of(tool: Any) -> ToolSpec:
     """Returns the declaration that is compared with the rules."""
     schema = tool.tool_call_schema
     return ToolSpec(
-        tool.name, schema if isinstance(schema, dict) else schema.model_json_schema(), tool.description or ""
+        tool.name,
+        schema if isinstance(schema, dict) else schema.model_json_schema(),
+        tool.description or "",
+        unlisted_arguments=_unlisted_arguments(tool),
     )
+
+
+def _unlisted_arguments(tool: Any) -> frozenset[str]:
+    """Returns the names by which the tool's functions get arguments: its schema may use aliases."""
+    functions = filter(None, (_function(tool, awaited=awaited) for awaited in (False, True)))
+    parameters = frozenset(name for function in functions for name in _parameters(function))
+    return parameters | (_declared(tool.args_schema) or frozenset())
 
 
 def _owner(kind: type, name: str) -> str:

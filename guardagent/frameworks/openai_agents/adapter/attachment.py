@@ -138,7 +138,9 @@ class Attachment(BaseAttachment):
             created.needs_approval = NeedsApproval(self, tool, body)
         if tool.output_json_schema is not None:
             created.tool_output_guardrails = [SKIP_OUTPUT_SCHEMA, *(tool.tool_output_guardrails or ())]
-        self.listed[name] = ToolSpec(name, tool.params_json_schema, tool.description)
+        self.listed[name] = ToolSpec(
+            name, tool.params_json_schema, tool.description, unlisted_arguments=body.unlisted_arguments
+        )
         return created
 
     def _handoff(self, handoff: Any) -> Any:

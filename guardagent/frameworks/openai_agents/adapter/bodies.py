@@ -35,7 +35,14 @@ class Bound:
 
 
 class ToolBody(Protocol):
-    """A tool without the SDK around it."""
+    """A tool without the SDK around it.
+
+    Attributes:
+        unlisted_arguments: as of `ToolSpec`.
+    """
+
+    @property
+    def unlisted_arguments(self) -> frozenset[str] | None: ...
 
     def bind(self, arguments: Mapping[str, Any]) -> Bound:
         """Validates arguments, with defaults.
@@ -75,6 +82,13 @@ class _FunctionBody:
                     f"{name} of tool {tool.name!r} is a {found}, whose value no rule can read; expected a plain type"
                 )
         self._declared = frozenset(self._schema.params_json_schema.get("properties", ()))
+
+    @property
+    def unlisted_arguments(self) -> frozenset[str] | None:
+        """The names by which the function gets its arguments; None if it takes any."""
+        parameters = self._schema.signature.parameters.values()
+        open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters)
+        return None if open_ended else frozenset(one.name for one in parameters)
 
     def rebind(self, shown: Mapping[str, Any]) -> Bound:
         fields = self._schema.params_pydantic_model.model_fields
@@ -122,6 +136,8 @@ class _RemoteBody:
 
     Its coercion of `"500"` is unknown here, so its schema is applied strictly.
     """
+
+    unlisted_arguments: frozenset[str] | None = frozenset()  # rules see the names of the schema
 
     def __init__(self, tool: FunctionTool) -> None:
         self._name, self._schema = tool.name, tool.params_json_schema

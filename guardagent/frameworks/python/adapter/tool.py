@@ -63,7 +63,10 @@ class PythonTool:
         arguments = {
             name: {"title": str(one)} for name, one in self.signature.parameters.items() if name not in self.unjudged
         }
-        return ToolSpec(self.name, {"type": "object", "properties": arguments}, inspect.getdoc(self.fn) or "")
+        takes_others = any(one.kind is Parameter.VAR_KEYWORD for one in self.signature.parameters.values())
+        schema = {"type": "object", "properties": arguments}
+        beyond: frozenset[str] | None = None if takes_others else frozenset()
+        return ToolSpec(self.name, schema, inspect.getdoc(self.fn) or "", unlisted_arguments=beyond)
 
     def bound_to(self, instance: Any) -> PythonTool:
         """Binds the tool of a method to an instance."""

@@ -25,5 +25,5 @@ def check(target: LintTarget) -> Iterator[LintFinding]:
         concern = target.policies.applicability(SessionCall(tool, {}))
         if tool not in named and not (concern.indexes and concern.listed):
             message = f"no rule mentions '{tool}'; add a rule, or remove it from 'tools:'"
-            means = _AS_ANY if concern.monitors and concern.listed else _MEANS[target.file.unlisted]
+            means = _AS_ANY if concern.monitors and concern.listed else _MEANS[target.policies.unlisted]
             yield LintFinding("uncovered", None, tool, message, f"{tool}() {means}")
