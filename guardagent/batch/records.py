@@ -1,7 +1,7 @@
 """Reads a case or a trace from a line of JSON. Every error has a location and says what was expected.
 
-Unknown keys are ignored and never shown to a rule. A near miss of a known key (`arguments` for `args`) is an error: its
-value would be lost, and a lost value could lead to an allowance.
+Unknown keys are ignored and never shown to a rule. A near miss of a known key (`histroy`, or `arguments` for `args`) is
+an error: its value would be lost, and a lost value could lead to an allowance.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from guardagent._support.files import parse_json
+from guardagent.batch.near_misses import near_miss
 from guardagent.errors import ContentError
 from guardagent.policy.evaluation.failures import is_failure
 from guardagent.policy.language.instants import moment_of, parsed_instant
@@ -37,7 +38,7 @@ Instant = float | dt.datetime
 
 
 class _KeyType(NamedTuple):
-    """The type of a value. Null counts as absent."""
+    """The type of a value; `object` allows any. Null counts as absent."""
 
     type: type
     expected: str
@@ -52,25 +53,23 @@ _BOOLEAN, _STRING, _STRINGS = (
 )
 _OBJECTS = _KeyType(list, "a list of objects")
 
+_ID, _OUTPUT = _KeyType(object, "a string"), _KeyType(object, "any value")
+
 _PROPOSED = {"tool": _TOOL, "args": _ARGS}
-_CALL = {**_PROPOSED, "failed": _BOOLEAN}
+_CALL = {**_PROPOSED, "output": _OUTPUT, "failed": _BOOLEAN}
 _STEP = {**_CALL, "action": _STRING, "decision": _STRING, "tags": _STRINGS, "facts": _FACTS, "state": _OBJECT}
 _CASE = {
+    "id": _ID,
     "history": _OBJECTS,
     "proposed": _OBJECT,
     "state": _OBJECT,
     "context": _FACTS,
     "user_confirmed": _BOOLEAN,
+    "facts": _FACTS,
     "label": _KeyType(int, "0 or 1"),
     "rules": _KeyType(list, "a list of the ids of policies"),
 }
-_TRACE = {"events": _OBJECTS, "state": _OBJECT, "facts": _FACTS}
-_NEAR_MISSES = {
-    **dict.fromkeys(("arguments", "arg", "kwargs", "parameters", "params"), "args"),
-    "actions": "action",
-    "decisions": "decision",
-    "tag": "tags",
-}
+_TRACE = {"id": _ID, "events": _OBJECTS, "state": _OBJECT, "facts": _FACTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class Case:
         history: the earlier events, in order.
         proposed: the call to judge.
         state: the state; None if the case has none, so that it is unknown.
-        facts: `user_confirmed` and `context`.
+        facts: `user_confirmed` and `context`, and `facts` over them.
         now: the time of the proposed call; None if the case has none, so that it is unknown.
         label, rules: the expectation; None if the case has none. No rule sees them.
     """
@@ -136,16 +135,23 @@ def read_case(text: str, path: Path | str, line: int, failed_output: Any = None)
     label = record.values.get("label")
     if label not in (None, 0, 1):
         raise record.wrong("label", label, "0 or 1")
+    history = record.objects_at("history", _CALL) if "history" in record.values else ()
     return Case(
         record.id(),
-        tuple(_call(part, failed_output) for part in record.objects_at("history", _CALL)),
+        tuple(_call(part, failed_output) for part in history),
         _proposal(record.object_at("proposed", _PROPOSED)),
         record.values.get("state"),
-        {"user_confirmed": record.values.get("user_confirmed"), "context": record.values.get("context") or {}},
+        _case_facts(record.values),
         label,
         record.strings("rules"),
         record.instant("now"),
     )
+
+
+def _case_facts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of a case: `facts` override `user_confirmed` and `context`."""
+    base = {"user_confirmed": values.get("user_confirmed"), "context": values.get("context") or {}}
+    return {**base, **(values.get("facts") or {})}
 
 
 def read_trace(text: str, path: Path | str, line: int, failed_output: Any = None) -> Trace:
@@ -228,17 +234,18 @@ class _JsonObject:
         """Returns the object after checking the types of all known keys."""
         for key, value in self.values.items():
             key_type = key_types.get(key)
-            if (
-                key_type is not None and value is not None and type(value) is not key_type.type
+            if key_type is None:
+                self._refuse_near_miss(key, key_types)
+            elif (
+                value is not None and key_type.type is not object and type(value) is not key_type.type
             ):  # exact: a boolean is not a number
                 raise self.wrong(key, value, key_type.expected)
-            if (
-                key_type is None
-                and (meant := _NEAR_MISSES.get(key, "")) in key_types
-                and self.values.get(meant) is None
-            ):
-                raise self.error(key, f"is not a key of this format; did you mean {meant!r}?")
         return self
+
+    def _refuse_near_miss(self, key: str, key_types: Mapping[str, _KeyType]) -> None:
+        present = {known for known in key_types if self.values.get(known) is not None}
+        if meant := near_miss(key, frozenset(key_types), present):
+            raise self.error(key, f"is not a key of this format; did you mean {meant!r}?")
 
     def id(self) -> str | int:
         value = self._required("id", "a string")

@@ -120,6 +120,48 @@ def test_a_wrong_case_says_where(says: str) -> None:
     assert str(wrong.value) == f"cases.jsonl:3: {says}"
 
 
+def test_facts_come_over_the_context_and_the_confirmation() -> None:
+    """A case can state any fact; a fact of the same name wins. A history may be left out."""
+    read = read_case(
+        '{"id": 1, "proposed": {"tool": "t"}, "user_confirmed": false, "facts": {"user_confirmed": true, "vip": 1}}',
+        "c",
+        1,
+    )
+    assert read.facts == {"user_confirmed": True, "context": {}, "vip": 1}
+    assert read.history == ()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [("fact", "facts"), ("histroy", "history"), ("States", "state"), ("userConfirmed", "user_confirmed"),
+     ("user_confimred", "user_confirmed"),
+     ("lable", "label"), ("rule", "rules"), ("propsed", "proposed"), ("ID", "id")],
+)  # fmt: skip
+def test_a_near_miss_of_a_key_is_an_error(wrong: str, meant: str) -> None:
+    """Its value would be lost, even next to the key itself."""
+    with pytest.raises(ContentError, match=rf"^cases.jsonl:3: {wrong}: .*did you mean '{meant}'\?"):
+        case(**{wrong: None})
+
+
+@pytest.mark.parametrize(
+    "key", ["why", "domain", "gold", "source", "name", "type", "tools", "events", "uid", "task", "date", "status"]
+)
+def test_a_key_of_another_meaning_is_ignored(key: str) -> None:
+    """Files of other programs have keys of their own."""
+    history = [{"tool": "a", key: 1} if key != "tools" else {"tool": "a"}]
+    assert case(**{key: 1, "history": history}).facts == case().facts
+
+
+def test_near_misses_are_errors_at_every_level() -> None:
+    """Calls, steps and traces refuse them as cases do."""
+    for changes in ({"history": [{"tool": "a", "ouput": 1}]}, {"proposed": {"tool": "a", "agrs": {}}}):
+        with pytest.raises(ContentError, match=r"did you mean '(output|args)'"):
+            case(**changes)
+    for changes in ({"event": []}, {"fact": {}}, {"events": [{"tool": "a", "descision": "yes"}]}):
+        with pytest.raises(ContentError, match=r"did you mean '(events|facts|decision)'"):
+            read_trace(json.dumps({**TRACE, **changes}), "t", 1)
+
+
 BAD_TRACES: dict[str, dict[str, Any]] = {
     "events[0]: has no content; expected 'tool', 'action', 'decision' or 'tags'": {"events": [{"tags": []}]},
     "events[1].tags: is a string; expected a list of strings": {"events": [{"tool": "a"}, {"tool": "a", "tags": "x"}]},
@@ -145,7 +187,7 @@ def test_a_wrong_trace_says_where(says: str) -> None:
         ('{"id": "a", "proposed": {"tool": "a", "args": {"n": 1, "n": 2}}}', "key 'n' appears twice"),
         (
             '{"id": "a", "histroy": []}',
-            "history: is missing; expected a list of objects; the object has 'id', 'histroy'",
+            "histroy: is not a key of this format; did you mean 'history'?",
         ),
         ('{"id": NaN}', "NaN is not a JSON value"),
         ("{", "not JSON at column 2"),
