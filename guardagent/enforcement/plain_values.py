@@ -25,18 +25,14 @@ import json
 import math
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
-from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, get_args, get_origin, get_type_hints
-from uuid import UUID
-from zoneinfo import ZoneInfo
 
 from guardagent.errors import InputError
 from guardagent.types import FrozenMapping, freeze, thaw
+from guardagent.types.objects import CONVERTERS, unwrapped
 
 _DEEPEST = 100
 _SCALARS = frozenset({str, int, bool, type(None)})
@@ -76,7 +72,7 @@ def plain_value(value: Any, place: str = "", depth: int = 0, *, frozen: bool = F
         raise InputError(f"{_named(place)} is nested too deeply, or contains itself")
     if kind in _CONVERTERS:
         return freeze(_CONVERTERS[kind](value)) if frozen else _CONVERTERS[kind](value)
-    within = _wrapped_value(value)
+    within = unwrapped(value)
     if within is not None:
         return plain_value(within[0], place, depth + 1, frozen=frozen)
     if isinstance(value, _BARE) and getattr(value, "__dict__", None):
@@ -102,13 +98,6 @@ def opaque_type(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | No
         seen |= {kind}
     inner = (*get_args(annotation), *_field_types(kind))
     return next((found for one in inner if (found := opaque_type(one, seen)) is not None), None)
-
-
-def _wrapped_value(value: Any) -> tuple[Any] | None:
-    """Returns the value inside an enum member or root model, as a tuple; None for other values."""
-    if isinstance(value, Enum):
-        return (value.value,)
-    return (value.root,) if getattr(type(value), "__pydantic_root_model__", False) is True else None
 
 
 def _scalar(value: float | Decimal | str, place: str) -> Any:
@@ -177,20 +166,7 @@ def _text_of(value: bytes | bytearray) -> Any:
         return {"base64": base64.b64encode(value).decode()}
 
 
-def _seconds(value: timedelta) -> Any:
-    micro = value // timedelta(microseconds=1)
-    return Decimal(micro) / 1_000_000 if micro % 1_000_000 else micro // 1_000_000
-
-
-_CONVERTERS: Mapping[type, Callable[[Any], Any]] = {
-    **dict.fromkeys((datetime, date, time), lambda value: value.isoformat()),
-    **dict.fromkeys(
-        (UUID, ZoneInfo, IPv4Address, IPv6Address, IPv4Interface, IPv6Interface, IPv4Network, IPv6Network),
-        str,
-    ),
-    **dict.fromkeys((bytes, bytearray), _text_of),
-    timedelta: _seconds,
-}
+_CONVERTERS: Mapping[type, Callable[[Any], Any]] = {**CONVERTERS, **dict.fromkeys((bytes, bytearray), _text_of)}
 
 
 def _field_types(kind: Any) -> Iterable[Any]:

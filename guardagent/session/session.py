@@ -52,6 +52,7 @@ from guardagent.types import (
     quick_violation,
     thaw,
 )
+from guardagent.types.objects import readable_copy
 
 PERMIT_SECONDS = 300.0
 MAX_TRIES = 50  # attempts to record an outcome while other processes extend the history
@@ -605,7 +606,7 @@ class Session:
         with self._lock:
             call = self._call_of(permit) if permit is not None else self._only_call()
             try:
-                kept, status = freeze(output), self.status_of(output, failed)
+                kept, status = readable_copy(output), self.status_of(output, failed)
             except RecursionError:
                 raise InputError(f"the output of {call.tool!r} is nested too deeply; record it as a string") from None
             call = self._reinstate(call) if call.lapsed else call
@@ -703,7 +704,7 @@ class Session:
             verdict = self._verdict(call, judgement, judgement.decision(), started) if judge else ALLOWED
             self._reserve(call, judgement)
             failed = None if self.policies.failed_output is None else False
-            self._settle(call, freeze(event.output), event.status or self.status_of(event.output, failed))
+            self._settle(call, readable_copy(event.output), event.status or self.status_of(event.output, failed))
             return verdict
 
     # --- the end, and in between

@@ -396,19 +396,19 @@ _ATOMS = frozenset({str, int, float, bool, type(None)})
 _MAPPINGS = frozenset({dict, MappingProxyType})
 
 
-def freeze(value: Any) -> Any:
-    """Returns a read-only deep copy of a JSON-like value."""
+def freeze(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
+    """Returns a read-only deep copy of a JSON-like value; `other` copies values of other types."""
     if type(value) in _ATOMS:  # most values; a check for Mapping is slow
         return value
     if type(value) in _MAPPINGS or isinstance(value, Mapping):
         copy = dict(value)
         for key, item in copy.items():
             if type(item) not in _ATOMS:
-                copy[key] = freeze(item)
+                copy[key] = freeze(item, other)
         return MappingProxyType(copy)
     if isinstance(value, list | tuple):
-        return tuple(freeze(item) for item in value)
-    return value
+        return tuple(freeze(item, other) for item in value)
+    return value if other is None else other(value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from guardagent.policy.evaluation.history_index import Env, Term
 from guardagent.policy.evaluation.library import CompileError
 from guardagent.policy.evaluation.term_text import Cause, TermText
 from guardagent.policy.language import ast
-from guardagent.policy.language.values import PLAIN, Unknown, kind_of
+from guardagent.policy.language.values import PLAIN, Unknown, as_read, kind_of
 from guardagent.types import thaw
 
 
@@ -51,6 +51,7 @@ def state_function(
             raise StateFunctionError(f"{term_text.render(env)} raised {type(error).__name__}", error) from error
         if type(found) in PLAIN:
             return found
+        found = as_read(found)
         if found is None:
             return Unknown(Cause(term_text, env, "has no result"))
         if kind_of(found) is None:
@@ -78,4 +79,4 @@ def in_state(state: Any, name: str) -> Any:
         return Unknown("the session has no state")
     # A state that is not a mapping is an object of the host.
     value = state.get(name) if kind_of(state) == "mapping" else getattr(state, name, None)
-    return Unknown(f"'state.{name}' is unknown") if value is None else value
+    return Unknown(f"'state.{name}' is unknown") if value is None else as_read(value)

@@ -26,6 +26,7 @@ from guardagent.policy.language.values import (
     Truth,
     Unknown,
     arithmetic,
+    as_read,
     at_most,
     combine_sets,
     conjunction,
@@ -402,7 +403,7 @@ class Compiler:
         def fact(env: Env) -> Any:
             value = env[0].facts
             for key in path:
-                value = value.get(key) if kind_of(value) == "mapping" else None
+                value = as_read(value.get(key)) if kind_of(value) == "mapping" else None
                 if value is None:
                     return unknown
             return value
@@ -498,7 +499,7 @@ class Compiler:
 
 
 def _condition_on_item(env: Env, slot: int, value: Any, condition: Term) -> Any:
-    env[slot] = null_or_invalid(value) if value is None else value
+    env[slot] = null_or_invalid(value) if value is None else as_read(value)
     return condition(env)
 
 

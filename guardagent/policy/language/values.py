@@ -17,6 +17,7 @@ from typing import Any
 from guardagent._support import strict_json
 from guardagent.types.formatting import MAX_DIGITS
 from guardagent.types.formatting import format_value as shown_value
+from guardagent.types.objects import readable
 
 MAX_TEXT = 4_000_000  # characters of a string that is parsed as JSON
 CACHED_TEXT = 20_000  # results for shorter strings are cached
@@ -101,6 +102,7 @@ _KINDS: dict[type, str] = {
     MappingProxyType: "mapping",
     StringSet: "set",
 }
+_READ = frozenset({*_KINDS, Unknown, type(None)})  # types that are read as they are
 PLAIN = frozenset({str, int, bool})  # values that compare by ==
 
 
@@ -123,9 +125,14 @@ def kind_of(value: Any) -> str | None:
     return kind
 
 
+def as_read(value: Any) -> Any:
+    """A value as rules read it: an object of the host, such as a model, in its form as a mapping."""
+    return value if type(value) in _READ else readable(value)
+
+
 def kind_name(value: Any) -> str:
     """The kind of a value in messages."""
-    kind = kind_of(value) or "null"
+    kind = kind_of(value) or ("null" if value is None else f"value of type {type(value).__name__!r}")
     return {"text": "string", "truth value": "boolean"}.get(kind, kind)
 
 
@@ -189,6 +196,9 @@ def equal(left: Any, right: Any) -> Truth:
     if kind is None or kind != kind_of(right):
         if _are_sets(left, right):
             return conjunction((at_most(left, right), at_most(right, left)))
+        first, second = as_read(left), as_read(right)
+        if first is not left or second is not right:
+            return equal(first, second)
         apart = _is_less(left, right) is True or _is_less(right, left) is True
         return False if apart else mismatch(left, right)
     if kind == "number":
@@ -433,9 +443,10 @@ def field_of(value: Any, name: str) -> Any:
         if type(value) is Unknown:
             return value
     if kind_of(value) != "mapping":
-        return _of_kind(value, "has no fields")
+        form = as_read(value)
+        return _of_kind(value, "has no fields") if form is value else field_of(form, name)
     found = value.get(name)
-    return NO_VALUE if found is None else found
+    return NO_VALUE if found is None else as_read(found)
 
 
 def item_of(value: Any, index: Any) -> Any:
@@ -446,13 +457,16 @@ def item_of(value: Any, index: Any) -> Any:
         value = parsed(str(value))
     if kind_of(value) == "mapping" and kind_of(index) == "text":
         return field_of(value, index)
+    form = as_read(value)
+    if form is not value:
+        return item_of(form, index)
     if kind_of(value) != "list" or kind_of(index) != "number":
         return value if type(value) is Unknown else _of_kind(value, f"cannot be indexed by a {kind_name(index)}")
     number = exact(index)
     if type(number) is not int or not -len(value) <= number < len(value):
         return NO_VALUE
     found = value[number]
-    return NO_VALUE if found is None else found
+    return NO_VALUE if found is None else as_read(found)
 
 
 def _of_kind(value: Any, problem: str) -> Unknown:

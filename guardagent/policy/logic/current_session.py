@@ -12,7 +12,7 @@ from guardagent.errors import GuardError
 from guardagent.policy.evaluation.monitor_interface import CallStatus, RuleContext, SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.instants import seconds_of
-from guardagent.policy.language.values import Unknown, bounds_of, kind_of
+from guardagent.policy.language.values import Unknown, bounds_of, as_read, kind_of
 from guardagent.policy.logic.expressions import Expression, conj
 from guardagent.policy.logic.operations import UNDECIDED, Operations, number
 from guardagent.policy.logic.semantics import Bindings, Calls, Semantics, SymbolicCall, count_true, total_of
@@ -134,7 +134,7 @@ class CurrentSession:
     def fact(self, path: Sequence[str]) -> Value:
         value: Any = self._facts
         for name in path:
-            value = value.get(name) if kind_of(value) == "mapping" else None
+            value = as_read(value.get(name)) if kind_of(value) == "mapping" else None
         return self._operations.constant(value)
 
     def state(self) -> Value:

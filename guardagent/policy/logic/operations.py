@@ -11,7 +11,7 @@ from typing import Any, Final, TypeGuard
 from guardagent.policy.evaluation.patterns import folded_name, regex_test
 from guardagent.policy.language.values import (
     StringSet,
-    Unknown,
+    Unknown, as_read,
     combine_sets,
     exact,
     kind_of,
@@ -75,6 +75,7 @@ class Operations:
         return UNKNOWN if value is None else of_leaf(self._leaf(value))
 
     def _leaf(self, value: Any) -> Leaf:
+        value = as_read(value)
         kind = kind_of(value)
         if kind in ("list", "mapping", "set"):
             return Concrete(kind, value)  # type: ignore[arg-type]
