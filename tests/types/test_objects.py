@@ -79,8 +79,8 @@ def test_fields_are_read_in_state_outputs_and_facts(condition: str) -> None:
     in_output = session_of(f"forall(ask(), {condition.replace('{}', 'output(last(get()))')})")
     in_output.check("get")
     in_output.record(order())
-    asked = {outcome(one) for one in (in_state, in_fact, in_output)}
-    assert asked == {CONDITIONS[condition]}
+    outcomes = {outcome(one) for one in (in_state, in_fact, in_output)}
+    assert outcomes == {CONDITIONS[condition]}
 
 
 def test_a_state_can_be_a_model_and_a_function_can_return_one() -> None:

@@ -1,4 +1,7 @@
-"""Suggests how to make a denied call compliant. Every suggested call is first judged by the rules."""
+"""Suggests how to make a denied call compliant. Every suggested call is first judged by the rules.
+
+A call that was already made without success is not suggested again: repeating it as it was changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guardagent.policy.evaluation.monitor_interface import CallSequence, Explanation, SessionCall
-from guardagent.policy.language.values import kind_of, shown
+from guardagent.policy.language.values import equal, kind_of, shown
 from guardagent.policy.monitors.conversation import ConversationState
 from guardagent.policy.monitors.rule import RuleMetadata
 
@@ -31,17 +34,35 @@ class Remedies:
 
     def remedy(self, source: RuleMetadata, found: Explanation) -> str | None:
         """The remedy for a violation: the author's remedy, else suggested calls, else changed arguments."""
-        if source.remedy is not None and self._is_feasible(source.remedy, found.sequences):
+        untried = self._untried(found)
+        if source.remedy is not None and self._is_feasible(source.remedy, untried, found):
             return " ".join(source.remedy.split())
-        return self._calls(found.sequences) or self._changes(found.changes)
+        return self._calls(untried) or self._changes(found.changes)
 
-    def _is_feasible(self, text: str, sequences: Sequence[CallSequence]) -> bool:
-        """Whether a text names no other tool than the denied one, or at least one that is allowed."""
+    def _untried(self, found: Explanation) -> list[CallSequence]:
+        """The suggested sequences without a call that was made in vain."""
+        needed_before = bool(found.missing) and self._call is not None
+        return [
+            sequence
+            for sequence in found.sequences
+            if not any(self._in_vain(tool, args, even_if_ok=needed_before) for tool, args in sequence)
+        ]
+
+    def _in_vain(self, tool: str, args: Mapping[str, Any], *, even_if_ok: bool = False) -> bool:
+        """Whether the last such call did not end well; `even_if_ok`: it ended well, and still does not suffice."""
+        calls = reversed(self._conversation.calls)
+        last = next((call for call in calls if call.tool == tool and _is_repeated(call, args)), None)
+        return last is not None and (even_if_ok or last.status not in (None, "ok"))
+
+    def _is_feasible(self, text: str, untried: Sequence[CallSequence], found: Explanation) -> bool:
+        """Whether a text names no other tool than the denied one, or at least one that is allowed and worth a try."""
         named = self._conversation.policies.named_in(text) - {self._call.tool if self._call else ""}
         if not named:
             return True
-        found = {tool: args for sequence in sequences for tool, args in sequence}
-        return any(self._permits(tool, found.get(tool, {})) for tool in sorted(named))
+        args = {tool: args for sequence in untried for tool, args in sequence}
+        tried = {tool for sequence in found.sequences for tool, _ in sequence} - args.keys()
+        calls = [(tool, args.get(tool, {})) for tool in sorted(named - tried)]
+        return any(not self._in_vain(*call) and self._permits(*call) for call in calls)
 
     def _calls(self, sequences: Sequence[CallSequence]) -> str | None:
         single = [
@@ -85,6 +106,11 @@ class Remedies:
         if self._call is not None:
             call.agent = self._call.agent
         return call
+
+
+def _is_repeated(call: SessionCall, args: Mapping[str, Any]) -> bool:
+    """Whether a call had these arguments, among others, and ran or may have run."""
+    return call.status != "withdrawn" and all(equal(call.args.get(name), value) is True for name, value in args.items())
 
 
 def _call_text(tool: str, args: Mapping[str, Any]) -> str:
