@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from guardagent.batch.records import Trace
 from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.monitors.automaton import Standing
 from guardagent.policy.monitors.product import ProductMonitor
 from guardagent.policy.policies import Policies
@@ -66,7 +67,9 @@ def _kinds(events: Iterable[Event]) -> set[tuple[str, str | None, str | None, fr
 def _needs_session(
     policies: Policies, tool: str, action: str | None, decision: str | None, tags: frozenset[str]
 ) -> bool:
-    """Whether other rules than temporal ones concern such an event."""
+    """Whether other rules than temporal ones concern such an event, or not all of them do: a final answer."""
+    if tool == ANSWER:
+        return True
     return policies.applicability(SessionCall(tool, EMPTY).labelled(action, decision, tags)).needs_more_checks
 
 

@@ -219,6 +219,25 @@ class CallLifecycle:
     def _use(self, call: HostCall, args: Arguments | None) -> Arguments:
         return self.recorder.use(call, args)(timeout=self.time_limit.seconds)
 
+    # --- a final answer
+
+    def answer(self, call: HostCall) -> Procedure[Verdict]:
+        """Judges a final answer as a step, and records it if it may pass. A reviewer cannot edit it."""
+        verdict, judged = yield from self.judge(call)
+        if verdict.label:
+            return verdict
+        if judged.args != call.args:
+            yield from self.withdraw(judged, "a reviewer edited the answer")
+            return unchecked_verdict(
+                "a reviewer edited the answer; expected 'approve' or 'reject'", checked_by="policy"
+            )
+        try:
+            yield from self.use(judged)
+        except InputError as error:
+            return unchecked_verdict(str(error), checked_by="policy")
+        yield from self.after(judged, Outcome())
+        return verdict
+
     # --- after
 
     def after(self, call: HostCall, outcome: Outcome) -> Procedure[None]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from guardagent.enforcement.schema import declared_arguments
 from guardagent.errors import InputError, name_hint
+from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.named_arguments import unknown_arguments
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
@@ -124,6 +125,11 @@ class Names:
         if twice:
             raise InputError(f"two tools {twice}; expected unique names")
         known = {self.resolve(spec.name): spec.name for spec in specs}
+        if ANSWER in known:
+            raise InputError(
+                f"the tool {known[ANSWER]!r} has the name of the final answer in rules, {ANSWER!r}; rename the tool, or "
+                f"give it another name for rules: aliases={{{known[ANSWER]!r}: 'send_answer'}}"
+            )
         missing = self._missing(set(known))
         self._refuse_misspelt(missing, set(known))
         self._refuse_misspelt_aliases(missing, {spec.name for spec in specs})
@@ -134,7 +140,7 @@ class Names:
 
     def _missing(self, known: set[str]) -> dict[str, tuple[str, ...]]:
         """Returns the missing tools of each rule."""
-        here = known | self._absent | set(EVENTS)
+        here = known | self._absent | {*EVENTS, ANSWER}
         found = {rule.id: tuple(sorted(set(rule.tools) - here)) for rule in self._policies.rules}
         return {rule: tools for rule, tools in found.items() if tools}
 

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from guardagent._support.fold import verdict_or_denial
-from guardagent._support.procedures import adrive, drive
+from guardagent._support.fold import combine, verdict_or_denial
+from guardagent._support.procedures import Operation, Procedure, adrive, drive
 from guardagent.enforcement.accepted_tools import AcceptedTools
 from guardagent.enforcement.approval import ApprovalRequest, Approver
 from guardagent.enforcement.audit_records import AuditRecords, AuditSink, spooled_log
@@ -28,6 +28,7 @@ from guardagent.enforcement.schema import unchecked_patterns
 from guardagent.enforcement.time_limit import TimeLimit
 from guardagent.enforcement.tools_lock import read_tools_lock
 from guardagent.errors import GuardError, InputError
+from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.session.counters.protocol import CounterStore
@@ -361,21 +362,42 @@ class ToolGuard:
     def answer(
         self, conversation: str, agent_input: str, output: str, facts: Mapping[str, Any] | None = None
     ) -> Verdict:
-        """Judges an agent's final answer before the user sees it. Never raises. Without `answers` it is allowed."""
-        if self.answers is None:
-            return Verdict(Decision.ALLOW, checked_by="policy")
-        verdict = verdict_or_denial(partial(self._judge_answer, conversation, agent_input, output, facts))
-        return self._recorder.log_verdict(
-            HostCall("agent_run", {"input": agent_input}, conversation), verdict, "answer"
-        )
+        """Judges an agent's final answer before the user sees it. Never raises.
+
+        The guard of answers judges it first, then the rules that speak of `answer(text)`. If it may pass, it is
+        recorded as a step of the conversation. If neither exists, it is allowed.
+        """
+        return drive(self._answered(conversation, agent_input, output, facts))
 
     async def aanswer(
         self, conversation: str, agent_input: str, output: str, facts: Mapping[str, Any] | None = None
     ) -> Verdict:
         """As `answer`, without blocking the event loop."""
-        return await asyncio.to_thread(self.answer, conversation, agent_input, output, facts)
+        return await adrive(self._answered(conversation, agent_input, output, facts))
+
+    @property
+    def judges_answers(self) -> bool:
+        """Whether final answers are judged: by a guard of answers, or by rules that speak of them."""
+        return self.answers is not None or bool(getattr(self.policies, "judges_answers", False))
 
     # --- internals
+
+    def _answered(
+        self, conversation: str, agent_input: str, output: str, facts: Mapping[str, Any] | None
+    ) -> Procedure[Verdict]:
+        verdict = Verdict(Decision.ALLOW, checked_by="policy")
+        if self.answers is not None:
+            judge = partial(self._judge_and_log, conversation, agent_input, output, facts)
+            verdict = yield Operation(judge, partial(asyncio.to_thread, judge))
+        if verdict.label == 0 and getattr(self.policies, "judges_answers", False):
+            call = HostCall(ANSWER, answer_arguments(output), conversation, facts=facts or EMPTY)
+            judged = yield from self.lifecycle.answer(call)
+            return judged if self.answers is None else combine(verdict, judged)
+        return verdict
+
+    def _judge_and_log(self, conversation: str, *run: Any) -> Verdict:
+        verdict = verdict_or_denial(partial(self._judge_answer, conversation, *run))
+        return self._recorder.log_verdict(HostCall("agent_run", {"input": run[0]}, conversation), verdict, "answer")
 
     def _judge_answer(self, conversation: str, *run: Any) -> Verdict:
         self._conversations.of(conversation)  # an answer needs a conversation, too

@@ -21,6 +21,7 @@ from guardagent.policy.file.policy_file import (
 )
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.language import ast
+from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
 from guardagent.policy.language.declarations import Declarations
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.language.named_arguments import unknown_arguments
@@ -185,10 +186,11 @@ def _refuse_bare_tools(file: PolicyFile, rules: Sequence[Rule]) -> None:
 def _refuse_unknown_arguments(file: PolicyFile, rules: Sequence[Rule]) -> None:
     """Rejects arguments that `tools:` does not declare, such as those that a solver rule reads."""
     sources = {source.id: source for source in file.rules}
-    for rule in rules if file.tools else ():
+    signatures = {**(file.tools or {}), ANSWER: (ANSWER_TEXT,)}
+    for rule in rules:
         source = sources[rule.id]
         for at, read in enumerate(rule.rules):
-            for one in unknown_arguments(read, file.tags, file.tools or {}):
+            for one in unknown_arguments(read, file.tags, signatures):
                 if not source.statements:
                     raise ContentError(f"policy {rule.id!r}: {one.problem}", source.location)
                 text = source.statements[at]

@@ -14,7 +14,8 @@ from guardagent.policy.evaluation.history_index import HistoryIndex, HistoryQuer
 from guardagent.policy.evaluation.history_window import WindowIndex
 from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
 from guardagent.policy.evaluation.patterns import folded_name
-from guardagent.policy.evaluation.tool_sets import AnyTool, union_of
+from guardagent.policy.evaluation.tool_sets import AnyTool, names, union_of
+from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
 from guardagent.policy.monitors.product import Product
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
@@ -72,6 +73,7 @@ class Policies:
         failed_output: a compiled pattern for outputs of failed calls, or None.
         sources: the labels of sources; None if no rule reads them.
         counters: the counters across conversations.
+        judges_answers: whether a rule speaks of the final answer.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class Policies:
         self._declared = tools
         groups = [*(monitor.tools for monitor in self.monitors), *(query.tools for query in history_queries)]
         named = set(union_of(tools for tools in groups if not isinstance(tools, AnyTool)))
+        self.judges_answers = any(ANSWER in rule.mentioned_tools for rule in rules)
         named |= {tool for group in (tags or {}).values() for tool in group}
         named |= sources.tools if sources is not None else frozenset()
         named |= {tool for counter in counters for tool in counter.tools}
@@ -115,7 +118,7 @@ class Policies:
         self._labels = frozenset(name for rule in rules for name in rule.labels)
         self._folded = {folded_name(name): name for name in (*sorted(self._tools), *sorted(self._labels))}
         self._by_tool: dict[str, Applicability] = {
-            tool: self._applicability(SessionCall(tool, {})) for tool in sorted(self._tools)
+            tool: self._applicability(SessionCall(tool, {})) for tool in sorted({*self._tools, ANSWER})
         }
         self._other_tools = self._applicability(SessionCall("", {}))
         self._by_labels: dict[Any, Applicability] = {}
@@ -235,7 +238,7 @@ class Policies:
         return f"{kind} {name!r} differs from {known_name.rpartition(':')[2]!r} only in case or space"
 
     def _labelled(self, call: SessionCall) -> Applicability:
-        tool = call.tool if call.tool in self._tools else ""
+        tool = call.tool if call.tool in self._by_tool else ""
         action = call.action if f"action:{call.action}" in self._labels else None
         decision = call.decision if f"decision:{call.decision}" in self._labels else None
         tags = call.tags & self._labels
@@ -257,18 +260,28 @@ class Policies:
         return applicability.with_problem(problem) if problem else applicability
 
     def _applicability(self, call: SessionCall) -> Applicability:
-        monitors = tuple((at, monitor) for at, monitor in enumerate(self.monitors) if monitor.concerns(call))
+        is_answer = call.tool == ANSWER
+        monitors = tuple(
+            (at, monitor)
+            for at, monitor in enumerate(self.monitors)
+            if monitor.concerns(call) and (not is_answer or names(monitor.tools, ANSWER))
+        )
         stateful = tuple((at, monitor) for at, monitor in monitors if monitor.stateful)
-        indexes = tuple(at for at, query in enumerate(self._history_queries) if call.tool in query.tools)
+        indexes = tuple(
+            at
+            for at, query in enumerate(self._history_queries)
+            if (names(query.tools, ANSWER) if is_answer else call.tool in query.tools)
+        )
         labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
         listed = (
             self.unlisted == "allow"
+            or is_answer
             or bool(self.requests)
             or any(labels & rule.labels for rule in self.rules)
             or any(call.tool in one.tools for one in self.monitors if not isinstance(one.tools, AnyTool))
         )
         counters = tuple(counter for counter in self.counters if call.tool in counter.tools)
-        declared = (self._declared or {}).get(call.tool)
+        declared = (ANSWER_TEXT,) if is_answer else (self._declared or {}).get(call.tool)
         return Applicability(
             monitors,
             stateful,

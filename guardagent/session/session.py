@@ -27,6 +27,7 @@ from guardagent.policy.evaluation.clock import Clock, ClockError, HostClock, Rea
 from guardagent.policy.evaluation.failures import is_failure
 from guardagent.policy.evaluation.monitor_interface import CallStatus, Explanation, MonitorResult, SessionCall
 from guardagent.policy.language.instants import EXPECTED, MICROSECONDS
+from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.monitors.remedies import Remedies, message_of
 from guardagent.policy.monitors.rule import RuleMetadata
@@ -401,6 +402,34 @@ class Session:
         shown = [{"call": call.place, **call.shown()} for call in open_calls]
         notes = tuple([f"{call.tool!r} (call {call.place}) is in flight: record its outcome" for call in open_calls])
         return notes, {"in_flight": shown}
+
+    def answer(self, text: str, **options: Any) -> Verdict:
+        """Judges the final answer before the user sees it, and records it if it may pass, in one step.
+
+        Rules speak of it as a call of the tool `answer` with the argument `text`.
+
+        Args:
+            text: the answer.
+            options: as for `check`.
+        """
+        started = time.perf_counter()
+        if not isinstance(text, str):
+            return _refused(f"the answer has the type {type(text).__name__!r}; expected a string", started)
+        with self._lock:
+            verdict = self._check_and_retry(ANSWER, answer_arguments(text), options)
+            if verdict.permit is not None and verdict.label == 0:
+                permit = verdict.permit
+                self.use(permit)
+                self.record(permit=permit)
+            return verdict
+
+    def _check_and_retry(self, tool: str, args: Mapping[str, Any], options: Mapping[str, Any]) -> Verdict:
+        for _ in range(MAX_TRIES):
+            try:
+                return self.check(tool, args, **options)
+            except HistoryChangedError:
+                self.catch_up()
+        raise HistoryChangedError(f"other processes kept extending the history; {tool!r} was not judged; try again")
 
     def check_all(self, calls: Sequence[tuple[str, Mapping[str, Any]]], **options: Any) -> list[Verdict]:
         """Judges calls that are proposed together and may run in any order.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.errors import InputError
@@ -51,17 +51,21 @@ class CandidateCheck:
         text: the text of the model.
         calls: the calls, in order.
         problem: why the whole answer is unusable; empty if it is usable.
+        final: the verdict on a text without calls, if a rule speaks of the final answer.
     """
 
     attempt: int
     text: str
     calls: tuple[CallCheck, ...]
     problem: str = ""
+    final: Verdict | None = None
 
     @property
     def verdicts(self) -> list[Verdict]:
         if self.problem:
             return [unchecked_verdict(self.problem, checked_by="policy")]
+        if self.final is not None:
+            return [self.final]
         return [call.verdict for call in self.calls if call.verdict is not None]
 
     @property
@@ -91,14 +95,19 @@ class CandidateChecker:
         self._excluded: dict[tuple[Key, ...], Verdict] = {}  # one call, or all calls of a turn
 
     def check(self, candidate: ChatCandidate, attempt: int) -> CandidateCheck:
-        """Judges a candidate. If it complies, its calls are in flight afterwards."""
+        """Judges a candidate. If it complies, its calls are in flight afterwards, and a final answer is recorded."""
         result = CandidateCheck(attempt, candidate.text, tuple(map(self._read, candidate.calls)), candidate.problem)
         if result.problem or not result.calls:
-            return result
+            return result if result.problem else self._checked_answer(result)
         if not self._refused_before(result.calls) and all(call.verdict is None for call in result.calls):
             self._check_calls(result.calls)
         self._exclude(result.calls)
         return result
+
+    def _checked_answer(self, result: CandidateCheck) -> CandidateCheck:
+        if not self.session.policies.judges_answers:
+            return result
+        return replace(result, final=self.session.answer(result.text, **self._options))
 
     def _read(self, call: WrittenCall) -> CallCheck:
         if call.problem:

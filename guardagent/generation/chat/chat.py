@@ -15,10 +15,11 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.generation.chat.candidate_check import CandidateCheck, CandidateChecker
 from guardagent.generation.chat.feedback import ENDINGS, Ending, ending_text, feedback_messages
-from guardagent.generation.chat.tool_set import ToolSet
+from guardagent.generation.chat.tool_set import ToolSet, canonical_json
 from guardagent.generation.chat.turn import GuardedTurn, Outcome, Refusal, ReleasedCall
 from guardagent.models import load_model, model_name
 from guardagent.models.chat import ChatAnswer, ChatModel
+from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.session.session import Session
 from guardagent.types import Decision, Message, Usage, freeze
 
@@ -192,6 +193,8 @@ def _message(place: int, message: Mapping[str, Any] | Message) -> dict[str, Any]
 def _refusals(check: CandidateCheck) -> list[Refusal]:
     if check.problem:
         return [Refusal(check.attempt, "", "", check.verdicts[0])]
+    if check.final is not None:
+        return [Refusal(check.attempt, ANSWER, canonical_json(answer_arguments(check.text)), check.final)]
     return [
         Refusal(check.attempt, call.written.name, call.arguments, call.verdict, call.repeated)
         for call in check.calls

@@ -21,6 +21,9 @@ _EXCLUDED = "You proposed exactly this call before, and it was refused. It is ex
 
 def feedback_messages(check: CandidateCheck) -> list[dict[str, Any]]:
     """The refused turn as messages, with the reasons as the results of its calls."""
+    if check.final is not None:
+        question = {"role": "user", "content": f"{check.final.feedback()}\nAnswer again."}
+        return [{"role": "assistant", "content": check.text}, question]
     if not check.calls:
         return [{"role": "user", "content": f"Your last answer cannot be used: {check.problem}. Answer again."}]
     ids = [f"refused_{check.attempt}_{number}" for number in range(1, len(check.calls) + 1)]

@@ -11,6 +11,7 @@ from guardagent.policy.evaluation.counters import Counter
 from guardagent.policy.evaluation.history_index import HistoryQuery
 from guardagent.policy.evaluation.tool_sets import ANY, AnyTool, union_of
 from guardagent.policy.language import ast
+from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
 from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
 from guardagent.policy.provenance.labels import NO_LABELS, DeclaredLabels
 
@@ -86,12 +87,12 @@ class Library:
         return self.tags[tag]
 
     def _tool(self, name: str) -> str:
-        if self.tools is not None and name not in self.tools:
+        if self.tools is not None and name not in self.tools and name != ANSWER:
             raise UnknownNameError("tool", name, self.tools)
         return name
 
     def _check_argument(self, name: str, tools: Iterable[str]) -> None:
         for tool in sorted(tools):
-            declared = (self.tools or {}).get(tool)
+            declared = (ANSWER_TEXT,) if tool == ANSWER else (self.tools or {}).get(tool)
             if declared is not None and name not in declared:
                 raise UnknownNameError(f"argument of {tool}", name, declared)

@@ -34,6 +34,11 @@ class AnyTool(frozenset[str]):
         return True
 
 
+def names(tools: frozenset[str], tool: str) -> bool:
+    """Whether a set names a tool, and does not just match any."""
+    return tool in tools and not isinstance(tools, AnyTool)
+
+
 def union_of(sets: Iterable[frozenset[str]]) -> frozenset[str]:
     """The tools that are in one of the sets."""
     found: frozenset[str] = frozenset()

@@ -40,6 +40,7 @@ from guardagent.policy.file.solver_keys import SOLVER, SolverSource
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
 from guardagent.policy.provenance.labels import NO_LABELS, DeclaredLabels
+from guardagent.policy.language.answer_step import ANSWER
 from guardagent.types import Decision
 
 MAX_BYTES = 1_000_000
@@ -236,10 +237,10 @@ def _check_tools(node: SourceNode, values: Mapping[str, Any]) -> None:
         return
     for tools in values.get("tags", {}).values():
         for tool in tools:
-            if tool.text not in known:
+            if tool.text not in known and tool.text != ANSWER:
                 raise tool.error(_unknown_tool(tool.text, known))
     for tool, place in _solver_tools(node):
-        if tool not in known:
+        if tool not in known and tool != ANSWER:
             raise place.error(_unknown_tool(tool, known))
 
 

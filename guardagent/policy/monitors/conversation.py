@@ -17,6 +17,7 @@ from guardagent.policy.evaluation.monitor_interface import (
     SessionCall,
 )
 from guardagent.policy.evaluation.state_functions import StateFunctionError
+from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.values import Unknown
 from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
@@ -184,7 +185,7 @@ class ConversationState:
         elif applicability.arguments is not None and (undeclared := set(call.args) - applicability.arguments):
             name = min(undeclared)
             judged.fail(f"unknown argument {name!r} of tool {call.tool!r}{name_hint(name, applicability.arguments)}")
-        else:
+        elif call.tool != ANSWER:
             self._run_request_checks(call, judged)
         return judged
 

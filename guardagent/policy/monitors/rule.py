@@ -10,7 +10,7 @@ from typing import Any
 from guardagent.policy.evaluation.library import CompileError, Library
 from guardagent.policy.evaluation.monitor_interface import Monitor, MonitorResult, RuleContext
 from guardagent.policy.evaluation.terms import Compiler, is_true, names_in
-from guardagent.policy.evaluation.tool_sets import union_of
+from guardagent.policy.evaluation.tool_sets import AnyTool, union_of
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import atoms, negation
 from guardagent.policy.language.values import Truth, Unknown, conjunction, disjunction
@@ -57,6 +57,7 @@ class Rule:
         first_monitor: the number of its first monitor among those of all rules.
         simple: whether all monitors must be satisfied; an earlier violation then does not affect the next call.
         tools: the tools that it refers to.
+        mentioned_tools: the tools that it names, also those of earlier and later calls.
         labels: the actions, decisions and tags that it refers to.
     """
 
@@ -72,6 +73,9 @@ class Rule:
         for monitor in self.monitors:
             monitor.stateful = monitor.stateful or not self.simple
         self.tools = union_of(part.tools for part in self.monitors)
+        patterns = (node for rule in rules for node in ast.walk(rule) if isinstance(node, ast.Pattern))
+        sets = [*(part.tools for part in self.monitors), *map(library.tools_of, patterns)]
+        self.mentioned_tools = union_of(tools for tools in sets if not isinstance(tools, AnyTool))
         self.labels = frozenset(name for rule in rules for name in labels_of(rule))
 
     @property

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from guardagent.policy.language import ast
+from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.workflow.analysis.every_run import PossibleCalls, Sets, automaton_of, every_run, may_call_hidden_tools
@@ -21,6 +22,7 @@ from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding, Ru
 from guardagent.workflow.analysis.tool_order import order_of
 from guardagent.workflow.model.graph import Graph
 
+_ANSWERS = "it speaks of the final answer, which is no step of the graph; it is checked at run time"
 _MESSAGES = {
     "bad_prefix": "this path violates it",
     "unmet_at_end": "the path ends with a pending obligation",
@@ -37,6 +39,9 @@ def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFindi
         if may_call_hidden_tools(node)
     ]
     for rule in policies.rules:
+        if ANSWER in rule.mentioned_tools:
+            yield RuleResult(rule.id, "undecidable", message=_ANSWERS, every_run=EveryRunResult(message=_ANSWERS))
+            continue
         found = _result(numbered, rule, policies.tags, unseen)
         yield replace(found, every_run=every_run(runs, rule, policies.tags))
     for source, _ in policies.requests:

@@ -54,7 +54,7 @@ class Answers:
         """
         from langchain_core.language_models import BaseChatModel
 
-        if self._guard.answers is None:
+        if not self._guard.judges_answers:
             return request
         if not isinstance(request.model, BaseChatModel):
             raise InputError(f"a {type(request.model).__name__} cannot be held back; expected a chat model")
@@ -75,7 +75,7 @@ class Answers:
 
     def _unjudged_text(self, answer: FinalAnswer | None) -> str | None:
         """Returns the parts of an answer that were not judged before; None if there are none."""
-        if answer is None or self._guard.answers is None:
+        if answer is None or not self._guard.judges_answers:
             return None
         parts = [one for one in answer.parts if (answer.conversation, _digest(one)) not in self._passed]
         return "\n".join(parts) if parts else None
@@ -117,7 +117,7 @@ class Answers:
     def _answer(self, messages: Sequence[Any], parts: Sequence[str], copies: Sequence[str] = ()) -> FinalAnswer | None:
         from langgraph.config import get_config
 
-        if self._guard.answers is None:
+        if not self._guard.judges_answers:
             return None
         user_message = next((one for one in reversed(messages) if one.type == "human"), None)
         conversation = conversation_of(self._guard, get_config())

@@ -94,7 +94,7 @@ class GuardedCalls:
         try:
             proposal.run = task.enter(pad)
             response = proposal.accept(handler(self._guarded(request, proposal)))
-            if self.guard.answers is None:
+            if not self.guard.judges_answers:
                 return proposal.end(response)
             verdict = self._answers.denial(self._answers.of_tool(request, proposal.messages, response))
             return proposal.end(response if verdict is None else without_result(request.tool_call, verdict))
@@ -113,7 +113,7 @@ class GuardedCalls:
         try:
             proposal.run = task.enter(pad)
             response = proposal.accept(await handler(self._guarded(request, proposal)))
-            if self.guard.answers is None:
+            if not self.guard.judges_answers:
                 return proposal.end(response)
             verdict = await self._answers.adenial(self._answers.of_tool(request, proposal.messages, response))
             return proposal.end(response if verdict is None else without_result(request.tool_call, verdict))

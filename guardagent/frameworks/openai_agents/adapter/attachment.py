@@ -106,7 +106,7 @@ class Attachment(BaseAttachment):
         if not isinstance(agent.hooks, ProposalHooks):
             agent.hooks = ProposalHooks(self, agent.hooks)
         judged = any(isinstance(one, AnswerGuardrail) for one in agent.output_guardrails)
-        if self.guard.answers is not None and not judged:
+        if self.guard.judges_answers and not judged:
             agent.output_guardrails = [*agent.output_guardrails, AnswerGuardrail.of(self)]
 
     def tool(self, tool: Any) -> Any:
@@ -167,7 +167,7 @@ class Attachment(BaseAttachment):
             InputError: an addition to the agent cannot be guarded; or its answers are judged, and nothing holds them.
         """
         run, around = self.run_of(context), scope()
-        if self.guard.answers is not None and not (around is not None and (around.held or around.inside)):
+        if self.guard.judges_answers and not (around is not None and (around.held or around.inside)):
             raise InputError("the answers of this agent are judged before they are seen: run it with GuardedRunner")
         run.step, run.agent = run.step + 1, agent
         run.input = list(context.turn_input) or run.input

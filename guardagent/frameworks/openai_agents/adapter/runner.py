@@ -29,7 +29,7 @@ class GuardedRunner(Runner):  # type: ignore[misc]
         with _around(options):
             result = Runner.run_streamed(starting_agent, input, **options)
         attachment = getattr(starting_agent, "guardagent_attachment", None)
-        if attachment is None or attachment.guard.answers is not None:  # who knows where an agent without one leads
+        if attachment is None or attachment.guard.judges_answers:  # who knows where an agent without one leads
             events = result.stream_events
             result.stream_events = lambda: _held(events())
         return result
