@@ -127,8 +127,8 @@ class Names:
         known = {self.resolve(spec.name): spec.name for spec in specs}
         if ANSWER in known:
             raise InputError(
-                f"the tool {known[ANSWER]!r} has the name of the final answer in rules, {ANSWER!r}; rename the tool, or "
-                f"give it another name for rules: aliases={{{known[ANSWER]!r}: 'send_answer'}}"
+                f"the tool {known[ANSWER]!r} has the name of the final answer in rules, {ANSWER!r}; rename the tool, "
+                f"or give it another name for rules: aliases={{{known[ANSWER]!r}: 'send_answer'}}"
             )
         missing = self._missing(set(known))
         self._refuse_misspelt(missing, set(known))
