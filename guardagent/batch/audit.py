@@ -32,7 +32,7 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     steps = replay(policies.session(trace.state, trace.facts, clock=lambda: None, counters=new_counters(policies)), trace)  # each event has its time
     while True:
         try:
-            next(steps)
+            next(steps, principal=trace.principal)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
@@ -51,7 +51,7 @@ def replay(session: Session, trace: Trace) -> Generator[None, None, Verdict]:
 
 def _keeps_all_rules(policies: Policies, trace: Trace) -> bool:
     """Whether the automata alone prove that all rules hold. Much faster than a session, which is needed for reasons."""
-    if policies.product is None:
+    if policies.product is None or policies.is_scoped:
         return False
     events = [step.event for step in trace.steps]
     if any(_needs_session(policies, *kind) for kind in _kinds(events)) or _is_too_deep(trace):

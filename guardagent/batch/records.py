@@ -17,10 +17,11 @@ from typing import Any, Literal, NamedTuple
 
 from guardagent._support.files import parse_json
 from guardagent.batch.near_misses import near_miss
-from guardagent.errors import ContentError
+from guardagent.errors import ContentError, InputError
 from guardagent.policy.evaluation.failures import is_failure
 from guardagent.policy.language.instants import moment_of, parsed_instant
 from guardagent.types import Event
+from guardagent.types.principal import Principal, read_principal
 
 _TYPE_NAMES = {
     dict: "an object",
@@ -46,6 +47,7 @@ class _KeyType(NamedTuple):
 
 _TOOL, _ARGS = _KeyType(str, "the name of a tool"), _KeyType(dict, "an object of arguments")
 _OBJECT, _FACTS = _KeyType(dict, "an object"), _KeyType(dict, "an object of facts")
+_PRINCIPAL = _KeyType(dict, "a principal: an object with 'id', and with 'roles' and 'tenant' if they are known")
 _BOOLEAN, _STRING, _STRINGS = (
     _KeyType(bool, "true, false or null"),
     _KeyType(str, "a string"),
@@ -66,10 +68,11 @@ _CASE = {
     "context": _FACTS,
     "user_confirmed": _BOOLEAN,
     "facts": _FACTS,
+    "principal": _PRINCIPAL,
     "label": _KeyType(int, "0 or 1"),
     "rules": _KeyType(list, "a list of the ids of policies"),
 }
-_TRACE = {"id": _ID, "events": _OBJECTS, "state": _OBJECT, "facts": _FACTS}
+_TRACE = {"id": _ID, "events": _OBJECTS, "state": _OBJECT, "facts": _FACTS, "principal": _PRINCIPAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class Case:
         state: the state; None if the case has none, so that it is unknown.
         facts: `user_confirmed` and `context`, and `facts` over them.
         now: the time of the proposed call; None if the case has none, so that it is unknown.
+        principal: on whose behalf the agent acts; None if it is unknown.
         label, rules: the expectation; None if the case has none. No rule sees them.
     """
 
@@ -94,6 +98,7 @@ class Case:
     label: int | None = None
     rules: tuple[str, ...] | None = None
     now: Instant | None = None
+    principal: Principal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,7 @@ class Trace:
     steps: tuple[TraceStep, ...]
     state: Mapping[str, Any] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    principal: Principal | None = None
 
 
 def read_case(text: str, path: Path | str, line: int, failed_output: Any = None) -> Case:
@@ -145,6 +151,7 @@ def read_case(text: str, path: Path | str, line: int, failed_output: Any = None)
         label,
         record.strings("rules"),
         record.instant("now"),
+        _principal(record),
     )
 
 
@@ -158,7 +165,14 @@ def read_trace(text: str, path: Path | str, line: int, failed_output: Any = None
     """Reads a trace from a line of a file; arguments and errors as for `read_case`."""
     record = _JsonObject.of_line(text, path, line, _TRACE)
     steps = tuple(_step(part, failed_output) for part in record.objects_at("events", _STEP))
-    return Trace(record.id(), steps, record.values.get("state"), record.values.get("facts") or {})
+    return Trace(record.id(), steps, record.values.get("state"), record.values.get("facts") or {}, _principal(record))
+
+
+def _principal(record: _JsonObject) -> Principal | None:
+    try:
+        return read_principal(record.values.get("principal"))
+    except InputError as error:
+        raise record.error("principal", f"is invalid: {error}") from None
 
 
 def _proposal(record: _JsonObject) -> Event:

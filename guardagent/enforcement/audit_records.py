@@ -56,11 +56,13 @@ class AuditRecords:
     policy: str
     required: bool
 
-    def verdict(self, kind: str, call: HostCall, verdict: Verdict) -> Exception | None:
+    def verdict(
+        self, kind: str, call: HostCall, verdict: Verdict, principal: Mapping[str, Any] | None = None
+    ) -> Exception | None:
         """Writes a verdict. Returns the error if it could not be written and the log is required."""
         from guardagent.log.records import verdict_record
 
-        about = {**_call_fields(call), "args": call.args, "facts": call.facts}
+        about = {**_call_fields(call), "args": call.args, "facts": call.facts, "principal": principal}
         try:
             self.log.append(
                 {**verdict_record(verdict, policy=self.policy, permit=verdict.permit, **about), "kind": kind}

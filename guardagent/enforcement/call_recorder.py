@@ -58,12 +58,17 @@ class CallRecorder:
 
     def log_verdict(self, call: HostCall, verdict: Verdict, kind: str = "verdict") -> Verdict:
         """Writes a verdict to the log. Returns a denial if it cannot be written."""
-        error = None if self.records is None else self.records.verdict(kind, call, verdict)
+        error = None if self.records is None else self.records.verdict(kind, call, verdict, self._principal_of(call))
         if error is None:
             return verdict
         if verdict.label == 0 and verdict.grant is not None:
             self.revoke(call, verdict, "its verdict could not be written to the audit log")
         return combine(verdict, unchecked_verdict(f"the audit log cannot be written: {error}", checked_by="policy"))
+
+    def _principal_of(self, call: HostCall) -> Mapping[str, Any] | None:
+        """The principal of a call, for the log; as the host states it, if it is invalid."""
+        principal = self.conversations.principal(call.conversation)
+        return principal if call.principal is None else {**(principal or {}), **call.principal}
 
     # --- a call that was allowed
 

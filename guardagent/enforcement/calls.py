@@ -43,6 +43,7 @@ class HostCall:
         facts: the host's facts about this call.
         messages: the conversation as chat messages, for rules that read it; None if the host does not show them.
         seen: the ids of the calls whose results the host's messages show; None if it does not show them.
+        principal: the principal of the sub-agent that proposes it, with a part of the conversation's roles.
         validate_edit: turns arguments that a reviewer has edited into those that the tool would get, with defaults. It
             raises an error if they do not fit.
         sealed: the frozen arguments, which need no further copy; None if they cannot be frozen.
@@ -59,6 +60,7 @@ class HostCall:
     facts: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     messages: Sequence[Mapping[str, Any]] | None = None
     seen: Sequence[str] | None = None
+    principal: Mapping[str, Any] | None = None
     validate_edit: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = field(
         default=None, repr=False, compare=False
     )

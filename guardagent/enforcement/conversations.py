@@ -256,6 +256,12 @@ class Conversations:
             self.drop(name)
         raise NotBegunError(f"no conversation {name!r} has begun here; expected the id of a conversation of this guard")
 
+    def principal(self, name: Any) -> Mapping[str, Any] | None:
+        """Returns the principal of a conversation that has begun; None if there is none."""
+        found = self._known.get(name) if isinstance(name, str) else None
+        principal = None if found is None else getattr(found.session, "principal", None)
+        return None if principal is None else principal.value
+
     def put(self, conversation: Conversation) -> None:
         """Adds a restored conversation.
 

@@ -143,6 +143,8 @@ class Decider:
         options: dict[str, Any] = {"tags": call.tags} if call.tags else {}
         if conversation.journal is not None:
             options["id"] = call.id
+        if call.principal is not None:
+            options["principal"] = call.principal
         facts = {**facts, **call.facts} if call.facts else facts
         tool = self.names.resolve(call.tool)
         for _ in range(MAX_RACES):

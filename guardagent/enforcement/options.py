@@ -21,7 +21,7 @@ def check_options(**options: Any) -> None:
         expected, fits = _OPTIONS[name]
         if not fits(value):
             raise InputError(f"{name} is {value!r}; expected {expected}")
-        if name in ("state", "facts") and inspect.iscoroutinefunction(value):
+        if name in ("state", "facts", "principal") and inspect.iscoroutinefunction(value):
             raise InputError(
                 f"{name} is a coroutine function; expected a plain function, since a check waits for its result"
             )
@@ -33,6 +33,10 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "facts": (
         "a mapping of names to values, or a function that returns one",
         lambda one: callable(one) or isinstance(one, Mapping),
+    ),
+    "principal": (
+        "a mapping with 'id', 'roles' and 'tenant', or a function that returns one",
+        lambda one: one is None or callable(one) or isinstance(one, Mapping),
     ),
     "aliases": (
         "a mapping of host tool names to the rules' tool names",

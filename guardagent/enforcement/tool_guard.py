@@ -27,7 +27,7 @@ from guardagent.enforcement.options import check_options
 from guardagent.enforcement.schema import unchecked_patterns
 from guardagent.enforcement.time_limit import TimeLimit
 from guardagent.enforcement.tools_lock import read_tools_lock
-from guardagent.errors import GuardError, InputError
+from guardagent.errors import GuardError, InputError, error_text
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
@@ -35,6 +35,7 @@ from guardagent.session.counters.protocol import CounterStore
 from guardagent.session.counters.session_counters import SessionCounters
 from guardagent.session.session import Session
 from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
+from guardagent.types.principal import read_principal
 
 if TYPE_CHECKING:
     from guardagent.enforcement.ledger.protocol import ConversationJournal
@@ -55,6 +56,8 @@ class ToolGuard:
         policies: the rules, or their file.
         state: the state for `state(...)`: a live mapping, or a callable that returns it for a conversation's id.
         facts: the host's facts: a mapping, or a callable that returns one for a call (`HostCall`).
+        principal: on whose behalf the agent acts: a mapping with `id`, `roles` and `tenant`, or a callable that returns
+            it for a conversation's id. It is called once, when the conversation begins.
         aliases: a tool's name in the host -> its name in the rules.
         absent: tools that rules name and this agent is known not to have.
         tools_lock: the lock file of the tools that servers may list; without it the first list of each is accepted.
@@ -82,6 +85,7 @@ class ToolGuard:
         *,
         state: Mapping[str, Any] | Callable[[str], Any] | None = None,
         facts: Mapping[str, Any] | Callable[[HostCall], Mapping[str, Any]] = EMPTY,
+        principal: Mapping[str, Any] | Callable[[str], Mapping[str, Any] | None] | None = None,
         aliases: Mapping[str, str] = EMPTY,
         absent: Collection[str] = (),
         tools_lock: Path | str | None = None,
@@ -99,6 +103,7 @@ class ToolGuard:
         check_options(
             state=state,
             facts=facts,
+            principal=principal,
             aliases=aliases,
             absent=absent,
             tools_lock=tools_lock,
@@ -121,9 +126,11 @@ class ToolGuard:
         self.accepted = AcceptedTools(None if tools_lock is None else read_tools_lock(tools_lock))
         self.approver, self.answers = approver, answers
         self.names = Names(self.policies, aliases, absent)
-        self._state, self._counters = state, counters
+        self._state, self._counters, self._principal = state, counters, principal
         if isinstance(self.policies, Policies):
             SessionCounters.of(self.policies, counters, time.time, "")  # a missing store is an error now, not at a call
+        if isinstance(principal, Mapping):
+            read_principal(principal)  # a mistake shows before the first call
         self._digest = getattr(self.policies, "digest", "")
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
         own = isinstance(self.policies, Policies)  # its sessions block only while a check is running
@@ -135,7 +142,7 @@ class ToolGuard:
         sink = spooled_log(log, on_log_error, log_spool)
         records = None if sink is None else AuditRecords(sink, self._digest, required=on_log_error != "warn")
         self._recorder = CallRecorder(self._conversations, self.names, records, max_replans)
-        waits = callable(state) or callable(facts) or log is not None or ledger is not None
+        waits = callable(state) or callable(facts) or callable(principal) or log is not None or ledger is not None
         inline = own and self.policies.quick and not waits
         own_requests_only = approvals == "asked here"
         conversations, recorder = self._conversations, self._recorder
@@ -410,7 +417,18 @@ class ToolGuard:
         options: dict[str, Any] = {} if journal is None else {"journal": journal}
         if self._counters is not None:
             options["counters"] = self._counters
+        if self._principal is not None:
+            options["principal"] = self._principal_of(name)
         return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
+
+    def _principal_of(self, name: str) -> Mapping[str, Any] | None:
+        if not callable(self._principal):
+            return self._principal
+        try:
+            return self._principal(name)
+        except Exception as error:  # noqa: BLE001 - a host's function
+            _log.error("the principal of a conversation is unavailable: %s", error_text(error))
+            raise InputError(f"the principal is unavailable: {type(error).__name__}") from None
 
     def _state_of(self, conversation: str) -> Any:
         return partial(self._state, conversation) if callable(self._state) else self._state

@@ -38,6 +38,7 @@ def verdict_record(
     policy: str | None = None,
     permit: PermitFields | None = None,
     facts: Mapping[str, Any] | None = None,
+    principal: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Returns the record of a verdict.
 
@@ -51,6 +52,7 @@ def verdict_record(
         policy: the digest of the policy; default: that of the permit.
         permit: the permit of an allowed call; only the hash of its nonce is written.
         facts: the host's facts for this call; the log adds their hash.
+        principal: on whose behalf the agent acts.
     """
     return {
         "kind": "verdict",
@@ -60,6 +62,7 @@ def verdict_record(
         "call_id": call_id,
         "args": args,
         **({"facts": facts} if facts else {}),
+        **({"principal": principal} if principal else {}),
         "decision": str(verdict.decision),
         "label": verdict.label,
         "rules": verdict.rules,

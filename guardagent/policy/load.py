@@ -203,7 +203,9 @@ def _metadata(source: RuleSource) -> RuleMetadata:
     if source.solver is not None:
         permits = (f"{tool} is permitted if {one.permit.text}" for tool, one in source.solver.tools.items())
         text = "; ".join(permits)
-    return RuleMetadata(source.id, text, source.message, source.on_violation, source.remedy, source.location)
+    return RuleMetadata(
+        source.id, text, source.message, source.on_violation, source.remedy, source.location, source.applies_to
+    )
 
 
 def _rule(source: RuleSource, library: Library, first: int) -> Rule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -74,6 +74,7 @@ class Policies:
         sources: the labels of sources; None if no rule reads them.
         counters: the counters across conversations.
         judges_answers: whether a rule speaks of the final answer.
+        is_scoped: whether a policy has a scope (`applies_to`).
     """
 
     def __init__(
@@ -98,6 +99,8 @@ class Policies:
         self.rule_of = tuple(rule for rule in rules for _ in rule.monitors)
         self.requests = tuple(requests)
         self.counters = tuple(counters)
+        sources = [*(rule.source for rule in self.rules), *(source for source, _ in self.requests)]
+        self.is_scoped = any(source.applies_to is not None for source in sources)
         self.functions = functions
         self.failed_output = failed_output
         self.digest = digest
@@ -222,8 +225,26 @@ class Policies:
     def applicability(self, call: SessionCall) -> Applicability:
         """The checks that apply to a call. All names that the policy does not use share one entry."""
         if call.action is None and call.decision is None and not call.tags:
-            return self._by_tool.get(call.tool) or self._unknown(call.tool)
-        return self._labelled(call)
+            found = self._by_tool.get(call.tool) or self._unknown(call.tool)
+        else:
+            found = self._labelled(call)
+        return self._within_scopes(found, call) if self.is_scoped else found
+
+    def _within_scopes(self, found: Applicability, call: SessionCall) -> Applicability:
+        """The checks of the policies that judge the calls of this principal and agent."""
+        others = {rule for rule in self.rules if not rule.source.covers(call.principal, call.agent)}
+        listed = self._is_listed(call, others)
+        return replace(
+            found,
+            monitors=tuple(one for one in found.monitors if self.rule_of[one[0]] not in others),
+            stateful=tuple(one for one in found.stateful if self.rule_of[one[0]] not in others),
+            listed=listed,
+            needs_more_checks=found.needs_more_checks or not listed,
+        )
+
+    def rules_for(self, principal: Mapping[str, Any] | None) -> tuple[Rule, ...]:
+        """The rules that judge calls of a principal, whichever agent proposes them."""
+        return tuple(rule for rule in self.rules if rule.source.covers(principal, None))
 
     def _unknown(self, tool: str) -> Applicability:
         problem = self._problem("tool", tool)
@@ -272,14 +293,7 @@ class Policies:
             for at, query in enumerate(self._history_queries)
             if (names(query.tools, ANSWER) if is_answer else call.tool in query.tools)
         )
-        labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
-        listed = (
-            self.unlisted == "allow"
-            or is_answer
-            or bool(self.requests)
-            or any(labels & rule.labels for rule in self.rules)
-            or any(call.tool in one.tools for one in self.monitors if not isinstance(one.tools, AnyTool))
-        )
+        listed = self._is_listed(call, ())
         counters = tuple(counter for counter in self.counters if call.tool in counter.tools)
         declared = (ANSWER_TEXT,) if is_answer else (self._declared or {}).get(call.tool)
         return Applicability(
@@ -290,4 +304,19 @@ class Policies:
             listed=listed,
             needs_more_checks=bool(self.requests or counters) or not listed or declared is not None,
             counters=counters,
+        )
+
+    def _is_listed(self, call: SessionCall, others: Collection[Rule]) -> bool:
+        """Whether a rule covers a call, or unlisted calls are allowed; `others` are rules that do not judge it."""
+        if self.unlisted == "allow" or call.tool == ANSWER:
+            return True
+        labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
+        return (
+            any(source.covers(call.principal, call.agent) for source, _ in self.requests)
+            or any(labels & rule.labels for rule in self.rules if rule not in others)
+            or any(
+                names(one.tools, call.tool)
+                for one, rule in zip(self.monitors, self.rule_of, strict=True)
+                if rule not in others
+            )
         )

@@ -54,6 +54,7 @@ from guardagent.types import (
     thaw,
 )
 from guardagent.types.objects import readable_copy
+from guardagent.types.principal import Principal, read_principal
 
 PERMIT_SECONDS = 300.0
 MAX_TRIES = 50  # attempts to record an outcome while other processes extend the history
@@ -96,6 +97,9 @@ class Session:
         journal: shares the history with other processes.
         provenance_bytes: the maximum size of the index for `sources(...)`; beyond it sources are unknown.
         counters: the store of the policy's counters across conversations, or its address, such as `sqlite:PATH`.
+        principal: on whose behalf the agent acts: a mapping with `id`, `roles`, `tenant` and `on_behalf_of`. It never
+            changes.
+        on_behalf_of: the principal for which that one acts; the roles of both count.
     """
 
     def __init__(
@@ -112,6 +116,8 @@ class Session:
         journal: Journal | None = None,
         provenance_bytes: int = PROVENANCE_BYTES,
         counters: CounterStore | str | None = None,
+        principal: Mapping[str, Any] | Principal | None = None,
+        on_behalf_of: Mapping[str, Any] | Principal | None = None,
     ) -> None:
         if not isinstance(facts, Mapping):
             raise InputError(f"'facts' has the type {type(facts).__name__!r}; expected a mapping of names to values")
@@ -119,9 +125,11 @@ class Session:
         self.id = id or secrets.token_hex(8)
         self._facts: Mapping[str, Any] = freeze(facts)
         self._clock = Clock(clock, zone)
+        self.principal = read_principal(principal, on_behalf_of)
+        self._principal = None if self.principal is None else self.principal.value
         self._conversation = ConversationState(
             policies, state, self._facts, messages, self._clock, provenance_bytes=provenance_bytes
-        )
+        , self._principal)
         self._provenance_bytes = provenance_bytes
         self._halted: str | None = None
         self._approved = 0
@@ -151,6 +159,7 @@ class Session:
         tags: Iterable[str] = _NO_TAGS,
         agent: str | None = None,
         id: str | None = None,  # noqa: A002 - as above
+        principal: Mapping[str, Any] | Principal | None = None,
         reserve: bool = True,
     ) -> Verdict:
         """Judges a call before it runs. An allowed call is recorded as in flight.
@@ -164,6 +173,7 @@ class Session:
             tags: the tags of the call.
             agent: the agent of the session that proposes the call.
             id: the host's id of the call.
+            principal: the principal of the sub-agent that proposes the call, with a part of the session's roles.
             reserve: False only judges the call: it is not recorded, and there is no permit.
 
         Raises:
@@ -181,10 +191,12 @@ class Session:
                 return _refused(problem, started)
             try:
                 call.facts = self._facts if facts is None else freeze({**self._facts, **facts})
+                call.agent = agent
+                call.principal = self._principal if principal is None else self._principal_of(principal)
                 if reserve:
-                    call.args, call.agent, call.id = freeze(args) if frozen is None else frozen, agent, id
-            except RecursionError:
-                return _refused(f"the arguments of {tool!r}, or the facts, are nested too deeply", started)
+                    call.args, call.id = freeze(args) if frozen is None else frozen, id
+            except (InputError, RecursionError) as error:
+                return _refused(_unreadable(tool, error), started)
             if action is not None or decision is not None or tags is not _NO_TAGS:
                 tags = tags if isinstance(tags, str) else list(tags)
                 if problem := label_problem(action, decision, tags):
@@ -201,6 +213,21 @@ class Session:
                 return ALLOWED
             judgement = judgement or Judgement()
             return self._verdict(call, judgement, judgement.decision(), started)
+
+    def _principal_of(self, principal: Mapping[str, Any] | Principal | None) -> Mapping[str, Any] | None:
+        """The principal of a call, as rules read it.
+
+        Raises:
+            InputError: it is invalid, or has more than the session's.
+        """
+        part = read_principal(principal)
+        if part is None:
+            return self._principal
+        if self.principal is None:
+            raise InputError(
+                f"principal {part.id!r} of the call has none to narrow; expected a principal of the session"
+            )
+        return self.principal.narrowed(part).value
 
     def _judge(self, call: SessionCall, applicability: Applicability) -> Judgement | None:
         if self._halted is None:
@@ -319,6 +346,7 @@ class Session:
             except SessionEndedError:
                 self.retire("another process, which ended it")
                 raise
+            self._require_principal(news)
             self._halted = next((one["halted"] for one in news if "halted" in one), self._halted)
             try:
                 self._conversation.apply_entries(one for one in news if "halted" not in one)
@@ -332,6 +360,22 @@ class Session:
         if self._counters is not None:
             for call in calls:
                 self._counters.settle(call)
+
+    def _require_principal(self, news: Iterable[Mapping[str, Any]]) -> None:
+        """Requires the calls of other processes to be of this session's principal, or of a part of it.
+
+        Raises:
+            InputError: another process continues the conversation for another principal.
+        """
+        for entry in news:
+            if "placed" in entry and (principal := entry["placed"].get("principal")) != self._principal:
+                try:
+                    self._principal_of(principal or {"id": ""})
+                except InputError as error:
+                    self.retire("a call of another principal")
+                    raise InputError(
+                        f"another process continues this conversation for another principal: {error}"
+                    ) from None
 
     def _verdict(
         self,
@@ -728,6 +772,7 @@ class Session:
             call.agent, call.id = event.agent, event.id
             reading = None if event.time is None else _reading_of(self._clock, event)
             call.time = reading and conversation.context.time_of(reading)
+            call.principal = self._principal_of(event.principal)
             call.applicability = self.policies.applicability(call)
             judgement = conversation.judge(call, call.applicability, reading=reading) or Judgement()
             verdict = self._verdict(call, judgement, judgement.decision(), started) if judge else ALLOWED
@@ -839,6 +884,7 @@ class Session:
                 "session": self.id,
                 "sequence": self.sequence,
                 "facts": thaw(self._facts),
+                "principal": None if self._principal is None else thaw(self._principal),
                 "halted": self._halted,
                 "approved": self._approved,
                 "permit_seconds": self._permit_seconds,
@@ -881,7 +927,8 @@ class Session:
             permit_seconds=seconds,
             clock=clock,
             zone=zone,,
-            provenance_bytes=content.get("provenance_bytes", PROVENANCE_BYTES),, counters=counters,
+            provenance_bytes=content.get("provenance_bytes", PROVENANCE_BYTES),, counters=counters,,
+            principal=content.get("principal"),
         )  # fmt: skip
         session._conversation.load(content)
         session._halted, session._approved = content["halted"], content["approved"]
@@ -901,6 +948,7 @@ class Session:
                 id=f"{self.id}/{secrets.token_hex(4)}",
                 permit_seconds=self._permit_seconds,
                 counters=None if self._counters is None else self._counters.trial_store(),
+                principal=self.principal,
             )
             fork._clock = self._clock
             fork._conversation, fork._halted, fork._mementos = self._conversation.copied(), self._halted, []
@@ -968,6 +1016,13 @@ def _explained(source: RuleMetadata, result: MonitorResult, remedies: Remedies) 
     except Exception as error:  # noqa: BLE001 - as above
         found.withheld += (f"its explanation failed: {error_text(error)}",)
         return found, None
+
+
+def _unreadable(tool: str, error: Exception) -> str:
+    """The problem of a call that cannot be copied, or whose principal is invalid."""
+    if isinstance(error, RecursionError):
+        return f"the arguments of {tool!r}, or the facts, are nested too deeply"
+    return str(error)
 
 
 def _refused(problem: str, started: float) -> Verdict:

@@ -70,6 +70,7 @@ class Event:
     agent: str | None = None
     id: str | None = None
     time: float | dt.datetime | None = field(default=None, compare=False)
+    principal: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "args", freeze(self.args))

@@ -21,6 +21,7 @@ _UNREAD = object()
 CallStatus = Literal["ok", "failed", "unknown", "withdrawn"]
 """The outcome of a call. A withdrawn call was allowed but never ran; rules ignore it."""
 
+_ADDED_FIELDS = ("principal",)  # stored if present; older dumps lack them
 _STORED_FIELDS = ("tool", "args", "action", "decision", "agent", "id", "facts", "output", "status", "expires", "used")
 _NO_TIME = Unknown("the time is unknown")
 _NO_ZONE = Unknown("the clock of the session has no time zone; set 'zone', or return datetimes with a zone")
@@ -39,6 +40,7 @@ class SessionCall:
     agent: str | None = None
     id: str | None = None
     facts: Mapping[str, Any] = EMPTY
+    principal: Mapping[str, Any] | None = None
     output: Any = None
     status: CallStatus | None = None
     assumed_status: CallStatus | None = None
@@ -78,7 +80,7 @@ class SessionCall:
         status = None if self.status == "withdrawn" else self.status
         return Event(
             self.tool, self.args, freeze(self.output), status, self.action, self.decision, self.tags,
-            self.agent, self.id, None if self.time is None else self.time / MICROSECONDS,
+            self.agent, self.id, None if self.time is None else self.time / MICROSECONDS, self.principal,
         )  # fmt: skip
 
     def copied(self) -> SessionCall:
@@ -90,6 +92,7 @@ class SessionCall:
 
     def dumped(self) -> dict[str, Any]:
         """The call as JSON."""
+<<<<<<< .merge_file_kjbcwT
 <<<<<<< .merge_file_TRkmys
         kept = {} if self.provenance is None else {"provenance": thaw(self.provenance)}
         stored = {name: thaw(getattr(self, name)) for name in _STORED_FIELDS}
@@ -100,6 +103,13 @@ class SessionCall:
         dumped = {**{name: thaw(getattr(self, name)) for name in _STORED_FIELDS}, "tags": sorted(self.tags)}
         return dumped if self.reservation is None else {**dumped, "reservation": self.reservation}
 >>>>>>> .merge_file_d2K8sL
+||||||| .merge_file_kDQxz4
+        return {**{name: thaw(getattr(self, name)) for name in _STORED_FIELDS}, "tags": sorted(self.tags)}
+=======
+        added = {name: thaw(value) for name in _ADDED_FIELDS if (value := getattr(self, name)) is not None}
+        stored = {name: thaw(getattr(self, name)) for name in _STORED_FIELDS}
+        return {**stored, **added, "tags": sorted(self.tags)}
+>>>>>>> .merge_file_1IFzki
 
     @classmethod
     def loaded(cls, place: int, data: Mapping[str, Any]) -> SessionCall:
@@ -110,6 +120,8 @@ class SessionCall:
         call.time = data.get("time")  # older snapshots have no times
         call.provenance = data.get("provenance")
         call.reservation = data.get("reservation")
+        for name in _ADDED_FIELDS:
+            setattr(call, name, freeze(data.get(name)))
         return call.labelled(call.action, call.decision, frozenset(data["tags"]))
 
     def shown(self) -> dict[str, Any]:
@@ -122,6 +134,8 @@ class RuleContext:
 
     Attributes:
         facts: the current facts of the host.
+        principal: the principal of the current call, as rules read it; None if there is none.
+        session_principal: that of the session.
         state_source: the state, or a callable that returns the current state.
         indexes: the history indexes, by number.
         messages: the messages of the conversation, or a callable that returns the current ones.
@@ -137,7 +151,8 @@ class RuleContext:
 
     __slots__ = (
         "_state", "as_of", "before_place", "check_time", "clock", "counters", "facts", "in_flight", "indexes", "latest", "messages",
-        "provenance", "state_source",
+        "provenance", "principal", "session_principal",
+        "state_source",
     )  # fmt: skip
 
     def __init__(
@@ -147,12 +162,14 @@ class RuleContext:
         indexes: list[HistoryIndex],
         messages: Any = (),
         clock: Clock | None = None,
+        principal: Mapping[str, Any] | None = None,
     ) -> None:
         self.clock = clock or Clock()
         self.latest = 0
         self.as_of: SessionCall | None = None
         self.check_time: Reading | None = None
         self.facts = facts
+        self.principal = self.session_principal = principal
         self.state_source = state_source
         self.indexes = indexes
         self.messages = messages
@@ -168,9 +185,10 @@ class RuleContext:
             self._state = self.state_source() if callable(self.state_source) else self.state_source
         return self._state
 
-    def refresh(self, facts: Mapping[str, Any]) -> None:
-        """Sets new facts and discards the cached state and counters."""
+    def refresh(self, facts: Mapping[str, Any], principal: Mapping[str, Any] | None = None) -> None:
+        """Sets new facts and the call's principal, and discards the cached state and counters."""
         self.facts = facts
+        self.principal = self.session_principal if principal is None else principal
         self._state = _UNREAD
         if self.counters is not None:
             self.counters.refresh()

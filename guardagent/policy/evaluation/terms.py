@@ -44,6 +44,7 @@ from guardagent.policy.language.values import (
     null_or_invalid,
     set_of,
 )
+from guardagent.types.principal import FIELDS as PRINCIPAL_FIELDS
 
 Names = dict[str, int]  # a label or variable -> its slot in the environment
 
@@ -385,6 +386,8 @@ class Compiler:
         body, name = self.term(node.body, names), node.name
         if isinstance(node.body, ast.State):
             return lambda env: in_state(env[0].state(), name)
+        if _is_principal(node.body) and name not in PRINCIPAL_FIELDS:
+            raise CompileError(f"unknown field {name!r} of the principal{name_hint(name, PRINCIPAL_FIELDS)}")
         blamed = self.blame(node, names, _NOT_KNOWN)
 
         def field(env: Env) -> Any:
@@ -409,6 +412,15 @@ class Compiler:
             return value
 
         return fact
+
+    def _principal(self, _node: ast.Principal, _: Names) -> Term:
+        unknown = Unknown("the session has no principal")
+
+        def principal(env: Env) -> Any:
+            value = env[0].principal
+            return unknown if value is None else value
+
+        return principal
 
     def _state(self, _node: ast.State, _: Names) -> Term:
         def state(env: Env) -> Any:
@@ -496,6 +508,13 @@ class Compiler:
             return (_condition_on_item(env, slot, one, condition) for one in found)
 
         return _FOLDED[node.which](values)
+
+
+def _is_principal(node: ast.Term) -> bool:
+    """Whether a term is the principal, or the one that it acts for."""
+    while isinstance(node, ast.Field) and node.name == "on_behalf_of":
+        node = node.body
+    return isinstance(node, ast.Principal)
 
 
 def _condition_on_item(env: Env, slot: int, value: Any, condition: Term) -> Any:

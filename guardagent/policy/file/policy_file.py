@@ -41,6 +41,7 @@ from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
 from guardagent.policy.provenance.labels import NO_LABELS, DeclaredLabels
 from guardagent.policy.language.answer_step import ANSWER
+from guardagent.policy.scope import Scope
 from guardagent.types import Decision
 
 MAX_BYTES = 1_000_000
@@ -70,6 +71,7 @@ class RuleSource:
         program: the guard program of a request.
         line: the first line of the policy.
         location: its file and line, or its path of keys.
+        applies_to: the calls that it judges; None for all.
     """
 
     id: str
@@ -82,6 +84,7 @@ class RuleSource:
     remedy: str | None
     line: int
     location: str
+    applies_to: Scope | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +332,7 @@ def _rule(node: SourceNode, key: Key) -> RuleSource:
         remedy=values.get("remedy"),
         line=node.line,
         location=_location(node),
+        applies_to=values.get("applies_to"),
     )
 
 
@@ -372,6 +376,29 @@ def _location(node: SourceNode) -> str:
     return f"{node.path}:{node.line}" if node.line else str(node.path)
 
 
+def _scope_schema(key: Key) -> Schema:
+    return mapping.schema(key) | {"minProperties": 1}
+
+
+@reads(_scope_schema)
+def _scope(node: SourceNode, key: Key) -> Scope:
+    values = mapping(node, key)
+    if not values:
+        raise node.error(f"{key.name!r} is empty; expected {key.expected}")
+    sets = {name: frozenset(values[name]) for name in ("roles", "tenants", "agents") if name in values}
+    return Scope(**sets, excluded=values.get("not"))
+
+
+def _scope_keys() -> tuple[Key, ...]:
+    about = {
+        "roles": "The principal has one of these roles.",
+        "tenants": "The principal is of one of these tenants.",
+        "agents": "One of these agents proposes the call.",
+    }
+    item = Key("name", name, "a string")
+    return tuple(Key(one, items, "a list of strings", text, item=item) for one, text in about.items())
+
+
 TOOL = Key("tool", tool_name, "the name of a tool")
 ARGUMENTS: Key = Key(
     "arguments",
@@ -402,6 +429,22 @@ RULE = Key(
             "warn, block, escalate or halt",
             "The response to a violating call; the default is block.",
             choices=tuple(DECISIONS),
+        ),
+        Key(
+            "applies_to",
+            _scope,
+            "a mapping with 'roles', 'tenants', 'agents' or 'not'",
+            "The calls that the policy judges, by their principal and agent; without it, all.",
+            keys=keys(
+                *_scope_keys(),
+                Key(
+                    "not",
+                    _scope,
+                    "a mapping with 'roles', 'tenants' or 'agents'",
+                    "The calls that it does not judge.",
+                    keys=keys(*_scope_keys()),
+                ),
+            ),
         ),
         Key("remedy", plain_text, "a string that describes an allowed alternative", "How to make the call compliant."),
     ),

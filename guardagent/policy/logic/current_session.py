@@ -99,7 +99,7 @@ class CurrentSession:
     ) -> None:
         self._operations, self._facts, self._functions = operations, facts, functions
         self._reading, self._latest = reading, trace.latest
-        self._state, self._counters = state_of(trace), trace.counters
+        self._state, self._counters, self._principal = state_of(trace), trace.counters, trace.session_principal
         self._trace = trace
         ends = [(call, call.status or outcomes.get(call.place)) for call in calls]
         self._calls = [self._called(call, end) for call, end in ends if end != "withdrawn"]
@@ -136,6 +136,9 @@ class CurrentSession:
         for name in path:
             value = as_read(value.get(name)) if kind_of(value) == "mapping" else None
         return self._operations.constant(value)
+
+    def principal(self) -> Value:
+        return self._operations.constant(self._principal)
 
     def state(self) -> Value:
         return self._operations.constant(self._state)

@@ -102,7 +102,11 @@ class Reasoner:
             question = CallEvaluation.for_session(
                 self._session, operations, tool, operations.constant(args), facts, self._functions
             )
-            return {rule.id: self._truth(question.rule(rule)) for rule in self._session.policies.rules}
+            judging = set(self._session.policies.rules_for(self._session._principal))  # noqa: SLF001 - as above
+            return {
+                rule.id: self._truth(question.rule(rule)) if rule in judging else True
+                for rule in self._session.policies.rules
+            }
 
     def _truth(self, value: Value) -> bool | None:
         for answer, expression in ((True, when_true(value)), (False, when_false(value))):

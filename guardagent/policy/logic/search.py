@@ -97,7 +97,8 @@ class CompletionSearch:
         question = CallEvaluation.for_session(
             self._session, operations, self._tool, self._arguments(operations), self._facts, self._functions
         )
-        allowed = question.allowed(self._session.policies.rules)
+        principal = self._session._principal  # noqa: SLF001 - the reasoner belongs to the session
+        allowed = question.allowed(self._session.policies.rules_for(principal))
         if allowed is False:
             return _NONE
         return self._try_candidates(MAX_TRIES) or self._solve(operations, question, allowed)

@@ -65,6 +65,8 @@ class EvaluationContext(Protocol):
 
     def fact(self, path: Sequence[str]) -> Value: ...
 
+    def principal(self) -> Value: ...
+
     def state(self) -> Value: ...
 
     def state_field(self, name: str) -> Value: ...
@@ -265,6 +267,9 @@ class Semantics:
 
     def _fact(self, node: ast.Fact, _: Bindings) -> Value:
         return self.context.fact(node.path)
+
+    def _principal(self, _node: ast.Principal, _: Bindings) -> Value:
+        return self.context.principal()
 
     def _state(self, _node: ast.State, _: Bindings) -> Value:
         return self.context.state()

@@ -17,6 +17,7 @@ class ReasonerSession(Protocol):
     policies: Policies
     _conversation: ConversationState
     _facts: Mapping[str, Any]
+    _principal: Mapping[str, Any] | None
     _lock: RLock
 
     @property

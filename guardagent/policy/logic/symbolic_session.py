@@ -32,6 +32,7 @@ from guardagent.policy.logic.values import (
 )
 
 _FACTS = "facts"
+_PRINCIPAL = "principal"
 _STATE = "state"
 _HISTORY = (ast.SomeCall, ast.CountCalls, ast.SumCalls, ast.Selected)
 
@@ -88,6 +89,13 @@ class SymbolicSession:
             value = self._operations.field(mappings, name)
         self._symbols.descriptions[f"fact({'.'.join(path)})"] = value
         return value
+
+    def principal(self) -> Value:
+        result = self._symbols.once(
+            ("value", _PRINCIPAL), lambda: self._symbols.one_of([SymbolicMapping(_PRINCIPAL)], known=False)
+        )
+        assert isinstance(result, Value)
+        return result
 
     def state(self) -> Value:
         result = self._symbols.once(

@@ -103,12 +103,14 @@ class ConversationState:
     ,
         *,
         provenance_bytes: int = PROVENANCE_BYTES,
+    ,
+        principal: Mapping[str, Any] | None = None,
     ) -> None:
         self.policies = policies
         self.calls: list[SessionCall] = []
         self.skipped: frozenset[int] = frozenset()  # proved monitors, skipped for calls of the graph's tools
         self.graph_tools: frozenset[str] = frozenset()
-        self.context = RuleContext(facts, state, policies.history_indexes(), messages, clock)
+        self.context = RuleContext(facts, state, policies.history_indexes(), messages, clock, principal)
         if policies.sources is not None:
             self.context.provenance = SourceRecorder(policies.sources, provenance_bytes)
         self._memory = [monitor.start() for monitor in policies.monitors]
@@ -137,7 +139,7 @@ class ConversationState:
         """
         context, memory = self.context, self._memory
         if refresh_state:
-            context.refresh(call.facts)
+            context.refresh(call.facts, call.principal)
             context.check_time = reading
             if context.provenance is not None:
                 context.provenance.read_messages(context.messages)
@@ -208,6 +210,8 @@ class ConversationState:
         """Runs the request policies on the history and the call."""
         event, context = call.event(), Context(self.history(), facts=call.facts)
         for source, check in self.policies.requests:
+            if not source.covers(call.principal, call.agent):
+                continue
             try:
                 verdict = check(event, context)
             except Exception as error:  # noqa: BLE001 - as above
@@ -246,7 +250,7 @@ class ConversationState:
         call.output, call.status = output, status
         context.in_flight.remove(call)
         self._update_reported(call)
-        context.refresh(call.facts)
+        context.refresh(call.facts, call.principal)
         try:
             context.before_place, context.as_of = call.place, call  # judge the call by the calls before it
             for number, monitor in call.applicability.stateful:
@@ -293,7 +297,8 @@ class ConversationState:
         """The rules that are violated if the conversation ends now, and those that are unknown."""
         judged = Judgement()
         self.context.check_time = None
-        for rule in self.policies.rules:
+        self.context.principal = self.context.session_principal
+        for rule in self.policies.rules_for(self.context.session_principal):
             try:
                 result = rule.ended(self.context, self._memory, already_reported=rule.id in self._reported)
             except Exception as error:  # noqa: BLE001 - as in judge
@@ -335,7 +340,9 @@ class ConversationState:
     def copied(self) -> ConversationState:
         """An independent copy of the conversation."""
         context = self.context
-        copy = ConversationState(self.policies, context.state_source, context.facts, context.messages, context.clock)
+        copy = ConversationState(
+            self.policies, context.state_source, context.facts, context.messages, context.clock, context.session_principal
+        )
         copy.context.latest, copy.context.check_time = context.latest, context.check_time
         calls = {call: call.copied() for call in self.context.in_flight}
         copy.skipped, copy.graph_tools = self.skipped, self.graph_tools

@@ -90,7 +90,7 @@ class Remedies:
         trial = self._conversation.copied()
         for tool, args in sequence:
             call = self._proposed(trial, tool, args)
-            trial.context.refresh(self._facts)
+            trial.context.refresh(self._facts, call.principal)
             if not trial.permits(call):
                 return False
             call.applicability = trial.policies.applicability(call)
@@ -104,7 +104,7 @@ class Remedies:
         call = SessionCall(tool, args, len(conversation.calls) + 1)
         call.facts = self._facts
         if self._call is not None:
-            call.agent = self._call.agent
+            call.agent, call.principal = self._call.agent, self._call.principal
         return call
 
 

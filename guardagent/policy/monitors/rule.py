@@ -17,6 +17,7 @@ from guardagent.policy.language.values import Truth, Unknown, conjunction, disju
 from guardagent.policy.monitors.eventual import ExistsMonitor, ResponseMonitor
 from guardagent.policy.monitors.immediate import ForallMonitor
 from guardagent.policy.monitors.propositional import PropositionalMonitor
+from guardagent.policy.scope import Scope
 from guardagent.types import Decision
 
 Tree = int | tuple[str, tuple["Tree", ...]]  # the number of a monitor, or "all" or "any" of trees
@@ -35,6 +36,11 @@ class RuleMetadata:
     on_violation: Decision = Decision.DENY
     remedy: str | None = None
     location: str = ""
+    applies_to: Scope | None = None
+
+    def covers(self, principal: Mapping[str, Any] | None, agent: str | None) -> bool:
+        """Whether the rule judges a call; it does if the principal or the agent is unknown."""
+        return self.applies_to is None or self.applies_to.covers(principal, agent)
 
     @cached_property
     def message_line(self) -> str:

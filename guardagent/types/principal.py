@@ -1,0 +1,121 @@
+"""The principal of a session: on whose behalf the agent acts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from guardagent.errors import InputError, name_hint
+
+FIELDS = ("id", "roles", "tenant", "on_behalf_of")
+"""The keys of a principal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A user, an agent or a service.
+
+    Attributes:
+        id: its name.
+        roles: its effective roles; None if they are unknown.
+        tenant: its tenant; None if it is unknown.
+        on_behalf_of: the principal that it acts for. It has at most the roles of that one, and its tenant.
+    """
+
+    id: str
+    roles: frozenset[str] | None = None
+    tenant: str | None = None
+    on_behalf_of: Principal | None = None
+
+    def acting_for(self, other: Principal) -> Principal:
+        """The same principal on behalf of another one, with the roles that both have.
+
+        Raises:
+            InputError: they are of different tenants.
+        """
+        if self.tenant != other.tenant:
+            raise InputError(
+                f"principal {self.id!r} has the tenant {self.tenant!r}, but acts on behalf of {other.id!r} of the "
+                f"tenant {other.tenant!r}; expected the same tenant"
+            )
+        roles = None if self.roles is None or other.roles is None else self.roles & other.roles
+        return Principal(self.id, roles, self.tenant, other)
+
+    def narrowed(self, part: Principal) -> Principal:
+        """The principal of a sub-agent, which has at most the roles of this one, and its tenant.
+
+        Raises:
+            InputError: it has more.
+        """
+        if part.tenant not in (None, self.tenant):
+            raise InputError(
+                f"principal {part.id!r} of the call has the tenant {part.tenant!r}, and the session's principal "
+                f"{self.id!r} has {self.tenant!r}; expected the same tenant"
+            )
+        more = (part.roles or frozenset()) - (self.roles or frozenset())
+        if more:
+            raise InputError(
+                f"principal {part.id!r} of the call has the role {min(more)!r}, which the session's principal "
+                f"{self.id!r} lacks; expected a part of its roles"
+            )
+        if part.on_behalf_of not in (None, self.on_behalf_of):
+            raise InputError(f"principal {part.id!r} of the call acts on behalf of another one than {self.id!r} does")
+        return Principal(part.id, part.roles, part.tenant, self.on_behalf_of)
+
+    @property
+    def value(self) -> Mapping[str, Any]:
+        """The principal as rules read it; unknown fields are missing."""
+        fields = {
+            "id": self.id,
+            "roles": None if self.roles is None else tuple(sorted(self.roles)),
+            "tenant": self.tenant,
+            "on_behalf_of": None if self.on_behalf_of is None else self.on_behalf_of.value,
+        }
+        return MappingProxyType({name: value for name, value in fields.items() if value is not None})
+
+
+def read_principal(value: Any, on_behalf_of: Any = None, place: str = "principal") -> Principal | None:
+    """Reads a principal from a mapping with `id`, `roles`, `tenant` and `on_behalf_of`; None if there is none.
+
+    Args:
+        value: the mapping, or None.
+        on_behalf_of: the principal that it acts for, as a mapping.
+        place: its name in messages.
+
+    Raises:
+        InputError: a key is unknown, or a value has a wrong type; or the tenants differ.
+    """
+    if value is None:
+        if on_behalf_of is not None:
+            raise InputError("'on_behalf_of' has no principal that acts; expected 'principal' as well")
+        return None
+    if isinstance(value, Principal):
+        found, inner = value, None
+    else:
+        found, inner = _of_mapping(value, place), value.get("on_behalf_of")
+    if inner is not None and on_behalf_of is not None:
+        raise InputError(f"{place!r} has 'on_behalf_of' twice; expected it once")
+    other = read_principal(on_behalf_of if inner is None else inner, place="on_behalf_of")
+    return found if other is None else found.acting_for(other)
+
+
+def _of_mapping(value: Any, place: str) -> Principal:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{place!r} has the type {type(value).__name__!r}; expected a mapping with 'id'")
+    for name in value:
+        if name not in FIELDS:
+            raise InputError(f"{place!r} has the unknown key {name!r}{name_hint(str(name), FIELDS)}")
+    name, tenant, roles = value.get("id"), value.get("tenant"), value.get("roles")
+    if not (isinstance(name, str) and name):
+        raise InputError(f"'id' of {place!r} is {name!r}; expected a string that is not empty")
+    if not (tenant is None or (isinstance(tenant, str) and tenant)):
+        raise InputError(f"'tenant' of {place!r} is {tenant!r}; expected a string that is not empty")
+    return Principal(name, None if roles is None else _roles(roles, place), tenant)
+
+
+def _roles(value: Any, place: str) -> frozenset[str]:
+    if not isinstance(value, list | tuple | set | frozenset) or not all(isinstance(one, str) and one for one in value):
+        raise InputError(f"'roles' of {place!r} is {value!r}; expected a list of strings")
+    return frozenset(value)
