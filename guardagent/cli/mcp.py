@@ -123,7 +123,7 @@ def mcp_proxy(
         load_policies(policies, model=model, locked=locked),
         state=FileState(state) if state is not None else None,
         facts=read_facts(facts),
-        aliases=_aliases(alias or []),
+        aliases=aliases_of(alias or []),
         absent=absent or (),
         tools_lock=tools_lock,
         log=_log(log, key_file),
@@ -169,7 +169,8 @@ def _header(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _aliases(pairs: list[str]) -> dict[str, str]:
+def aliases_of(pairs: list[str]) -> dict[str, str]:
+    """Returns the names of tools in the rules, from `TOOL=NAME`."""
     found: dict[str, str] = {}
     for text in pairs:
         tool, _, name = text.partition("=")

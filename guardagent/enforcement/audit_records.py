@@ -62,7 +62,7 @@ class AuditRecords:
         """Writes a verdict. Returns the error if it could not be written and the log is required."""
         from guardagent.log.records import verdict_record
 
-        about = {**_call_fields(call), "args": call.args, "facts": call.facts, "principal": principal}
+        about = {**_call_fields(call), "args": call.args, "facts": call.facts, "principal": principal, "action": call.action, "tags": call.tags}
         try:
             self.log.append(
                 {**verdict_record(verdict, policy=self.policy, permit=verdict.permit, **about), "kind": kind}
@@ -72,11 +72,14 @@ class AuditRecords:
             return error if self.required else None
         return None
 
-    def outcome(self, call: HostCall, output: Any, status: CallStatus, permit: Permit | None) -> None:
+    def outcome(
+        self, call: HostCall, output: Any, status: CallStatus, permit: Permit | None, *, ended: bool = True
+    ) -> None:
         """Writes the outcome of a call."""
         from guardagent.log.records import outcome_record
 
-        self._append(lambda: outcome_record(status=status, output=output, permit=permit, **_call_fields(call)))
+        about = {"permit": permit, "ended": ended, **_call_fields(call)}
+        self._append(lambda: outcome_record(status=status, output=output, **about))
 
     def withdrawal(self, call: HostCall, why: str, permit: Permit | None) -> None:
         """Writes that an allowed call never ran."""

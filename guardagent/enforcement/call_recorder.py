@@ -96,7 +96,7 @@ class CallRecorder:
                 conversation.return_permit(call, permit)
                 raise
         if self.records is not None:
-            self.records.outcome(call, outcome.output, status, permit)
+            self.records.outcome(call, outcome.output, status, permit, ended=outcome.ended)
         return RECORDED
 
     def withdraw(self, call: HostCall, why: str, used: bool, _wait: object = None) -> Verdict:  # noqa: FBT001

@@ -20,7 +20,7 @@ MAX_FIELD = 64 * 2**10  # bytes; a field that is still longer is truncated itsel
 _HASHED = ("args", "output", "facts")
 _RESERVED_FIELDS = frozenset({"time", *(f"{name}_hash" for name in _HASHED)})
 _STRUCTURE = frozenset(
-    "kind time conversation agent tool call_id decision label rules policy permit status checked_by elapsed_ms "
+    "kind time conversation agent tool call_id decision label rules policy permit status checked_by elapsed_ms ended "
     "args_hash output_hash facts_hash".split()
 )
 """Fields whose values are never redacted for being equal to a redacted value."""

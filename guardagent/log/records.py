@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from guardagent.log.record_encoder import timestamp
@@ -39,6 +39,8 @@ def verdict_record(
     permit: PermitFields | None = None,
     facts: Mapping[str, Any] | None = None,
     principal: Mapping[str, Any] | None = None,
+    action: str | None = None,
+    tags: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Returns the record of a verdict.
 
@@ -53,6 +55,8 @@ def verdict_record(
         permit: the permit of an allowed call; only the hash of its nonce is written.
         facts: the host's facts for this call; the log adds their hash.
         principal: on whose behalf the agent acts.
+        action: the action of the call, for rules.
+        tags: the tags of the call, for rules.
     """
     return {
         "kind": "verdict",
@@ -63,6 +67,8 @@ def verdict_record(
         "args": args,
         **({"facts": facts} if facts else {}),
         **({"principal": principal} if principal else {}),
+        **({"action": action} if action is not None else {}),
+        **({"tags": sorted(tags)} if tags else {}),
         "decision": str(verdict.decision),
         "label": verdict.label,
         "rules": verdict.rules,
@@ -88,6 +94,7 @@ def outcome_record(
     permit: PermitFields | None = None,
     elapsed_ms: float | None = None,
     why: str | None = None,
+    ended: bool = True,
 ) -> dict[str, Any]:
     """Returns the record of the outcome of a call.
 
@@ -101,6 +108,7 @@ def outcome_record(
         permit: its permit, whose place identifies the verdict of this outcome.
         elapsed_ms: its duration.
         why: the reason why it never ran.
+        ended: false if it was interrupted and may still be running, so that it stays in flight.
     """
     return {
         "kind": "outcome",
@@ -111,6 +119,7 @@ def outcome_record(
         "status": status,
         "output": output,
         **({"reasons": [why]} if why else {}),
+        **({} if ended else {"ended": False}),
         "permit": _permit(permit),
         "elapsed_ms": round(elapsed_ms, 3) if elapsed_ms is not None else None,
     }

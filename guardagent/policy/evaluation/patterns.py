@@ -33,7 +33,7 @@ def argument_test(argument: ast.Argument) -> Test:
 
     def named(value: Any) -> Truth:
         found = test(value)
-        if type(found) is Unknown and type(value) is not Unknown:
+        if type(found) is Unknown and type(value) is not Unknown and not found.unrecorded:
             return Unknown(f"argument {argument.name!r}: {found.why[0]}")
         return found
 

@@ -43,8 +43,8 @@ def state_function(
 
     def answer(env: Env, values: Sequence[Any]) -> Any:
         state = env[0].state()
-        if state is None:
-            return Unknown("the session has no state")
+        if state is None or type(state) is Unknown:
+            return state or Unknown("the session has no state")
         try:
             found = function(state, *values)
         except Exception as error:
@@ -75,8 +75,8 @@ def state_function(
 
 
 def in_state(state: Any, name: str) -> Any:
-    if state is None:
-        return Unknown("the session has no state")
+    if state is None or type(state) is Unknown:
+        return state or Unknown("the session has no state")
     # A state that is not a mapping is an object of the host.
     value = state.get(name) if kind_of(state) == "mapping" else getattr(state, name, None)
     return Unknown(f"'state.{name}' is unknown") if value is None else as_read(value)

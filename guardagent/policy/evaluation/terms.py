@@ -325,7 +325,7 @@ class Compiler:
         term_text = self.term_text(node, names)
 
         def blamed(env: Env, found: Unknown, *values: Any) -> Unknown:
-            if any(type(value) is Unknown for value in values):
+            if found.unrecorded or any(type(value) is Unknown for value in values):
                 return found
             problem_text = "is missing or null" if found is NO_VALUE else problem.format(found.why[0])
             return Unknown(Cause(term_text, env, problem_text))
@@ -380,7 +380,12 @@ class Compiler:
 
     def _known(self, node: ast.Known, names: Names) -> Term:
         body = self.term(node.body, names)
-        return lambda env: type(body(env)) is not Unknown
+
+        def known(env: Env) -> Truth:
+            value = body(env)
+            return True if type(value) is not Unknown else value if value.unrecorded else False
+
+        return known
 
     def _field(self, node: ast.Field, names: Names) -> Term:
         body, name = self.term(node.body, names), node.name
@@ -407,8 +412,8 @@ class Compiler:
             value = env[0].facts
             for key in path:
                 value = as_read(value.get(key)) if kind_of(value) == "mapping" else None
-                if value is None:
-                    return unknown
+                if value is None or type(value) is Unknown:
+                    return unknown if value is None else value
             return value
 
         return fact

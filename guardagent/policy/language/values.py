@@ -30,6 +30,12 @@ class Absent(str):
     __slots__ = ()
 
 
+class Unrecorded(str):
+    """A cause: the value is not in a log, though the rule may have seen it when the call was judged."""
+
+    __slots__ = ()
+
+
 class Unknown:
     """An unknown value and its causes.
 
@@ -57,6 +63,11 @@ class Unknown:
         """Whether every cause is a missing argument of the call."""
         return bool(self._causes) and all(type(cause) is Absent for cause in self._causes)
 
+    @property
+    def unrecorded(self) -> bool:
+        """Whether a value that a log lacks is among the causes: then nothing is known, not even that it was unknown."""
+        return any(type(cause) is Unrecorded for cause in self._causes)
+
     def within(self, bounds: Bounds | SetBounds | None) -> Unknown:
         """The same unknown value with bounds."""
         return Unknown(*self._causes, bounds=bounds)
@@ -73,7 +84,10 @@ class Unknown:
         """Combines the causes of two unknown values."""
         if self is other:
             return self
-        return Unknown(*list(dict.fromkeys(self._causes + other._causes))[:MAX_CAUSES])
+        causes = list(dict.fromkeys(self._causes + other._causes))
+        if len(causes) > MAX_CAUSES:
+            causes = sorted(causes, key=lambda cause: type(cause) is not Unrecorded)
+        return Unknown(*causes[:MAX_CAUSES])
 
 
 class StringSet(frozenset[str]):

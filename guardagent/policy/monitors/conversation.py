@@ -23,7 +23,7 @@ from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.policy.provenance.recorder import SourceRecorder
-from guardagent.types import Context, Decision, Event, Verdict, freeze, thaw
+from guardagent.types import Check, Context, Decision, Event, Verdict, freeze, thaw
 
 Broken = list[tuple[RuleMetadata, MonitorResult]]  # (the rule, its violation)
 Memento = tuple[dict[int, Any], dict[str, set[int]]]  # (monitor -> memory, the reported rules)
@@ -39,10 +39,13 @@ class Judgement:
         reasons: the errors for people and the model; the author's message comes first.
         withheld: details for the operator that errors and reasons leave out.
         request_verdicts: the verdicts of the `request:` policies.
+        undecided: rule id -> the unknown value that left it undecided; None for a check that failed.
         only_arguments_missing: whether missing arguments are the only causes of errors.
     """
 
-    __slots__ = ("broken", "errors", "only_arguments_missing", "reasons", "request_verdicts", "results", "withheld")
+    __slots__ = (
+        "broken", "errors", "only_arguments_missing", "reasons", "request_verdicts", "results", "undecided", "withheld",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.results: dict[int, MonitorResult] = {}
@@ -51,6 +54,7 @@ class Judgement:
         self.reasons: list[str] = []
         self.withheld: list[str] = []
         self.request_verdicts: list[Verdict] = []
+        self.undecided: dict[str, Unknown | None] = {}
         self.only_arguments_missing = True
 
     def fail(self, problem: str, source: RuleMetadata | None = None) -> None:
@@ -60,6 +64,8 @@ class Judgement:
 
     def _add_error(self, problem: str, source: RuleMetadata | None) -> None:
         error = problem if source is None else f"{source.id}: {problem}"
+        if source is not None:
+            self.undecided.setdefault(source.id, None)
         self.errors.append(error)
         line = source.message_line if source is not None else ""
         self.reasons.append(f"{line} (could not be checked: {problem})" if line else f"could not be checked: {error}")
@@ -76,6 +82,7 @@ class Judgement:
         """Records a rule that cannot be decided, with the unknown values."""
         value = result.value
         assert isinstance(value, Unknown)
+        self.undecided[source.id] = value
         self.only_arguments_missing = self.only_arguments_missing and value.absent
         self._add_error("; ".join(value.why), source)
         self.withheld += [f"{source.id}: {one}" for one in result.explain().withheld]
@@ -209,7 +216,7 @@ class ConversationState:
     def _run_request_checks(self, call: SessionCall, judged: Judgement) -> None:
         """Runs the request policies on the history and the call."""
         event, context = call.event(), Context(self.history(), facts=call.facts)
-        for source, check in self.policies.requests:
+        for source, check in self.request_checks(judged):
             if not source.covers(call.principal, call.agent):
                 continue
             try:
@@ -222,6 +229,10 @@ class ConversationState:
                 judged.fail(problem, source)
             if verdict.label and not verdict.errors:
                 judged.broken.append((source, MonitorResult(False, partial(_program_explanation, verdict))))  # noqa: FBT003 - a value
+
+    def request_checks(self, _judged: Judgement) -> Iterable[tuple[RuleMetadata, Check]]:
+        """The checks of the request policies that can judge a call of this conversation."""
+        return self.policies.requests
 
     def reserve(self, call: SessionCall, judged: Judgement | None) -> None:
         """Appends a call to the history as in flight."""

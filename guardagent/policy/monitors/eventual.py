@@ -275,7 +275,9 @@ class ResponseMonitor:
         if not obligations:
             return None
         certain = next((one for one in obligations if one.certainty is True), None)
-        first = certain or obligations[0]
+        first = certain or max(
+            obligations, key=lambda one: isinstance(one.certainty, Unknown) and one.certainty.unrecorded
+        )
         return MonitorResult(
             False if certain else first.certainty, partial(self._missing.explained, first.env, first.call)
         )

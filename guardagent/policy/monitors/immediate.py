@@ -136,5 +136,7 @@ class _ForallMemory:
         self.open: dict[int, Truth] = {}
 
     def take(self, value: Truth) -> None:
-        if value is not True and self.base is not False:
+        if value is True or self.base is False:
+            return
+        if value is False or self.base is True or not self.base.unrecorded:
             self.base = value

@@ -120,6 +120,9 @@ class PermitCheck:
         return [value_of_sort(value, one.sort, one.enum) for value, one in zip(values, self.variables, strict=True)]
 
     def _judge_unknown(self, values: Sequence[Any]) -> MonitorResult | None:
+        unrecorded = next((value for value in values if type(value) is Unknown and value.unrecorded), None)
+        if unrecorded is not None:
+            return MonitorResult(unrecorded)
         pairs = list(zip(self.variables, values, strict=True))
         refused = [(one, value) for one, value in pairs if type(value) is SortMismatch]
         missing = [(one, value) for one, value in pairs if type(value) is Unknown]

@@ -1,0 +1,71 @@
+"""A policy that judges recorded calls. It calls no model, whatever the policy says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+from guardagent.errors import ModelError
+from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.load import load_policies
+from guardagent.policy.monitors.rule import Rule
+from guardagent.policy.policies import Policies
+
+
+class NoModel:
+    """Stands for the model of a policy that is only replayed."""
+
+    def complete(self, _messages: Sequence[Any], **_options: Any) -> NoReturn:
+        """Refuses to answer.
+
+        Raises:
+            ModelError: always.
+        """
+        raise ModelError("a replay calls no model")
+
+
+def load_candidate(path: Path | str, locked: Path | None = None) -> Candidate:
+    """Loads a policy file for a replay.
+
+    Raises:
+        InputError: as `load_policies`.
+    """
+    return Candidate(load_policies(path, model=NoModel(), locked=locked))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A policy with which calls are replayed."""
+
+    policies: Policies
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        return frozenset(self.policies.ids)
+
+    @cached_property
+    def rules(self) -> dict[str, Rule]:
+        """The rules by id, without the `request:` policies."""
+        return {rule.id: rule for rule in self.policies.rules}
+
+    def rules_of(self, call: SessionCall) -> Iterator[Rule]:
+        """Yields the rules that judge a call."""
+        numbers = (number for number, _ in self.policies.applicability(call).monitors)
+        yield from dict.fromkeys(self.policies.rule_of[number] for number in numbers)
+
+    def model_rules(self, call: SessionCall) -> Iterator[str]:
+        """Yields the rules that need a model to read the conversation."""
+        for number, monitor in self.policies.applicability(call).monitors:
+            asks = getattr(monitor, "asks", None)
+            if asks is not None and asks(call.tool):
+                yield self.policies.rule_of[number].id
+
+    def history_rules(self, call: SessionCall) -> Iterator[str]:
+        """Yields the rules whose result for a call depends on earlier calls."""
+        for number, monitor in self.policies.applicability(call).monitors:
+            rule = self.policies.rule_of[number]
+            if not rule.simple or monitor.looks_back(call):
+                yield rule.id

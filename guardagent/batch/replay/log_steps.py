@@ -1,0 +1,216 @@
+"""Reads an audit log or a traces file as steps of conversations, one at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from guardagent.batch.replay.recorded_values import RecordedFacts, is_complete, recorded_value
+from guardagent.log.selection import ParsedEntry, Selection
+from guardagent.types import EMPTY
+
+StepKind = Literal["verdict", "outcome", "end"]
+_KINDS = ("verdict", "outcome", "approval", "end")
+_STATUSES = ("ok", "failed", "unknown", "withdrawn")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDecision:
+    """The decision on a call, as logged.
+
+    Attributes:
+        decision: its name.
+        rules: the ids of the violated rules.
+        errors: the checks that could not be made.
+        lifted: the rules whose escalation a reviewer had lifted.
+    """
+
+    decision: str
+    rules: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    lifted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A proposed call of a log or trace.
+
+    Attributes:
+        position: where it is recorded.
+        tool: its name in the rules.
+        args: its arguments; None if the log does not hold them.
+        facts: the facts of its check.
+        shown: the call as recorded, for people.
+        place: its place in the history, if the log has it.
+        nonce: identifies its permit.
+        complete: whether every value is recorded.
+    """
+
+    position: Mapping[str, Any]
+    tool: str
+    args: Mapping[str, Any] | None
+    facts: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    action: str | None = None
+    decision: str | None = None
+    tags: frozenset[str] = frozenset()
+    call_id: str | None = None
+    shown: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    place: int | None = None
+    nonce: str | None = None
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LogStep:
+    """One step of a conversation: a verdict on a call, the outcome of a call, or the end.
+
+    Attributes:
+        kind: which of them.
+        conversation: the conversation; None if the log does not tell it.
+        call: the call, except at the end.
+        logged: the logged decision of a verdict or end.
+        status: the status of an outcome.
+        output: its output.
+        in_flight: whether the call of the outcome may still be running.
+        last: whether it is the last step of its conversation.
+    """
+
+    kind: StepKind
+    conversation: str | None
+    call: RecordedCall | None = None
+    logged: RecordedDecision | None = None
+    status: Any = None
+    output: Any = None
+    in_flight: bool = False
+    last: bool = False
+
+
+class _Escalations:
+    """The escalated calls of one conversation, and those that a reviewer has approved since."""
+
+    __slots__ = ("lifted", "open")
+
+    def __init__(self) -> None:
+        self.open: dict[str, frozenset[str]] = {}
+        self.lifted: dict[str, frozenset[str]] = {}
+
+    def answer(self, call: str, answer: Any) -> None:
+        if answer == "approve" and call in self.open:
+            self.lifted[call] = self.open[call]
+
+    def note(self, call: str, step: LogStep) -> None:
+        if step.kind == "verdict" and step.logged is not None:
+            self.open.pop(call, None)
+            if step.logged.decision == "escalate":
+                self.open[call] = frozenset(step.logged.rules)
+
+
+@dataclass(slots=True)
+class LogSteps:
+    """The steps of an audit log.
+
+    Attributes:
+        path: the log.
+        aliases: a tool's name in the host -> its name in the rules.
+        facts: the facts of the host at every call; None if they are unknown.
+        skipped: the number of entries of other kinds.
+    """
+
+    path: Path
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] | None = None
+    skipped: int = 0
+
+    def __iter__(self) -> Iterator[LogStep]:
+        """Iterates over the log twice: at first only for the last entry of each conversation.
+
+        Raises:
+            InputError: the log cannot be read.
+        """
+        last = {_conversation(one): one.entry.seq for one in self._entries()}
+        escalations: dict[str | None, _Escalations] = {}
+        for one in self._entries():
+            name, call = _conversation(one), json.dumps(one.fields.get("call_id"), sort_keys=True)
+            asked = escalations.setdefault(name, _Escalations())
+            is_last = last[name] == one.entry.seq
+            if one.fields["kind"] == "approval":
+                asked.answer(call, one.fields.get("answer"))
+            else:
+                lifted = asked.lifted.pop(call, frozenset()) if one.fields["kind"] == "verdict" else frozenset()
+                step = self._step(one, lifted, last=is_last)
+                asked.note(call, step)
+                yield step
+            if is_last:
+                del escalations[name]
+
+    def _entries(self) -> Iterator[ParsedEntry]:
+        self.skipped = 0
+        for one in Selection().entries(self.path):
+            if one.fields.get("kind") in _KINDS:
+                yield one
+            else:
+                self.skipped += 1
+
+    def _step(self, one: ParsedEntry, lifted: frozenset[str], *, last: bool) -> LogStep:
+        fields, conversation = one.fields, _conversation(one)
+        if fields["kind"] == "end":
+            return LogStep("end", conversation, self._call(one), _logged(fields), last=last)
+        if fields["kind"] == "verdict":
+            return LogStep("verdict", conversation, self._call(one), _logged(fields, lifted), last=last)
+        status, in_flight = fields.get("status"), fields.get("ended") is False
+        status = status if status in _STATUSES else "unknown"
+        output = recorded_value(fields.get("output"))
+        return LogStep(
+            "outcome", conversation, self._call(one), status=status, output=output, in_flight=in_flight, last=last
+        )
+
+    def _call(self, one: ParsedEntry) -> RecordedCall:
+        fields = one.fields
+        args, facts = recorded_value(fields.get("args", {})), recorded_value(fields.get("facts", {}))
+        tool, permit = fields.get("tool"), fields.get("permit")
+        readable = isinstance(args, Mapping) and isinstance(tool, str)
+        place, nonce = (permit.get("place"), permit.get("nonce_hash")) if isinstance(permit, dict) else (None, None)
+        return RecordedCall(
+            {"entry": one.entry.seq, "time": fields.get("time")},
+            self.aliases.get(tool, tool) if isinstance(tool, str) else "",
+            args if readable else None,
+            self._facts(facts),
+            _string(fields.get("action")),
+            None,
+            frozenset(map(str, _list(fields.get("tags")))),
+            _string(fields.get("call_id")),
+            {"tool": tool, "args": fields.get("args", {})},
+            place if isinstance(place, int) else None,
+            _string(nonce),
+            is_complete(args) and is_complete(facts) and self.facts is not None,
+        )
+
+    def _facts(self, facts: Any) -> Mapping[str, Any]:
+        if not isinstance(facts, Mapping):
+            return RecordedFacts()
+        return RecordedFacts(facts) if self.facts is None else {**self.facts, **facts}
+
+
+def _conversation(one: ParsedEntry) -> str | None:
+    """The key of an entry's conversation. Names redacted with a key stay distinct; without one they do not."""
+    value = one.fields.get("conversation")
+    if isinstance(value, dict):
+        mark = value.get("redacted")
+        return f"redacted {mark}" if isinstance(mark, str) and mark.startswith("hmac-") else None
+    return value if isinstance(value, str) and value else None
+
+
+def _logged(fields: Mapping[str, Any], lifted: frozenset[str] = frozenset()) -> RecordedDecision:
+    rules, errors = (tuple(map(str, _list(fields.get(name)))) for name in ("rules", "errors"))
+    return RecordedDecision(str(fields.get("decision")), rules, errors, lifted)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _string(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

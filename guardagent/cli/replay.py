@@ -1,0 +1,114 @@
+"""The command `replay`: a candidate policy under the calls of a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from guardagent.cli.options import FactsText, JsonLines, Locked, read_facts
+from guardagent.cli.output import note, print_json, screen, unreadable
+
+if TYPE_CHECKING:
+    from guardagent.batch.replay.comparison import RuleDifferences
+    from guardagent.batch.replay.replay import ReplayReport
+
+LogFile = Annotated[
+    Path, typer.Argument(metavar="LOG", help="An audit log (.db, .sqlite or .jsonl), or traces (.jsonl).")
+]
+PolicyFile = Annotated[Path, typer.Option("-p", "--policies", help="The candidate: a policy file.")]
+Against = Annotated[
+    Path | None, typer.Option("--against", help="The policy file to compare with (default: the decisions of the log).")
+]
+Alias = Annotated[
+    list[str] | None, typer.Option("--alias", help="TOOL=NAME: the name of a tool in the rules; repeatable.")
+]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", help="The log's key (default: the variable GUARDAGENT_LOG_KEY).")
+]
+
+
+def replay(
+    path: LogFile,
+    *,
+    policies: PolicyFile,
+    against: Against = None,
+    alias: Alias = None,
+    facts: FactsText = None,
+    key_file: KeyFile = None,
+    locked: Locked = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Show what a candidate policy would have decided on recorded calls.
+
+    Lists the differences by rule, with an example each. Calls whose values the log redacts or cuts are undecidable, and
+    counted apart. Exits with 1 if a decision differs, and otherwise with 3 if one is undecidable.
+    """
+    from guardagent.batch.replay.candidate import load_candidate
+    from guardagent.batch.replay.replay import replay as run
+    from guardagent.cli.mcp import aliases_of
+    from guardagent.log import load_key
+
+    candidate = load_candidate(policies, locked)
+    report = run(
+        path,
+        candidate,
+        None if against is None else load_candidate(against),
+        aliases=aliases_of(alias or []),
+        facts=None if facts is None else read_facts(facts),
+        key=load_key(key_file),
+    )
+    for problem in report.problems:
+        unreadable(problem, as_json=as_json)
+    if as_json:
+        for row in report.table.rows.values():
+            print_json(row.to_dict())
+    else:
+        _show(report)
+    _summarize(report)
+    raise typer.Exit(report.status)
+
+
+def _show(report: ReplayReport) -> None:
+    from guardagent._terminal import printable
+
+    console = screen()
+    for row in report.table.rows.values():
+        if row.differs or row.undecidable:
+            for line in _lines(row):
+                console.print(printable(line), markup=False, highlight=False)
+
+
+def _lines(row: RuleDifferences) -> list[str]:
+    counts = [f"{number:,} x {change}" for change, number in row.changes.items()]
+    counts += [f"{row.undecidable:,} undecidable"] if row.undecidable else []
+    lines = [f"{row.rule}: {', '.join(counts)}"]
+    if row.example is not None:
+        lines += [f"    {line}" for line in _example_lines(row.example)]
+    if row.why_undecidable:
+        lines.append(f"    undecidable: {row.why_undecidable}")
+    return lines
+
+
+def _example_lines(example: dict[str, Any]) -> list[str]:
+    import json
+
+    number = example.get("entry", example.get("event"))
+    what = "event" if "event" in example else "entry"
+    where = f"{example['conversation']}, {'at the end' if number is None else f'{what} {number}'}"
+    args = json.dumps(example.get("args", {}), ensure_ascii=False, default=str)
+    call = f"{example['tool']}({args[:200]})" if example.get("tool") else "the end of the conversation"
+    reason = [f"reason: {example['reason']}"] if example["reason"] else []
+    return [f"for example {call} in {where}: {example['before']} -> {example['after']}", *reason]
+
+
+def _summarize(report: ReplayReport) -> None:
+    table = report.table
+    for one in report.notes:
+        note(one)
+    apart = f"; {table.unruled:,} denied by the guard itself are not compared" if table.unruled else ""
+    note(
+        f"{table.calls:,} decisions in {report.conversations:,} conversations: {table.same:,} same, "
+        f"{table.differs:,} differ, {table.undecidable:,} undecidable{apart}"
+    )
