@@ -144,19 +144,25 @@ class IndexEntry(NamedTuple):
 _by_place = attrgetter("place")
 
 
-class Bucket:
-    """The calls with the same key."""
+def _unrecorded(entry: IndexEntry) -> Unknown | None:
+    return entry.own if type(entry.own) is Unknown and entry.own.unrecorded else None
 
-    __slots__ = ("entries", "total", "uncertain")
+
+class Bucket:
+    """The calls with the same key. `unrecorded`: a condition of one of them that a log leaves open."""
+
+    __slots__ = ("entries", "total", "uncertain", "unrecorded")
 
     def __init__(self) -> None:
         self.entries: list[IndexEntry] = []
         self.uncertain = 0
+        self.unrecorded: Unknown | None = None
         self.total: Any = 0
 
     def copied(self) -> Bucket:
         copy = Bucket()
         copy.entries, copy.uncertain, copy.total = list(self.entries), self.uncertain, self.total
+        copy.unrecorded = self.unrecorded
         return copy
 
     def before(self, place: int) -> Bucket:
@@ -166,6 +172,7 @@ class Bucket:
         found = Bucket()
         found.entries = [entry for entry in self.entries if entry.place < place]
         found.uncertain, found.total = sum(entry.own is not True for entry in found.entries), None
+        found.unrecorded = next(filter(None, map(_unrecorded, found.entries)), None) if self.unrecorded else None
         return found
 
 
@@ -215,7 +222,9 @@ class HistoryIndex:
     def _put(self, key: Any, entry: IndexEntry, env: Env) -> None:
         bucket = self._buckets.setdefault(key, Bucket())
         insort(bucket.entries, entry, key=_by_place)
-        bucket.uncertain += entry.own is not True
+        if entry.own is not True:
+            bucket.uncertain += 1
+            bucket.unrecorded = bucket.unrecorded or _unrecorded(entry)
         if self._query.term is not None:
             bucket.total = arithmetic(bucket.total, "+", self._query.term(env))
 
@@ -252,7 +261,9 @@ class HistoryIndex:
         query = self._query
         bucket, others = self._matching(env)
         if not others and not query.residual_conditions:  # the common case
-            past = False if bucket is None else len(bucket.entries) > bucket.uncertain or bucket.entries[0].own
+            past = bucket is not None and (
+                len(bucket.entries) > bucket.uncertain or bucket.unrecorded or bucket.entries[0].own
+            )
             if past is True or not env[0].in_flight:
                 return past
         found = [query.judge_match(env, entry) for entry in (bucket.entries if bucket else ())]

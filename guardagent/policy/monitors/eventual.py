@@ -256,7 +256,9 @@ class ResponseMonitor:
         value = self._partner.judge(env, call)
         if value is True:
             return None
-        return obligation if value is False else _Obligation(obligation.call, obligation.env, value)
+        if value is False or _is_unrecorded(obligation.certainty):
+            return obligation
+        return _Obligation(obligation.call, obligation.env, value)
 
     def _unanswered(self, context: RuleContext, memory: _Obligations) -> Truth:
         """The negated rule: whether some successful call has no partner. Calls in flight count as partners."""
@@ -275,9 +277,7 @@ class ResponseMonitor:
         if not obligations:
             return None
         certain = next((one for one in obligations if one.certainty is True), None)
-        first = certain or max(
-            obligations, key=lambda one: isinstance(one.certainty, Unknown) and one.certainty.unrecorded
-        )
+        first = certain or max(obligations, key=lambda one: _is_unrecorded(one.certainty))
         return MonitorResult(
             False if certain else first.certainty, partial(self._missing.explained, first.env, first.call)
         )
@@ -314,6 +314,10 @@ class ResponseMonitor:
             else:
                 memory.open(*obliged)
         return memory
+
+
+def _is_unrecorded(value: Truth) -> bool:
+    return isinstance(value, Unknown) and value.unrecorded
 
 
 def _known(value: Truth) -> Truth:

@@ -154,6 +154,9 @@ def _tree_result(tree: Tree, values: Sequence[Truth], wrong: Sequence[MonitorRes
     value = _value(tree, values)
     if value is True:
         return None
+    for one in wrong:  # without it, an earlier violation might not have been found again
+        if isinstance(one.value, Unknown) and one.value.unrecorded:
+            return one
     known = [one for one in wrong if one.value is False]
     return MonitorResult.merged(value, known, " or " if isinstance(tree, tuple) and tree[0] == "any" else " and ")
 
