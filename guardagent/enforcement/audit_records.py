@@ -48,25 +48,31 @@ class AuditRecords:
 
     Attributes:
         log: the destination.
-        policy: the digest of the policy.
+        policy: returns the digest of the policy of a conversation.
         required: whether a verdict counts only once it is in the log.
     """
 
     log: AuditSink
-    policy: str
+    policy: Callable[[str | None], str]
     required: bool
 
     def verdict(
         self, kind: str, call: HostCall, verdict: Verdict, principal: Mapping[str, Any] | None = None
-    ) -> Exception | None:
-        """Writes a verdict. Returns the error if it could not be written and the log is required."""
+    , policy: str = "") -> Exception | None:
+        """Writes a verdict. Returns the error if it could not be written and the log is required.
+
+        Args:
+            kind: the kind of the record.
+            call: the call.
+            verdict: the verdict.
+            policy: the digest of the policy; by default that of the conversation.
+        """
         from guardagent.log.records import verdict_record
 
         about = {**_call_fields(call), "args": call.args, "facts": call.facts, "principal": principal, "action": call.action, "tags": call.tags}
         try:
-            self.log.append(
-                {**verdict_record(verdict, policy=self.policy, permit=verdict.permit, **about), "kind": kind}
-            )
+            policy = policy or self.policy(call.conversation)
+            self.log.append({**verdict_record(verdict, policy=policy, permit=verdict.permit, **about), "kind": kind})
         except Exception as error:  # noqa: BLE001 - any error of the log
             _log.error("the audit log cannot be written: %s", error)
             return error if self.required else None

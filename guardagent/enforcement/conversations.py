@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str, Any]
 Resolve = Callable[[str], str]
-Begin = Callable[[str, Callable[[], Sequence[Mapping[str, Any]]], "ConversationJournal | None"], Session]
+Begin = Callable[[str, Callable[[], Sequence[Mapping[str, Any]]]], tuple[Session, "ConversationJournal | None"]]
 
 
 @dataclass(slots=True)
@@ -187,12 +187,13 @@ class Conversations:
     """The conversations by id. A new id begins a conversation.
 
     Args:
-        begin: creates the session of a conversation from its id and a function that returns its messages.
-        journal: returns the journal of a conversation for its id.
+        begin: creates the session of a conversation from its id and a function that returns its messages, with the
+            journal of its history, if it has one.
+        keeps_history: whether conversations have journals, so that one may have begun in another process.
     """
 
-    def __init__(self, begin: Begin, journal: Callable[[str], ConversationJournal | None]) -> None:
-        self._begin, self._journal = begin, journal
+    def __init__(self, begin: Begin, *, keeps_history: bool) -> None:
+        self._begin, self._keeps_history = begin, keeps_history
         self._lock = threading.Lock()
         self._known: dict[str, Conversation] = {}
 
@@ -221,6 +222,11 @@ class Conversations:
                 conversation.session.catch_up()
         return conversation
 
+    def digest_of(self, name: str) -> str | None:
+        """Returns the digest of the policy of a conversation; None if it has not begun here."""
+        found = self._known.get(name)
+        return None if found is None else getattr(getattr(found.session, "policies", None), "digest", None)
+
     def _check_process(self, conversation: Conversation) -> Conversation:
         if conversation.process != os.getpid() and conversation.journal is not None:
             self.drop(conversation.id)
@@ -236,8 +242,7 @@ class Conversations:
         with self._lock:
             if name not in self._known:
                 shown: list[Conversation] = []
-                journal = self._journal(name)
-                session = self._begin(name, lambda: shown[0].messages if shown else (), journal)
+                session, journal = self._begin(name, lambda: shown[0].messages if shown else ())
                 shown.append(Conversation(name, session, journal=journal))
                 self._known[name] = shown[0]
             return self._known[name]
@@ -249,7 +254,7 @@ class Conversations:
             NotBegunError: no conversation with this id has begun.
         """
         is_known = isinstance(name, str) and name in self._known
-        if is_known or (isinstance(name, str) and self._journal(name) is not None):
+        if is_known or (isinstance(name, str) and self._keeps_history):
             found = self.current(name)
             if is_known or found.session.sequence:
                 return found

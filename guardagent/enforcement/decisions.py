@@ -117,7 +117,7 @@ class Decider:
             )
         if conversation.hung_checks:
             raise InputError(f"a check of conversation {conversation.id!r} exceeded its deadline and is still running")
-        if (unseen := conversation.unseen_call(call)) is not None and self._looks_back(call):
+        if (unseen := conversation.unseen_call(call)) is not None and self._looks_back(conversation, call):
             raise InputError(_NEVER_SAW.format(unseen, call.tool))
         if call.messages is not None:
             conversation.messages = call.messages
@@ -168,13 +168,19 @@ class Decider:
         ungranted = verdict.grant is None if self.own else isinstance(verdict, Verdict) and verdict.permit is None
         if reserve and ungranted and verdict.label == 0:
             raise InputError(f"{call.tool!r} was allowed without a permit; expected the verdict of a session")
-        if verdict.decision is Decision.ESCALATE and not self.policies.can_be_approved(verdict):
+        policies = self._policies_of(conversation)
+        if verdict.decision is Decision.ESCALATE and not policies.can_be_approved(verdict):
             return replace(verdict, decision=Decision.DENY, grant=None)  # an approval would not help
         return verdict
 
-    def _looks_back(self, call: HostCall) -> bool:
+    def _looks_back(self, conversation: Conversation, call: HostCall) -> bool:
         kind = SessionCall(self.names.resolve(call.tool), EMPTY).labelled(call.action, None, call.tags)
-        return not isinstance(self.policies, Policies) or self.policies.looks_back(kind)
+        policies = self._policies_of(conversation)
+        return not isinstance(policies, Policies) or policies.looks_back(kind)
+
+    def _policies_of(self, conversation: Conversation) -> Policies:
+        """The version of the rules under which a conversation runs."""
+        return conversation.session.policies if self.own else self.policies
 
     def _facts_of(self, call: HostCall) -> Mapping[str, Any]:
         if not callable(self.facts):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.enforcement.schema import declared_arguments
@@ -106,6 +106,7 @@ class Names:
                 )
         self._policies, self._aliases, self._absent = policies, dict(aliases), frozenset(absent)
         self._digests: dict[str, str] | None = None
+        self._specs: list[ToolSpec] | None = None
 
     def resolve(self, host_name: str) -> str:
         """Returns the rules' name of a host's tool. An alias is resolved once, never an alias of an alias."""
@@ -119,6 +120,20 @@ class Names:
                 uses a tool as a tag, or names an argument that its tool does not have.
         """
         specs = list(specs)
+        coverage = self._coverage(getattr(self._policies, "current", self._policies), specs)
+        before, self._digests = self._digests, {spec.name: spec.digest for spec in specs}
+        self._specs = specs
+        return replace(coverage, **_changes(before, self._digests))
+
+    def attached_to(self, policies: Policies) -> Coverage:
+        """Compares the attached tools with the rules of another version.
+
+        Raises:
+            InputError: as `attach`.
+        """
+        return Coverage() if self._specs is None else self._coverage(policies, self._specs)
+
+    def _coverage(self, policies: Policies, specs: Sequence[ToolSpec]) -> Coverage:
         twice = _duplicate([spec.name for spec in specs]) or _duplicate(
             [self.resolve(spec.name) for spec in specs], "resolve to"
         )
@@ -130,33 +145,18 @@ class Names:
                 f"the tool {known[ANSWER]!r} has the name of the final answer in rules, {ANSWER!r}; rename the tool, "
                 f"or give it another name for rules: aliases={{{known[ANSWER]!r}: 'send_answer'}}"
             )
-        missing = self._missing(set(known))
-        self._refuse_misspelt(missing, set(known))
+        missing = self._missing(policies, set(known))
+        _refuse_misspelt(policies, missing, set(known))
         self._refuse_misspelt_aliases(missing, {spec.name for spec in specs})
         self._refuse_bare_tools(known)
         self._refuse_unknown_arguments(specs)
-        before, self._digests = self._digests, {spec.name: spec.digest for spec in specs}
-        return Coverage(missing, self._unruled(known), self._undeclared(known), **_changes(before, self._digests))
+        return Coverage(missing, _unruled(policies, known), _undeclared(policies, known))
 
-    def _missing(self, known: set[str]) -> dict[str, tuple[str, ...]]:
+    def _missing(self, policies: Policies, known: set[str]) -> dict[str, tuple[str, ...]]:
         """Returns the missing tools of each rule."""
         here = known | self._absent | {*EVENTS, ANSWER}
-        found = {rule.id: tuple(sorted(set(rule.tools) - here)) for rule in self._policies.rules}
+        found = {rule.id: tuple(sorted(set(rule.tools) - here)) for rule in policies.rules}
         return {rule: tools for rule, tools in found.items() if tools}
-
-    def _refuse_misspelt(self, missing: Mapping[str, tuple[str, ...]], known: set[str]) -> None:
-        """Refuses misspelt tool names: a rule about a tool that does not exist never denies anything."""
-        declared = self._policies.declared_tools
-        ruled = {tool for rule in self._policies.rules for tool in rule.tools}
-        unruled = sorted(tool.lower() for tool in known - ruled)
-        for rule, tools in missing.items():
-            for tool in tools:
-                if declared is None and difflib.get_close_matches(tool.lower(), unruled, n=1, cutoff=0.75):
-                    raise InputError(
-                        f"rule {rule!r} names the tool {tool!r}, which this agent does not have"
-                        f"{name_hint(tool, known)}; correct the rule, declare an alias, or pass absent={{{tool!r}}} "
-                        "if the agent has no such tool"
-                    )
 
     def _refuse_misspelt_aliases(self, missing: Mapping[str, tuple[str, ...]], hosts: set[str]) -> None:
         """Refuses misspelt aliases: they leave the intended tool without its rules."""
@@ -184,16 +184,33 @@ class Names:
                 for one in unknown_arguments(read, self._policies.tags, signatures):
                     raise InputError(f"{_at(rule)}rule {rule.id!r}: {one.problem}")
 
-    def _unruled(self, known: Mapping[str, str]) -> tuple[str, ...]:
-        if self._policies.requests:
-            return ()  # a natural-language rule concerns every call
-        ruled = {tool for rule in self._policies.rules for tool in rule.tools}
-        everywhere = any(not rule.tools for rule in self._policies.rules)
-        return () if everywhere else tuple(sorted(host for name, host in known.items() if name not in ruled))
 
-    def _undeclared(self, known: Mapping[str, str]) -> tuple[str, ...]:
-        declared = self._policies.declared_tools
-        return () if declared is None else tuple(sorted(host for name, host in known.items() if name not in declared))
+def _refuse_misspelt(policies: Policies, missing: Mapping[str, tuple[str, ...]], known: set[str]) -> None:
+    """Refuses misspelt tool names: a rule about a tool that does not exist never denies anything."""
+    declared = policies.declared_tools
+    ruled = {tool for rule in policies.rules for tool in rule.tools}
+    unruled = sorted(tool.lower() for tool in known - ruled)
+    for rule, tools in missing.items():
+        for tool in tools:
+            if declared is None and difflib.get_close_matches(tool.lower(), unruled, n=1, cutoff=0.75):
+                raise InputError(
+                    f"rule {rule!r} names the tool {tool!r}, which this agent does not have"
+                    f"{name_hint(tool, known)}; correct the rule, declare an alias, or pass absent={{{tool!r}}} "
+                    "if the agent has no such tool"
+                )
+
+
+def _unruled(policies: Policies, known: Mapping[str, str]) -> tuple[str, ...]:
+    if policies.requests:
+        return ()  # a natural-language rule concerns every call
+    ruled = {tool for rule in policies.rules for tool in rule.tools}
+    everywhere = any(not rule.tools for rule in policies.rules)
+    return () if everywhere else tuple(sorted(host for name, host in known.items() if name not in ruled))
+
+
+def _undeclared(policies: Policies, known: Mapping[str, str]) -> tuple[str, ...]:
+    declared = policies.declared_tools
+    return () if declared is None else tuple(sorted(host for name, host in known.items() if name not in declared))
 
 
 def _at(rule: Rule) -> str:

@@ -22,7 +22,7 @@ Work = Callable[[WaitState | None], Verdict]
 _log = logging.getLogger("guardagent")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TimeLimit:
     """Runs checks within a time limit.
 

@@ -118,10 +118,11 @@ class ToolGuard:
             counters=counters,
             approvals=approvals,
         )
-        self.policies = load_policies(policies) if isinstance(policies, str | Path) else policies
-        if not callable(getattr(self.policies, "session", None)):
+        policies = load_policies(policies) if isinstance(policies, str | Path) else policies
+        if not callable(getattr(policies, "session", None)):
             expected = "a policy file, or the result of 'load_policies'"
             raise InputError(f"policies is a {type(policies).__name__}; expected {expected}")
+        self._policies = policies
         self.coverage = Coverage()
         self.accepted = AcceptedTools(None if tools_lock is None else read_tools_lock(tools_lock))
         self.approver, self.answers = approver, answers
@@ -131,23 +132,22 @@ class ToolGuard:
             SessionCounters.of(self.policies, counters, time.time, "")  # a missing store is an error now, not at a call
         if isinstance(principal, Mapping):
             read_principal(principal)  # a mistake shows before the first call
-        self._digest = getattr(self.policies, "digest", "")
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
         own = isinstance(self.policies, Policies)  # its sessions block only while a check is running
-        self._shared = self._ledger.journal("", self._digest) is not None
+        self._shared = self._ledger.journal("", getattr(policies, "digest", "")) is not None
         if self._shared and not own:
             raise InputError("a ledger that keeps histories needs policies from 'load_policies'")
-        self._conversations = Conversations(self._begin_session, lambda name: self._ledger.journal(name, self._digest))
+        self._conversations = Conversations(self._begin_session, keeps_history=self._shared)
         self._pool = DeadlinePool()
         sink = spooled_log(log, on_log_error, log_spool)
-        records = None if sink is None else AuditRecords(sink, self._digest, required=on_log_error != "warn")
+        records = None if sink is None else AuditRecords(sink, self._digest_of, required=on_log_error != "warn")
         self._recorder = CallRecorder(self._conversations, self.names, records, max_replans)
         waits = callable(state) or callable(facts) or callable(principal) or log is not None or ledger is not None
         inline = own and self.policies.quick and not waits
         own_requests_only = approvals == "asked here"
         conversations, recorder = self._conversations, self._recorder
         decider = Decider(
-            self.policies,
+            policies,
             own,
             self.names,
             self.accepted,
@@ -159,6 +159,46 @@ class ToolGuard:
         )
         time_limit = TimeLimit(recorder, self._pool, deadline, inline=inline)
         self.lifecycle = CallLifecycle(decider, recorder, time_limit, approver, own, self._shared, self._ledger.name)
+        if own and policies.versions is not None:
+            policies.versions.require(self._require_usable)
+
+    # --- versions of the policy
+
+    @property
+    def policies(self) -> Policies:
+        """The rules of new conversations: the current version."""
+        return getattr(self._policies, "current", self._policies)
+
+    @property
+    def reloadable(self) -> bool:
+        """Whether the rules come from a file, so that `reload` can load a new version."""
+        return getattr(self._policies, "versions", None) is not None
+
+    def reload(self) -> Policies:
+        """Loads the policy file again, for new conversations; see `Policies.reload`. Running ones keep their version.
+
+        Raises:
+            InputError: as `Policies.reload`, or the new rules name a tool that is probably a misspelling.
+        """
+        return self._policies.reload()
+
+    def _require_usable(self, version: Policies) -> None:
+        """Requires that a new version fits the tools of the agent, before any conversation gets it."""
+        for line in self.names.attached_to(version).lines():
+            _log.warning("reloaded: %s", line)
+        if not version.quick:
+            self.lifecycle.time_limit.inline = False
+
+    def _digest_of(self, conversation: str | None = None) -> str:
+        """The digest of the version under which a conversation runs; of the current one if it has not begun."""
+        digest = self._conversations.digest_of(conversation) if conversation else None
+        return getattr(self.policies, "digest", "") if digest is None else digest
+
+    def _version_of(self, conversation: str) -> Policies:
+        """The version under which a conversation of the ledger began, if it is held; otherwise the current one."""
+        begun = getattr(self._ledger, "policy_of", None)  # a ledger of the host's own may lack it
+        digest, versions = (None if begun is None else begun(conversation)), self._policies.versions
+        return (versions.find(digest) if versions is not None and digest is not None else None) or self.policies
 
     # --- attaching
 
@@ -342,9 +382,10 @@ class ToolGuard:
         else:
             verdict = verdict_or_denial(session.finish)
             session.retire()
+        digest = self._digest_of(conversation)
         self._conversations.drop(conversation)
         self._ledger.end(conversation)
-        return self._recorder.log_verdict(HostCall("", EMPTY, conversation), verdict, "end")
+        return self._recorder.log_verdict(HostCall("", EMPTY, conversation), verdict, "end", digest)
 
     def restore(self, snapshot: bytes, key: bytes, *, newest: int | None = None) -> Session:
         """Continues a conversation of another process from `session(id).snapshot(key)`.
@@ -359,7 +400,7 @@ class ToolGuard:
         host_state = self._state
         state = (lambda: host_state(shown[0].id)) if callable(host_state) else host_state
         options = {} if self._counters is None else {"counters": self._counters}
-        session = self.policies.restore(
+        session = self._policies.restore(
             snapshot, key, state=state, messages=lambda: shown[0].messages if shown else (), newest=newest, **options
         )
         shown.append(Conversation(session.id, session, restored=True))
@@ -412,6 +453,7 @@ class ToolGuard:
         return self.answers.guard(*run)
 
     def _begin_session(
+<<<<<<< .merge_file_5gXCsw
         self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
     ) -> Session:
         options: dict[str, Any] = {} if journal is None else {"journal": journal}
@@ -420,6 +462,21 @@ class ToolGuard:
         if self._principal is not None:
             options["principal"] = self._principal_of(name)
         return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
+||||||| .merge_file_XiiSpK
+        self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
+    ) -> Session:
+        options: dict[str, Any] = {} if journal is None else {"journal": journal}
+        return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
+=======
+        self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]]
+    ) -> tuple[Session, ConversationJournal | None]:
+        state = self._state_of(name)
+        if not self._shared:
+            return self._policies.session(state, id=name, messages=messages), None
+        version = self._version_of(name)
+        journal = self._ledger.journal(name, version.digest)
+        return Session(version, state, id=name, messages=messages, journal=journal), journal
+>>>>>>> .merge_file_XVA7zA
 
     def _principal_of(self, name: str) -> Mapping[str, Any] | None:
         if not callable(self._principal):

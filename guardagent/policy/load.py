@@ -28,6 +28,7 @@ from guardagent.policy.language.named_arguments import unknown_arguments
 from guardagent.policy.language.parser import read_rule
 from guardagent.policy.monitors.rule import Rule, RuleMetadata, labels_of
 from guardagent.policy.policies import Policies
+from guardagent.policy.versions import PolicyVersions
 from guardagent.types import Check, Context, Event
 
 if TYPE_CHECKING:
@@ -57,7 +58,17 @@ def load_policies(
         InputError: the file, or a file that it refers to, is invalid. The message begins with `file:line:`, or with the
             path of keys in `data`, where possible. Loading is all or nothing.
     """
-    file = _read_source(path, text, data, folder)
+
+    def load() -> Policies:
+        return _load(_read_source(path, text, data, folder), path, model, locked)
+
+    policies = load()
+    if path is not None:
+        policies.versions = PolicyVersions(policies, load, lambda: read_policy_file(path).digest)
+    return policies
+
+
+def _load(file: PolicyFile, path: Path | str | None, model: Model | str | None, locked: Path | str | None) -> Policies:
     if locked is not None:
         if path is None:
             raise InputError("'locked=' only applies to files; expected the path of a policy file")

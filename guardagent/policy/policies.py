@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from guardagent.errors import name_hint
+from guardagent.errors import InputError, name_hint
 from guardagent.policy.evaluation.counters import Counter
 from guardagent.policy.evaluation.history_index import HistoryIndex, HistoryQuery
 from guardagent.policy.evaluation.history_window import WindowIndex
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from guardagent.policy.file.policy_file import IgnoredFinding
+    from guardagent.policy.versions import PolicyVersions
     from guardagent.session.session import Session
 
 _NAME = re.compile(r"[^\W\d][\w-]*(?:[.:/][\w-]+)*")
@@ -75,7 +76,11 @@ class Policies:
         counters: the counters across conversations.
         judges_answers: whether a rule speaks of the final answer.
         is_scoped: whether a policy has a scope (`applies_to`).
+        shadow: the candidate (`shadow:`), which judges live calls too, without effect.
+        versions: the versions of the file; None for rules that were not loaded from a file.
     """
+
+    versions: PolicyVersions | None = None
 
     def __init__(
         self,
@@ -93,6 +98,7 @@ class Policies:
         ignored: Sequence[IgnoredFinding] = (),
         path: Path | None = None,
         sources: DeclaredLabels | None = None,
+        shadow: Policies | None = None,
     ) -> None:
         self.rules = tuple(rules)
         self.monitors = tuple(monitor for rule in rules for monitor in rule.monitors)
@@ -108,6 +114,7 @@ class Policies:
         self.ignored = tuple(ignored)
         self.path = path
         self.sources = sources
+        self.shadow = shadow
         self._history_queries = tuple(history_queries)
         self.tags = tags or {}
         self._declared = tools
@@ -169,7 +176,7 @@ class Policies:
         return tuple(rule.id for rule in self.rules) + tuple(source.id for source, _ in self.requests)
 
     def session(self, state: Any = None, facts: Mapping[str, Any] = EMPTY, **options: Any) -> Session:
-        """Starts a session for one conversation with one owner.
+        """Starts a session for one conversation with one owner, under the current version of these policies.
 
         Args:
             state: the state for `state(...)`: a live mapping, or a callable that returns the current state.
@@ -178,7 +185,45 @@ class Policies:
         """
         from guardagent.session.session import Session
 
-        return Session(self, state, facts, **options)
+        return Session(self.current, state, facts, **options)
+
+    # --- versions
+
+    @property
+    def current(self) -> Policies:
+        """The version of new sessions: the last one that `reload` loaded."""
+        return self if self.versions is None else self.versions.current
+
+    def reload(self) -> Policies:
+        """Loads the policy file again, with the same options, as a whole or not at all.
+
+        Sessions that run keep their version. New sessions get the new one, whichever version opens them: a host may
+        keep the object that it loaded first.
+
+        Returns:
+            The current version: a new one if the files changed, otherwise the one in force.
+
+        Raises:
+            InputError: the new files are invalid, not locked or keep changing, or these policies do not come from a
+                file. The version in force stays.
+        """
+        if self.versions is None:
+            raise InputError("these policies were not loaded from a file; expected those of 'load_policies(path)'")
+        return self.versions.reload()
+
+    def version(self, digest: str) -> Policies:
+        """The version with a digest, for a session that began under it.
+
+        Raises:
+            InputError: it is another policy, or an earlier version that is no longer held.
+        """
+        found = self if digest == self.digest else None if self.versions is None else self.versions.find(digest)
+        if found is None:
+            raise InputError(
+                "the snapshot belongs to another policy, or to a version of it that is not loaded; expected the same "
+                "policy file and toolbox"
+            )
+        return found
 
     def restore(
         self,

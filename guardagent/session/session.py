@@ -914,8 +914,7 @@ class Session:
     ) -> Session:
         """Restores a session: see `Policies.restore`."""
         content = read_snapshot(snapshot, key, newest)
-        if content["policy"] != policies.digest:
-            raise InputError("the snapshot belongs to another policy; expected the same policy file and toolbox")
+        policies = policies.version(content["policy"])
         seconds = content["permit_seconds"]
         name = content["session"]
         session = cls(

@@ -41,6 +41,9 @@ class ConversationJournal(Journal, Protocol):
 class Ledger(Protocol):
     """The store of a guard's approvals and conversations. Each method is atomic among all users of the ledger.
 
+    A ledger that keeps histories may also have `policy_of(conversation)`, the digest of the policy under which a
+    conversation began, or None; with it, conversations continue under their version after the policy was reloaded.
+
     Attributes:
         name: identifies the ledger.
     """

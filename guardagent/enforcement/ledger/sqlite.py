@@ -96,6 +96,13 @@ class SqliteLedger:
     def journal(self, conversation: str, policy: str) -> SqliteJournal:
         return SqliteJournal(self, conversation, policy)
 
+    def policy_of(self, conversation: str) -> str | None:
+        """Returns the digest of the policy under which a conversation runs; None if it has not begun."""
+        query = "SELECT policy FROM entries WHERE conversation = ? AND entry IS NOT NULL LIMIT 1"
+        with self._connected() as db:
+            found = db.execute(query, (conversation,)).fetchone()
+        return None if found is None else str(found[0])
+
     def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
         """Returns (place, policy, entry) of the entries after a place; the end of a conversation has no entry."""
         query = "SELECT place, policy, entry FROM entries WHERE conversation = ? AND place > ? ORDER BY place"

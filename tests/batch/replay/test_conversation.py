@@ -44,7 +44,9 @@ class Mask:
         return {name: self.value(value) for name, value in args.items()}
 
     def facts(self, facts: Mapping[str, Any]) -> Any:
-        return RecordedFacts({name: recorded_value(self.value(one)) for name, one in facts.items() if not self.hidden()})
+        return RecordedFacts(
+            {name: recorded_value(self.value(one)) for name, one in facts.items() if not self.hidden()}
+        )
 
 
 def answers(candidate: Candidate, case: Case, mask: Mask | None) -> list[RuleAnswers]:

@@ -134,7 +134,7 @@ class Attachment(BaseAttachment):
     def _guarded_tool(self, tool: FunctionTool, name: str) -> FunctionTool:
         body, created = body_of(tool), copy.copy(tool)
         created.on_invoke_tool = Invoker(self, tool, body)
-        if self.escalates or tool.needs_approval:
+        if self.may_ask or tool.needs_approval:
             created.needs_approval = NeedsApproval(self, tool, body)
         if tool.output_json_schema is not None:
             created.tool_output_guardrails = [SKIP_OUTPUT_SCHEMA, *(tool.tool_output_guardrails or ())]

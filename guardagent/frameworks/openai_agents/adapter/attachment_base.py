@@ -37,14 +37,27 @@ class BaseAttachment(ABC):
 
     Attributes:
         guard: decides.
-        escalates: whether the SDK may have to ask a person: then each call is judged once more, ahead of its tool.
     """
 
     def __init__(self, guard: ToolGuard, named: Callable[[Any], str | None] | None) -> None:
         self.guard, self._find_conversation = guard, named
         self._runs = Runs()
         self._pending: dict[str, PendingApproval] = {}
-        self.escalates = _may_escalate(guard)
+        self._has_escalated = False
+
+    @property
+    def escalates(self) -> bool:
+        """Whether the SDK may have to ask a person: then each call is judged once more, ahead of its tool.
+
+        A conversation may run under an earlier version of the rules, so this never becomes false again.
+        """
+        self._has_escalated = self._has_escalated or _may_escalate(self.guard)
+        return self._has_escalated
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the SDK may have to ask a person now, or after the rules were reloaded."""
+        return self.escalates or (self.guard.approver is None and self.guard.reloadable)
 
     @abstractmethod
     def guard_agent(self, agent: Any) -> None:

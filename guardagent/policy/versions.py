@@ -1,0 +1,88 @@
+"""The versions of one policy file that a process holds: the current one for new sessions, and earlier ones.
+
+A version never changes. All versions of a file share one `PolicyVersions`, so a host may keep the policies it loaded
+first: `policies.session()` opens a session of the current version, and a running session keeps its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from guardagent.errors import InputError
+
+if TYPE_CHECKING:
+    from guardagent.policy.policies import Policies
+
+KEPT = 16  # earlier versions that are kept for snapshots; one with a running session is kept in any case
+MAX_LOADS = 5  # attempts to read files that change meanwhile
+
+Condition = Callable[["Policies"], None]
+"""Raises an InputError for a version that its host cannot use."""
+
+
+class PolicyVersions:
+    """The versions of one policy file.
+
+    Args:
+        first: the first version.
+        load: loads the files again.
+        digest: returns the digest of the files as they are now.
+
+    Attributes:
+        current: the version of new sessions.
+    """
+
+    def __init__(self, first: Policies, load: Callable[[], Policies], digest: Callable[[], str]) -> None:
+        self.current = first
+        self._load, self._digest = load, digest
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, Policies] = OrderedDict({first.digest: first})
+        self._alive: weakref.WeakValueDictionary[str, Policies] = weakref.WeakValueDictionary({first.digest: first})
+        self._conditions: list[weakref.WeakMethod[Condition]] = []
+
+    def reload(self) -> Policies:
+        """Loads the files again, as a whole or not at all. Returns the current version, a new one if they changed.
+
+        Raises:
+            InputError: the new files are invalid, not locked, keep changing, or fail a condition; the current version
+                stays in force.
+        """
+        with self._lock:
+            loaded = self._loaded()
+            if loaded.digest == self.current.digest:
+                return self.current
+            for condition in self._live_conditions():
+                condition(loaded)
+            loaded.versions = self
+            self._kept[loaded.digest] = self._alive[loaded.digest] = loaded
+            self._kept.move_to_end(loaded.digest)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            self.current = loaded
+            return loaded
+
+    def require(self, condition: Condition) -> None:
+        """Adds a condition on new versions, for as long as the object of this method lives."""
+        with self._lock:
+            self._conditions.append(weakref.WeakMethod(condition))
+
+    def find(self, digest: str) -> Policies | None:
+        """Returns the version with this digest, if it is held."""
+        return self._alive.get(digest)
+
+    def _loaded(self) -> Policies:
+        """Loads the files until they have not changed in between, so that no version mixes two states."""
+        for _ in range(MAX_LOADS):
+            loaded = self._load()
+            if self._digest() == loaded.digest:
+                return loaded
+        raise InputError(f"{self.current.path}: keeps changing while it is read; the current version stays in force")
+
+    def _live_conditions(self) -> list[Condition]:
+        found = [(reference, reference()) for reference in self._conditions]
+        self._conditions = [reference for reference, condition in found if condition is not None]
+        return [condition for _, condition in found if condition is not None]
