@@ -32,7 +32,7 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     steps = replay(policies.session(trace.state, trace.facts, clock=lambda: None, counters=new_counters(policies)), trace)  # each event has its time
     while True:
         try:
-            next(steps, principal=trace.principal)
+            next(steps, principal=trace.principal, on_difference=False)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 

@@ -16,6 +16,7 @@ from guardagent.types import Verdict
 if TYPE_CHECKING:
     from guardagent.policy.evaluation.monitor_interface import CallStatus
     from guardagent.session.permit import Permit
+    from guardagent.session.shadow import ShadowDifference
 
 
 _log = logging.getLogger("guardagent")
@@ -101,6 +102,25 @@ class AuditRecords:
             "reasons": [approval.reason] if approval.reason else [],
         }
         self._append(lambda: {"kind": "approval", **_call_fields(call), "args": call.args, **answer})
+
+    def difference(self, found: ShadowDifference) -> None:
+        """Writes that the candidate of `shadow:` decides otherwise on a call."""
+        self._append(
+            lambda: {
+                "kind": "shadow",
+                "conversation": found.session,
+                "agent": found.agent,
+                "tool": found.tool,
+                "call_id": found.call_id,
+                "args": found.args,
+                "decision": found.candidate["decision"],
+                "rules": found.candidate["rules"],
+                "undecided": found.candidate["undecided"],
+                "errors": found.errors,
+                "live": found.live,
+                "policy": found.policy,
+            }
+        )
 
     def _append(self, record: Callable[[], Mapping[str, Any]]) -> None:
         """Writes a record that no call waits for. If this fails, the next verdict meets the same error."""

@@ -141,7 +141,7 @@ class Decider:
             if not isinstance(mapping, Mapping):
                 raise InputError(f"the facts are a {type(mapping).__name__}; expected a mapping of names to values")
         options: dict[str, Any] = {"tags": call.tags} if call.tags else {}
-        if conversation.journal is not None:
+        if conversation.journal is not None or (self.own and conversation.session.policies.shadow is not None):
             options["id"] = call.id
         if call.principal is not None:
             options["principal"] = call.principal

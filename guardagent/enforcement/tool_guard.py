@@ -141,6 +141,7 @@ class ToolGuard:
         self._pool = DeadlinePool()
         sink = spooled_log(log, on_log_error, log_spool)
         records = None if sink is None else AuditRecords(sink, self._digest_of, required=on_log_error != "warn")
+        self._on_difference = None if records is None or not own else records.difference
         self._recorder = CallRecorder(self._conversations, self.names, records, max_replans)
         waits = callable(state) or callable(facts) or callable(principal) or log is not None or ledger is not None
         inline = own and self.policies.quick and not waits
@@ -401,7 +402,12 @@ class ToolGuard:
         state = (lambda: host_state(shown[0].id)) if callable(host_state) else host_state
         options = {} if self._counters is None else {"counters": self._counters}
         session = self._policies.restore(
-            snapshot, key, state=state, messages=lambda: shown[0].messages if shown else (), newest=newest, **options
+            snapshot,
+            key,
+            state=state,
+            messages=lambda: shown[0].messages if shown else (),
+            newest=newest, **options,
+            **({} if self._on_difference is None else {"on_difference": self._on_difference}),
         )
         shown.append(Conversation(session.id, session, restored=True))
         self._conversations.put(shown[0])
@@ -453,30 +459,20 @@ class ToolGuard:
         return self.answers.guard(*run)
 
     def _begin_session(
-<<<<<<< .merge_file_5gXCsw
-        self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
-    ) -> Session:
-        options: dict[str, Any] = {} if journal is None else {"journal": journal}
+        self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]]
+    ) -> tuple[Session, ConversationJournal | None]:
+        state = self._state_of(name)
+        options: dict[str, Any] = {"on_difference": self._on_difference} if self._on_difference is not None else {}
         if self._counters is not None:
             options["counters"] = self._counters
         if self._principal is not None:
             options["principal"] = self._principal_of(name)
-        return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
-||||||| .merge_file_XiiSpK
-        self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
-    ) -> Session:
-        options: dict[str, Any] = {} if journal is None else {"journal": journal}
-        return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
-=======
-        self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]]
-    ) -> tuple[Session, ConversationJournal | None]:
-        state = self._state_of(name)
         if not self._shared:
-            return self._policies.session(state, id=name, messages=messages), None
+            return self._policies.session(state, id=name, messages=messages, **options), None
         version = self._version_of(name)
         journal = self._ledger.journal(name, version.digest)
+<<<<<<< .merge_file_OWvSci
         return Session(version, state, id=name, messages=messages, journal=journal), journal
->>>>>>> .merge_file_XVA7zA
 
     def _principal_of(self, name: str) -> Mapping[str, Any] | None:
         if not callable(self._principal):
@@ -486,6 +482,11 @@ class ToolGuard:
         except Exception as error:  # noqa: BLE001 - a host's function
             _log.error("the principal of a conversation is unavailable: %s", error_text(error))
             raise InputError(f"the principal is unavailable: {type(error).__name__}") from None
+||||||| .merge_file_ADshVj
+        return Session(version, state, id=name, messages=messages, journal=journal), journal
+=======
+        return Session(version, state, id=name, messages=messages, journal=journal, **options), journal
+>>>>>>> .merge_file_rM3QyQ
 
     def _state_of(self, conversation: str) -> Any:
         return partial(self._state, conversation) if callable(self._state) else self._state

@@ -73,7 +73,20 @@ def _load(file: PolicyFile, path: Path | str | None, model: Model | str | None, 
         if path is None:
             raise InputError("'locked=' only applies to files; expected the path of a policy file")
         _require_locked(Path(locked), file)
-    return compile_policies(file, _functions(file), lambda source: _request_check(source, file, model), model)
+    policies = compile_policies(file, _functions(file), lambda source: _request_check(source, file, model), model)
+    if file.shadow is not None:
+        policies.shadow = _shadow(file.shadow)
+    return policies
+
+
+def _shadow(file: PolicyFile) -> Policies:
+    """Compiles the candidate of `shadow:`, which calls no model."""
+    candidate = compile_policies(file, _functions(file), lambda source: _request_check(source, file, None))
+    for number, monitor in enumerate(candidate.monitors):
+        if any(check.requested for check in getattr(monitor, "checks", {}).values()):
+            line = next(rule.line for rule in file.rules if rule.id == candidate.rule_of[number].id)
+            raise ContentError("a shadow calls no model, so its rules cannot read the conversation", file.path, line)
+    return candidate
 
 
 def _read_source(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from guardagent.policy.file.policy_file import IgnoredFinding
     from guardagent.policy.versions import PolicyVersions
     from guardagent.session.session import Session
+    from guardagent.session.shadow import OnDifference
 
 _NAME = re.compile(r"[^\W\d][\w-]*(?:[.:/][\w-]+)*")
 
@@ -80,6 +81,7 @@ class Policies:
         versions: the versions of the file; None for rules that were not loaded from a file.
     """
 
+    shadow: Policies | None = None
     versions: PolicyVersions | None = None
 
     def __init__(
@@ -98,7 +100,6 @@ class Policies:
         ignored: Sequence[IgnoredFinding] = (),
         path: Path | None = None,
         sources: DeclaredLabels | None = None,
-        shadow: Policies | None = None,
     ) -> None:
         self.rules = tuple(rules)
         self.monitors = tuple(monitor for rule in rules for monitor in rule.monitors)
@@ -114,7 +115,6 @@ class Policies:
         self.ignored = tuple(ignored)
         self.path = path
         self.sources = sources
-        self.shadow = shadow
         self._history_queries = tuple(history_queries)
         self.tags = tags or {}
         self._declared = tools
@@ -234,6 +234,7 @@ class Policies:
         messages: Any = (),
         newest: int | None = None,
         counters: Any = None,
+        on_difference: OnDifference | None = None,
     ) -> Session:
         """Continues a session from its snapshot. An existing session with the same id denies every call from then on.
 
@@ -244,13 +245,16 @@ class Policies:
             messages: as for `Session`.
             newest: the last known `session.sequence`; an older snapshot is refused.
             counters: as for `Session`.
+            on_difference: as for `Session`.
 
         Raises:
             InputError: the snapshot is not authentic, belongs to another policy, or is outdated.
         """
         from guardagent.session.session import Session
 
-        return Session.restore(self, snapshot, key, state=state, messages=messages, newest=newest, counters=counters)
+        return Session.restore(
+            self, snapshot, key, state=state, messages=messages, newest=newest, counters=counters, on_difference=on_difference
+        )
 
     def looks_back(self, call: SessionCall) -> bool:
         """Whether the verdict on such a call can depend on earlier calls, for example after a halt."""

@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import Any
+from typing import Any, Literal
 
 from guardagent._support.arguments import bind_arguments, call_problem, label_problem
 from guardagent.errors import InputError, SessionBusyError, ToolDenied, error_text
@@ -37,6 +37,7 @@ from guardagent.session.counters.protocol import CounterStore
 from guardagent.session.counters.session_counters import SessionCounters
 from guardagent.session.permit import Permit
 from guardagent.session.proofs import AgentGraph, Proofs
+from guardagent.session.shadow import OnDifference, Shadow, log_difference
 from guardagent.session.shared_history import HistoryChangedError, Journal, SessionEndedError
 from guardagent.session.snapshot import read_snapshot, take_over, write_snapshot
 from guardagent.types import (
@@ -100,6 +101,8 @@ class Session:
         principal: on whose behalf the agent acts: a mapping with `id`, `roles`, `tenant` and `on_behalf_of`. It never
             changes.
         on_behalf_of: the principal for which that one acts; the roles of both count.
+        on_difference: receives the differences of the policy's candidate (`shadow:`), in a thread of its own; by
+            default they go to the logger `guardagent`. With False, the candidate does not judge this session.
     """
 
     def __init__(
@@ -118,6 +121,7 @@ class Session:
         counters: CounterStore | str | None = None,
         principal: Mapping[str, Any] | Principal | None = None,
         on_behalf_of: Mapping[str, Any] | Principal | None = None,
+        on_difference: OnDifference | Literal[False] | None = None,
     ) -> None:
         if not isinstance(facts, Mapping):
             raise InputError(f"'facts' has the type {type(facts).__name__!r}; expected a mapping of names to values")
@@ -141,6 +145,9 @@ class Session:
         self._lapsed: list[SessionCall] = []  # withdrawn after their permits expired, and not recorded since
         self._lapses_reported = 0  # the number of them that `lapsed` has returned
         self._mementos: list[Any] | None = None  # of a fork: the mementos of its trial calls
+        self._shadow: Shadow | None = None
+        if policies.shadow is not None and on_difference is not False:
+            self._shadow = Shadow(policies.shadow, self.id, self._facts, on_difference or log_difference)
 
     def _now(self) -> float:
         """The time of a check for the counters."""
@@ -259,10 +266,13 @@ class Session:
                 return _refused(str(error), started)
         grant = _Grant(self, call) if allowed or decision is Decision.ESCALATE else None
         verdict = self._verdict(call, judgement, decision, started, grant, lifted)
+        if self._shadow is not None and lifted is None:
+            self._shadow.check(call, verdict, self._conversation.context.state_now)
         if allowed:
             if self._mementos is not None:
                 self._mementos.append(self._conversation.memento(call))
             self._reserve(call, judgement)
+        self._follow()
         return verdict
 
     def _stamp(self, call: SessionCall) -> None:
@@ -275,6 +285,11 @@ class Session:
         reading = context.reading()
         call.time = context.time_of(reading)
         call.expires = _seconds(reading) + self._permit_seconds
+
+    def _follow(self) -> None:
+        """Lets the candidate follow the calls of this session."""
+        if self._shadow is not None:
+            self._shadow.follow(self._conversation.calls, self._conversation.context.state_now)
 
     def _reserve(self, call: SessionCall, judgement: Judgement | None) -> None:
         if self._counters is None:
@@ -307,6 +322,10 @@ class Session:
             self._counters.settle(call)
 
     def _settle_in_history(self, call: SessionCall, output: Any, status: CallStatus) -> None:
+        self._settle_and_publish(call, output, status)
+        self._follow()
+
+    def _settle_and_publish(self, call: SessionCall, output: Any, status: CallStatus) -> None:
         conversation, journal = self._conversation, self._journal
         if journal is None:
             conversation.settle(call, output, status)
@@ -376,6 +395,7 @@ class Session:
                     raise InputError(
                         f"another process continues this conversation for another principal: {error}"
                     ) from None
+            self._follow()
 
     def _verdict(
         self,
@@ -584,6 +604,7 @@ class Session:
                 f"the permit is for another call; expected {call.tool!r} with the arguments that were judged"
             )
         self._conversation.began(call)
+        self._follow()
         return thaw(call.args)  # type: ignore[no-any-return]
 
     def withdraw(self, permit: Permit, why: str = "it was not run", *, never_ran: bool = False) -> None:
@@ -792,7 +813,7 @@ class Session:
             notes, details = self._notes()
             violations, withheld = self._violations(judgement, None)
             reasons = [f"at the end: {violation.message}" for violation in violations]
-            return Verdict(
+            verdict = Verdict(
                 judgement.decision(),
                 (*reasons, *judgement.reasons, *notes),
                 violations,
@@ -802,6 +823,9 @@ class Session:
                 elapsed_ms=(time.perf_counter() - started) * 1000,
                 denial=Denial(withheld=tuple(withheld)),
             )
+            if self._shadow is not None:
+                self._shadow.end(verdict, self._conversation.context.state_now)
+            return verdict
 
     @property
     def obligations(self) -> dict[str, str]:
@@ -911,6 +935,7 @@ class Session:
         clock: HostClock = time.time,
         zone: dt.tzinfo | str | None = None,
         counters: CounterStore | str | None = None,
+        on_difference: OnDifference | None = None,
     ) -> Session:
         """Restores a session: see `Policies.restore`."""
         content = read_snapshot(snapshot, key, newest)
@@ -927,12 +952,14 @@ class Session:
             clock=clock,
             zone=zone,,
             provenance_bytes=content.get("provenance_bytes", PROVENANCE_BYTES),, counters=counters,,
-            principal=content.get("principal"),
+            principal=content.get("principal"),,
+            on_difference=on_difference,
         )  # fmt: skip
         session._conversation.load(content)
         session._halted, session._approved = content["halted"], content["approved"]
         take_over(session, content)
         session._settle_counters(call for call in session._conversation.calls if call.status is not None)
+        session._follow()
         return session
 
     # --- forks
@@ -948,6 +975,7 @@ class Session:
                 permit_seconds=self._permit_seconds,
                 counters=None if self._counters is None else self._counters.trial_store(),
                 principal=self.principal,
+                on_difference=False,
             )
             fork._clock = self._clock
             fork._conversation, fork._halted, fork._mementos = self._conversation.copied(), self._halted, []

@@ -185,6 +185,11 @@ class RuleContext:
             self._state = self.state_source() if callable(self.state_source) else self.state_source
         return self._state
 
+    @property
+    def state_now(self) -> Any:
+        """The state that the current check has read; if it has read none, its source."""
+        return self.state_source if self._state is _UNREAD else self._state
+
     def refresh(self, facts: Mapping[str, Any], principal: Mapping[str, Any] | None = None) -> None:
         """Sets new facts and the call's principal, and discards the cached state and counters."""
         self.facts = facts

@@ -15,6 +15,8 @@ def policy_contents(*files: Path) -> Iterator[Content]:
     for path in files:
         yield Content("policy", path.name, path)
         read = read_policy_file(path)
+        if read.shadow is not None:
+            yield from policy_contents(read.shadow.path)
         yield from toolboxes(Toolbox(list(read.toolbox)))
         for rule in read.rules:
             yield from programs(*filter(None, [rule.program]))

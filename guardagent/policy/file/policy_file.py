@@ -115,6 +115,7 @@ class PolicyFile:
         unlisted: the decision on calls that no rule covers; None if the file does not say, which allows them.
         path: the file; `text` or `data` without a file.
         digest: a hash of the file and of every file that it refers to.
+        shadow: the candidate that judges live calls too.
     """
 
     path: Path
@@ -128,17 +129,18 @@ class PolicyFile:
     digest: str
     labels: DeclaredLabels = NO_LABELS
     counters: Mapping[str, CounterSource]
+    shadow: PolicyFile | None = None
 
 
-def read_policy_file(path: Path | str) -> PolicyFile:
-    """Reads a policy file.
+def read_policy_file(path: Path | str, *, is_shadow: bool = False) -> PolicyFile:
+    """Reads a policy file. `is_shadow`: as the candidate of another, so that it may not have one itself.
 
     Raises:
         InputError: the file is missing or unreadable.
         ContentError: the content is invalid; with the line and the expected content.
     """
     path = Path(path)
-    return _parse(_bytes(path, MAX_BYTES), path, path.parent)
+    return _parse(_bytes(path, MAX_BYTES), path, path.parent, is_shadow=is_shadow)
 
 
 def read_policy_text(text: str, folder: Path | str | None = None) -> PolicyFile:
@@ -174,12 +176,14 @@ def _folder(folder: Path | str | None) -> Path | None:
     return None if folder is None else Path(folder)
 
 
-def _parse(data: bytes, path: Path, folder: Path | None) -> PolicyFile:
+def _parse(data: bytes, path: Path, folder: Path | None, *, is_shadow: bool = False) -> PolicyFile:
     from guardagent.policy.file.yaml_reader import parse
 
     node = parse(data, path, folder)
     if node is None or node.plain is None:
         raise ContentError("contains no policies; expected 'version: 1' and 'policies:'", path, 1)
+    if is_shadow and "shadow" in node.fields:
+        raise node.fields["shadow"].error("'shadow' in the candidate of another policy; expected it only in that one")
     return _policy_file(node, data, path)
 
 
@@ -187,6 +191,7 @@ def _policy_file(node: SourceNode, data: bytes, path: Path) -> PolicyFile:
     values = mapping(node, POLICY_FILE)
     _check_tools(node, values)
     groups = values.get("tags", {})
+    shadow = _shadow(node, values.get("shadow"))
     return PolicyFile(
         path=path,
         toolbox=values.get("toolbox", ()),
@@ -196,10 +201,24 @@ def _policy_file(node: SourceNode, data: bytes, path: Path) -> PolicyFile:
         unlisted=values.get("unlisted"),
         rules=values["policies"],
         ignored=values.get("ignore", ()),
-        digest=_digest(data, values),
+        digest=_digest(data, values, b"" if shadow is None else shadow.digest.encode()),
+        shadow=shadow,
         labels=declared_labels(values),
         counters=MappingProxyType(values.get("counters", {})),
     )
+
+
+def _shadow(node: SourceNode, path: Path | None) -> PolicyFile | None:
+    """Reads the candidate of `shadow:`, which may not have one itself."""
+    if path is None:
+        return None
+    if path.resolve() == node.path.resolve():
+        raise node.fields["shadow"].error("'shadow' is this file itself; expected another policy file")
+    candidate = read_policy_file(path, is_shadow=True)
+    models = [rule for rule in candidate.rules if rule.kind == "request" and rule.program is None]
+    if models:
+        raise ContentError("a shadow calls no model; expected 'program:' beside 'request'", path, models[0].line)
+    return candidate
 
 
 def _bytes(path: Path, limit: int) -> bytes:
@@ -219,10 +238,11 @@ def _check_size(data: bytes, limit: int, path: Path) -> bytes:
     return data
 
 
-def _digest(data: bytes, values: Mapping[str, Any]) -> str:
+def _digest(data: bytes, values: Mapping[str, Any], shadow: bytes) -> str:
     """Hashes each file after its length, so that no content can move from one file into the next."""
     digest = hashlib.sha256()
-    for part in (data, *(_bytes(path, MAX_PROGRAM_BYTES) for path in _referenced_files(values))):
+    parts = (data, *(_bytes(path, MAX_PROGRAM_BYTES) for path in _referenced_files(values)), *filter(None, [shadow]))
+    for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()
 
@@ -531,6 +551,13 @@ POLICY_FILE = Key(
                     ),
                 ),
             ),
+        ),
+        Key(
+            "shadow",
+            file,
+            "a policy file",
+            "A candidate, relative to this file, that judges live calls too. Differences are logged, without effect.",
+            choices=(".yaml", ".yml"),
         ),
         Key("policies", _rules, "a list of policies", "The rules.", required=True, item=RULE),
     ),
