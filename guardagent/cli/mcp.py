@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent.cli.options import FactsText, Locked, RequestModelName, read_facts
+from guardagent.cli.options import FactsText, Locked, RequestModelName, Watch, read_facts, watching
 from guardagent.cli.output import print_line
 from guardagent.errors import InputError
 
@@ -92,6 +93,7 @@ def mcp_proxy(
     deadline: Deadline = 10.0,
     model: RequestModelName = None,
     locked: Locked = None,
+    watch: Watch = False,
     tools_lock: ToolsLock = None,
     accept_tools: AcceptTools = None,
 ) -> None:
@@ -134,7 +136,8 @@ def mcp_proxy(
     proxy = Proxy(
         guard, _target(server, header or []), _escalation(approver), conversation, resumable=ledger is not None
     )
-    asyncio.run(proxy.serve_stdio() if at is None else proxy.serve_http(*at))
+    with watching(guard.policies, locked) if watch else nullcontext():
+        asyncio.run(proxy.serve_stdio() if at is None else proxy.serve_http(*at))
 
 
 def _accept(target: Target, path: Path) -> None:

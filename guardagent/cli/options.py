@@ -12,6 +12,8 @@ from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent.models import Model
+    from guardagent.policy.policies import Policies
+    from guardagent.policy.watch import PolicyWatch
 
 AgentName = Annotated[str | None, typer.Option("--agent", help="A known agent (a folder in the memory).")]
 RequestFile = Annotated[str | None, typer.Option("--request", help="The guard request in natural language (a file).")]
@@ -62,8 +64,21 @@ Locked = Annotated[
     Path | None,
     typer.Option("--locked", help="A lock file; content that is missing from it or differs does not run. See 'lock'."),
 ]
+Watch = Annotated[
+    bool,
+    typer.Option(
+        "--watch", help="Reload the policy when its files change: new conversations get it, running ones keep theirs."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object per line and nothing else.")]
+
+
+def watching(policies: Policies, locked: Path | None) -> PolicyWatch:
+    """The watch of `--watch`. It reports to the logger, which writes to standard error."""
+    from guardagent.policy.watch import PolicyWatch
+
+    return PolicyWatch(policies, extra=() if locked is None else (locked,))
 
 
 def model_of(name: str | None, prices: str | None, timeout: float | None) -> Model | str | None:

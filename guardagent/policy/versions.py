@@ -65,6 +65,14 @@ class PolicyVersions:
             self.current = loaded
             return loaded
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the files are now those of the current version."""
+        try:
+            return self._digest() == self.current.digest
+        except InputError:
+            return False
+
     def require(self, condition: Condition) -> None:
         """Adds a condition on new versions, for as long as the object of this method lives."""
         with self._lock:

@@ -33,8 +33,10 @@ class PolicyWatch:
     def __init__(self, policies: Policies, interval: float = INTERVAL, extra: Iterable[Path] = ()) -> None:
         self._policies, self._interval = policies, interval
         self._extra = tuple(extra)
-        self._files = self._referenced()
-        self._loaded = self._seen = self._stamp()
+        self._files: tuple[Path, ...] = ()
+        self._seen: Stamp = ()
+        self._loaded: Stamp | None = None
+        self._note_files()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="guardagent-watch")
 
@@ -68,8 +70,14 @@ class PolicyWatch:
             return
         if after is not before:
             _log.warning("the policy was reloaded: new conversations get version %s", after.digest[:12])
+        self._note_files()
+
+    def _note_files(self) -> None:
+        """Notes the files of the current version, unless they have changed again."""
         self._files = self._referenced()
-        self._loaded = self._seen = self._stamp()
+        self._seen = self._stamp()
+        versions = self._policies.versions
+        self._loaded = self._seen if versions is not None and versions.is_current else None
 
     def _referenced(self) -> tuple[Path, ...]:
         """The files of the policy. If they cannot be listed now, the ones known before and the policy file itself."""
@@ -80,7 +88,7 @@ class PolicyWatch:
         try:
             return tuple(dict.fromkeys([path, *(one.path for one in policy_contents(path)), *self._extra]))
         except GuardError:
-            return getattr(self, "_files", (path, *self._extra))
+            return self._files or (path, *self._extra)
 
     def _stamp(self) -> Stamp:
         return tuple(map(_stamp_of, self._files))

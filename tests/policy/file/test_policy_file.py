@@ -218,7 +218,7 @@ def _differences(key: Key, schema: dict[str, Any]) -> Iterator[str]:
             yield f"{key.name}: required"
         for inner in key.keys.values():
             yield from _differences(inner, mapping["properties"].get(inner.name, {}))
-    if set(types[0].get("enum", ())) != set(key.choices if key.choices != (".py",) else ()):
+    if set(types[0].get("enum", ())) != set(key.choices if not all(one.startswith(".") for one in key.choices) else ()):
         yield f"{key.name}: choices"
     if key.item:
         inside = [each.get("items") or each.get("additionalProperties") for each in types]
