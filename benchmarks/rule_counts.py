@@ -26,6 +26,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,16 @@ CALL = {
     "reason": "the parcel arrived damaged",
     "user": "mia",
     "express": False,
+    "note": "none",
 }
 HISTORY = [Event("login", {}, "welcome", "ok"), Event("get_order", {"order_id": "W1204"}, {"status": "paid"}, "ok")]
 FORMS: dict[str, list[str]] = {  # {0} is the number of the rule; the first form of each kind is the one that is broken
     "numbers": [
-        "forall(refund(amount=a), a <= 500 + {0})",
+        "forall(refund(amount=a), a > 0 && a <= 6{0}0)",
         "forall(refund(amount=a), a <= 5{0}00)",
         "forall(refund(quantity=q), q >= 1 && q <= 1{0})",
         "forall(refund(amount=a, express=e), !e || a < 1{0}.50)",
-        "forall(refund(amount=a, quantity=q), a * q <= 300 + {0})",
+        "forall(refund(amount=a, quantity=q), a * q <= 3{0}00)",
     ],
     "strings": [
         'forall(refund(reason=r), r != "because {0}")',
@@ -83,16 +85,19 @@ FORMS: dict[str, list[str]] = {  # {0} is the number of the rule; the first form
 }
 SHARES = {"numbers": 6, "strings": 3, "lists": 3, "matches": 2, "facts": 3, "before": 2, "propositional": 1}
 KINDS = [kind for kind, share in SHARES.items() for _ in range(share)]
-BROKEN = 'forall(refund(currency=c), c != "XXX")'
+BROKEN = 'forall(refund(note=n), n != "stolen")'
 Figures = dict[str, float]
 
 
 def rules_of(mix: str, count: int) -> list[str]:
     """The rules of a mix; the allowed call complies with all of them."""
     if mix == "mixed":
-        forms = [FORMS[kind][at // len(KINDS) % len(FORMS[kind])] for at, kind in zip(range(count), KINDS * count)]
+        kinds = list(islice(cycle(KINDS), count))
+        forms = [FORMS[kind][at // len(KINDS) % len(FORMS[kind])] for at, kind in enumerate(kinds)]
     elif mix == "other tools":
-        return [BROKEN] + [rule.replace("refund(", "pay(").replace(":refund", ":pay") for rule in rules_of("mixed", count)]
+        return [BROKEN] + [
+            rule.replace("refund(", "pay(").replace(":refund", ":pay") for rule in rules_of("mixed", count)
+        ]
     else:
         forms = [FORMS[mix][at % len(FORMS[mix])] for at in range(count)]
     return [*(form.format(at) for at, form in enumerate(forms, 1)), BROKEN]
@@ -125,7 +130,7 @@ def measured(mix: str, count: int) -> Figures:
     begun(policies).check("refund", CALL, reserve=False)
     first = (time.process_time() - started) * 1e3
     session, times = begun(policies), max(20, 4000 // count)
-    broken, inexact = {**CALL, "currency": "XXX"}, {**CALL, "amount": 119.99}
+    broken, inexact = {**CALL, "note": "stolen"}, {**CALL, "amount": 119.99}
     assert session.check("refund", CALL, reserve=False).decision is Decision.ALLOW
     assert session.check("refund", inexact, reserve=False).decision is Decision.ALLOW
     assert "rule" in session.check("refund", broken, reserve=False).rules[0]
@@ -163,8 +168,8 @@ def one_round(mixes: Sequence[str], counts: Sequence[int]) -> dict[str, Figures]
 def round_in(checkout: Path, arguments: Sequence[str]) -> dict[str, Figures]:
     """A round in a process of its own."""
     command = [sys.executable, __file__, "--once", *arguments]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(checkout)}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - itself
     return json.loads(done.stdout)
 
 

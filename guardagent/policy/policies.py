@@ -20,6 +20,7 @@ from guardagent.policy.monitors.product import Product
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
 from guardagent.policy.provenance.labels import DeclaredLabels
+from guardagent.policy.monitors.screen import Screen
 from guardagent.types import EMPTY, Check, Decision, Verdict
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Applicability:
 
     Attributes:
         monitors: the applicable monitors, with their numbers.
+        screen: finds those of them that have to judge a call.
         stateful: those that must process the call and its outcome.
         indexes: the numbers of the history indexes for it.
         problem: an error that denies every such call.
@@ -49,6 +51,7 @@ class Applicability:
     """
 
     monitors: tuple[tuple[int, Monitor], ...]
+    screen: Screen
     stateful: tuple[tuple[int, Monitor], ...]
     indexes: tuple[int, ...]
     problem: str | None = None
@@ -132,6 +135,11 @@ class Policies:
         }
         self._other_tools = self._applicability(SessionCall("", {}))
         self._by_labels: dict[Any, Applicability] = {}
+
+    def warm_up(self) -> None:
+        """Generates the code that screens calls now, instead of after the first checks of each tool."""
+        for applicability in (*self._by_tool.values(), self._other_tools):
+            applicability.screen.generate()
 
     @property
     def declared_tools(self) -> frozenset[str] | None:
@@ -347,6 +355,7 @@ class Policies:
         declared = (ANSWER_TEXT,) if is_answer else (self._declared or {}).get(call.tool)
         return Applicability(
             monitors,
+            Screen(monitors, call),
             stateful,
             indexes,
             arguments=None if declared is None else frozenset(declared),

@@ -83,6 +83,11 @@ class HistoryQuery:
     late_term: Term | None = None
     window: Term | None = None
 
+    @property
+    def decided_by_key(self) -> bool:
+        """Whether all settled calls with the same index key match alike."""
+        return not self.residual_conditions
+
     def bind(self, env: Env, call: PastCall) -> bool:
         """Binds a past call and its arguments; false if it lacks an argument."""
         args = call.args
@@ -281,6 +286,11 @@ class HistoryIndex:
         if value is True and self._query.ok_only and call.assumed_status is None:
             return Unknown(f"it is unknown whether {call.tool!r} (call {call.place}) ends well")
         return value
+
+    def has_certain(self, key: Any) -> bool:
+        """Whether a settled call with this index key certainly matches; `HistoryQuery.decided_by_key` must hold."""
+        bucket = self._buckets.get(key)
+        return bucket is not None and len(bucket.entries) > bucket.uncertain
 
     def _in_flight(self, env: Env) -> list[Any]:
         """The calls in flight that may match. They are not indexed yet."""

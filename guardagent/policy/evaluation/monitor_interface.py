@@ -299,6 +299,9 @@ class Monitor(Protocol):
     tools: frozenset[str]
     stateful: bool
 
+    # A monitor may have `screened(code, number, kind)`: an expression for the screen of a kind of call, true only if
+    # `judge` returns None; or None. Its memory is `memory[number]`.
+
     def concerns(self, call: SessionCall) -> bool:
         """Whether calls with this tool, action, decision and tags can affect the monitor."""
 

@@ -169,7 +169,7 @@ class Compiler:
             elif argument.value.name in local:
                 own.append(_both(equal, read, _reader(inner[argument.value.name])))
             else:
-                joins.append((read, _reader(inner[argument.value.name])))
+                joins.append((read, self.term(argument.value, inner)))
                 joined.append((inner[argument.value.name], argument.name))
         self.arguments.update(binders)
         rest: list[Term] = []
@@ -229,6 +229,14 @@ class Compiler:
             return moment if isinstance(moment, Unknown) else ceil(moment - length)
 
         return start
+
+    def keys_of(self, node: ast.SomeCall) -> tuple[int, Sequence[ast.Term]] | None:
+        """(the number of the history index of a term, the terms of its key); None if the key does not decide it."""
+        number = self.index_of[id(node)]
+        query = self.library.history_queries[number]
+        syntax = {id(term): part for part, term in self._compiled.values()}
+        keys = [syntax[id(other)] for _, other in query.equations]
+        return (number, keys) if query.decided_by_key else None
 
     # --- terms
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from guardagent.policy.evaluation.certain_conditions import CallScope, CertainConditions
 from guardagent.policy.evaluation.evidence import compile_with_evidence
 from guardagent.policy.evaluation.history_index import Env
 from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, RuleContext, SessionCall
+from guardagent.policy.evaluation.screen_code import ScreenCode
 from guardagent.policy.evaluation.terms import Compiler, Names
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Truth, disjunction, dump_truth, inverse, load_truth
@@ -29,6 +31,12 @@ class ForallMonitor:
         self._adds_up = not inside.isdisjoint({ast.CountCalls, ast.SumCalls, ast.Selected})
         self._reads_time = ast.reads_time(rule.condition)
         self._size = compiler.size
+        self._rule, self._scope = rule, _scope(rule, compiler, names)
+
+    def screened(self, code: ScreenCode, _number: int, _kind: SessionCall) -> str | None:
+        if self._asks_known and self._of_history:  # calls in flight can make known what was unknown
+            return None
+        return CertainConditions(code, self._scope).kept(self._rule.pattern, self._rule.condition)
 
     def concerns(self, call: SessionCall) -> bool:
         return call.tool in self.tools
@@ -124,6 +132,13 @@ class ForallMonitor:
         memory = _ForallMemory(load_truth(data["base"]))
         memory.open = {place: load_truth(value) for place, value in data["open"]}
         return memory
+
+
+def _scope(rule: ast.Forall, compiler: Compiler, names: Names) -> CallScope:
+    arguments = {name: compiler.arguments[slot] for name, slot in names.items() if slot in compiler.arguments}
+    terms = [one for one in ast.walk(rule.condition) if isinstance(one, ast.SomeCall)]
+    queries = {id(one): keys for one in terms if (keys := compiler.keys_of(one)) is not None}
+    return CallScope(rule.pattern.label, arguments, queries)
 
 
 class _ForallMemory:

@@ -19,6 +19,7 @@ from guardagent.policy.evaluation.monitor_interface import (
     RuleContext,
     SessionCall,
 )
+from guardagent.policy.evaluation.screen_code import ScreenCode
 from guardagent.policy.language.formula import Formula, atoms
 from guardagent.policy.language.values import Truth
 from guardagent.policy.monitors.alphabet import Alphabet
@@ -80,6 +81,11 @@ class PropositionalMonitor:
 
     def start(self) -> _AutomatonMemory:
         return _AutomatonMemory(0)
+
+    def screened(self, code: ScreenCode, number: int, kind: SessionCall) -> str:
+        letter = self.alphabet.index(kind, ok=True)
+        breaking = frozenset(state for state, row in enumerate(self._breaks) if row[letter])
+        return f"{code.constant(breaking.isdisjoint)}(memory[{number}].possible)" if breaking else "True"
 
     def judge(self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> MonitorResult | None:
         letter = self.alphabet.index(call, ok=call.status is None or call.status == "ok")

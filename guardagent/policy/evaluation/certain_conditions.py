@@ -1,0 +1,268 @@
+"""Translates conditions on a proposed call to Python expressions that are true only if they certainly hold.
+
+There are two expressions for a condition: one for where it certainly holds, one for where it certainly does not. Where
+neither is true, the rule itself decides. A term that is not translated here makes its condition undecided.
+
+A condition that stands behind such a term in an OR or an AND is not used: the rule evaluates from left to right, and an
+error in the term denies the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from guardagent.policy.evaluation.patterns import folded_name
+from guardagent.policy.evaluation.screen_code import ScreenCode, plain_number, text_in
+from guardagent.policy.language import ast
+
+MAX_DEPTH = 20  # levels of a condition
+MAX_CODE = 4000  # characters of the code of a condition
+MAX_ARITHMETIC = 200  # characters of the code of a number
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">": "<=", "<=": ">", ">=": "<"}
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_SAFE = (
+    ast.And, ast.Or, ast.Negation, ast.Implies, ast.Compare, ast.Matches, ast.Known, ast.Length, ast.Arithmetic,
+    ast.Negative, ast.Constant, ast.ListOf, ast.Variable, ast.Fact, ast.Field, ast.OfCall, ast.Label,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CallScope:
+    """The names of a condition on a proposed call.
+
+    Attributes:
+        label: the label of the call.
+        arguments: variable -> the argument that binds it.
+        queries: id() of a term `SomeCall` -> (the number of its history index, the terms of its key).
+    """
+
+    label: str | None
+    arguments: Mapping[str, str]
+    queries: Mapping[int, tuple[int, Sequence[ast.Term]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Integer:
+    """An integer in the code, where a guard holds."""
+
+    text: str
+    guard: str
+
+
+class CertainConditions:
+    """Translates the pattern and the condition of one rule."""
+
+    def __init__(self, code: ScreenCode, scope: CallScope) -> None:
+        self._code, self._scope = code, scope
+        self._depth = 0
+
+    def kept(self, pattern: ast.Pattern, condition: ast.Term) -> str | None:
+        """An expression that is true only if the call does not match, or satisfies the condition."""
+        parts = [self._mismatch(argument) for argument in pattern.arguments]
+        parts.append(self._certain(condition, wanted=True))
+        found = " or ".join(part for part in parts if part is not None)
+        return found if 0 < len(found) <= MAX_CODE else None
+
+    def _mismatch(self, argument: ast.Argument) -> str | None:
+        """Where the call certainly has another argument."""
+        match argument.value:
+            case ast.ExactValue(str(text)):
+                at = self._code.argument(argument.name)
+                return f"t{at} is str and {self._code.folded(at)} != {self._code.constant(folded_name(text))}"
+            case ast.ExactValue(value):
+                return self._with_constant(self._code.argument(argument.name), "!=", value)
+            case ast.RegexValue(regex):
+                return self._match(self._code.argument(argument.name), regex, wanted=False)
+            case ast.Variable(name) if self._scope.arguments.get(name, argument.name) != argument.name:
+                bound = self._code.argument(self._scope.arguments[name])
+                return self._with_value(self._code.argument(argument.name), "!=", bound)
+        return None
+
+    # --- conditions
+
+    def _certain(self, node: ast.Term, *, wanted: bool) -> str | None:
+        """An expression that is true only if the condition certainly has the wanted value."""
+        translate = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if translate is None or self._depth > MAX_DEPTH:
+            return None
+        self._depth += 1
+        found: str | None = translate(node, wanted=wanted)
+        self._depth -= 1
+        return found
+
+    def _and(self, node: ast.And, *, wanted: bool) -> str | None:
+        return self._every(node.parts, wanted=True) if wanted else self._some(node.parts, wanted=False)
+
+    def _or(self, node: ast.Or, *, wanted: bool) -> str | None:
+        return self._some(node.parts, wanted=True) if wanted else self._every(node.parts, wanted=False)
+
+    def _implies(self, node: ast.Implies, *, wanted: bool) -> str | None:
+        return self._or(ast.Or((ast.Negation(node.first), node.second)), wanted=wanted)
+
+    def _negation(self, node: ast.Negation, *, wanted: bool) -> str | None:
+        return self._certain(node.body, wanted=not wanted)
+
+    def _every(self, parts: Sequence[ast.Term], *, wanted: bool) -> str | None:
+        found = [self._certain(part, wanted=wanted) for part in parts]
+        texts = [f"({text})" for text in found if text is not None]
+        return (" and ".join(texts) or "True") if len(texts) == len(found) else None
+
+    def _some(self, parts: Sequence[ast.Term], *, wanted: bool) -> str | None:
+        texts: list[str] = []
+        for part in parts:
+            text = self._certain(part, wanted=wanted)
+            texts += [] if text is None else [f"({text})"]
+            if not self._is_safe(part):
+                break
+        return " or ".join(texts) or None
+
+    def _is_safe(self, part: ast.Term) -> bool:
+        """Whether evaluating a condition on the values that a screen reads cannot raise an error."""
+        return all(
+            isinstance(one, _SAFE)
+            and (not isinstance(one, ast.Field) or self._argument(one) is not None)
+            and (not isinstance(one, ast.ListOf) or all(isinstance(item, ast.Constant) for item in one.items))
+            and (not isinstance(one, ast.OfCall) or one.call == ast.Label(self._scope.label or ""))
+            for one in ast.walk(part)
+        )
+
+    def _constant(self, node: ast.Constant, *, wanted: bool) -> str | None:
+        return "True" if node.value is wanted else None
+
+    def _variable(self, node: ast.Variable, *, wanted: bool) -> str | None:
+        at = self._value(node)
+        return None if at is None else f"v{at} is {wanted}"
+
+    _fact = _field = _variable
+
+    def _known(self, node: ast.Known, *, wanted: bool) -> str | None:
+        if isinstance(node.body, ast.Field) and self._argument(node.body) is None:
+            return None  # a string may contain the field
+        at = self._value(node.body, "json_types")
+        return None if at is None else f"v{at} is {'not ' if wanted else ''}None"
+
+    def _matches(self, node: ast.Matches, *, wanted: bool) -> str | None:
+        at = self._value(node.body)
+        return None if at is None else self._match(at, node.regex, wanted=wanted)
+
+    def _match(self, at: int, regex: str, *, wanted: bool) -> str:
+        matched, number = self._code.matched(at, regex)
+        return f"{number} in {matched}" if wanted else f"{matched} and {number} not in {matched}"
+
+    def _somecall(self, node: ast.SomeCall, *, wanted: bool) -> str | None:
+        query = self._scope.queries.get(id(node))
+        if query is None or not wanted:
+            return None
+        number, terms = query
+        values = [self._value(term) for term in terms]
+        keys = [f"v{at}" for at in values if at is not None]
+        if len(keys) != len(values):
+            return None
+        key = keys[0] if len(keys) == 1 else f"({', '.join(keys)})"
+        return " and ".join([*(f"t{at} in indexed" for at in values), f"indexes[{number}].has_certain({key})"])
+
+    # --- comparisons
+
+    def _compare(self, node: ast.Compare, *, wanted: bool) -> str | None:
+        if node.operator == "in":
+            return self._contains(node, wanted=wanted)
+        operator = node.operator if wanted else _OPPOSITE[node.operator]
+        if isinstance(node.left, ast.Constant):
+            return self._compared(node.right, _MIRRORED[operator], node.left)
+        return self._compared(node.left, operator, node.right)
+
+    def _compared(self, left: ast.Term, operator: str, right: ast.Term) -> str | None:
+        value = self._value(left)
+        if isinstance(right, ast.Constant) and value is not None:
+            return self._with_constant(value, operator, right.value)
+        other = self._value(right)
+        if value is not None and other is not None:
+            return self._with_value(value, operator, other)
+        one, another = self._integer(left), self._integer(right)
+        if one is None or another is None:
+            return None
+        return " and ".join(filter(None, [one.guard, another.guard, f"{one.text} {operator} {another.text}"]))
+
+    def _with_constant(self, at: int, operator: str, value: Any) -> str | None:
+        if type(value) is bool:
+            return f"v{at} is {value is (operator == '==')}" if operator in ("==", "!=") else None
+        if type(value) is str:
+            return f"t{at} is str and v{at} {operator} {self._code.constant(value)}"
+        number = plain_number(value)
+        return None if number is None else f"{self._code.number(at)} and v{at} {operator} {self._code.constant(number)}"
+
+    @staticmethod
+    def _with_value(at: int, operator: str, other: int) -> str:
+        types = "comparable" if operator in ("==", "!=") else "ordered"
+        return f"t{at} is t{other} and t{at} in {types} and v{at} {operator} v{other}"
+
+    def _contains(self, node: ast.Compare, *, wanted: bool) -> str | None:
+        if isinstance(node.right, ast.ListOf):
+            at = self._value(node.left)
+            return None if at is None else self._among(at, node.right.items, wanted=wanted)
+        whole = self._value(node.right, "json_types")
+        item = node.left.value if isinstance(node.left, ast.Constant) else None
+        at = None if item is not None else self._value(node.left)
+        if whole is None or (at is None and type(item) is not str):
+            return None
+        text = self._code.constant(item) if at is None else f"v{at}"
+        return f"{self._code.constant(text_in)}({text}, v{whole}) is {wanted}"
+
+    def _among(self, at: int, items: Sequence[ast.Term], *, wanted: bool) -> str | None:
+        """Where a value certainly is among the items of a list, or is not."""
+        values = [item.value for item in items if isinstance(item, ast.Constant)]
+        strings = frozenset(value for value in values if type(value) is str)
+        numbers = frozenset(plain_number(value) for value in values) - {None}
+        same = len(values) == len(items) and (len(strings) == 0 or all(type(value) is str for value in values))
+        if len(values) != len(items) or not (strings or numbers):
+            return None
+        if wanted:
+            tests = [(f"t{at} is str", strings), (self._code.number(at), numbers)]
+            return " or ".join(f"{test} and v{at} in {self._code.constant(found)}" for test, found in tests if found)
+        if not same or (numbers and any(plain_number(value) is None for value in values)):
+            return None
+        test = f"t{at} is str" if strings else self._code.number(at)
+        return f"{test} and v{at} not in {self._code.constant(strings or numbers)}"
+
+    # --- values
+
+    def _value(self, node: ast.Term, types: str = "scalars") -> int | None:
+        """The number of a value in the code; None if the code does not read it."""
+        argument = self._argument(node)
+        if argument is not None:
+            return self._code.argument(argument, types)
+        match node:
+            case ast.Fact(path):
+                return self._code.fact(path, types)
+            case ast.Field(body, name):
+                whole = self._value(body, "json_types")
+                return None if whole is None else self._code.field(whole, name, types)
+        return None
+
+    def _argument(self, node: ast.Term) -> str | None:
+        """The argument of the call that a term stands for."""
+        match node:
+            case ast.Variable(name):
+                return self._scope.arguments.get(name)
+            case ast.Field(ast.OfCall("args", ast.Label(label)), name) if label == self._scope.label:
+                return name
+        return None
+
+    def _integer(self, node: ast.Term) -> _Integer | None:
+        """The code of an integer; None if the code does not compute it."""
+        match node:
+            case ast.Constant(value):
+                return _Integer(self._code.constant(value), "") if type(value) is int else None
+            case ast.Length(body):
+                at = self._value(body, "json_types")
+                return None if at is None else _Integer(f"len(v{at})", f"t{at} in sized")
+            case ast.Arithmetic(left, "+" | "-" | "*" as operator, right):
+                one, other = self._integer(left), self._integer(right)
+                if one is None or other is None or len(one.text + other.text) > MAX_ARITHMETIC:
+                    return None
+                guard = " and ".join(filter(None, [one.guard, other.guard]))
+                return _Integer(f"({one.text} {operator} {other.text})", guard)
+        at = self._value(node)
+        return None if at is None else _Integer(f"v{at}", f"t{at} is int")
