@@ -152,10 +152,9 @@ class ConversationState:
                 context.provenance.read_messages(context.messages)
         judged = self._judge_beyond_rules(call, applicability) if applicability.needs_more_checks else None
         skipped = self.skipped if self.skipped and call.tool in self.graph_tools else None
-        monitors = applicability.monitors
-        if monitors:
-            monitors = applicability.screen.remaining(context, call, memory)
-        for number, monitor in monitors:
+        screen = applicability.screen
+        remaining = applicability.monitors if screen.idle else screen.remaining(context, call, memory)
+        for number, monitor in remaining:
             if skipped is not None and number in skipped:
                 continue
             try:

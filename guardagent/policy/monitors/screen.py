@@ -25,44 +25,57 @@ class Screen:
     Args:
         monitors: the monitors that apply, with their numbers.
         kind: such a call, without arguments.
+
+    Attributes:
+        idle: whether all monitors always remain.
     """
 
     def __init__(self, monitors: Numbered, kind: SessionCall) -> None:
         self._monitors, self._kind = monitors, kind
         self._checks = 0
         self._function: Screening | None = None
+        self.idle = not any(hasattr(monitor, "screened") for _, monitor in monitors)
 
     def remaining(self, context: RuleContext, call: SessionCall, memory: Sequence[Any]) -> Numbered:
         """The monitors that have to judge a proposed call."""
         if self._function is None:
             self._checks += 1
-            if self._checks < WARM_UP:
-                return self._monitors
-            self.generate()
+            if self._checks >= WARM_UP:
+                self.generate()
+            return self._monitors
         try:
-            return self._function(context, call, memory)  # type: ignore[misc]
+            return self._function(context, call, memory)
         except Exception:  # noqa: BLE001 - each monitor then meets its own errors
             return self._monitors
 
     def generate(self) -> None:
-        """Generates the function. Where that fails, all monitors remain."""
+        """Generates the function. Where that fails, or no monitor has a condition for it, all monitors remain."""
+        if self.idle or self._function is not None:
+            return
         try:
             self._function = _generated(self._monitors, self._kind)
         except Exception:  # noqa: BLE001 - as above
-            self._function = self._all
-
-    def _all(self, _context: RuleContext, _call: SessionCall, _memory: Sequence[Any]) -> Numbered:
-        return self._monitors
+            self._function = None
+        self.idle = self._function is None
 
 
-def _generated(monitors: Numbered, kind: SessionCall) -> Screening:
-    code, checks = ScreenCode(), []
-    for number, monitor in monitors:
-        screened = getattr(monitor, "screened", None)
-        text = screened(code, number, kind) if screened is not None else None
-        left = f"left.append({code.constant((number, monitor))})"
-        if text is None:
-            checks.append(left)
-        elif text != "True":
-            checks.append(f"if not ({text}): {left}")
+def _generated(monitors: Numbered, kind: SessionCall) -> Screening | None:
+    """Generates the function; None if it would leave out no monitor."""
+    code = ScreenCode()
+    texts = [_condition(code, number, monitor, kind) for number, monitor in monitors]
+    if all(text is None for text in texts):
+        return None
+    checks = []
+    for one, text in zip(monitors, texts, strict=True):
+        left = f"left.append({code.constant(one)})"
+        checks += [left] if text is None else [] if text == "True" else [f"if not ({text}): {left}"]
     return code.function(checks, monitors=monitors)
+
+
+def _condition(code: ScreenCode, number: int, monitor: Monitor, kind: SessionCall) -> str | None:
+    """An expression that is true only if the monitor reports nothing; None if there is none."""
+    screened = getattr(monitor, "screened", None)
+    try:
+        return None if screened is None else screened(code, number, kind)
+    except RecursionError:  # of a deep condition
+        return None
