@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from guardagent.session.session import Session
     from guardagent.session.shadow import OnDifference
 
+MAX_UNKNOWN_TOOLS = 1000  # names of other tools whose checks are kept
 _NAME = re.compile(r"[^\W\d][\w-]*(?:[.:/][\w-]+)*")
 
 
@@ -135,6 +136,7 @@ class Policies:
         }
         self._other_tools = self._applicability(SessionCall("", {}))
         self._by_labels: dict[Any, Applicability] = {}
+        self._by_unknown_tool: dict[str, Applicability] = {}
 
     def warm_up(self) -> None:
         """Generates the code that screens calls now, instead of after the first checks of each tool."""
@@ -304,8 +306,13 @@ class Policies:
         return tuple(rule for rule in self.rules if rule.source.covers(principal, None))
 
     def _unknown(self, tool: str) -> Applicability:
-        problem = self._problem("tool", tool)
-        return self._other_tools.with_problem(problem) if problem else self._other_tools
+        found = self._by_unknown_tool.get(tool)
+        if found is None:
+            problem = self._problem("tool", tool)
+            found = self._other_tools.with_problem(problem) if problem else self._other_tools
+            if len(self._by_unknown_tool) < MAX_UNKNOWN_TOOLS:
+                self._by_unknown_tool[tool] = found
+        return found
 
     def _problem(self, kind: str, name: str) -> str | None:
         if kind == "tool" and self._declared is not None:

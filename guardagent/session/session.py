@@ -698,7 +698,7 @@ class Session:
             InputError: no such call is in flight.
         """
         with self._lock:
-            call = self._call_of(permit) if permit is not None else self._only_call()
+            call = self._only_call() if permit is None else self._call_of(permit)
             try:
                 kept, status = readable_copy(output), self.status_of(output, failed)
             except RecursionError:
@@ -707,7 +707,9 @@ class Session:
             self._settle(call, kept, status)
 
     def _only_call(self) -> SessionCall:
-        in_flight = [*self._conversation.context.in_flight, *self._lapsed]
+        in_flight = self._conversation.context.in_flight
+        if self._lapsed:
+            in_flight = [*in_flight, *self._lapsed]
         if len(in_flight) == 1:
             return in_flight[0]
         if not in_flight:

@@ -81,6 +81,7 @@ class Alphabet:
         self._actions = _times(action_numbers, strides[1])
         self._decisions = _times(decision_numbers, strides[2])
         self._tags: dict[str | None, int] = dict(zip(tags, strides[3:], strict=True))
+        self._tools_only = not (self._actions or self._decisions or self._tags)
         self.letters: list[Letter] = []
         for choice in product(*parts):
             held = frozenset().union(*choice)
@@ -89,6 +90,8 @@ class Alphabet:
     def index(self, event: LabelledEvent, *, ok: bool) -> int:
         """The number of the letter for an event: the sum of the offsets of its fields. `ok`: the event succeeded."""
         at = self._tools.get(event.tool, 0)
+        if self._tools_only:  # the common case
+            return at + ok
         if self._actions:
             at += self._actions.get(event.action, 0)
         if self._decisions:

@@ -262,7 +262,8 @@ class ConversationState:
         context, memento = self.context, self.memento(call) if commit is not None else None
         call.output, call.status = output, status
         context.in_flight.remove(call)
-        self._update_reported(call)
+        if self._reported:
+            self._update_reported(call)
         context.refresh(call.facts, call.principal)
         try:
             context.before_place, context.as_of = call.place, call  # judge the call by the calls before it

@@ -65,6 +65,7 @@ class PropositionalMonitor:
         ]
         self._known_repairs: dict[tuple[int, int], tuple[CallSequence, ...]] = {}
         self._effects: dict[tuple[int, bool], Effect] = {}
+        self._advanced: dict[tuple[tuple[int, ...], int, bool], tuple[tuple[int, ...], bool]] = {}
 
     def _live(self) -> list[tuple[int, tuple[int, ...]]]:
         automaton = self.automaton
@@ -113,6 +114,10 @@ class PropositionalMonitor:
 
         A withdrawn call is no step: the possible states already include those without it.
         """
+        if len(memory.unsettled) == 1 and memory.unsettled[0] is call:  # the common case
+            memory.take(self._effect(call))
+            memory.unsettled, memory.possible, memory.doubtful = [], (memory.base,), False
+            return
         since: list[SessionCall | Effect] = []
         for one in memory.unsettled:
             link = self._effect(one) if one is call else one
@@ -128,9 +133,10 @@ class PropositionalMonitor:
     def _effect(self, call: SessionCall) -> Effect:
         """The effect of a settled call on each state."""
         key = -1 if call.status == "withdrawn" else self.alphabet.index(call, ok=True), call.status == "ok"
-        if key not in self._effects:
-            self._effects[key] = tuple(self._after(state, *key) for state in range(len(self._breaks)))
-        return self._effects[key]
+        effect = self._effects.get(key)
+        if effect is None:
+            effect = self._effects[key] = tuple(self._after(state, *key) for state in range(len(self._breaks)))
+        return effect
 
     def _after(self, state: int, letter: int, ok: bool) -> tuple[int, bool, bool]:  # noqa: FBT001 - a value
         """(next state, is violated, is unforeseen: only the failure of the call violates the rule)."""
@@ -151,13 +157,24 @@ class PropositionalMonitor:
             memory.doubtful |= any(one[state][1] for state in memory.possible)
             memory.possible = tuple(sorted({one[state][0] for state in memory.possible}))
             return
-        letter = self.alphabet.index(one, ok=True)
+        key = memory.possible, self.alphabet.index(one, ok=True), "withdrawn" in one.possible_statuses
+        found = self._advanced.get(key)
+        if found is None:
+            found = self._advanced[key] = self._after_any_outcome(*key)
+        memory.possible, doubtful = found
+        memory.doubtful = memory.doubtful or doubtful
+
+    def _after_any_outcome(
+        self,
+        possible: tuple[int, ...],
+        letter: int,
+        may_be_withdrawn: bool,  # noqa: FBT001 - a value
+    ) -> tuple[tuple[int, ...], bool]:
+        """(the possible states after a call in flight, whether some outcome violates the rule)."""
         letters = (letter, letter - 1)
-        memory.doubtful |= any(self._breaks[state][letter] for state in memory.possible for letter in letters)
-        states = {self._step(state, letter) for state in memory.possible for letter in letters}
-        memory.possible = tuple(
-            sorted(states.union(memory.possible) if "withdrawn" in one.possible_statuses else states)
-        )
+        doubtful = any(self._breaks[state][letter] for state in possible for letter in letters)
+        states = {self._step(state, letter) for state in possible for letter in letters}
+        return tuple(sorted(states.union(possible) if may_be_withdrawn else states)), doubtful
 
     def _step(self, state: int, letter: int) -> int:
         return (self._resumed if self._breaks[state][letter] else self.automaton.table)[state][letter]
