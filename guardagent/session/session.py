@@ -63,7 +63,8 @@ MAX_ORDERED = 6  # calls proposed together that are judged in every order
 _NO_TAGS: frozenset[str] = frozenset()
 _NO_USAGE = Usage()
 
-ALLOW = Decision.ALLOW  # the member of an enumeration is slow to look up
+ALLOW = Decision.ALLOW  # the members of an enumeration are slow to look up
+WARN, ESCALATE, HALT = Decision.WARN, Decision.ESCALATE, Decision.HALT
 ALLOWED = Verdict(Decision.ALLOW, checked_by="policy")
 """The verdict on an allowed call with `reserve=False`: one shared value, without timing."""
 
@@ -191,8 +192,9 @@ class Session:
             conversation = self._conversation
             if conversation.context.in_flight:
                 self._lapse()
-            frozen = args.value if type(args) is FrozenMapping else None
-            args = args if frozen is None else frozen
+            frozen = None
+            if type(args) is FrozenMapping:
+                args = frozen = args.value
             call = SessionCall(tool, args, len(conversation.calls) + 1)
             if problem := call_problem(tool, args, facts):
                 return _refused(problem, started)
@@ -213,7 +215,9 @@ class Session:
             if reserve and self._counters is not None:
                 judgement = self._judge_and_count(call)
             else:
-                judgement = self._judge(call, applicability)
+                judgement = (
+                conversation.judge(call, applicability) if self._halted is None else self._judge(call, applicability)
+            )
             if reserve:
                 return self._answer(call, judgement, started)
             if judgement is None and not conversation.context.in_flight:
@@ -256,15 +260,15 @@ class Session:
     ) -> Verdict:
         """The verdict on a call. An allowed call is recorded as in flight."""
         decision = ALLOW if judgement is None else judgement.decision(lifted)
-        if decision is Decision.HALT and judgement is not None:
+        if decision is HALT and judgement is not None:
             self._halt(", ".join(repr(source.id) for source, _ in judgement.broken))
-        allowed = decision is ALLOW or decision is Decision.WARN
+        allowed = decision is ALLOW or decision is WARN
         if allowed:
             try:
                 self._stamp(call)
             except ClockError as error:
                 return _refused(str(error), started)
-        grant = _Grant(self, call) if allowed or decision is Decision.ESCALATE else None
+        grant = _Grant(self, call) if allowed or decision is ESCALATE else None
         verdict = self._verdict(call, judgement, decision, started, grant, lifted)
         if self._shadow is not None and lifted is None:
             self._shadow.check(call, verdict, self._conversation.context.state_now)
@@ -419,9 +423,12 @@ class Session:
             }
             judgement.broken = [one for one in judgement.broken if one[0].on_violation is not lifted]
         violations, withheld = self._violations(judgement, call)
+        reasons = [violation.message for violation in violations]
+        if judgement.reasons or notes:
+            reasons += (*judgement.reasons, *notes)
         return quick_verdict(
             decision,
-            (*[violation.message for violation in violations], *judgement.reasons, *notes),
+            tuple(reasons),
             violations,
             tuple(judgement.errors),
             details,
@@ -452,10 +459,12 @@ class Session:
                 evidence["needed"] = found.needed
             if found.missing:
                 evidence["missing"] = " or ".join(found.missing)
-            evidence.update(found.evidence)
+            if found.evidence:
+                evidence.update(found.evidence)
             message = message_of(source, found, remedy, earlier=call is not None)
             violations.append(quick_violation(source.id, message, evidence, remedy))
-            withheld += [f"{source.id}: {one}" for one in dict.fromkeys(found.withheld)]
+            if found.withheld:
+                withheld += [f"{source.id}: {one}" for one in dict.fromkeys(found.withheld)]
         return tuple(violations), withheld
 
     def _notes(self) -> tuple[tuple[str, ...], Mapping[str, Any]]:

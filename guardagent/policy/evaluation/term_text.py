@@ -15,6 +15,7 @@ from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import Printer
 from guardagent.policy.language.values import kind_of, shown
+from guardagent.types.formatting import format_value
 
 _SCALARS = ("text", "number", "truth value")
 _SHORT = 60  # maximum length of a shown list
@@ -53,6 +54,8 @@ class TermText:
     def render(self, env: Env | Mapping[int, Any]) -> str:
         """The text with the values of an environment."""
         pieces = self._pieces or self.pieces()
+        if len(pieces) == 1 and type(pieces[0]) is str:
+            return pieces[0]
         return "".join([one if type(one) is str else _value_or_name(env[one[0]], one[1]) for one in pieces])  # type: ignore[index]
 
     def pieces(self) -> list[str | tuple[int, str]]:
@@ -88,6 +91,8 @@ class OperandText(TermText):
         text = self._name or self.render(env)
         if not self._with_value:
             return text
+        if type(value) is str:  # the common case
+            return f"{text} ({format_value(value)})"
         value_text = _value_or_name(value, "") or (_short(value) if kind_of(value) == "list" else "")
         return f"{text} ({value_text})" if value_text else text
 
@@ -107,7 +112,9 @@ class Cause:
 
 def _value_or_name(value: Any, name: str) -> str:
     """The text of a scalar value or call; otherwise the name."""
-    if type(value) is str or kind_of(value) in _SCALARS:
+    if type(value) is str:  # the common case
+        return format_value(value)
+    if kind_of(value) in _SCALARS:
         return shown(value)
     return value.tool if type(value) is SessionCall else name
 

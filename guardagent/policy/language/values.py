@@ -152,7 +152,7 @@ def kind_name(value: Any) -> str:
 
 def shown(value: Any, limit: int = 60) -> str:
     """A value for people to read."""
-    return "unknown" if isinstance(value, Unknown) else shown_value(value, limit)
+    return "unknown" if type(value) is Unknown else shown_value(value, limit)
 
 
 def exact(value: Any) -> int | Fraction | Unknown:

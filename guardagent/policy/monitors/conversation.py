@@ -172,9 +172,11 @@ class ConversationState:
 
     def _judge_rules(self, judged: Judgement) -> None:
         """Combines the results of monitors to results of rules."""
-        rules = [self.policies.rule_of[number] for number in judged.results]
+        rule_of, results = self.policies.rule_of, judged.results
+        rules = [rule_of[number] for number in results]
         for rule in rules if len(rules) == 1 else dict.fromkeys(rules):
-            result = rule.combined_result(judged.results, self._memory)
+            one_only = len(rule.monitors) == 1  # the common case
+            result = results[rule.first_monitor] if one_only else rule.combined_result(results, self._memory)
             if result is None:
                 continue
             if result.value is False:
@@ -242,8 +244,9 @@ class ConversationState:
         found = judged.results if judged is not None else {}
         for number, monitor in call.applicability.stateful:
             monitor.reserved(self.context, call, self._memory[number], found.get(number))
-        for source, _ in judged.broken if judged is not None else ():
-            self._reported.setdefault(source.id, set()).add(call.place)
+        if judged is not None:
+            for source, _ in judged.broken:
+                self._reported.setdefault(source.id, set()).add(call.place)
         if self.context.provenance is not None:
             call.provenance = self.context.provenance.reserved(call, self.context)
         self._append(call)

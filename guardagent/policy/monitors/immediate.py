@@ -65,7 +65,7 @@ class ForallMonitor:
     def _explained(self, env: Env) -> Explanation:
         found = Explanation()
         needed = self._explain(env, found)
-        if [needed] != [f"an earlier {call}" for call in found.missing]:
+        if not found.missing or [needed] != [f"an earlier {call}" for call in found.missing]:
             found.needed = needed
         return found
 

@@ -65,6 +65,8 @@ class Remedies:
         return any(not self._in_vain(*call) and self._permits(*call) for call in calls)
 
     def _calls(self, sequences: Sequence[CallSequence]) -> str | None:
+        if not sequences:  # the common case
+            return None
         single = [
             sequence[0] for sequence in sequences[:MAX_SEQUENCES] if len(sequence) == 1 and self._permits(*sequence[0])
         ]
