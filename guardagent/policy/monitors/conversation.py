@@ -173,10 +173,13 @@ class ConversationState:
     def _judge_rules(self, judged: Judgement) -> None:
         """Combines the results of monitors to results of rules."""
         rule_of, results = self.policies.rule_of, judged.results
-        rules = [rule_of[number] for number in results]
-        for rule in rules if len(rules) == 1 else dict.fromkeys(rules):
-            one_only = len(rule.monitors) == 1  # the common case
-            result = results[rule.first_monitor] if one_only else rule.combined_result(results, self._memory)
+        if len(results) == 1:  # the common case
+            [(number, only)] = results.items()
+            if rule_of[number].simple and only.value is False:
+                judged.broken.append((rule_of[number].source, only))
+                return
+        for rule in dict.fromkeys(rule_of[number] for number in results):
+            result = rule.combined_result(results, self._memory)
             if result is None:
                 continue
             if result.value is False:
