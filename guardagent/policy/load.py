@@ -12,6 +12,7 @@ from guardagent._support.patterns import compile_pattern as pattern
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.evaluation.counter_definitions import compile_counter
 from guardagent.policy.evaluation.library import CompileError, Library
+from guardagent.policy.evaluation.terms import Compiler
 from guardagent.policy.file.policy_file import (
     PolicyFile,
     RuleSource,
@@ -25,7 +26,7 @@ from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
 from guardagent.policy.language.declarations import Declarations
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.language.named_arguments import unknown_arguments
-from guardagent.policy.language.parser import read_rule
+from guardagent.policy.language.parser import read_definition, read_rule
 from guardagent.policy.monitors.rule import Rule, RuleMetadata, labels_of
 from guardagent.policy.policies import Policies
 from guardagent.policy.versions import PolicyVersions
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def load_policies(
-    path: Path | str | None = None,
+    path: Path | str | Sequence[Path | str] | None = None,
     *,
     text: str | None = None,
     data: Mapping[str, Any] | None = None,
@@ -47,7 +48,7 @@ def load_policies(
     """Loads and compiles the rules of a policy file. The result is immutable and safe to share between threads.
 
     Args:
-        path: the YAML file.
+        path: the YAML file, or several: the rules of all of them hold.
         text: the content of a policy file, instead of a path.
         data: the content as a mapping, instead of a path.
         folder: the base of relative paths in `text` or `data`; without it they cannot contain any.
@@ -73,7 +74,7 @@ def _load(file: PolicyFile, path: Path | str | None, model: Model | str | None, 
         if path is None:
             raise InputError("'locked=' only applies to files; expected the path of a policy file")
         _require_locked(Path(locked), file)
-    policies = compile_policies(file, _functions(file), lambda source: _request_check(source, file, model), model)
+    policies = compile_policies(file, functions_of(file, _toolbox_functions), lambda source: _request_check(source, file, model), model)
     if file.shadow is not None:
         policies.shadow = _shadow(file.shadow)
     return policies
@@ -90,7 +91,7 @@ def _shadow(file: PolicyFile) -> Policies:
 
 
 def _read_source(
-    path: Path | str | None, text: str | None, data: Mapping[str, Any] | None, folder: Path | str | None
+    path: Path | str | Sequence[Path | str] | None, text: str | None, data: Mapping[str, Any] | None, folder: Path | str | None
 ) -> PolicyFile:
     if [path, text, data].count(None) != 2:
         raise InputError("expected exactly one of a path, 'text=' and 'data='")
@@ -104,27 +105,52 @@ def _read_source(
         raise InputError(
             "'folder=' cannot be combined with a path; relative paths start at the folder of the policy file"
         )
-    return read_policy_file(path)
+    return read_policy_files(path)
 
 
-def read_policies(path: Path | str) -> Policies:
-    """Loads a policy file for inspection: its toolbox is read for names and signatures, and no code runs.
+def read_policy_files(path: Path | str | Sequence[Path | str]) -> PolicyFile:
+    """Reads one policy file, or several as one.
 
     Raises:
         InputError: as for `load_policies`.
     """
-    file = read_policy_file(path)
+    if isinstance(path, str | Path):
+        return read_policy_file(path)
+    paths = list(path) if isinstance(path, Sequence) else []
+    if not paths or not all(isinstance(one, str | Path) for one in paths):
+        raise InputError("the policy files are not a list of paths; expected a path, or a list of them")
+    if len(paths) == 1:
+        return read_policy_file(paths[0])
+    from guardagent.policy.file.inclusions import together
+
+    return together([read_policy_file(one) for one in paths])
+
+
+def read_policies(path: Path | str | Sequence[Path | str]) -> Policies:
+    """Loads a policy file, or several, for inspection: toolboxes are only read, no code runs.
+
+    Raises:
+        InputError: as for `load_policies`.
+    """
+    file = read_policy_files(path)
     from guardagent.policy.stubs import stub_functions
 
-    return compile_policies(file, stub_functions(file.toolbox), lambda _: inspection_only)
+    return compile_policies(file, functions_of(file, stub_functions), lambda _: inspection_only)
 
 
-def _functions(file: PolicyFile) -> Mapping[str, Callable[..., Any]]:
-    if not file.toolbox:
-        return {}
+Functions = Mapping[str, Callable[..., Any]]
+
+
+def functions_of(file: PolicyFile, load: Callable[[Sequence[Path]], Functions]) -> Functions:
+    """The toolbox functions of a policy file, under the prefixes of their files."""
+    boxes = file.toolboxes.items()
+    return {prefix + name: function for prefix, paths in boxes for name, function in load(paths).items()}
+
+
+def _toolbox_functions(paths: Sequence[Path]) -> Functions:
     from guardagent.sandbox.toolbox import Toolbox
 
-    return Toolbox(list(file.toolbox)).functions
+    return Toolbox(list(paths)).functions
 
 
 def inspection_only(_event: Event, _context: Context) -> NoReturn:
@@ -140,9 +166,9 @@ def _require_locked(locked: Path, file: PolicyFile) -> None:
     from guardagent.sandbox.toolbox import Toolbox
 
     allowed = lock.Lock.load(locked)
-    allowed.require(policy_contents(file.path))
+    allowed.require(policy_contents(*file.files))
     if any(rule.kind == "request" for rule in file.rules):
-        allowed.require(lock.toolboxes(Toolbox.load(*file.toolbox)))
+        allowed.require(lock.toolboxes(*(Toolbox.load(*paths) for paths in file.toolboxes.values()), Toolbox.load()))
     if any(rule.program is None for rule in file.rules if rule.kind != "temporal"):
         allowed.require(lock.prompts(*Prompts().effective_files))
 
@@ -164,17 +190,19 @@ def compile_policies(
     Raises:
         InputError: as for `load_policies`.
     """
-    library = Library(functions, file.tags, file.tools, sources=file.labels)
+    library = Library(functions, file.tags, file.tools, sources=file.labels, _declarations(file, functions))
     library.counters.update({name: compile_counter(name, one, library) for name, one in file.counters.items()})
+    _check_definitions(file, library)
     rules: list[Rule] = []
     requests: list[tuple[RuleMetadata, Check]] = []
     for source in file.rules:
+        scoped = library.scoped(source.scopes)
         if source.kind == "temporal":
-            rules.append(_rule(source, library, sum(len(rule.monitors) for rule in rules)))
+            rules.append(_rule(source, scoped, sum(len(rule.monitors) for rule in rules)))
         elif source.kind == "request":
             requests.append((_metadata(source), request_check(source)))
         else:
-            rules.append(_solver_rule(source, library, model, sum(len(rule.monitors) for rule in rules)))
+            rules.append(_solver_rule(source, scoped, model, sum(len(rule.monitors) for rule in rules)))
     _refuse_bare_tools(file, rules)
     _refuse_unknown_arguments(file, rules)
     return Policies(
@@ -192,6 +220,29 @@ def compile_policies(
         path=file.path,
         sources=library.sources if "sources" in library.features else None,
     )
+
+
+def _declarations(file: PolicyFile, functions: Functions) -> Declarations:
+    if clash := next((name for name in (*file.definitions, *file.constants) if name in functions), None):
+        key = "define" if clash in file.definitions else "constants"
+        problem = f"{clash!r} is also a function of the toolbox; expected one meaning for each name"
+        raise ContentError(problem, file.place_of(key, clash))
+    constants = {name: one.value for name, one in file.constants.items() if one.value is not None}
+    return Declarations(constants=constants, definitions=file.definitions)
+
+
+def _check_definitions(file: PolicyFile, library: Library) -> None:
+    """Compiles each definition alone, so that its errors have its place."""
+    names = library.names
+    for name, definition in file.definitions.items():
+        body = read_definition(name, names)
+        compiler = Compiler(replace(library, history_queries=[]))
+        try:
+            compiler.term(body, {parameter: compiler.place() for parameter in definition.parameters})
+        except CompileError as error:
+            text = definition.body
+            wrong = TemporalError(str(error), text.text, error.place.line, error.place.column)
+            raise text.error(str(wrong), error.place.line, error.place.column) from None
 
 
 def _refuse_bare_tools(file: PolicyFile, rules: Sequence[Rule]) -> None:
@@ -266,11 +317,11 @@ def _request_check(source: RuleSource, file: PolicyFile, model: Model | str | No
     from guardagent.policy.request import request_check
 
     try:
-        return request_check(source.statements[0].text, source.program, file.toolbox, model)
+        return request_check(source.statements[0].text, source.program, file.toolboxes.get(source.scopes[0], ()), model)
     except ContentError:
         raise
     except InputError as error:
-        raise ContentError(f"policy {source.id!r}: {error}", file.path, source.line) from None
+        raise ContentError(f"policy {source.id!r}: {error}", source.path, source.line) from None
 
 
 def compile_rules(formulas: Sequence[str], **names: Any) -> Policies:

@@ -54,14 +54,20 @@ class Library:
 
     @property
     def names(self) -> Declarations:
-        """The declarations with the functions of the toolbox and the labels."""
+        """The declarations with the functions of the toolbox and the labels and the tags."""
         counters = {name: len(one.keys) for name, one in self.counters.items()} or self.declarations.counters
-        return replace(self.declarations, functions=frozenset(self.functions), labels=self.sources.declared, counters=counters)
+        return replace(self.declarations, functions=frozenset(self.functions), labels=self.sources.declared, counters=counters, tags=frozenset(self.tags))
 
     @property
     def known_tools(self) -> frozenset[str]:
         """The declared tools and those of the sets."""
         return frozenset(self.tools or ()).union(*self.tags.values())
+
+    def scoped(self, scopes: tuple[str, ...]) -> Library:
+        """This library for a rule of an included file."""
+        if scopes == self.declarations.scopes:
+            return self
+        return replace(self, declarations=replace(self.declarations, scopes=scopes))
 
     def tools_of(self, pattern: ast.Pattern) -> frozenset[str]:
         """The tools that a pattern matches.

@@ -13,11 +13,13 @@ from guardagent.sandbox.toolbox import Toolbox
 def policy_contents(*files: Path) -> Iterator[Content]:
     """Yields policy files and every file that they refer to."""
     for path in files:
-        yield Content("policy", path.name, path)
         read = read_policy_file(path)
         if read.shadow is not None:
             yield from policy_contents(read.shadow.path)
-        yield from toolboxes(Toolbox(list(read.toolbox)))
+        for one in read.files:
+            yield Content("policy", one.name, one)
+        for paths in read.toolboxes.values():
+            yield from toolboxes(Toolbox(list(paths)))
         for rule in read.rules:
             yield from programs(*filter(None, [rule.program]))
             if rule.solver and rule.solver.smt_file:

@@ -18,6 +18,8 @@ from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.file.label_keys import IDS, LABELS, declared_labels
 from guardagent.policy.file.counter_keys import COUNTER, CounterSource, counter_problem
+from guardagent.policy.file.declaration_keys import CONSTANTS, DEFINE, DeclaredConstant
+from guardagent.policy.file.inclusion_keys import DECISIONS, INCLUDE, Inclusion
 from guardagent.policy.file.policy_keys import (
     Key,
     Schema,
@@ -42,6 +44,8 @@ from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shorten
 from guardagent.policy.provenance.labels import NO_LABELS, DeclaredLabels
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.scope import Scope
+from guardagent.policy.functions import FUNCTIONS
+from guardagent.policy.language.declarations import Definition
 from guardagent.types import Decision
 
 MAX_BYTES = 1_000_000
@@ -49,13 +53,7 @@ MAX_PROGRAM_BYTES = 10_000_000
 
 RuleKind = Literal["temporal", "solver", "request"]
 RULE_KINDS: tuple[RuleKind, ...] = ("temporal", "solver", "request")
-DECISIONS = {
-    "warn": Decision.WARN,
-    "block": Decision.DENY,
-    "escalate": Decision.ESCALATE,
-    "halt": Decision.HALT,
-}
-"""The values of `on_violation:` and their decisions."""
+_CONTENT: tuple[str, ...] = ("policies", "include", "define", "constants")  # a file has one of them
 
 # The names that rules may write after @: operators of the language are reserved.
 _TAG = r"(?!(?:AND|OR|NOT|[UWRSGFXOHY]|true|false)$)[A-Za-z_]\w*(?:[.-]\w+)*"
@@ -69,7 +67,8 @@ class RuleSource:
         statements: the formulas, all of which must hold, or the request; empty for a solver rule.
         solver: the value of `solver:`.
         program: the guard program of a request.
-        line: the first line of the policy.
+        path, line: the file, and the first line of the policy.
+        scopes: the prefixes of the names that the policy can use without a prefix.
         location: its file and line, or its path of keys.
         applies_to: the calls that it judges; None for all.
     """
@@ -85,6 +84,12 @@ class RuleSource:
     line: int
     location: str
     applies_to: Scope | None
+    path: Path
+    scopes: tuple[str, ...] = ("",)
+
+    def under(self, prefix: str) -> RuleSource:
+        """This policy in an included file with a prefix."""
+        return replace(self, id=prefix + self.id, scopes=tuple(prefix + scope for scope in self.scopes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,42 +110,75 @@ class IgnoredFinding:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFile:
-    """A policy file.
+    """A policy file, with its included files merged into it. `inclusions.MERGING` says how each field is merged.
 
     Attributes:
+        files: the policy files that were read.
+        toolboxes: the toolbox files, by the prefix of their functions.
         tags: the sets of tools that rules write as `@name`.
         labels: the labels of sources.
         tools: the declared tools, each with its argument names, or None for any arguments. None declares no tools.
         counters: the counters across conversations, by name.
         unlisted: the decision on calls that no rule covers; None if the file does not say, which allows them.
+        inclusions: the included files that are not merged yet.
+        places: the places of names, by key and name.
         path: the file; `text` or `data` without a file.
         digest: a hash of the file and of every file that it refers to.
         shadow: the candidate that judges live calls too.
     """
 
     path: Path
-    toolbox: tuple[Path, ...]
+    files: tuple[Path, ...]
+    toolboxes: Mapping[str, tuple[Path, ...]]
     tags: Mapping[str, frozenset[str]]
+    constants: Mapping[str, DeclaredConstant]
+    definitions: Mapping[str, Definition]
     tools: Mapping[str, tuple[str, ...] | None] | None
     failed_output: str | None
     unlisted: Literal["allow", "deny"] | None
     rules: tuple[RuleSource, ...]
     ignored: tuple[IgnoredFinding, ...]
+    inclusions: tuple[Inclusion, ...]
+    places: Mapping[tuple[str, str], str]
     digest: str
     labels: DeclaredLabels = NO_LABELS
     counters: Mapping[str, CounterSource]
     shadow: PolicyFile | None = None
 
+    @property
+    def toolbox(self) -> tuple[Path, ...]:
+        """All toolbox files."""
+        return tuple(dict.fromkeys(path for paths in self.toolboxes.values() for path in paths))
+
+    def place_of(self, key: str, name: str) -> str:
+        """The place of a name, for messages."""
+        return self.places.get((key, name), str(self.path))
+
 
 def read_policy_file(path: Path | str, *, is_shadow: bool = False) -> PolicyFile:
-    """Reads a policy file. `is_shadow`: as the candidate of another, so that it may not have one itself.
+    """Reads a policy file and the files that it includes. `is_shadow`: as the candidate of another, so that it may not have one itself.
 
     Raises:
         InputError: the file is missing or unreadable.
         ContentError: the content is invalid; with the line and the expected content.
     """
+    return _complete(read_single_file(path))
+
+
+def read_single_file(path: Path | str) -> PolicyFile:
+    """Reads a policy file without the files that it includes.
+
+    Raises:
+        InputError: as `read_policy_file`.
+    """
     path = Path(path)
-    return _parse(_bytes(path, MAX_BYTES), path, path.parent, is_shadow=is_shadow)
+    return _parse(_bytes(path, MAX_BYTES), path, path.parent, is_shadow=is_shadow, (path,))
+
+
+def _complete(file: PolicyFile) -> PolicyFile:
+    from guardagent.policy.file.inclusions import complete
+
+    return complete(file)
 
 
 def read_policy_text(text: str, folder: Path | str | None = None) -> PolicyFile:
@@ -157,7 +195,7 @@ def read_policy_text(text: str, folder: Path | str | None = None) -> PolicyFile:
             "text",
             text.count("\n", 0, error.start) + 1,
         ) from None
-    return _parse(_check_size(data, MAX_BYTES, Path("text")), Path("text"), _folder(folder))
+    return _complete(_parse(_check_size(data, MAX_BYTES, Path("text")), Path("text"), _folder(folder)))
 
 
 def read_policy_data(data: Mapping[str, Any], folder: Path | str | None = None) -> PolicyFile:
@@ -169,14 +207,14 @@ def read_policy_data(data: Mapping[str, Any], folder: Path | str | None = None) 
     from guardagent.policy.file.mapping_reader import nodes_of
 
     node = nodes_of(data, _folder(folder))
-    return _policy_file(node, json.dumps(node.plain, sort_keys=True).encode(), Path("data"))
+    return _complete(_policy_file(node, json.dumps(node.plain, sort_keys=True).encode(), Path("data")))
 
 
 def _folder(folder: Path | str | None) -> Path | None:
     return None if folder is None else Path(folder)
 
 
-def _parse(data: bytes, path: Path, folder: Path | None, *, is_shadow: bool = False) -> PolicyFile:
+def _parse(data: bytes, path: Path, folder: Path | None, *, is_shadow: bool = False, files: tuple[Path, ...] = ()) -> PolicyFile:
     from guardagent.policy.file.yaml_reader import parse
 
     node = parse(data, path, folder)
@@ -184,23 +222,29 @@ def _parse(data: bytes, path: Path, folder: Path | None, *, is_shadow: bool = Fa
         raise ContentError("contains no policies; expected 'version: 1' and 'policies:'", path, 1)
     if is_shadow and "shadow" in node.fields:
         raise node.fields["shadow"].error("'shadow' in the candidate of another policy; expected it only in that one")
-    return _policy_file(node, data, path)
+    return _policy_file(node, data, path, files)
 
 
-def _policy_file(node: SourceNode, data: bytes, path: Path) -> PolicyFile:
-    values = mapping(node, POLICY_FILE)
+def _policy_file(node: SourceNode, data: bytes, path: Path, files: tuple[Path, ...] = ()) -> PolicyFile:
+    values = _file(node, POLICY_FILE)
     _check_tools(node, values)
+    _check_names(node, values)
     groups = values.get("tags", {})
     shadow = _shadow(node, values.get("shadow"))
     return PolicyFile(
         path=path,
-        toolbox=values.get("toolbox", ()),
+        files=files,
+        toolboxes=MappingProxyType({"": values["toolbox"]} if "toolbox" in values else {}),
         tags=MappingProxyType({group: frozenset(tool.text for tool in tools) for group, tools in groups.items()}),
+        constants=MappingProxyType(values.get("constants", {})),
+        definitions=MappingProxyType(values.get("define", {})),
         tools=values.get("tools"),
         failed_output=values.get("failed_output"),
         unlisted=values.get("unlisted"),
-        rules=values["policies"],
+        rules=values.get("policies", ()),
         ignored=values.get("ignore", ()),
+        inclusions=values.get("include", ()),
+        places=MappingProxyType(dict(_places(node))),
         digest=_digest(data, values, b"" if shadow is None else shadow.digest.encode()),
         shadow=shadow,
         labels=declared_labels(values),
@@ -249,7 +293,7 @@ def _digest(data: bytes, values: Mapping[str, Any], shadow: bytes) -> str:
 
 def _referenced_files(values: Mapping[str, Any]) -> Iterator[Path]:
     yield from values.get("toolbox", ())
-    for rule in values["policies"]:
+    for rule in values.get("policies", ()):
         yield from filter(None, (rule.program, rule.solver and rule.solver.smt_file))
 
 
@@ -272,9 +316,38 @@ def _unknown_tool(tool: str, known: Mapping[str, Any]) -> str:
 
 
 def _solver_tools(node: SourceNode) -> Iterator[tuple[str, SourceNode]]:
-    for rule in node.fields["policies"].items:
+    rules = node.fields.get("policies")
+    for rule in rules.items if rules else ():
         if solver := rule.fields.get("solver"):
             yield from solver.fields["tools"].fields.items()
+
+
+def _places(node: SourceNode) -> Iterator[tuple[tuple[str, str], str]]:
+    """The place of each name that the file declares."""
+    for key, names in node.fields.items():
+        for name, value in names.fields.items():
+            yield (key, name.partition("(")[0].strip()), _place_of(value)
+
+
+def _place_of(node: SourceNode) -> str:
+    return f"{node.path}:{node.key_line}" if node.key_line else str(node.path)
+
+
+def _check_names(node: SourceNode, values: Mapping[str, Any]) -> None:
+    """Requires constants, definitions and their parameters to have different names."""
+    constants, definitions = values.get("constants", {}), values.get("define", {})
+    for definition in definitions.values():
+        for one in (definition.name, *definition.parameters):
+            if one in constants or (one != definition.name and one in definitions):
+                place = _places_of_definitions(node)[definition.name]
+                raise place.error(f"{one!r} is already a {'constant' if one in constants else 'definition'}")
+        if definition.name in FUNCTIONS.shipped():
+            place = _places_of_definitions(node)[definition.name]
+            raise place.error(f"{definition.name!r} is a function of the language; choose another name")
+
+
+def _places_of_definitions(node: SourceNode) -> Mapping[str, SourceNode]:
+    return {name.partition("(")[0].strip(): one for name, one in node.fields["define"].fields.items()}
 
 
 @reads(lambda _: {"const": 1})
@@ -353,6 +426,7 @@ def _rule(node: SourceNode, key: Key) -> RuleSource:
         line=node.line,
         location=_location(node),
         applies_to=values.get("applies_to"),
+        path=node.path,
     )
 
 
@@ -469,9 +543,19 @@ RULE = Key(
         Key("remedy", plain_text, "a string that describes an allowed alternative", "How to make the call compliant."),
     ),
 )
+
+
+@reads(lambda key: mapping.schema(key) | {"anyOf": [{"required": [one]} for one in _CONTENT]})
+def _file(node: SourceNode, key: Key) -> dict[str, Any]:
+    check_keys(node, key)
+    if not any(one in node.fields for one in _CONTENT):
+        raise node.error("key 'policies' is missing in the file; expected a list of policies")
+    return mapping(node, key)
+
+
 POLICY_FILE = Key(
     "the file",
-    mapping,
+    _file,
     "a mapping with 'version: 1' and 'policies:'",
     "The rules for an agent. Loading the file also checks for duplicate ids and compiles each rule.",
     keys=keys(
@@ -559,7 +643,10 @@ POLICY_FILE = Key(
             "A candidate, relative to this file, that judges live calls too. Differences are logged, without effect.",
             choices=(".yaml", ".yml"),
         ),
-        Key("policies", _rules, "a list of policies", "The rules.", required=True, item=RULE),
+        INCLUDE,
+        CONSTANTS,
+        DEFINE,
+        Key("policies", _rules, "a list of policies", "The rules.", item=RULE),
     ),
 )
 """The keys of a policy file at every level. `policy_schema` generates the JSON Schema for editors from them."""

@@ -244,6 +244,16 @@ def file(node: SourceNode, key: Key) -> Path:
         raise node.error(
             f"{shortened(named)!r} is outside of the policy file's folder; expected a file inside, or an absolute path"
         )
+    return _existing(named, node, key)
+
+
+@reads(file.schema)
+def any_file(node: SourceNode, key: Key) -> Path:
+    """Reads the path of a file in any folder."""
+    return _existing(plain_text(node, key), node, key)
+
+
+def _existing(named: str, node: SourceNode, key: Key) -> Path:
     if node.folder is None and not Path(named).is_absolute():
         raise node.error(
             f"{shortened(named)!r} is a relative path; expected an absolute path, or its base as 'folder='"

@@ -18,6 +18,8 @@ from guardagent.policy.file.source_tree import shortened
 from guardagent.policy.functions import FUNCTIONS, function
 from guardagent.policy.language import ast, mistakes
 from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
+from guardagent.policy.language.durations import seconds
+from guardagent.policy.language.expansion import Call, expanded
 from guardagent.policy.language.formula import any_of
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
 from guardagent.policy.language.printer import text_of
@@ -43,7 +45,6 @@ _NO_CONDITION = (
 )
 _NULLS = ("null", "None", "none", "nil")
 _KINDS = ("tool", "action", "decision")
-_SECONDS: dict[str, Fraction | int] = {"ms": Fraction(1, 1000), "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _WORDS: dict[str, ast.Term] = {
     "now": ast.Now(),
     "principal": ast.Principal(),
@@ -62,7 +63,7 @@ def read_rule(text: str, declarations: Declarations = NO_DECLARATIONS) -> ast.Ru
         TemporalError: the rule does not parse or uses an unbound name; with the place and a correction.
     """
     try:
-        return _rule(tree_of(text), text, declarations)
+        return _rule(_qualified(tree_of(text), declarations), text, declarations)
     except RecursionError:
         raise TemporalError("the rule is nested too deeply; simplify it", text[:80], 1, 1) from None
 
@@ -79,9 +80,39 @@ def read_term(text: str, names: Collection[str], declarations: Declarations = NO
         TemporalError: as for `read_rule`.
     """
     try:
-        return _RuleParser(text, declarations).term(tree_of(text, "condition"), names)
+        tree = _qualified(tree_of(text, "condition"), declarations)
+        return _RuleParser(text, declarations).term(tree, names)
     except RecursionError:
         raise TemporalError("the expression is nested too deeply; simplify it", text[:80], 1, 1) from None
+
+
+def read_definition(name: str, declarations: Declarations) -> ast.Term:
+    """The body of a definition, with calls of other definitions expanded.
+
+    Raises:
+        ContentError: the definition is invalid, or it uses itself; with its place.
+    """
+    definition, bodies = declarations.definitions[name], declarations.bodies
+    if name not in bodies:
+        bodies[name] = None
+        try:
+            inside = replace(declarations, scopes=definition.scopes)
+            bodies[name] = read_term(definition.body.text, definition.parameters, inside)
+        except TemporalError as error:
+            raise definition.body.error(str(error), error.line, error.column) from None
+    body = bodies[name]
+    if body is None:
+        raise definition.body.error(f"the definition {name!r} uses itself; expected definitions without a cycle")
+    return body
+
+
+def _qualified(tree: Node, declared: Declarations) -> Node:
+    """Replaces the tags of a rule in an included file by their full names."""
+    if declared.scopes != ("",):
+        for node in tree.find_pred(lambda one: one.data in ("group", "tagged")):
+            token = node.children[0]
+            node.children[0] = _at(token, declared.full(str(token), declared.tags))
+    return tree
 
 
 def _rule(tree: Node, text: str, declared: Declarations) -> ast.Rule:
@@ -190,12 +221,13 @@ class _RuleParser:
         return ast.Forall(call, ast.Or((none, self._condition(condition, scope))))
 
     def _source_label(self, token: Any) -> str:
-        if token not in self._declared.labels:
+        found = self._declared.find(str(token), self._declared.labels)
+        if found is None:
             self._fail(
                 f"unknown label {str(token)!r}{name_hint(str(token), self._declared.labels)}; declare it in 'labels:'",
                 token,
             )
-        return str(token)
+        return found
 
     # --- patterns
 
@@ -214,6 +246,7 @@ class _RuleParser:
                 )
             if label in scope.labels or label in scope.variables:
                 self._fail(f"the name {str(label)!r} is already in use; choose another label", label)
+            self._refuse_declared(label)
             scope.labels[str(label)] = not proposed
         for argument in read:
             if isinstance(argument.value, ast.Variable):
@@ -248,6 +281,8 @@ class _RuleParser:
                     )
                 if token in _RESERVED or token in scope.labels:
                     self._fail(f"{str(token)!r} cannot name a variable; choose another name", token)
+                if token not in scope.variables:
+                    self._refuse_declared(token)
                 return ast.Variable(str(token), _place(token))
         return ast.ExactValue(self._constant(tree).value)
 
@@ -305,13 +340,13 @@ class _RuleParser:
             )
         if token in _NULLS:
             self._fail(f"{str(token)!r} is not a value; to test that a value is present, write 'known(x)'", token)
-        if token not in scope.variables and token in self._declared.constants:
-            return _constant_term(self._declared.constants[token])
+        if token not in scope.variables and (term := self._declared_value(str(token), token, scope)) is not None:
+            return term
         if token not in scope.variables and token in _WORDS:
             return _WORDS[token]
         if token not in scope.variables:
             self._fail(
-                f"unknown variable {str(token)!r}{name_hint(str(token), scope.variables)}; "
+                f"unknown variable {str(token)!r}{name_hint(str(token), [*scope.variables, *self._declared.constants])}; "
                 "bind a variable in a pattern, or write a string in quotes",
                 token,
             )
@@ -374,6 +409,11 @@ class _RuleParser:
         return ast.Negative(body)
 
     def _t_field(self, tree: Node, scope: _Scope) -> ast.Term:
+        path = _path(tree)
+        if path and path[0] not in scope.variables:
+            term = self._declared_value(".".join(path), tree, scope)
+            if term is not None:
+                return term
         return ast.Field(self._term(tree.children[0], scope), str(tree.children[1]))
 
     def _t_item(self, tree: Node, scope: _Scope) -> ast.Term:
@@ -393,7 +433,8 @@ class _RuleParser:
 
     def _t_state_of(self, tree: Node, scope: _Scope) -> ast.Term:
         function, *arguments = tree.children
-        return ast.StateOf(str(function), self._terms(arguments, scope), _place(function))
+        name = self._declared.full(str(function), self._declared.functions)
+        return ast.StateOf(name, self._terms(arguments, scope), _place(function))
 
     def _t_of_call(self, tree: Node, scope: _Scope) -> ast.Term:
         what, call = tree.children
@@ -467,8 +508,7 @@ class _RuleParser:
     def _t_duration(self, tree: Node, _: _Scope) -> ast.Term:
         token = tree.children[0]
         number = token.rstrip("mshdw")
-        seconds = self._number(_at(token, number)) * Fraction(_SECONDS[token[len(number) :]])
-        return ast.Constant(int(seconds) if seconds.denominator == 1 else seconds)
+        return ast.Constant(seconds(self._number(_at(token, number)), token[len(number) :]))
 
     def _t_apply(self, tree: Node, scope: _Scope) -> ast.Term:
         """Reads `name(...)`: a form of its own (`_f_NAME`), or a function."""
@@ -477,6 +517,7 @@ class _RuleParser:
         special: Callable[..., ast.Term] | None = getattr(self, f"_f_{name}", None)
         if special is not None:
             return special(name, found, scope)
+<<<<<<< .merge_file_jMQFVg
         if name not in FUNCTIONS.shipped() and name not in self._declared.functions:
             self._fail(f"unknown function {str(name)!r}{name_hint(str(name), self._functions())}", name)
         arguments = tuple(self._operand(one, scope) for one in found)
@@ -484,14 +525,75 @@ class _RuleParser:
         if known is not None and known.zoned and len(arguments) == len(known.parameters) - 1:
             arguments = (*arguments, ast.Zone())
         return ast.Apply(str(name), arguments, _place(name))
+||||||| .merge_file_79MbYG
+        if name not in FUNCTIONS.shipped() and name not in self._declared.functions:
+            self._fail(f"unknown function {str(name)!r}{name_hint(str(name), self._functions())}", name)
+        return ast.Apply(str(name), tuple(self._operand(one, scope) for one in found), _place(name))
+=======
+        if name in FUNCTIONS.shipped():
+            return ast.Apply(str(name), self._operands(found, scope), _place(name))
+        return self._applied(str(name), name, found, scope)
+
+    def _t_apply_included(self, tree: Node, scope: _Scope) -> ast.Term:
+        """Reads `file.name(...)`: a definition or function of an included file."""
+        body, name, *operands = tree.children
+        path = _path(body)
+        if not path:
+            self._fail(f"{str(name)!r} is applied to a value; expected 'name(...)' or 'file.name(...)'", name)
+        found = [one for one in operands if one is not None]
+        return self._applied(".".join((*path, str(name))), name, found, scope)
+
+    def _applied(self, name: str, token: Any, operands: Sequence[Node], scope: _Scope) -> ast.Term:
+        """Applies a definition, or a function of the toolbox."""
+        if (defined := self._declared.find(name, self._declared.definitions)) is not None:
+            return self._expanded(defined, self._terms(operands, scope), token, scope)
+        function = self._declared.find(name, self._declared.functions)
+        if function is None:
+            self._fail(f"unknown function {name!r}{name_hint(name, self._functions())}", token)
+        return ast.Apply(function, self._operands(operands, scope), _place(token))
+>>>>>>> .merge_file_uCqsKq
 
     def _functions(self) -> list[str]:
-        return [*mistakes.FUNCTIONS, *FUNCTIONS.shipped(), *self._declared.functions]
+        declared = self._declared
+        return [*mistakes.FUNCTIONS, *FUNCTIONS.shipped(), *declared.functions, *declared.definitions]
+
+    # --- definitions and constants
+
+    def _declared_value(self, name: str, where: Any, scope: _Scope) -> ast.Term | None:
+        """The value of a constant, or of a definition without parameters; None if the name is neither."""
+        declared = self._declared
+        if (constant := declared.find(name, declared.constants)) is not None:
+            return _constant_term(declared.constants[constant])
+        defined = declared.find(name, declared.definitions)
+        return None if defined is None else self._expanded(defined, (), where, scope)
+
+    def _expanded(self, name: str, arguments: Sequence[ast.Term], where: Any, scope: _Scope) -> ast.Term:
+        parameters = self._declared.definitions[name].parameters
+        if len(arguments) != len(parameters):
+            form = f"{name}({', '.join(parameters)})"
+            self._fail(f"wrong number of arguments for {name!r}: {len(arguments)}; expected {form!r}", where)
+        body = read_definition(name, self._declared)
+        names = [*scope.variables, *scope.labels]
+        passed = dict(zip(parameters, arguments, strict=True))
+        return expanded(body, Call(passed, names, _place(where), lambda problem: self._fail(problem, where)))
+
+    def _refuse_declared(self, token: Any) -> None:
+        """Rejects a variable with the name of a constant: it would match any value."""
+        for kind, table in (("constant", self._declared.constants), ("definition", self._declared.definitions)):
+            if self._declared.find(str(token), table) is not None:
+                self._fail(
+                    f"{str(token)!r} is a {kind}, so it cannot name a variable; "
+                    "choose another name, and compare the values in a condition",
+                    token,
+                )
 
     def _f_first(self, name: Any, _: Sequence[Node], __: _Scope) -> ast.Term:
         self._fail(f"'{name}(...)' is a call; to read it, write 'output({name}(...))'", name)
 
     _f_last = _f_first
+
+    def _operands(self, trees: Sequence[Node], scope: _Scope) -> tuple[ast.Term | ast.RegexValue, ...]:
+        return tuple(self._operand(one, scope) for one in trees)
 
     def _operand(self, tree: Node, scope: _Scope) -> ast.Term | ast.RegexValue:
         if tree.data == "regex":
@@ -532,12 +634,13 @@ class _RuleParser:
         if not operands or operands[0].data != "variable":
             self._fail("expected 'counter(NAME, KEY)' with a name of 'counters:'", name)
         counter, keys = operands[0].children[0], self._terms(operands[1:], scope)
-        if counter not in counters:
+        full = self._declared.find(str(counter), counters)
+        if full is None:
             unknown = f"unknown counter {str(counter)!r}{name_hint(str(counter), counters)}"
             self._fail(f"{unknown}; declare it in 'counters:'", counter)
-        if len(keys) != counters[counter]:
-            self._fail(f"counter {str(counter)!r} has {counters[counter]} keys; {len(keys)} are written", counter)
-        return ast.CounterValue(str(counter), keys, _place(name))
+        if len(keys) != counters[full]:
+            self._fail(f"counter {str(counter)!r} has {counters[full]} keys; {len(keys)} are written", counter)
+        return ast.CounterValue(full, keys, _place(name))
 
     def _only(self, name: Any, operands: Sequence[Node], expected: str) -> Node:
         if len(operands) != 1:
@@ -553,6 +656,7 @@ class _RuleParser:
     def _over_items(self, which: str, name: Any, items: Node, condition: Node, *, scope: _Scope) -> ast.Term:
         if not name.isidentifier() or name in _RESERVED or name in scope.variables or name in scope.labels:
             self._fail(f"{str(name)!r} cannot name the items here; choose a new name", name)
+        self._refuse_declared(name)
         inner = scope.copy()
         inner.variables.add(str(name))
         return ast.OverItems(which, str(name), self._term(items, scope), self._condition(condition, inner))  # type: ignore[arg-type]
@@ -597,6 +701,14 @@ def _constant_term(value: Any) -> ast.Term:
     if isinstance(value, tuple):
         return ast.ListOf(tuple(map(ast.Constant, value)))
     return ast.Constant(value)
+
+
+def _path(tree: Node) -> tuple[str, ...]:
+    """The names of `a.b.c`; empty for other terms."""
+    if tree.data == "variable":
+        return (str(tree.children[0]),)
+    inner = _path(tree.children[0]) if tree.data == "field" else ()
+    return (*inner, str(tree.children[1])) if inner else ()
 
 
 def _at(token: Any, text: str) -> Any:

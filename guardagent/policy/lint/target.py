@@ -13,7 +13,7 @@ from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.file.policy_file import PolicyFile, RuleSource, read_policy_file
 from guardagent.policy.language import ast
 from guardagent.policy.lint.step_formulas import bans
-from guardagent.policy.load import compile_policies, inspection_only
+from guardagent.policy.load import compile_policies, functions_of, inspection_only
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.policy.stubs import stub_functions
@@ -104,7 +104,7 @@ def subject_of(path: Path | str) -> LintTarget:
         InputError: the file cannot be loaded.
     """
     file = read_policy_file(path)
-    functions = stub_functions(file.toolbox)
+    functions = functions_of(file, stub_functions)
     return LintTarget(file, functions, compile_policies(file, functions, lambda _: inspection_only))
 
 

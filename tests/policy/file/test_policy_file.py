@@ -200,8 +200,9 @@ def test_a_likely_misreading_by_yaml_is_shown_with_the_error(write: Write, tempo
 
 def _types(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A schema, or its alternatives."""
-    if any("required" not in inner for inner in schema.get("oneOf", ())):
-        for inner in schema["oneOf"]:
+    alternatives = schema.get("oneOf") or schema.get("anyOf") or ()
+    if any("required" not in inner for inner in alternatives):
+        for inner in alternatives:
             yield from _types(inner)
     else:
         yield schema
@@ -211,7 +212,7 @@ def _differences(key: Key, schema: dict[str, Any]) -> Iterator[str]:
     """The differences between the table of keys and the JSON Schema."""
     types = list(_types(schema))
     if key.keys:
-        (mapping,) = types
+        (mapping,) = [one for one in types if "properties" in one]
         if set(mapping["properties"]) != set(key.keys) or mapping["additionalProperties"]:
             yield f"{key.name}: keys"
         if set(mapping.get("required", ())) != {inner.name for inner in key.keys.values() if inner.required}:

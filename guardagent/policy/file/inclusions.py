@@ -1,0 +1,225 @@
+"""Reads included policy files and merges them into the including one.
+
+Each included file keeps its own names: ids, tags, constants, definitions and functions get the prefix of its entry, and
+its rules find their names under that prefix only. So a rule means the same alone and included.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from guardagent.errors import ContentError, name_hint
+from guardagent.policy.file.declaration_keys import set_constants
+from guardagent.policy.file.inclusion_keys import Inclusion
+from guardagent.policy.file.policy_file import PolicyFile, RuleSource, read_single_file
+from guardagent.policy.file.source_tree import shortened
+
+MAX_DEPTH = 10
+MAX_FILES = 100
+
+
+def complete(file: PolicyFile) -> PolicyFile:
+    """A policy file with the rules of all included ones.
+
+    Raises:
+        ContentError: an included file is invalid, or clashes with another; with the place.
+    """
+    return _checked(_with_included(file, (file.path.resolve(),), [])) if file.inclusions else _checked(file)
+
+
+def together(files: Sequence[PolicyFile]) -> PolicyFile:
+    """Several policy files as one. Ids and names stay as they are.
+
+    Raises:
+        ContentError: two files differ in the meaning of a name.
+    """
+    return files[0] if len(files) == 1 else _checked(_merged(files))
+
+
+def _with_included(file: PolicyFile, chain: tuple[Path, ...], files: list[Path]) -> PolicyFile:
+    parts = [_included(entry, chain, files) for entry in file.inclusions]
+    return _merged([file, *parts]) if parts else file
+
+
+def _included(entry: Inclusion, chain: tuple[Path, ...], files: list[Path]) -> PolicyFile:
+    path = entry.path.resolve()
+    if path in chain:
+        cycle = " -> ".join(one.name for one in (*chain[chain.index(path) :], path))
+        raise entry.place.error(f"the files include each other: {cycle}; expected no cycle")
+    if len(chain) > MAX_DEPTH:
+        raise entry.place.error(f"the included files are nested deeper than {MAX_DEPTH}; expected fewer levels")
+    files.append(path)
+    if len(files) > MAX_FILES:
+        raise entry.place.error(f"more than {MAX_FILES} files are included; expected fewer")
+    own = _with_parameters(read_single_file(entry.path), entry)
+    return _under(_with_included(own, (*chain, path), files), entry.prefix)
+
+
+def _with_parameters(file: PolicyFile, entry: Inclusion) -> PolicyFile:
+    constants = set_constants(dict(file.constants), dict(entry.constants))
+    for name, one in constants.items():
+        if one.value is None:
+            raise entry.place.error(f"constant {name!r} of {file.path.name!r} has no value; set it in 'constants:'")
+    for tag, tools in entry.tags.items():
+        if tag not in file.tags:
+            raise tools[0].error(f"unknown tag {shortened(tag)!r} of {file.path.name!r}{name_hint(tag, file.tags)}")
+        for tool in tools:
+            if file.tools is not None and tool.text not in file.tools:
+                raise tool.error(f"unknown tool {tool.text!r} of {file.path.name!r}{name_hint(tool.text, file.tools)}")
+    tags = {tag: frozenset(tool.text for tool in tools) for tag, tools in entry.tags.items()}
+    decision = entry.on_violation
+    rules = file.rules if decision is None else tuple(replace(rule, on_violation=decision) for rule in file.rules)
+    return replace(file, constants=constants, tags={**file.tags, **tags}, rules=rules)
+
+
+# --- merging: each field of a policy file has a way to be prefixed, and a way to be merged
+
+
+def _under(file: PolicyFile, prefix: str) -> PolicyFile:
+    """An included file with a prefix before its ids and names."""
+    prefixed = {one.name: MERGING[one.name].under(getattr(file, one.name), prefix) for one in fields(file)}
+    return PolicyFile(**prefixed)
+
+
+def _merged(files: Sequence[PolicyFile]) -> PolicyFile:
+    """Several files as one; the first one includes the others."""
+    return PolicyFile(**{one.name: MERGING[one.name].merge(files, one.name) for one in fields(files[0])})
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """The merging of a field: `under` puts its value under a prefix, `merge` merges the values of several files."""
+
+    merge: Callable[[Sequence[PolicyFile], str], Any]
+    under: Callable[[Any, str], Any] = lambda value, _: value
+
+
+def _values(files: Iterable[PolicyFile], field: str) -> Iterator[Any]:
+    return (getattr(file, field) for file in files)
+
+
+def _first(files: Sequence[PolicyFile], field: str) -> Any:
+    return next(_values(files, field))
+
+
+def _joined(files: Sequence[PolicyFile], field: str) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(item for items in _values(files, field) for item in items))
+
+
+def _rules(files: Sequence[PolicyFile], field: str) -> tuple[RuleSource, ...]:
+    first: dict[str, RuleSource] = {}
+    for rule in (rule for rules in _values(files, field) for rule in rules):
+        if other := first.get(rule.id):
+            there = f"{other.path}:{other.line}" if other.line else f"{other.path}"
+            problem = f"policy id {shortened(rule.id)!r} is already used in {there}; expected a unique id"
+            raise ContentError(problem, rule.path, rule.line)
+        first[rule.id] = rule
+    return tuple(first.values())
+
+
+def _toolboxes(files: Sequence[PolicyFile], field: str) -> Mapping[str, tuple[Path, ...]]:
+    found: dict[str, tuple[Path, ...]] = {}
+    for prefix, paths in (item for boxes in _values(files, field) for item in boxes.items()):
+        found[prefix] = tuple(dict.fromkeys((*found.get(prefix, ()), *paths)))
+    return MappingProxyType(found)
+
+
+def _named(files: Sequence[PolicyFile], field: str) -> Mapping[str, Any]:
+    found: dict[str, tuple[Any, PolicyFile]] = {}
+    for file in files:
+        for name, value in getattr(file, field).items():
+            known, other = found.setdefault(name, (value, file))
+            if getattr(known, "meaning", known) != getattr(value, "meaning", value):
+                key = "define" if field == "definitions" else field
+                place, there = file.place_of(key, name), other.place_of(key, name)
+                problem = f"{shortened(name)!r} has another meaning in {there}; expected one meaning for each name"
+                raise ContentError(problem, place)
+    return MappingProxyType({name: value for name, (value, _) in found.items()})
+
+
+def _tools(files: Sequence[PolicyFile], field: str) -> Mapping[str, Any] | None:
+    declared = [file for file in files if file.tools is not None]
+    return _named(declared, field) if declared else None
+
+
+def _same(files: Sequence[PolicyFile], field: str) -> Any:
+    values = [(value, file) for file in files if (value := getattr(file, field)) is not None]
+    for value, file in values[1:]:
+        if value != values[0][0]:
+            raise ContentError(f"{field!r} differs from that of {values[0][1].path}; expected one value", file.path)
+    return values[0][0] if values else None
+
+
+def _strictest(files: Sequence[PolicyFile], field: str) -> str:
+    return "deny" if "deny" in _values(files, field) else "allow"
+
+
+def _digest(files: Sequence[PolicyFile], field: str) -> str:
+    return hashlib.sha256("\n".join(_values(files, field)).encode()).hexdigest()
+
+
+def _prefixed(values: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
+    """Names under a prefix. Values that use names of their file have a method `under`."""
+    return {prefix + name: one.under(prefix) if hasattr(one, "under") else one for name, one in values.items()}
+
+
+def _places(files: Sequence[PolicyFile], field: str) -> Mapping[tuple[str, str], str]:
+    return {at: place for places in _values(files, field) for at, place in places.items()}
+
+
+def _places_under(places: Mapping[tuple[str, str], str], prefix: str) -> Mapping[tuple[str, str], str]:
+    return {(key, name if key == "tools" else prefix + name): place for (key, name), place in places.items()}
+
+
+def _each_under(values: Iterable[Any], prefix: str) -> tuple[Any, ...]:
+    return tuple(one.under(prefix) for one in values)
+
+
+_NAMES = Merging(_named, _prefixed)
+MERGING: Mapping[str, Merging] = {
+    "path": Merging(_first),
+    "files": Merging(_joined),
+    "toolboxes": Merging(_toolboxes, _prefixed),
+    "tags": _NAMES,
+    "constants": _NAMES,
+    "definitions": _NAMES,
+    "places": Merging(_places, _places_under),
+    "tools": Merging(_tools),
+    "failed_output": Merging(_same),
+    "unlisted": Merging(_strictest),
+    "rules": Merging(_rules, _each_under),
+    "ignored": Merging(_joined),
+    "inclusions": Merging(lambda _files, _field: ()),
+    "digest": Merging(_digest),
+}
+"""The merging of each field of `PolicyFile`."""
+
+
+def _checked(file: PolicyFile) -> PolicyFile:
+    """Requires rules, values for all constants, and declared tools."""
+    if not file.rules:
+        raise ContentError("contains no policies; expected a rule in 'policies:' or in an included file", file.path)
+    for name, one in file.constants.items():
+        if one.value is None:
+            raise one.place.error(f"constant {name!r} has no value; expected one here, or in an including file")
+    return file if file.tools is None else replace(file, tags=MappingProxyType(dict(_declared_tags(file, file.tools))))
+
+
+def _declared_tags(file: PolicyFile, known: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
+    """The tags without undeclared tools, which are denied anyway; the file itself may name declared ones only."""
+    for rule in file.rules:
+        for tool, governed in rule.solver.tools.items() if rule.solver else ():
+            if tool not in known:
+                raise governed.permit.error(f"unknown tool {tool!r}: not declared in 'tools:'{name_hint(tool, known)}")
+    for tag, tools in file.tags.items():
+        kept = tools & known.keys()
+        if not kept or (kept != tools and "." not in tag):
+            tool = min(tools - kept)
+            problem = f"unknown tool {tool!r} of tag {tag!r}: not declared in 'tools:'{name_hint(tool, known)}"
+            raise ContentError(problem, file.place_of("tags", tag))
+        yield tag, kept
