@@ -29,10 +29,20 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     """
     if _keeps_all_rules(policies, trace):
         return _TraceVerdict().verdict(len(trace.steps))
-    steps = replay(policies.session(trace.state, trace.facts, clock=lambda: None, counters=new_counters(policies)), trace)  # each event has its time
+    steps = replay(
+        policies.session(
+            trace.state,
+            trace.facts,
+            clock=lambda: None,  # each event has its time
+            counters=new_counters(policies),
+            principal=trace.principal,
+            on_difference=False,
+        ),
+        trace,
+    )
     while True:
         try:
-            next(steps, principal=trace.principal, on_difference=False)
+            next(steps)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 

@@ -23,7 +23,14 @@ def judge_case(policies: Policies, case: Case) -> Verdict:
 
     Counters across conversations begin at zero, and the history counts.
     """
-    session = policies.session(state=case.state, facts=case.facts, clock=lambda: case.now, counters=new_counters(policies), principal=case.principal, on_difference=False)
+    session = policies.session(
+        state=case.state,
+        facts=case.facts,
+        clock=lambda: case.now,
+        counters=new_counters(policies),
+        principal=case.principal,
+        on_difference=False,
+    )
     for event in case.history:
         session.observe(event, judge=False)
     return session.check(case.proposed.tool, case.proposed.args, reserve=False)

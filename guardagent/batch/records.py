@@ -6,7 +6,6 @@ an error: its value would be lost, and a lost value could lead to an allowance.
 
 from __future__ import annotations
 
-import datetime as dt
 import contextlib
 import datetime as dt
 import math

@@ -58,19 +58,27 @@ class AuditRecords:
     required: bool
 
     def verdict(
-        self, kind: str, call: HostCall, verdict: Verdict, principal: Mapping[str, Any] | None = None
-    , policy: str = "") -> Exception | None:
+        self, kind: str, call: HostCall, verdict: Verdict, principal: Mapping[str, Any] | None = None, policy: str = ""
+    ) -> Exception | None:
         """Writes a verdict. Returns the error if it could not be written and the log is required.
 
         Args:
             kind: the kind of the record.
             call: the call.
             verdict: the verdict.
+            principal: the principal of the call.
             policy: the digest of the policy; by default that of the conversation.
         """
         from guardagent.log.records import verdict_record
 
-        about = {**_call_fields(call), "args": call.args, "facts": call.facts, "principal": principal, "action": call.action, "tags": call.tags}
+        about = {
+            **_call_fields(call),
+            "args": call.args,
+            "facts": call.facts,
+            "principal": principal,
+            "action": call.action,
+            "tags": call.tags,
+        }
         try:
             policy = policy or self.policy(call.conversation)
             self.log.append({**verdict_record(verdict, policy=policy, permit=verdict.permit, **about), "kind": kind})

@@ -58,7 +58,11 @@ class CallRecorder:
 
     def log_verdict(self, call: HostCall, verdict: Verdict, kind: str = "verdict", policy: str = "") -> Verdict:
         """Writes a verdict to the log. Returns a denial if it cannot be written."""
-        error = None if self.records is None else self.records.verdict(kind, call, verdict, self._principal_of(call), policy)
+        error = (
+            None
+            if self.records is None
+            else self.records.verdict(kind, call, verdict, self._principal_of(call), policy)
+        )
         if error is None:
             return verdict
         if verdict.label == 0 and verdict.grant is not None:

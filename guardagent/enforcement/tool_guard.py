@@ -406,7 +406,8 @@ class ToolGuard:
             key,
             state=state,
             messages=lambda: shown[0].messages if shown else (),
-            newest=newest, **options,
+            newest=newest,
+            **options,
             **({} if self._on_difference is None else {"on_difference": self._on_difference}),
         )
         shown.append(Conversation(session.id, session, restored=True))
@@ -471,8 +472,7 @@ class ToolGuard:
             return self._policies.session(state, id=name, messages=messages, **options), None
         version = self._version_of(name)
         journal = self._ledger.journal(name, version.digest)
-<<<<<<< .merge_file_OWvSci
-        return Session(version, state, id=name, messages=messages, journal=journal), journal
+        return Session(version, state, id=name, messages=messages, journal=journal, **options), journal
 
     def _principal_of(self, name: str) -> Mapping[str, Any] | None:
         if not callable(self._principal):
@@ -482,11 +482,6 @@ class ToolGuard:
         except Exception as error:  # noqa: BLE001 - a host's function
             _log.error("the principal of a conversation is unavailable: %s", error_text(error))
             raise InputError(f"the principal is unavailable: {type(error).__name__}") from None
-||||||| .merge_file_ADshVj
-        return Session(version, state, id=name, messages=messages, journal=journal), journal
-=======
-        return Session(version, state, id=name, messages=messages, journal=journal, **options), journal
->>>>>>> .merge_file_rM3QyQ
 
     def _state_of(self, conversation: str) -> Any:
         return partial(self._state, conversation) if callable(self._state) else self._state

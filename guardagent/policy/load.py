@@ -65,16 +65,18 @@ def load_policies(
 
     policies = load()
     if path is not None:
-        policies.versions = PolicyVersions(policies, load, lambda: read_policy_file(path).digest)
+        policies.versions = PolicyVersions(policies, load, lambda: read_policy_files(path).digest)
     return policies
 
 
-def _load(file: PolicyFile, path: Path | str | None, model: Model | str | None, locked: Path | str | None) -> Policies:
+def _load(file: PolicyFile, path: object, model: Model | str | None, locked: Path | str | None) -> Policies:
     if locked is not None:
         if path is None:
             raise InputError("'locked=' only applies to files; expected the path of a policy file")
         _require_locked(Path(locked), file)
-    policies = compile_policies(file, functions_of(file, _toolbox_functions), lambda source: _request_check(source, file, model), model)
+    policies = compile_policies(
+        file, functions_of(file, _toolbox_functions), lambda source: _request_check(source, file, model), model
+    )
     if file.shadow is not None:
         policies.shadow = _shadow(file.shadow)
     return policies
@@ -82,7 +84,9 @@ def _load(file: PolicyFile, path: Path | str | None, model: Model | str | None, 
 
 def _shadow(file: PolicyFile) -> Policies:
     """Compiles the candidate of `shadow:`, which calls no model."""
-    candidate = compile_policies(file, _functions(file), lambda source: _request_check(source, file, None))
+    candidate = compile_policies(
+        file, functions_of(file, _toolbox_functions), lambda source: _request_check(source, file, None)
+    )
     for number, monitor in enumerate(candidate.monitors):
         if any(check.requested for check in getattr(monitor, "checks", {}).values()):
             line = next(rule.line for rule in file.rules if rule.id == candidate.rule_of[number].id)
@@ -91,7 +95,10 @@ def _shadow(file: PolicyFile) -> Policies:
 
 
 def _read_source(
-    path: Path | str | Sequence[Path | str] | None, text: str | None, data: Mapping[str, Any] | None, folder: Path | str | None
+    path: Path | str | Sequence[Path | str] | None,
+    text: str | None,
+    data: Mapping[str, Any] | None,
+    folder: Path | str | None,
 ) -> PolicyFile:
     if [path, text, data].count(None) != 2:
         raise InputError("expected exactly one of a path, 'text=' and 'data='")
@@ -190,7 +197,7 @@ def compile_policies(
     Raises:
         InputError: as for `load_policies`.
     """
-    library = Library(functions, file.tags, file.tools, sources=file.labels, _declarations(file, functions))
+    library = Library(functions, file.tags, file.tools, _declarations(file, functions), sources=file.labels)
     library.counters.update({name: compile_counter(name, one, library) for name, one in file.counters.items()})
     _check_definitions(file, library)
     rules: list[Rule] = []

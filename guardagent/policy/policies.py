@@ -19,8 +19,8 @@ from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
 from guardagent.policy.monitors.product import Product
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
-from guardagent.policy.provenance.labels import DeclaredLabels
 from guardagent.policy.monitors.screen import Screen
+from guardagent.policy.provenance.labels import DeclaredLabels
 from guardagent.types import EMPTY, Check, Decision, Verdict
 
 if TYPE_CHECKING:
@@ -263,7 +263,14 @@ class Policies:
         from guardagent.session.session import Session
 
         return Session.restore(
-            self, snapshot, key, state=state, messages=messages, newest=newest, counters=counters, on_difference=on_difference
+            self,
+            snapshot,
+            key,
+            state=state,
+            messages=messages,
+            newest=newest,
+            counters=counters,
+            on_difference=on_difference,
         )
 
     def looks_back(self, call: SessionCall) -> bool:

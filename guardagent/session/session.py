@@ -26,8 +26,8 @@ from guardagent.errors import InputError, SessionBusyError, ToolDenied, error_te
 from guardagent.policy.evaluation.clock import Clock, ClockError, HostClock, Reading
 from guardagent.policy.evaluation.failures import is_failure
 from guardagent.policy.evaluation.monitor_interface import CallStatus, Explanation, MonitorResult, SessionCall
-from guardagent.policy.language.instants import EXPECTED, MICROSECONDS
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
+from guardagent.policy.language.instants import EXPECTED, MICROSECONDS
 from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.monitors.remedies import Remedies, message_of
 from guardagent.policy.monitors.rule import RuleMetadata
@@ -133,8 +133,14 @@ class Session:
         self.principal = read_principal(principal, on_behalf_of)
         self._principal = None if self.principal is None else self.principal.value
         self._conversation = ConversationState(
-            policies, state, self._facts, messages, self._clock, provenance_bytes=provenance_bytes
-        , self._principal)
+            policies,
+            state,
+            self._facts,
+            messages,
+            self._clock,
+            provenance_bytes=provenance_bytes,
+            principal=self._principal,
+        )
         self._provenance_bytes = provenance_bytes
         self._halted: str | None = None
         self._approved = 0
@@ -152,7 +158,7 @@ class Session:
 
     def _now(self) -> float:
         """The time of a check for the counters."""
-        return self._clock()
+        return _seconds(self._clock.read())
 
     # --- before a call
 
@@ -216,8 +222,10 @@ class Session:
                 judgement = self._judge_and_count(call)
             else:
                 judgement = (
-                conversation.judge(call, applicability) if self._halted is None else self._judge(call, applicability)
-            )
+                    conversation.judge(call, applicability)
+                    if self._halted is None
+                    else self._judge(call, applicability)
+                )
             if reserve:
                 return self._answer(call, judgement, started)
             if judgement is None and not conversation.context.in_flight:
@@ -961,9 +969,10 @@ class Session:
             id=name,
             permit_seconds=seconds,
             clock=clock,
-            zone=zone,,
-            provenance_bytes=content.get("provenance_bytes", PROVENANCE_BYTES),, counters=counters,,
-            principal=content.get("principal"),,
+            zone=zone,
+            provenance_bytes=content.get("provenance_bytes", PROVENANCE_BYTES),
+            counters=counters,
+            principal=content.get("principal"),
             on_difference=on_difference,
         )  # fmt: skip
         session._conversation.load(content)

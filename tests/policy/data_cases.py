@@ -285,6 +285,8 @@ class Maker:
             lambda: f"mentions({self._searched(scope, depth - 1)}, {self.one_of(text, text, number)})",
             lambda: self._some(scope, depth - 1, number),
             lambda: self._some(scope, depth - 1, number),
+            lambda: f"{self._duration(scope, depth)} {self._sign()} {self._chance.choice([*DURATIONS, *'0123'])}",
+            lambda: f"date(now) == date(time({self._call(scope, depth, outcome=True)}))",
         )
 
     def _some(self, scope: _Scope, depth: int, number: Callable[[], str]) -> str:
@@ -294,10 +296,9 @@ class Maker:
 
     def _searched(self, scope: _Scope, depth: int) -> str:
         return self.one_of(
-            lambda: self._of_call(scope, depth), lambda: self.text(scope, depth), lambda: self.items(scope, depth)
-            lambda: self._history("some", scope, depth - 1),
-            lambda: f"{self._duration(scope, depth)} {self._sign()} {self._chance.choice([*DURATIONS, *'0123'])}",
-            lambda: f"date(now) == date(time({self._call(scope, depth, outcome=True)}))",
+            lambda: self._of_call(scope, depth),
+            lambda: self.text(scope, depth),
+            lambda: self.items(scope, depth),
         )
 
     def _sign(self) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
-import datetime as dt
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -209,7 +209,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "links": _of_texts(_links),
     "emails": _of_texts(_emails),
     "mentions": _mentions,
-,
     "hour": _local(lambda local: local.hour),
     "minute": _local(lambda local: local.minute),
     "weekday": _local(lambda local: local.weekday() + 1),

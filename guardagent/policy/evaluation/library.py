@@ -56,7 +56,13 @@ class Library:
     def names(self) -> Declarations:
         """The declarations with the functions of the toolbox and the labels and the tags."""
         counters = {name: len(one.keys) for name, one in self.counters.items()} or self.declarations.counters
-        return replace(self.declarations, functions=frozenset(self.functions), labels=self.sources.declared, counters=counters, tags=frozenset(self.tags))
+        return replace(
+            self.declarations,
+            functions=frozenset(self.functions),
+            labels=self.sources.declared,
+            counters=counters,
+            tags=frozenset(self.tags),
+        )
 
     @property
     def known_tools(self) -> frozenset[str]:

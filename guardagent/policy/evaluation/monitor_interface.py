@@ -21,7 +21,7 @@ _UNREAD = object()
 CallStatus = Literal["ok", "failed", "unknown", "withdrawn"]
 """The outcome of a call. A withdrawn call was allowed but never ran; rules ignore it."""
 
-_ADDED_FIELDS = ("principal",)  # stored if present; older dumps lack them
+_ADDED_FIELDS = ("principal", "time", "provenance", "reservation")  # stored if present; older dumps lack them
 _STORED_FIELDS = ("tool", "args", "action", "decision", "agent", "id", "facts", "output", "status", "expires", "used")
 _NO_TIME = Unknown("the time is unknown")
 _NO_ZONE = Unknown("the clock of the session has no time zone; set 'zone', or return datetimes with a zone")
@@ -92,24 +92,9 @@ class SessionCall:
 
     def dumped(self) -> dict[str, Any]:
         """The call as JSON."""
-<<<<<<< .merge_file_kjbcwT
-<<<<<<< .merge_file_TRkmys
-        kept = {} if self.provenance is None else {"provenance": thaw(self.provenance)}
-        stored = {name: thaw(getattr(self, name)) for name in _STORED_FIELDS}
-        return {**stored, "tags": sorted(self.tags), "time": self.time, **kept}
-||||||| .merge_file_OmpKhy
-        return {**{name: thaw(getattr(self, name)) for name in _STORED_FIELDS}, "tags": sorted(self.tags)}
-=======
-        dumped = {**{name: thaw(getattr(self, name)) for name in _STORED_FIELDS}, "tags": sorted(self.tags)}
-        return dumped if self.reservation is None else {**dumped, "reservation": self.reservation}
->>>>>>> .merge_file_d2K8sL
-||||||| .merge_file_kDQxz4
-        return {**{name: thaw(getattr(self, name)) for name in _STORED_FIELDS}, "tags": sorted(self.tags)}
-=======
         added = {name: thaw(value) for name in _ADDED_FIELDS if (value := getattr(self, name)) is not None}
         stored = {name: thaw(getattr(self, name)) for name in _STORED_FIELDS}
         return {**stored, **added, "tags": sorted(self.tags)}
->>>>>>> .merge_file_1IFzki
 
     @classmethod
     def loaded(cls, place: int, data: Mapping[str, Any]) -> SessionCall:
@@ -117,9 +102,6 @@ class SessionCall:
         call = cls(data["tool"], freeze(data["args"]), place)
         for name in _STORED_FIELDS:
             setattr(call, name, freeze(data[name]))
-        call.time = data.get("time")  # older snapshots have no times
-        call.provenance = data.get("provenance")
-        call.reservation = data.get("reservation")
         for name in _ADDED_FIELDS:
             setattr(call, name, freeze(data.get(name)))
         return call.labelled(call.action, call.decision, frozenset(data["tags"]))
@@ -150,8 +132,20 @@ class RuleContext:
     """
 
     __slots__ = (
-        "_state", "as_of", "before_place", "check_time", "clock", "counters", "facts", "in_flight", "indexes", "latest", "messages",
-        "provenance", "principal", "session_principal",
+        "_state",
+        "as_of",
+        "before_place",
+        "check_time",
+        "clock",
+        "counters",
+        "facts",
+        "in_flight",
+        "indexes",
+        "latest",
+        "messages",
+        "principal",
+        "provenance",
+        "session_principal",
         "state_source",
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from guardagent.errors import name_hint
 from guardagent.policy.evaluation.call_outcomes import CallOutcomes
-from guardagent.policy.evaluation.call_properties import args_of, failed, output_of, tool_of, time_of
+from guardagent.policy.evaluation.call_properties import args_of, failed, output_of, time_of, tool_of
 from guardagent.policy.evaluation.function_calls import applied_function
 from guardagent.policy.evaluation.history_index import Env, HistoryQuery, Term
 from guardagent.policy.evaluation.library import CompileError, Library
@@ -460,11 +460,9 @@ class Compiler:
         which = node.which
         return lambda env: env[0].indexes[index].select(env, which)
 
-<<<<<<< .merge_file_ZHvsaa
-        return _of({"output": output_of, "args": args_of, "tool": tool_of, "failed": failed}[node.what], call)
-||||||| .merge_file_zNaDvt
-        return _of({"output": output_of, "args": args_of, "failed": failed}[node.what], call)
-=======
+        properties = {"output": output_of, "args": args_of, "tool": tool_of, "failed": failed}
+        return _of(properties[node.what], self._call(node.call, names))
+
     def _timeof(self, node: ast.TimeOf, names: Names) -> Term:
         return _of(time_of, self._call(node.call, names))
 
@@ -473,7 +471,6 @@ class Compiler:
 
     def _zone(self, _node: ast.Zone, _: Names) -> Term:
         return lambda env: env[0].zone()
->>>>>>> .merge_file_ZzVi9N
 
     def _countcalls(self, node: ast.CountCalls, names: Names) -> Term:
         index = self.index_of[id(node)] = self.add_query(node.pattern, node.condition, names, within=node.within)

@@ -140,10 +140,14 @@ def set_constants(
     for name, one in values.items():
         known = declared.get(name)
         if known is None:
-            raise one.place.error(f"unknown constant {shortened(name)!r} of the included file{name_hint(name, declared)}")
+            raise one.place.error(
+                f"unknown constant {shortened(name)!r} of the included file{name_hint(name, declared)}"
+            )
         if one.value is None or known.kind not in ("", one.kind):
             expected = f"a {known.kind}" if known.kind else "a value"
-            raise one.place.error(f"constant {name!r} is {one.kind and 'a ' + one.kind or 'empty'}; expected {expected}")
+            raise one.place.error(
+                f"constant {name!r} is {(one.kind and 'a ' + one.kind) or 'empty'}; expected {expected}"
+            )
     return declared | values
 
 

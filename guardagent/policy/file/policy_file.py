@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.errors import ContentError, InputError, name_hint
-from guardagent.policy.file.label_keys import IDS, LABELS, declared_labels
 from guardagent.policy.file.counter_keys import COUNTER, CounterSource, counter_problem
 from guardagent.policy.file.declaration_keys import CONSTANTS, DEFINE, DeclaredConstant
 from guardagent.policy.file.inclusion_keys import DECISIONS, INCLUDE, Inclusion
+from guardagent.policy.file.label_keys import IDS, LABELS, declared_labels
 from guardagent.policy.file.policy_keys import (
     Key,
     Schema,
@@ -41,11 +41,11 @@ from guardagent.policy.file.policy_keys import (
 from guardagent.policy.file.solver_keys import SOLVER, SolverSource
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
-from guardagent.policy.provenance.labels import NO_LABELS, DeclaredLabels
-from guardagent.policy.language.answer_step import ANSWER
-from guardagent.policy.scope import Scope
 from guardagent.policy.functions import FUNCTIONS
+from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.declarations import Definition
+from guardagent.policy.provenance.labels import NO_LABELS, DeclaredLabels
+from guardagent.policy.scope import Scope
 from guardagent.types import Decision
 
 MAX_BYTES = 1_000_000
@@ -156,23 +156,27 @@ class PolicyFile:
 
 
 def read_policy_file(path: Path | str, *, is_shadow: bool = False) -> PolicyFile:
-    """Reads a policy file and the files that it includes. `is_shadow`: as the candidate of another, so that it may not have one itself.
+    """Reads a policy file and the files that it includes.
+
+    Args:
+        path: the file.
+        is_shadow: whether it is the candidate of another file, so that it may not have one itself.
 
     Raises:
         InputError: the file is missing or unreadable.
         ContentError: the content is invalid; with the line and the expected content.
     """
-    return _complete(read_single_file(path))
+    return _complete(read_single_file(path, is_shadow=is_shadow))
 
 
-def read_single_file(path: Path | str) -> PolicyFile:
+def read_single_file(path: Path | str, *, is_shadow: bool = False) -> PolicyFile:
     """Reads a policy file without the files that it includes.
 
     Raises:
         InputError: as `read_policy_file`.
     """
     path = Path(path)
-    return _parse(_bytes(path, MAX_BYTES), path, path.parent, is_shadow=is_shadow, (path,))
+    return _parse(_bytes(path, MAX_BYTES), path, path.parent, is_shadow=is_shadow, files=(path,))
 
 
 def _complete(file: PolicyFile) -> PolicyFile:
@@ -214,7 +218,9 @@ def _folder(folder: Path | str | None) -> Path | None:
     return None if folder is None else Path(folder)
 
 
-def _parse(data: bytes, path: Path, folder: Path | None, *, is_shadow: bool = False, files: tuple[Path, ...] = ()) -> PolicyFile:
+def _parse(
+    data: bytes, path: Path, folder: Path | None, *, is_shadow: bool = False, files: tuple[Path, ...] = ()
+) -> PolicyFile:
     from guardagent.policy.file.yaml_reader import parse
 
     node = parse(data, path, folder)
@@ -325,8 +331,8 @@ def _solver_tools(node: SourceNode) -> Iterator[tuple[str, SourceNode]]:
 def _places(node: SourceNode) -> Iterator[tuple[tuple[str, str], str]]:
     """The place of each name that the file declares."""
     for key, names in node.fields.items():
-        for name, value in names.fields.items():
-            yield (key, name.partition("(")[0].strip()), _place_of(value)
+        for one, value in names.fields.items():
+            yield (key, one.partition("(")[0].strip()), _place_of(value)
 
 
 def _place_of(node: SourceNode) -> str:

@@ -346,7 +346,8 @@ class _RuleParser:
             return _WORDS[token]
         if token not in scope.variables:
             self._fail(
-                f"unknown variable {str(token)!r}{name_hint(str(token), [*scope.variables, *self._declared.constants])}; "
+                f"unknown variable {str(token)!r}"
+                f"{name_hint(str(token), [*scope.variables, *self._declared.constants])}; "
                 "bind a variable in a pattern, or write a string in quotes",
                 token,
             )
@@ -517,21 +518,12 @@ class _RuleParser:
         special: Callable[..., ast.Term] | None = getattr(self, f"_f_{name}", None)
         if special is not None:
             return special(name, found, scope)
-<<<<<<< .merge_file_jMQFVg
-        if name not in FUNCTIONS.shipped() and name not in self._declared.functions:
-            self._fail(f"unknown function {str(name)!r}{name_hint(str(name), self._functions())}", name)
-        arguments = tuple(self._operand(one, scope) for one in found)
-        known = function(name)
-        if known is not None and known.zoned and len(arguments) == len(known.parameters) - 1:
-            arguments = (*arguments, ast.Zone())
-        return ast.Apply(str(name), arguments, _place(name))
-||||||| .merge_file_79MbYG
-        if name not in FUNCTIONS.shipped() and name not in self._declared.functions:
-            self._fail(f"unknown function {str(name)!r}{name_hint(str(name), self._functions())}", name)
-        return ast.Apply(str(name), tuple(self._operand(one, scope) for one in found), _place(name))
-=======
         if name in FUNCTIONS.shipped():
-            return ast.Apply(str(name), self._operands(found, scope), _place(name))
+            arguments = self._operands(found, scope)
+            known = function(name)
+            if known is not None and known.zoned and len(arguments) == len(known.parameters) - 1:
+                arguments = (*arguments, ast.Zone())
+            return ast.Apply(str(name), arguments, _place(name))
         return self._applied(str(name), name, found, scope)
 
     def _t_apply_included(self, tree: Node, scope: _Scope) -> ast.Term:
@@ -547,11 +539,10 @@ class _RuleParser:
         """Applies a definition, or a function of the toolbox."""
         if (defined := self._declared.find(name, self._declared.definitions)) is not None:
             return self._expanded(defined, self._terms(operands, scope), token, scope)
-        function = self._declared.find(name, self._declared.functions)
-        if function is None:
+        found = self._declared.find(name, self._declared.functions)
+        if found is None:
             self._fail(f"unknown function {name!r}{name_hint(name, self._functions())}", token)
-        return ast.Apply(function, self._operands(operands, scope), _place(token))
->>>>>>> .merge_file_uCqsKq
+        return ast.Apply(found, self._operands(operands, scope), _place(token))
 
     def _functions(self) -> list[str]:
         declared = self._declared

@@ -90,7 +90,11 @@ class LintTarget:
     def rule_of(self, rule: Rule, read: ast.Rule) -> Rule:
         """Compiles one formula as a rule with the source of another."""
         counters = {counter.name: counter for counter in self.policies.counters}
-        return Rule(rule.source, [read], Library(self.functions, self.tags, self.file.tools, sources=self.file.labels, counters=counters))
+        return Rule(
+            rule.source,
+            [read],
+            Library(self.functions, self.tags, self.file.tools, sources=self.file.labels, counters=counters),
+        )
 
     def add_undecided(self, question: str, reason: str) -> None:
         """Records a question that was not decided."""

@@ -7,12 +7,12 @@ from itertools import product, zip_longest
 from math import prod
 from typing import Any, NamedTuple
 
-from guardagent.policy.evaluation.clock import ClockError, Reading
 from guardagent.errors import GuardError
+from guardagent.policy.evaluation.clock import ClockError, Reading
 from guardagent.policy.evaluation.monitor_interface import CallStatus, RuleContext, SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.instants import seconds_of
-from guardagent.policy.language.values import Unknown, bounds_of, as_read, kind_of
+from guardagent.policy.language.values import Unknown, as_read, bounds_of, kind_of
 from guardagent.policy.logic.expressions import Expression, conj
 from guardagent.policy.logic.operations import UNDECIDED, Operations, number
 from guardagent.policy.logic.semantics import Bindings, Calls, Semantics, SymbolicCall, count_true, total_of

@@ -11,7 +11,8 @@ from typing import Any, Final, TypeGuard
 from guardagent.policy.evaluation.patterns import folded_name, regex_test
 from guardagent.policy.language.values import (
     StringSet,
-    Unknown, as_read,
+    Unknown,
+    as_read,
     combine_sets,
     exact,
     kind_of,
@@ -32,8 +33,8 @@ from guardagent.policy.logic.values import (
     ListValue,
     MappingValue,
     Opaque,
-    Range,
     PartialSet,
+    Range,
     ScalarValue,
     SymbolicList,
     SymbolicMapping,

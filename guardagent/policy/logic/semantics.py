@@ -10,7 +10,6 @@ from guardagent.policy.evaluation.function_calls import applied_function
 from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.evaluation.tool_sets import ANY, AnyTool
 from guardagent.policy.functions import function as rule_function
-from guardagent.policy.functions import function as rule_function
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import Unknown
@@ -25,8 +24,8 @@ from guardagent.policy.logic.values import (
     UNKNOWN,
     Leaf,
     ListValue,
-    ScalarValue,
     Range,
+    ScalarValue,
     Value,
     all_known,
     conjunction,
@@ -210,22 +209,14 @@ class Semantics:
             except StateFunctionError as error:  # the session denies the call
                 return Unknown(str(error))
 
-<<<<<<< .merge_file_kOe3Z0
         known = rule_function(node.function)
         kind = _KINDS.get(known.result, known.result) if known else ""
         result = self.operations.applied((node.function, regexes), function, arguments, kind)
+        if known is not None and known.range is not None:
+            self.operations.constrain(result, *known.range)
         if known is None or node.function not in TRANSLATIONS:
             return result
         return self.operations.translated(node.function, arguments, result)
-||||||| .merge_file_2MVLiH
-        return self.operations.applied((node.function, regexes), function, arguments)
-=======
-        value = self.operations.applied((node.function, regexes), function, arguments)
-        known = rule_function(node.function)
-        if known is not None and known.range is not None:
-            self.operations.constrain(value, *known.range)
-        return value
->>>>>>> .merge_file_Mj9JPI
 
     def _and(self, node: ast.And, names: Bindings) -> Value:
         return conjunction(self._values(node.parts, names))

@@ -14,7 +14,7 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.instants import LAST, MICROSECONDS
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.logic.expressions import Expression, conj, disj, implies, less, neg, same, variable
-from guardagent.policy.logic.operations import Operations
+from guardagent.policy.logic.operations import Operations, number
 from guardagent.policy.logic.semantics import Bindings, Calls, Semantics, SymbolicCall
 from guardagent.policy.logic.values import (
     FALSE,

@@ -112,7 +112,8 @@ Leaf = (
     | SymbolicMapping
     | SymbolicSet
     | PartialSet
-    | Opaque | Range
+    | Opaque
+    | Range
 )
 
 
@@ -124,7 +125,9 @@ class Value:
 
     @property
     def known(self) -> Expression:
-        return disj(*(guard for guard, leaf in self.cases if not isinstance(leaf, Range) if not isinstance(leaf, PartialSet)))
+        return disj(
+            *(guard for guard, leaf in self.cases if not isinstance(leaf, Range) if not isinstance(leaf, PartialSet))
+        )
 
 
 UNKNOWN: Final = Value()

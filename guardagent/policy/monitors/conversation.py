@@ -107,10 +107,8 @@ class ConversationState:
         facts: Mapping[str, Any],
         messages: Any = (),
         clock: Clock | None = None,
-    ,
         *,
         provenance_bytes: int = PROVENANCE_BYTES,
-    ,
         principal: Mapping[str, Any] | None = None,
     ) -> None:
         self.policies = policies
@@ -361,7 +359,12 @@ class ConversationState:
         """An independent copy of the conversation."""
         context = self.context
         copy = ConversationState(
-            self.policies, context.state_source, context.facts, context.messages, context.clock, context.session_principal
+            self.policies,
+            context.state_source,
+            context.facts,
+            context.messages,
+            context.clock,
+            principal=context.session_principal,
         )
         copy.context.latest, copy.context.check_time = context.latest, context.check_time
         calls = {call: call.copied() for call in self.context.in_flight}

@@ -115,7 +115,11 @@ def test_functions_of_two_files_may_have_one_name(write: Write) -> None:
     [
         ("missing.yaml", 2, "no such file: 'missing.yaml'"),
         ("guardagent:shel", 2, "unknown pack 'shel'"),
-        ("[email.yaml, {file: sub/email.yaml}]", 2, "the prefix 'email' is already used in line 2; expected 'as: NAME'"),
+        (
+            "[email.yaml, {file: sub/email.yaml}]",
+            2,
+            "the prefix 'email' is already used in line 2; expected 'as: NAME'",
+        ),
         ("{file: email.yaml, constants: {limt: 3}}", 2, "unknown constant 'limt' of the included file; did you mean"),
         ("{file: email.yaml, constants: {limit: many}}", 2, "constant 'limit' is a string; expected a number"),
         ("{file: email.yaml, tools: {sent: [x]}}", 2, "unknown tag 'sent' of 'email.yaml'"),
@@ -180,8 +184,10 @@ def test_the_digest_and_the_lock_cover_included_files(write: Write) -> None:
 def test_several_files_may_not_clash(write: Write, first: str, second: str, says: str) -> None:
     """The message names both."""
     rule = "\npolicies: [{id: ID, temporal: 'G !tool:pay'}]\n"
-    paths = [write(f"{name}.yaml", f"version: 1\n{text}{rule}".replace("ID", name)) for name, text in
-             (("one", first), ("two", second))]
+    paths = [
+        write(f"{name}.yaml", f"version: 1\n{text}{rule}".replace("ID", name))
+        for name, text in (("one", first), ("two", second))
+    ]
     found = message_of(*paths)
     assert found.startswith(f"{paths[1]}")
     assert says.format(first=paths[0]) in found

@@ -131,7 +131,9 @@ def test_a_wrong_constant_is_refused(constants: dict[str, Any], says: str) -> No
 
 def test_a_variable_may_not_have_the_name_of_a_constant() -> None:
     """`pay(amount=limit)` would match every amount."""
-    assert "'limit' is a constant" in message_of("G(tool:x) AND forall(pay(amount=limit), true)", {}, constants={"limit": 5})
+    assert "'limit' is a constant" in message_of(
+        "G(tool:x) AND forall(pay(amount=limit), true)", {}, constants={"limit": 5}
+    )
 
 
 def test_a_plain_duration_is_ambiguous() -> None:
