@@ -10,7 +10,7 @@ from guardagent.policy.evaluation.library import CompileError
 from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.functions import REGEX, RuleFunction, function
 from guardagent.policy.language import ast
-from guardagent.policy.language.values import Unknown, kind_of
+from guardagent.policy.language.values import Unknown, kind_name, kind_of
 from guardagent.types import thaw
 
 Applied = Callable[[list[Any]], Any]  # takes values, which can be unknown
@@ -41,13 +41,20 @@ def applied_function(node: ast.Apply, toolbox: Mapping[str, Callable[..., Any]])
 def _check_arguments(node: ast.Apply, known: RuleFunction) -> None:
     if not known.accepts(len(node.arguments)):
         raise CompileError(
-            f"wrong number of arguments for {node.function!r}: {len(node.arguments)}; expected {len(known.parameters)}",
+            f"wrong number of arguments for {node.function!r}: {len(node.arguments)}; expected {_number(known)}",
             node.place,
         )
     for at, argument in enumerate(node.arguments):
+        if isinstance(argument, ast.Constant) and known.kinds(at) and kind_of(argument.value) not in known.kinds(at):
+            wrong = f"argument {at + 1} of {node.function!r} is a {kind_name(argument.value)}"
+            raise CompileError(f"{wrong}; expected {known.expected(at)}", node.place)
         if isinstance(argument, ast.RegexValue) is not (known.kinds(at) == (REGEX,)):
             wanted = "a regular expression between slashes" if known.kinds(at) == (REGEX,) else "a value"
             raise CompileError(f"argument {at + 1} of {node.function!r} is {wanted}", node.place)
+
+
+def _number(known: RuleFunction) -> str:
+    return f"{'at least ' if known.repeated else ''}{len(known.parameters)}"
 
 
 def _of_toolbox(name: str, own: Callable[..., Any], values: list[Any]) -> Any:

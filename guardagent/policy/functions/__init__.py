@@ -48,7 +48,7 @@ class RuleFunction:
             if kind is None:
                 return Unknown("a value is null" if value is None else "a value is not a JSON value")
             if kinds and kind not in kinds and kinds != (REGEX,):
-                return Unknown(f"a {kind_name(value)} is not a {' or a '.join(_NAMES.get(one, one) for one in kinds)}")
+                return Unknown(f"a {kind_name(value)} is not {self.expected(at)}")
             if kind == "number":
                 values[at] = number = exact(value)
                 if type(number) is Unknown:
@@ -59,13 +59,17 @@ class RuleFunction:
         """The kinds that the argument at this position accepts."""
         return self.parameters[at if at < len(self.parameters) else -1] if self.parameters else ()
 
+    def expected(self, at: int) -> str:
+        """The kinds that the argument at this position accepts, as text."""
+        return " or ".join(f"a {_NAMES.get(kind, kind)}" for kind in self.kinds(at))
+
     def accepts(self, number: int) -> bool:
         """Whether the function can have so many arguments."""
         least = len(self.parameters) if self.required is None else self.required
         return least <= number and (self.repeated or number <= len(self.parameters))
 
 
-_NAMES = {"text": "string", "truth value": "boolean"}
+_NAMES = {"text": "string", "truth value": "boolean", REGEX: "regular expression between slashes"}
 
 
 @cache

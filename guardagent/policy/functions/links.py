@@ -59,7 +59,7 @@ def _links_of(groups: list[str | None]) -> Iterator[str]:
 
 def _normalized(link: str) -> str:
     """The link as a browser opens it; empty for a relative one."""
-    scheme, slashes, host, path, rest = _PARTS.fullmatch(link).groups(default="")  # type: ignore[union-attr]
+    scheme, slashes, host, path, rest = _PARTS.fullmatch(link.replace("\\/", "/")).groups(default="")  # type: ignore[union-attr]
     scheme = scheme.lower()
     if not scheme and len(slashes) < 2 and not (host.lower().startswith("www.") and not slashes):
         return ""

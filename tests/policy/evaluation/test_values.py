@@ -106,13 +106,15 @@ def test_order_is_of_numbers_and_of_texts(left: Any, right: Any, before: Any) ->
         (1, "/", 0.0, UNKNOWN),
         (1, "%", 0, UNKNOWN),
         (True, "+", 1, UNKNOWN),
-        ("1", "+", "1", UNKNOWN),
+        ("1", "+", "1", "11"),
+        ("1", "-", "1", UNKNOWN),
+        ("1", "+", 1, UNKNOWN),
         (NAN, "*", 0, UNKNOWN),
         (None, "-", 1, UNKNOWN),
     ],
 )
 def test_arithmetic_is_exact(left: Any, operator: str, right: Any, result: Any) -> None:
-    """Results are unknown unless both operands are numbers."""
+    """Results are unknown unless both operands are numbers, or strings to join."""
     assert outcome(arithmetic(left, operator, right)) == result
 
 
@@ -173,17 +175,25 @@ def test_fields() -> None:
     [
         (1, [2, 1.0], True),
         (1, [2, "1"], UNKNOWN),
+        (1, [1, "1"], UNKNOWN),
+        (1, [1, [2]], UNKNOWN),
+        ([1], [[1]], UNKNOWN),
+        (1, [1, None], True),
+        (1, [2, None], UNKNOWN),
+        (1, [True], UNKNOWN),
+        (True, [True, False], True),
         (1, [2, 3], False),
         (None, [], False),
         ("b", "abc", True),
         (1, "1", UNKNOWN),
-        ("a", {"a": None}, True),
+        ("a", {"a": None}, UNKNOWN),
+        ("b", {"a": None}, UNKNOWN),
         ("a", 5, UNKNOWN),
         ("a", None, UNKNOWN),
     ],
 )
 def test_what_is_in_what(item: Any, whole: Any, inside: Any) -> None:
-    """An item in a list, a string in a string, a key in a mapping."""
+    """An item in a list of scalars of one kind, a string in a string; nothing in a mapping."""
     assert outcome(contains(item, whole)) == inside
 
 

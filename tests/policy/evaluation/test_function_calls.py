@@ -1,0 +1,85 @@
+"""Each function in a rule: a call that the rule allows, one that it denies, and one for which it is unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from guardagent.errors import InputError
+from guardagent.policy.functions import FUNCTIONS
+from guardagent.policy.load import compile_rules
+from guardagent.types import Decision
+
+ROWS: list[tuple[str, Any, Any, Any]] = [
+    ('lower(x) == "ab"', "AB", "b", 5),
+    ('starts_with(x, "a")', "ab", "ba", ["a"]),
+    ('ends_with(x, "b")', "ab", "ba", None),
+    ("min(x, 3) == 2", 2, 1, "2"),
+    ("min(x) == 1", [2, 1], [2], []),
+    ("max(x, 3, 1) <= 4", 4, 5, True),
+    ("max(x) == 2.5", [1, 2.5], [3], [1, "2.5"]),
+    ("abs(x) <= 1", -1, -1.5, "1"),
+    ('x + "b" == "ab"', "a", "b", 1),
+    ('x + "b" + x == "aba"', "a", "", ["a"]),
+    ('keys(x) == ["a"]', {"a": None}, {"b": 1}, ["a"]),
+    ('"a" in keys(x)', '{"a": 1}', {"b": 1}, "[1]"),
+    ("all(y in values(x), y > 0)", {"a": 1}, {"a": 1, "b": 0}, {"a": None}),
+    ("find(x, /n[0-9]/) == []", "n", "n1", 1),
+    ('find(x, /n([0-9])/) == ["1", "2"]', "n1, n2", "n2, n1", "n1 \ud800"),
+    ("number(x) == 1234.5", "1,234.50", "1,234.51", "1.234,50"),
+    (r"all(l in links(x), l matches /https:\/\/shop\.com\/.*/)", "at https://shop.com.", "http://shop.com@x.y", 5),
+    ('emails(x) == ["a@shop.com"]', "to <A@Shop.com>", "a@shop.co", {}),
+    ("mentions(args(f).doc, x)", "W1", "W2", ""),
+]
+
+
+def decisions(rule: str, values: tuple[Any, ...]) -> list[str]:
+    session = compile_rules([f"forall(f:t(x=x), {rule})"]).session()
+    found = []
+    for value in values:
+        verdict = session.check("t", {"x": value, "doc": {"id": [{"of": "order W1"}]}}, reserve=False)
+        assert (verdict.decision is Decision.ALLOW) is not bool(verdict.rules or verdict.errors)
+        found.append("unknown" if verdict.errors else verdict.decision.value)
+    return found
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_a_function_decides_a_call(row: tuple[str, Any, Any, Any]) -> None:
+    """A missing argument is unknown, too; and so is the negation of unknown."""
+    rule, *values = row
+    assert decisions(rule, tuple(values)) == ["allow", "deny", "unknown"]
+    assert decisions(f"!({rule})", tuple(values)) == ["deny", "allow", "unknown"]
+    assert compile_rules([f"forall(t(x=x), {rule.replace('args(f).doc', 'x')})"]).session().check("t", {}).errors
+
+
+def test_every_function_has_a_row() -> None:
+    """So that a new one is tried in a rule."""
+    assert [name for name in FUNCTIONS.shipped() if not any(f"{name}(" in rule for rule, *_ in ROWS)] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ("lower(x, x) == x", "wrong number of arguments for 'lower': 2; expected 1"),
+        ("min() == 1", "wrong number of arguments for 'min': 0; expected at least 1"),
+        ("lower(5) == x", "argument 1 of 'lower' is a number; expected a string"),
+        ("mentions(x, true)", "argument 2 of 'mentions' is a boolean; expected a string or a number"),
+        ('find(x, "a") == []', "argument 2 of 'find' is a string; expected a regular expression between slashes"),
+        ("lower(/a/) == x", "argument 1 of 'lower' is a value"),
+        ("find(x, /(/) == []", "invalid regular expression"),
+        ("lowr(x) == x", "unknown function 'lowr'; did you mean 'lower'?"),
+    ],
+)
+def test_a_wrong_argument_is_an_error_at_load(rule: str, problem: str) -> None:
+    """The message says what is expected."""
+    with pytest.raises(InputError) as error:
+        compile_rules([f"forall(t(x=x), {rule})"])
+    assert problem in str(error.value)
+
+
+def test_the_result_of_an_unknown_number_has_no_bounds() -> None:
+    """An unknown count between 0 and 1 says nothing about what is computed from it."""
+    unknown = "count(x in [0], x == args(f).none)"
+    for term in (f"abs({unknown} - 1)", f"[5][{unknown}]", f"len({unknown})", f"min([{unknown}])", f"[{unknown}]"):
+        assert compile_rules([f"forall(f:t(), {term} < 100)"]).session().check("t", {}).errors, term

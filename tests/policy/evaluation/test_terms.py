@@ -1,0 +1,113 @@
+"""Conditions over the history and over items: what is unknown stays with the call or the item that it is about."""
+
+from __future__ import annotations
+
+import pytest
+
+from guardagent.errors import InputError
+from guardagent.policy.load import compile_rules
+from guardagent.session.session import Session
+from guardagent.types import Event, Verdict
+
+GOOD, BAD, BROKEN = {"ok": True, "xs": ["a"]}, {"ok": False, "xs": ["b"]}, "error 500"
+SOME = "forall(pay(id=i), some(f:get(id=i), output(f).ok == true))"
+
+
+def session_after(rule: str, *outputs: object) -> Session:
+    session = compile_rules([rule]).session()
+    for output in outputs:
+        session.observe(Event("get", {"id": "a"}, output, "ok"), judge=False)
+    return session
+
+
+def result(verdict: Verdict) -> str:
+    assert verdict.label == bool(verdict.rules or verdict.errors)
+    return "unknown" if verdict.errors else "denied" if verdict.rules else "allowed"
+
+
+def judged(rule: str, *outputs: object, **args: object) -> str:
+    return result(session_after(rule, *outputs).check("pay", args or {"id": "a"}))
+
+
+@pytest.mark.parametrize(
+    ("rule", "outputs", "expected"),
+    [
+        (SOME, [GOOD], "allowed"),
+        (SOME, [BROKEN, GOOD, BROKEN], "allowed"),
+        (SOME, [BAD], "denied"),
+        (SOME, [], "denied"),
+        (SOME, [BAD, BROKEN], "unknown"),
+        (SOME.replace("some", "!some"), [BAD], "allowed"),
+        (SOME.replace("some", "!some"), [BROKEN], "unknown"),
+        (SOME.replace("some", "!some"), [GOOD, BROKEN], "denied"),
+        (
+            "forall(p:pay(), some(f:get(), any(x in output(f).xs, x == args(p).id)))",
+            [BROKEN, {"xs": 5}, GOOD],
+            "allowed",
+        ),
+        ("forall(p:pay(), some(f:get(), any(x in output(f).xs, x == args(p).id)))", [{"xs": 5}, BAD], "unknown"),
+        (
+            "forall(p:pay(), some(f:get(), some(g:get(), output(g).ok == output(f).ok && output(f).ok)))",
+            [GOOD],
+            "allowed",
+        ),
+        ("forall(pay(), count(f:get(), output(f).ok == true) < 2)", [BROKEN, GOOD], "unknown"),
+        ("forall(pay(), count(f:get(), output(f).ok == true) < 3)", [BROKEN, GOOD], "allowed"),
+        ("forall(pay(), count(f:get(), output(f).ok == true) < 1)", [BROKEN, GOOD], "denied"),
+        ("forall(pay(), count(f:get(), any(x in output(f).xs, x == 'a')) >= 1)", [{"xs": 5}, GOOD], "allowed"),
+        ("forall(pay(), sum(f:get(), output(f).ok == true, 5) <= 10)", [BROKEN, GOOD], "allowed"),
+        ("forall(pay(), sum(f:get(), output(f).ok == true, 5) <= 5)", [BROKEN, GOOD], "unknown"),
+        ("forall(pay(), sum(f:get(), output(f).ok == true, 5) < 5)", [BROKEN, GOOD], "denied"),
+        ("forall(pay(), sum(f:get(), true, output(f).n) < 5)", [BROKEN, {"n": 1}], "unknown"),
+        ("forall(pay(), output(first(f:get(), output(f).ok == true)).ok)", [BROKEN, GOOD], "unknown"),
+        ("forall(pay(), count(x in [1, 2, 3], x == 1 || x > args(last(get())).n) <= 3)", [GOOD], "allowed"),
+        ("forall(pay(), count(x in [1, 2, 3], x == 1 || x > args(last(get())).n) <= 2)", [GOOD], "unknown"),
+        ("forall(pay(), count(x in [1, 2, 3], x == 1 || x > args(last(get())).n) < 1)", [GOOD], "denied"),
+    ],
+)
+def test_one_failed_lookup_leaves_the_rest_known(rule: str, outputs: list[object], expected: str) -> None:
+    """A count and a sum have bounds, and one call that fits is enough."""
+    assert judged(rule, *outputs) == expected
+
+
+def test_a_call_in_flight_may_fit() -> None:
+    """Nothing relies on it, and nothing that it would forbid is allowed."""
+    needs, forbids = "forall(pay(), some(get(), true))", "forall(pay(), !some(get(), true))"
+    for rule, later in ((needs, "allowed"), (forbids, "denied")):
+        session = compile_rules([rule]).session()
+        permit = session.check("get").permit
+        session.use(permit)
+        assert session.check("pay", reserve=False).label == 1
+        assert session.fork().check("pay", reserve=False).label == 1
+        session.record("x", permit=permit)
+        assert result(session.check("pay")) == later
+
+
+def test_a_failed_call_does_not_fit() -> None:
+    """As in `before`."""
+    session = compile_rules([SOME]).session()
+    session.observe(Event("get", {"id": "a"}, GOOD, "failed"), judge=False)
+    assert result(session.check("pay", {"id": "a"})) == "denied"
+
+
+def test_a_missing_call_is_named_with_a_remedy() -> None:
+    """The message says which call is needed, and the suggested call is one that the rules allow."""
+    verdict = session_after(SOME).check("pay", {"id": "a"})
+    assert verdict.violations[0].message == 'needed: an earlier call get(id="a") with its output.ok == true'
+    assert verdict.violations[0].remedy == "call 'get(id=\"a\")' first"
+
+
+@pytest.mark.parametrize("output", [{"a": 1}, {"b": 1}, ["a", 1], [["a"]], [{"a": 1}]])
+def test_in_says_nothing_about_mappings_and_mixed_lists(output: object) -> None:
+    """Neither the condition nor its negation allows a call; the message names what to write."""
+    for rule in ("i in output(last(get()))", "!(i in output(last(get())))"):
+        verdict = session_after(f"forall(pay(id=i), {rule})", output).check("pay", {"id": "a"})
+        assert result(verdict) == "unknown"
+        assert "mentions(value, x)" in verdict.errors[0]
+
+
+@pytest.mark.parametrize("whole", ["args(p)", '["a", 1]', "[[1]]", "[i, [1]]", '[i, "a", 1]'])
+def test_in_that_can_never_be_known_is_an_error_at_load(whole: str) -> None:
+    """A rule that would deny every call."""
+    with pytest.raises(InputError, match=r"mentions\(value, x\)"):
+        compile_rules([f"forall(p:pay(id=i), i in {whole})"])
