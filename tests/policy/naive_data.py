@@ -464,8 +464,9 @@ def _total(found: Sequence[tuple[Step, Truth, Any]]) -> Any:
         if value is True:
             total = computed(total, "+", amount)
         elif value is UNKNOWN:
-            least, most = ends(amount) or (None, None)
-            total = computed(total, "+", UNKNOWN if least is None else Between(min(0, least), max(0, most)))
+            bounds = ends(amount)
+            share = UNKNOWN if bounds is None else Between(min(0, bounds[0]), max(0, bounds[1]))
+            total = computed(total, "+", share)
     return total
 
 

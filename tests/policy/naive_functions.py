@@ -64,7 +64,12 @@ def _repeats_a_key(text: str) -> bool:
 
 def _pairs(text: str) -> list[list[Any]]:
     seen: list[list[Any]] = []
-    json.loads(text, object_pairs_hook=lambda pairs: seen.append(pairs) or dict(pairs))
+
+    def kept(pairs: list[Any]) -> dict[str, Any]:
+        seen.append(pairs)
+        return dict(pairs)
+
+    json.loads(text, object_pairs_hook=kept)
     return seen
 
 
@@ -177,7 +182,7 @@ def _has_token(whole: str, text: str) -> bool:
 
 def _joined(around: str, first: str) -> bool:
     """Whether the characters next to a token, the nearest first, belong to it."""
-    near, next_one = (around + "  ")[:2]
+    near, next_one = around[:1] or " ", around[1:2] or " "
     if near.isalnum() or near == "_" or (first.isdigit() and near in ".-"):
         return True
     return near in ".@+'-" and (next_one.isalnum() or next_one == "_")

@@ -42,7 +42,7 @@ _UNSPACED = r"|[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanma
 
 def _mentions(value: Any, token: Any) -> Truth:
     text = _digits(token) if kind_of(token) == "number" else str(token).strip()
-    if type(text) is Unknown:
+    if isinstance(text, Unknown):
         return text
     if not re.search(r"\w", text):
         return Unknown("a token contains no word or number")

@@ -672,7 +672,7 @@ def _unsearchable(whole: ast.Term) -> Unknown | None:
         return NOT_IN_MAPPING
     if not isinstance(whole, ast.ListOf):
         return None
-    known = [one.value if isinstance(one, ast.Constant) else [] for one in whole.items if not _is_open(one)]
+    known: list[Any] = [one.value if isinstance(one, ast.Constant) else [] for one in whole.items if not _is_open(one)]
     return None if is_searchable(known) else NOT_IN_MIXED
 
 

@@ -185,8 +185,8 @@ class SymbolicSession:
             return self._operations.constant(0)
         key = self._key(semantics, node, names)
         value = self._symbols.any_value(key, text_of(node), ("number",))
-        ends = [variable("number", self._symbols.name("v")) for _ in range(2)]
-        return joined([(value.known, value), (neg(value.known), of_leaf(Range(*ends)))])
+        least, most = (variable("number", self._symbols.name("v")) for _ in range(2))
+        return joined([(value.known, value), (neg(value.known), of_leaf(Range(least, most)))])
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
         def result() -> Calls:

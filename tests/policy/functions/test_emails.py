@@ -23,7 +23,7 @@ from guardagent.policy.functions import function
     ],
 )
 def test_addresses_are_found_in_lower_case(text: str, found: list[Any]) -> None:
-    """What may be an address or a parameter with one counts as both."""
+    """A parameter with an address may be one itself, and counts as both."""
     result = function("emails")
     assert result is not None
     assert result.apply([text]) == found
