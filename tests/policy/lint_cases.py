@@ -213,6 +213,26 @@ policies:
 
 DATA = [
     case(
+        "bank: an account that is sought in an output of any shape",
+        ("underconstrained", "account_shown", "transfer"),
+        "i in output(f)",
+        "mentions(output(f), i)",
+        """policies:
+  - id: account_shown
+    temporal: forall(transfer(to=i), some(f:get_accounts(), i in output(f)))
+""",
+    ),
+    case(
+        "shop: an order that is sought in the output of the last call, with a negation",
+        ("underconstrained", "no_repeat", "refund"),
+        "o in output(last(list_refunds()))",
+        "o in keys(output(last(list_refunds())))",
+        """policies:
+  - id: no_repeat
+    temporal: forall(refund(order=o), !(o in output(last(list_refunds()))))
+""",
+    ),
+    case(
         "shop: an amount that cannot be",
         ("contradictory", "within", "refund"),
         "a > 500 && a < 100",

@@ -203,6 +203,31 @@ NEVER: dict[str, tuple[list[str], list[str]]] = {
         ["forall(pay(), failed(last(f:get(), !failed(f))))"],
         ["forall(pay(), failed(last(f:get())))"],
     ),
+    "starts and ends": (
+        ['forall(pay(i=i), starts_with(i, "a") && starts_with(i, "b"))', "forall(get(), true)"],
+        ['forall(pay(i=i), starts_with(i, "a") && ends_with(i, "b"))'],
+    ),
+    "joined": (
+        ['forall(pay(i=i), i + "b" == "xa")', "forall(get(), true)"],
+        ['forall(pay(i=i), i + "b" == "xb")'],
+    ),
+    "least and greatest": (
+        ["forall(pay(n=n), min(n, 3) > 1 && max(n, 1) < 1.5 && abs(n) > 2)"],
+        ["forall(pay(n=n), min(n, 3) > 1 && max(n, 1) < 2.5 && abs(n) > 2)"],
+    ),
+    "bounds of a count": (
+        ["forall(get(), false)", "forall(pay(), count(f:get(), output(f).ok == true) > 0)"],
+        ["forall(pay(), count(f:get(), output(f).ok == true) > 0)"],
+    ),
+    "bounds that are not known": (
+        ["forall(pay(), count(f:get(), output(f).ok == true) < 0)"],
+        ["forall(pay(), count(f:get(), output(f).ok) < 2 && !known(count(f:get(), output(f).ok)))"],
+    ),
+    "keys": (["forall(pay(m=m), starts_with(m, 5 + m))"], ['forall(pay(m=m), "a" in keys(m))']),
+    "some": (
+        ["forall(pay(), some(get(), true))", "forall(pay(), !some(f:get(), true))"],
+        ["forall(pay(), some(get(), true))", "forall(pay(), !some(f:get(), output(f).k == 1))"],
+    ),
     "alternatives": (["NOT (exists(pay()))"], ["(forall(pay(), false)) OR (forall(get(), true))"]),
 }
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from guardagent.policy.evaluation.function_calls import applied_function
 from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.evaluation.tool_sets import ANY, AnyTool
+from guardagent.policy.functions import RuleFunction
 from guardagent.policy.functions import function as rule_function
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
@@ -210,13 +211,14 @@ class Semantics:
                 return Unknown(str(error))
 
         known = rule_function(node.function)
-        kind = _KINDS.get(known.result, known.result) if known else ""
-        result = self.operations.applied((node.function, regexes), function, arguments, kind)
-        if known is not None and known.range is not None:
+        if known is None:
+            return self.operations.applied((node.function, regexes), function, arguments)
+        result = self.operations.applied((node.function, regexes), function, arguments, _kind(known.result))
+        result = only_if(_accepts(known, arguments), not None and known.range is not None:
             self.operations.constrain(result, *known.range)
-        if known is None or node.function not in TRANSLATIONS:
-            return result
-        return self.operations.translated(node.function, arguments, result)
+        if known is result)
+        exact = node.function in TRANSLATIONS
+        return self.operations.translated(node.function, arguments, result) if exact else result
 
     def _and(self, node: ast.And, names: Bindings) -> Value:
         return conjunction(self._values(node.parts, names))
@@ -371,4 +373,16 @@ def _plus(left: Expression, right: Expression) -> Expression:
     return arithmetic(left, "+", right)
 
 
-_KINDS = {"truth value": "truth"}
+def _accepts(function: RuleFunction, arguments: Sequence[Value]) -> Expression:
+    """Whether all arguments have kinds that a function accepts. A regular expression follows them, if there is one."""
+    accepted = [list(map(_kind, function.kinds(at))) for at in range(len(arguments))]
+    return conj(
+        *(
+            disj(*(guard for guard, leaf in value.cases if not kinds or leaf.kind in kinds))
+            for value, kinds in zip(arguments, accepted, strict=True)
+        )
+    )
+
+
+def _kind(kind: str) -> str:
+    return "truth" if kind == "truth value" else kind
