@@ -144,6 +144,16 @@ def test_every_outcome_of_calls_in_flight_is_considered() -> None:
     assert found == {"n": 3}
 
 
+def test_a_call_in_flight_leaves_some_open() -> None:
+    """With few calls in flight, and with more than all of their outcomes can be tried."""
+    for number in (1, 8):
+        session = session_of("forall(pay(), !some(get(), true))")
+        for _ in range(number):
+            session.check("get")
+        assert answer(session.check("pay", {}, reserve=False)) is False
+        assert Reasoner(session, FUNCTIONS).judge("pay", {}) == {"rule 1": False}
+
+
 def test_unusual_input_is_answered() -> None:
     """An invalid call does not comply; a non-JSON value is unknown; a part of an argument cannot be open."""
 

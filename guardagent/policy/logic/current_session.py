@@ -23,6 +23,7 @@ from guardagent.policy.logic.values import (
     Opaque,
     Value,
     all_known,
+    conjunction,
     disjunction,
     known_truth,
     only_if,
@@ -113,6 +114,8 @@ class CurrentSession:
             constant(call.args),
             UNKNOWN if call.status is None else constant(call.output),
             failed,
+            may_succeed=end
+            is None,,
             self._instant(call.time),
         )
 
@@ -231,7 +234,10 @@ class CurrentSession:
 
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
         found = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
-        return disjunction(value for call, value, _ in found if not node.ok or call.succeeded is True)
+        if not node.ok:
+            return disjunction(value for _, value, _ in found)
+        fits = (value if call.succeeded is True else conjunction([value, UNKNOWN]) for call, value in _may_fit(found))
+        return disjunction(fits)
 
     def count(self, semantics: Semantics, node: ast.CountCalls, names: Bindings) -> Value:
         found = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
@@ -249,6 +255,11 @@ class CurrentSession:
             calls.append((conj(before, when_true(value)), call))
             before = conj(before, when_false(value))
         return [(guard, call) for guard, call in calls if guard is not False]
+
+
+def _may_fit(found: Sequence[tuple[SymbolicCall, Value, Bindings]]) -> Iterator[tuple[SymbolicCall, Value]]:
+    """Yields the calls that succeeded or may yet succeed."""
+    return ((call, value) for call, value, _ in found if call.succeeded is True or call.may_succeed)
 
 
 def same_values(operations: Operations, values: Sequence[Value], plain: Sequence[Any]) -> Expression:

@@ -43,13 +43,14 @@ from guardagent.policy.logic.values import (
 
 @dataclass(frozen=True, slots=True)
 class SymbolicCall:
-    """A call with symbolic arguments, output and outcome."""
+    """A call with symbolic arguments, output and outcome. `may_succeed`: it is in flight, without an assumed outcome."""
 
     tool: Expression
     args: Value
     output: Value = UNKNOWN
     failed: Value = UNKNOWN
     time: Value = UNKNOWN
+    may_succeed: bool = False
 
     @property
     def succeeded(self) -> Expression:
