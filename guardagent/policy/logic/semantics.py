@@ -43,7 +43,7 @@ from guardagent.policy.logic.values import (
 
 @dataclass(frozen=True, slots=True)
 class SymbolicCall:
-    """A call with symbolic arguments, output and outcome. `may_succeed`: it is in flight, without an assumed outcome."""
+    """A call with symbolic arguments, output and outcome. `may_succeed`: it is in flight, and no outcome is assumed."""
 
     tool: Expression
     args: Value
