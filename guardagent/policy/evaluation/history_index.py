@@ -170,6 +170,14 @@ class Bucket:
         copy.unrecorded = self.unrecorded
         return copy
 
+    def count(self) -> int | Unknown:
+        """The number of the calls; with bounds if some of them are uncertain."""
+        number = len(self.entries)
+        if not self.uncertain:
+            return number
+        why: Any = next(entry.own for entry in self.entries if entry.own is not True)
+        return why.within((number - self.uncertain, number))  # type: ignore[no-any-return]
+
     def before(self, place: int) -> Bucket:
         """The calls before a place. Their total is not computed."""
         if not self.entries or self.entries[-1].place < place:
@@ -310,22 +318,20 @@ class HistoryIndex:
         found += [(e.place, e.call, query.judge_entry(env, e)) for e in others]
         return [one for one in found if one[2] is not False]
 
-    def _decisive_bucket(self, env: Env) -> Bucket | None:
-        """The bucket that contains exactly the matching settled calls; None if there is none."""
+    def _decisive_bucket(self, env: Env, *, certain: bool = True) -> Bucket | None:
+        """The bucket that contains exactly the settled calls that match, or may match if not `certain`; else None."""
         if self._query.residual_conditions:
             return None
         bucket, others = self._matching(env)
         if others:
             return None
-        return _EMPTY_BUCKET if bucket is None else None if bucket.uncertain else bucket
+        return _EMPTY_BUCKET if bucket is None else None if certain and bucket.uncertain else bucket
 
     def count(self, env: Env) -> int | Unknown:
         """The number of matching calls."""
-        bucket = self._decisive_bucket(env)
-        if bucket is not None:
-            number: Any = len(bucket.entries)
-        else:
-            number = count_of(value for _, _, value in self._settled_calls(env))
+        bucket = self._decisive_bucket(env, certain=False)
+        settled = (value for _, _, value in self._settled_calls(env)) if bucket is None else ()
+        number = count_of(settled) if bucket is None else bucket.count()
         return self._plus_in_flight(env, number)  # type: ignore[no-any-return]
 
     def sum(self, env: Env) -> Any:
