@@ -170,7 +170,8 @@ def round_in(checkout: Path, arguments: Sequence[str]) -> dict[str, Figures]:
     command = [sys.executable, __file__, "--once", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - itself
-    return json.loads(done.stdout)
+    figures: dict[str, Figures] = json.loads(done.stdout)
+    return figures
 
 
 def show(rounds: dict[Path, list[dict[str, Figures]]]) -> None:

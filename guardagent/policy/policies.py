@@ -19,7 +19,7 @@ from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
 from guardagent.policy.monitors.product import Product
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
-from guardagent.policy.monitors.screen import Screen
+from guardagent.policy.monitors.screen import CallScreen
 from guardagent.policy.provenance.labels import DeclaredLabels
 from guardagent.types import EMPTY, Check, Decision, Verdict
 
@@ -52,7 +52,7 @@ class Applicability:
     """
 
     monitors: tuple[tuple[int, Monitor], ...]
-    screen: Screen
+    screen: CallScreen
     stateful: tuple[tuple[int, Monitor], ...]
     indexes: tuple[int, ...]
     problem: str | None = None
@@ -369,7 +369,7 @@ class Policies:
         declared = (ANSWER_TEXT,) if is_answer else (self._declared or {}).get(call.tool)
         return Applicability(
             monitors,
-            Screen(monitors, call),
+            CallScreen(monitors, call),
             stateful,
             indexes,
             arguments=None if declared is None else frozenset(declared),

@@ -66,7 +66,7 @@ class CertainConditions:
         return found if 0 < len(found) <= MAX_CODE else None
 
     def _mismatch(self, argument: ast.Argument) -> str | None:
-        """Where the call certainly has another argument."""
+        """The expression for a call that certainly has another argument."""
         match argument.value:
             case ast.ExactValue(str(text)):
                 at = self._code.argument(argument.name)
@@ -211,7 +211,7 @@ class CertainConditions:
         return f"{self._code.constant(text_in)}({text}, v{whole}) is {wanted}"
 
     def _among(self, at: int, items: Sequence[ast.Term], *, wanted: bool) -> str | None:
-        """Where a value certainly is among the items of a list, or is not."""
+        """The expression for a value that certainly is among the items of a list, or is not."""
         values = [item.value for item in items if isinstance(item, ast.Constant)]
         strings = frozenset(value for value in values if type(value) is str)
         numbers = frozenset(plain_number(value) for value in values) - {None}

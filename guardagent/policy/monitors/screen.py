@@ -19,7 +19,7 @@ Screening = Callable[[RuleContext, SessionCall, Sequence[Any]], Numbered]
 WARM_UP = 32  # checks before the function is generated, which takes as long as some of them
 
 
-class Screen:
+class CallScreen:
     """The screen for one kind of call: calls of one tool, with the same labels that rules refer to.
 
     Args:
