@@ -205,11 +205,11 @@ def compile_policies(
     for source in file.rules:
         scoped = library.scoped(source.scopes)
         if source.kind == "temporal":
-            rules.append(_rule(source, scoped, sum(len(rule.monitors) for rule in rules)))
+            rules.append(_rule(source, scoped, _monitor_count(rules)))
         elif source.kind == "request":
             requests.append((_metadata(source), request_check(source)))
         else:
-            rules.append(_solver_rule(source, scoped, model, sum(len(rule.monitors) for rule in rules)))
+            rules.append(_solver_rule(source, scoped, model, _monitor_count(rules)))
     _refuse_bare_tools(file, rules)
     _refuse_unknown_arguments(file, rules)
     return Policies(
@@ -250,6 +250,10 @@ def _check_definitions(file: PolicyFile, library: Library) -> None:
             text = definition.body
             wrong = TemporalError(str(error), text.text, error.place.line, error.place.column)
             raise text.error(str(wrong), error.place.line, error.place.column) from None
+
+
+def _monitor_count(rules: Sequence[Rule]) -> int:
+    return rules[-1].first_monitor + len(rules[-1].monitors) if rules else 0
 
 
 def _refuse_bare_tools(file: PolicyFile, rules: Sequence[Rule]) -> None:
@@ -336,8 +340,7 @@ def compile_rules(formulas: Sequence[str], **names: Any) -> Policies:
     library = Library(**names)
     rules: list[Rule] = []
     for at, text in enumerate(formulas, 1):
-        first = sum(len(rule.monitors) for rule in rules)
-        rules.append(Rule(RuleMetadata(f"rule {at}", text), [read_rule(text, library.names)], library, first))
+        rules.append(Rule(RuleMetadata(f"rule {at}", text), [read_rule(text, library.names)], library, _monitor_count(rules)))
     digest = hashlib.sha256(repr((formulas, sorted(library.tags.items()))).encode()).hexdigest()
     return Policies(
         rules,

@@ -31,7 +31,8 @@ class ForallMonitor:
         self._adds_up = not inside.isdisjoint({ast.CountCalls, ast.SumCalls, ast.Selected})
         self._reads_time = ast.reads_time(rule.condition)
         self._size = compiler.size
-        self._rule, self._scope = rule, _scope(rule, compiler, names)
+        self._rule = rule
+        self._scope = _scope(rule, compiler, names, has_partners=ast.SomeCall in inside)
 
     def screened(self, code: ScreenCode, _number: int, _kind: SessionCall) -> str | None:
         if self._asks_known and self._of_history:  # calls in flight can make known what was unknown
@@ -134,9 +135,11 @@ class ForallMonitor:
         return memory
 
 
-def _scope(rule: ast.Forall, compiler: Compiler, names: Names) -> CallScope:
+def _scope(rule: ast.Forall, compiler: Compiler, names: Names, *, has_partners: bool) -> CallScope:
+    """The names of the rule for its screen."""
     arguments = {name: compiler.arguments[slot] for name, slot in names.items() if slot in compiler.arguments}
-    terms = [one for one in ast.walk(rule.condition) if isinstance(one, ast.SomeCall)]
+    inside = ast.walk(rule.condition) if has_partners else ()
+    terms = [one for one in inside if isinstance(one, ast.SomeCall)]
     queries = {id(one): keys for one in terms if (keys := compiler.keys_of(one)) is not None}
     return CallScope(rule.pattern.label, arguments, queries)
 
