@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.errors import InputError
+from guardagent.policy.language.instants import zone_named
 
 
 def check_options(**options: Any) -> None:
@@ -62,6 +64,11 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda one: one is None or isinstance(one, str) or callable(getattr(one, "reserve", None)),
     ),
     "approvals": ("'asked here' or \"this host's\"", lambda one: one in ("asked here", "this host's")),
+    "clock": ("a function that returns the time, or None", lambda one: one is None or callable(one)),
+    "zone": (
+        "a time zone such as 'Europe/Berlin', or None",
+        lambda one: one is None or isinstance(one, dt.tzinfo) or (isinstance(one, str) and zone_named(one) is not None),
+    ),
     "deadline": (
         "a number of seconds above 0",
         lambda one: type(one) in (int, float) and 0 < one <= threading.TIMEOUT_MAX,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,6 +30,7 @@ from guardagent.enforcement.time_limit import TimeLimit
 from guardagent.enforcement.tools_lock import read_tools_lock
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
+from guardagent.policy.evaluation.clock import HostClock
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.session.counters.protocol import CounterStore
@@ -68,6 +70,8 @@ class ToolGuard:
             the verdict to a local file, and to the log once it can be written again.
         log_spool: the local file; by default it is next to the log.
         max_replans: the number of consecutive model turns with denied calls after which control returns to the user.
+        clock: the clock of every conversation, as for `Session`.
+        zone: its time zone, as for `Session`.
         deadline: the time limit of a check in seconds; a check that takes longer denies.
         ledger: stores the used approvals. A `SqliteLedger` also stores conversations, for all processes that share its
             file, and over restarts. Without a ledger, this guard keeps the approvals in memory.
@@ -95,6 +99,8 @@ class ToolGuard:
         on_log_error: Literal["deny", "warn", "spool"] = "deny",
         log_spool: Path | str | None = None,
         max_replans: int = MAX_REPLANS,
+        clock: HostClock | None = None,
+        zone: dt.tzinfo | str | None = None,
         deadline: float = DEADLINE_SECONDS,
         ledger: Ledger | None = None,
         counters: CounterStore | str | None = None,
@@ -113,6 +119,8 @@ class ToolGuard:
             on_log_error=on_log_error,
             log_spool=log_spool,
             max_replans=max_replans,
+            clock=clock,
+            zone=zone,
             deadline=deadline,
             ledger=ledger,
             counters=counters,
@@ -128,6 +136,7 @@ class ToolGuard:
         self.approver, self.answers = approver, answers
         self.names = Names(self.policies, aliases, absent)
         self._state, self._counters, self._principal = state, counters, principal
+        self._time: dict[str, Any] = {name: one for name, one in (("clock", clock), ("zone", zone)) if one is not None}
         if isinstance(self.policies, Policies):
             SessionCounters.of(self.policies, counters, time.time, "")  # a missing store is an error now, not at a call
         if isinstance(principal, Mapping):
@@ -143,7 +152,7 @@ class ToolGuard:
         records = None if sink is None else AuditRecords(sink, self._digest_of, required=on_log_error != "warn")
         self._on_difference = None if records is None or not own else records.difference
         self._recorder = CallRecorder(self._conversations, self.names, records, max_replans)
-        waits = callable(state) or callable(facts) or callable(principal) or log is not None or ledger is not None
+        waits = callable(state) or callable(facts) or callable(principal) or clock is not None or log is not None or ledger is not None
         inline = own and self.policies.quick and not waits
         own_requests_only = approvals == "asked here"
         conversations, recorder = self._conversations, self._recorder
@@ -409,6 +418,7 @@ class ToolGuard:
             newest=newest,
             **options,
             **({} if self._on_difference is None else {"on_difference": self._on_difference}),
+            **self._time,
         )
         shown.append(Conversation(session.id, session, restored=True))
         self._conversations.put(shown[0])
@@ -460,6 +470,7 @@ class ToolGuard:
         return self.answers.guard(*run)
 
     def _begin_session(
+<<<<<<< .merge_file_qMuAz1
         self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]]
     ) -> tuple[Session, ConversationJournal | None]:
         state = self._state_of(name)
@@ -482,6 +493,17 @@ class ToolGuard:
         except Exception as error:  # noqa: BLE001 - a host's function
             _log.error("the principal of a conversation is unavailable: %s", error_text(error))
             raise InputError(f"the principal is unavailable: {type(error).__name__}") from None
+||||||| .merge_file_c4IqaQ
+        self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
+    ) -> Session:
+        options: dict[str, Any] = {} if journal is None else {"journal": journal}
+        return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
+=======
+        self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
+    ) -> Session:
+        options = self._time if journal is None else {**self._time, "journal": journal}
+        return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
+>>>>>>> .merge_file_Fi8Llg
 
     def _state_of(self, conversation: str) -> Any:
         return partial(self._state, conversation) if callable(self._state) else self._state

@@ -245,6 +245,7 @@ class Policies:
         newest: int | None = None,
         counters: Any = None,
         on_difference: OnDifference | None = None,
+        **options: Any,
     ) -> Session:
         """Continues a session from its snapshot. An existing session with the same id denies every call from then on.
 
@@ -256,6 +257,7 @@ class Policies:
             newest: the last known `session.sequence`; an older snapshot is refused.
             counters: as for `Session`.
             on_difference: as for `Session`.
+            options: `clock` and `zone`, as for `Session`.
 
         Raises:
             InputError: the snapshot is not authentic, belongs to another policy, or is outdated.
@@ -271,7 +273,7 @@ class Policies:
             newest=newest,
             counters=counters,
             on_difference=on_difference,
-        )
+        , **options)
 
     def looks_back(self, call: SessionCall) -> bool:
         """Whether the verdict on such a call can depend on earlier calls, for example after a halt."""

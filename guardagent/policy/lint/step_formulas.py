@@ -154,7 +154,7 @@ def _count_formula(pattern: ast.Pattern, count: ast.Term, operator: str, number:
         return _earlier(pattern)
     none = (operator in ("==", "<=") and number == 0) or (operator == "<" and number == 1)
     assert isinstance(count, ast.CountCalls)
-    if none and not pattern.arguments and _counts_all(count.condition, pattern):
+    if none and count.within is None and not pattern.arguments and _counts_all(count.condition, pattern):
         return Previous(historically(negation(_calls(pattern))), strong=False)
     return TRUE
 
@@ -168,7 +168,7 @@ def _counts_all(condition: ast.Term, pattern: ast.Pattern) -> bool:
 def _needed_for_value(term: ast.Term) -> Formula:
     """Returns the formula that a known term implies."""
     match term:
-        case ast.OfCall(_, ast.Selected(_, pattern)):
+        case ast.OfCall(_, ast.Selected(_, pattern)) | ast.TimeOf(ast.Selected(_, pattern)):
             return _earlier(pattern)
         case ast.Field(body) | ast.Item(body, _) | ast.Length(body) | ast.Negative(body):
             return _needed_for_value(body)
