@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from guardagent import Policies, Verdict, load_policies
 from guardagent.batch.audit import MAX_FINDINGS, judge_trace
 from guardagent.batch.records import Trace, TraceStep, read_trace
+from guardagent.policy.load import compile_rules
 from guardagent.types import Event
 from tests.policy.rules import events
 from tests.shop import LOGIN, call, trace, write_policies
@@ -165,3 +166,29 @@ def test_too_deep_an_output_allows_nothing(tmp_path: Path) -> None:
     happened = Trace("t", (TraceStep(Event("get", output=deep, status="ok")),))
     with pytest.raises(RecursionError):
         judge_trace(policies, happened)
+
+
+def timed(*times: Any) -> Verdict:
+    """The verdict on payments at these times: at most one a day, and only in office hours."""
+    limit, hours = "forall(pay(), count(f:pay(), within 24h) < 1)", "forall(pay(), hour(now) >= 9)"
+    events = [{"tool": "pay"} if time is None else {"tool": "pay", "time": time} for time in times]
+    return judge_trace(compile_rules([limit, hours]), read_trace(json.dumps({"id": 1, "events": events}), "t", 1))
+
+
+@pytest.mark.parametrize(
+    ("times", "errors"),
+    [
+        (["2026-01-01T09:00+01:00", "2026-01-02T09:00:01+01:00"], []),
+        (["2026-01-01T09:00+01:00", "2026-01-02T08:00:01Z"], ["hour(now) (8) >= 9"]),
+        (["2026-01-01T09:00+01:00", "2026-01-02T09:00+01:00"], ["within 1d) (1) < 1"]),
+        ([None, "2026-01-01T09:00+01:00"], ["the time is unknown", "the time of 'pay' (call 1) is unknown"]),
+        (["2026-01-02T09:00+01:00", "2026-01-01T09:00+01:00"], ["the clock went back: it is 86400 seconds before"]),
+        ([0], ["the clock of the session has no time zone"]),
+    ],
+)
+def test_each_event_is_judged_at_its_time(times: list[Any], errors: list[str]) -> None:
+    """The clock of the machine plays no part: without times a window is unknown."""
+    verdict = timed(*times)
+    assert bool(verdict.label) is bool(errors)
+    for error in errors:
+        assert any(error in reason for reason in verdict.reasons)

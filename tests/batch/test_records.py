@@ -199,3 +199,32 @@ def test_an_invalid_record_is_an_error(text: str, says: str) -> None:
     with pytest.raises(ContentError, match=r"^f:1: ") as wrong:
         read_case(text, "f", 1)
     assert says in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("time", "problem"),
+    [
+        ("2026-01-31T12:00:00", "'2026-01-31T12:00:00' has no time zone"),
+        ("yesterday", "'yesterday' is not a date and time"),
+        ("1769860800", "'1769860800' is not a date and time"),
+        (1_769_860_800_000, "is not a number of seconds between 1970 and 9999"),
+        (True, "a value of type 'bool' is not an instant"),
+        ([1], "a value of type 'list' is not an instant"),
+    ],
+)
+def test_a_time_that_cannot_be_read_is_an_error_with_its_place(time: Any, problem: str) -> None:
+    """In the history, as the time of a case, and in a trace."""
+    events = [{"tool": "a"}, {"tool": "a", "time": time}]
+    for read, line, place in (
+        (read_case, {**CASE, "now": time}, "now: "),
+        (read_case, {**CASE, "history": events}, r"history\[1\].time: "),
+        (read_trace, {"id": 1, "events": events}, r"events\[1\].time: "),
+    ):
+        with pytest.raises(ContentError, match=f"^lines:3: {place}.*{problem}.*; expected seconds"):
+            read(json.dumps(line), "lines", 3)  # type: ignore[operator]
+
+
+def test_times_keep_their_zone() -> None:
+    read = case(now="2026-03-29T03:30+02:00", history=[{"tool": "a", "time": 1.5}, {"tool": "b"}])
+    assert str(read.now) == "2026-03-29 03:30:00+02:00"
+    assert [event.time for event in read.history] == [1.5, None]

@@ -233,6 +233,26 @@ DATA = [
 """,
     ),
     case(
+        "bank: an hour that no day has",
+        ("contradictory", "hours", "transfer"),
+        "hour(now) == 24",
+        "hour(now) < 18",
+        """policies:
+  - id: hours
+    temporal: forall(transfer(), hour(now) == 24)
+""",
+    ),
+    case(
+        "shop: the last order can be no newer than now",
+        ("vacuous", "order_first", "refund"),
+        "!(time(last(order())) > now)",
+        "now - time(last(order())) <= 1h",
+        """policies:
+  - id: order_first
+    temporal: forall(refund(), !(time(last(order())) > now))
+""",
+    ),
+    case(
         "shop: an amount that cannot be",
         ("contradictory", "within", "refund"),
         "a > 500 && a < 100",
