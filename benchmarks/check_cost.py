@@ -4,7 +4,8 @@ Three rules (authentication over data, a refund to the method that was paid with
 after 200 messages of a conversation. In the same rounds and for the same calls, it
 measures a hand-written function for these rules, and agent-os-kernel, agentproofx and cedarpy if installed. None of the
 three reads a history or a state, so the function computes their facts beforehand; that time is not counted.
-First, it measures rules with counts and sums after 10,000 calls, with the newest or the oldest calls in flight.
+First, it measures rules with counts and sums after 10,000 calls, with the newest or the oldest calls in flight, and rules
+with windows of time after 10 and after 10,000 calls.
 """
 
 from __future__ import annotations
@@ -62,6 +63,10 @@ COUNTING = [
     "forall(pay(), count(f:pay(), !failed(f)) < 20000)",
     "forall(p:pay(), sum(f:pay(), !failed(f), args(f).amount) + args(p).amount < 100000)",
     "G(tool:pay -> O tool:login)",
+]
+WINDOWS = [
+    "forall(pay(), count(f:pay(), within 24h) < 20000)",
+    "forall(p:pay(), sum(f:pay(), true, args(f).amount, within 24h) + args(p).amount < 100000)",
 ]
 DENIED = ["delete_account", "drop_table", "export_customers"]
 ORDERS = 40
@@ -319,6 +324,25 @@ def show_beside_others() -> None:
             print(f"  {number:3} in flight, the {'oldest' if oldest else 'newest'} {check:12.1f} {record:12.1f}")
 
 
+def in_windows(calls: int) -> float:
+    """Microseconds of a check with windows of time, half of whose calls are in the windows."""
+    step, now = 172_800 / calls, time.time()
+    session = compile_rules(WINDOWS).session()
+    for number in range(calls):
+        session.observe(Event("pay", {"amount": 3}, None, "ok", time=now - (calls - number) * step), judge=False)
+
+    def checked() -> int:
+        return sum(session.check("pay", {"amount": 3}, reserve=False).decision is ALLOW for _ in range(1000))
+
+    return microseconds(checked, 1000, 1000)
+
+
+def show_windows() -> None:
+    print("\nwith two windows of time, microseconds of CPU: a check")
+    for calls in (10, 10_000):
+        print(f"  after {calls:6,} calls {in_windows(calls):12.1f}")
+
+
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     with tempfile.TemporaryDirectory() as folder:
@@ -326,6 +350,7 @@ def main() -> None:
         Path(folder, "shop.py").write_text(SHOP, encoding="utf-8")
         policies = load_policies(Path(folder, "policies.yaml"))
     show_beside_others()
+    show_windows()
     contenders = others()
     results = {
         messages: medians([measured_once(policies, messages, contenders) for _ in range(rounds)])

@@ -62,6 +62,7 @@ MAX_TRIES = 50  # attempts to record an outcome while other processes extend the
 MAX_ORDERED = 6  # calls proposed together that are judged in every order
 _NO_TAGS: frozenset[str] = frozenset()
 _NO_USAGE = Usage()
+_NO_TIME = f"the clock returned no time; {EXPECTED}"
 
 ALLOW = Decision.ALLOW  # the members of an enumeration are slow to look up
 WARN, ESCALATE, HALT = Decision.WARN, Decision.ESCALATE, Decision.HALT
@@ -294,9 +295,11 @@ class Session:
             ClockError: the clock cannot be read.
         """
         context = self._conversation.context
-        reading = context.reading()
-        call.time = context.time_of(reading)
-        call.expires = _seconds(reading) + self._permit_seconds
+        moment = context.reading()[0]
+        if moment is None:
+            raise ClockError(_NO_TIME)
+        call.time = moment if moment >= context.latest else None
+        call.expires = moment / MICROSECONDS + self._permit_seconds
 
     def _follow(self) -> None:
         """Lets the candidate follow the calls of this session."""
@@ -1042,9 +1045,10 @@ def _seconds(reading: Reading) -> float:
     Raises:
         ClockError: they are unknown.
     """
-    if reading.moment is None:
-        raise ClockError(f"the clock returned no time; {EXPECTED}")
-    return reading.moment / MICROSECONDS
+    moment = reading[0]
+    if moment is None:
+        raise ClockError(_NO_TIME)
+    return moment / MICROSECONDS
 
 
 def _reading_of(clock: Clock, event: Event) -> Reading:

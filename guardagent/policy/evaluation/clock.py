@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from guardagent.errors import InputError
 from guardagent.policy.language.instants import moment_of, name_of_zone, seconds_of, zone_named
@@ -26,11 +25,8 @@ class ClockError(InputError):
         self.detail = f"{problem}: {error}" if error else problem
 
 
-class Reading(NamedTuple):
-    """A reading of a clock: microseconds since the epoch and the name of the zone; None if unknown."""
-
-    moment: int | None
-    zone: str | None
+Reading = tuple[int | None, str | None]
+"""A reading of a clock: microseconds since the epoch, and the name of the zone; None if unknown."""
 
 
 class Clock:
@@ -58,7 +54,7 @@ class Clock:
             ClockError: the clock raised an error, or returned something else than an instant.
         """
         if self._read is time.time:  # the common case
-            return Reading(time.time_ns() // 1000, self._zone)
+            return time.time_ns() // 1000, self._zone
         try:
             return self.reading_of(self._read())
         except ValueError as error:
@@ -74,10 +70,10 @@ class Clock:
         """
         zone = self._zone
         if value is None:
-            return Reading(None, zone)
+            return None, zone
         if zone is None and isinstance(value, dt.datetime) and value.tzinfo is not None:
             zone = name_of_zone(value.tzinfo)
-        return Reading(moment_of(value), zone)
+        return moment_of(value), zone
 
 
 def _zone_name(zone: dt.tzinfo | str) -> str:

@@ -204,7 +204,8 @@ class RuleContext:
 
     def time_of(self, reading: Reading) -> int | None:
         """The time of a call that is checked now; None if unknown or earlier than that of the latest call."""
-        return reading.moment if reading.moment is not None and reading.moment >= self.latest else None
+        moment = reading[0]
+        return moment if moment is not None and moment >= self.latest else None
 
     def moment(self) -> int | Unknown:
         """The time of the check in microseconds since the epoch. For a recorded call: that of its own check.
@@ -213,7 +214,7 @@ class RuleContext:
             ClockError: the clock cannot be read, or went back.
         """
         call = self.as_of
-        moment = self.reading().moment if call is None else call.time
+        moment = self.reading()[0] if call is None else call.time
         if moment is None:
             return _NO_TIME
         if call is None:
@@ -227,7 +228,7 @@ class RuleContext:
 
     def zone(self) -> str | Unknown:
         """The name of the clock's time zone; errors as for `reading`."""
-        return self.reading().zone or _NO_ZONE
+        return self.reading()[1] or _NO_ZONE
 
 
 CallSequence = tuple[tuple[str, Mapping[str, Any]], ...]  # calls in order, with their known arguments

@@ -69,7 +69,7 @@ def reading_of(trace: RuleContext) -> Reading:
     try:
         return trace.clock.read()
     except ClockError:
-        return Reading(None, None)
+        return None, None
 
 
 class CurrentSession:
@@ -126,11 +126,12 @@ class CurrentSession:
 
     def now(self) -> Value:
         """Returns the time of the clock; unknown if it went back, since the session denies calls that need it."""
-        moment = self._reading.moment
+        moment = self._reading[0]
         return self._instant(None if moment is None or moment < self._latest else moment)
 
     def zone(self) -> Value:
-        return UNKNOWN if self._reading.zone is None else self._operations.constant(self._reading.zone)
+        zone = self._reading[1]
+        return UNKNOWN if zone is None else self._operations.constant(zone)
 
     # --- facts and state
 

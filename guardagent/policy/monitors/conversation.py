@@ -439,7 +439,8 @@ class ConversationState:
     def _append(self, call: SessionCall) -> None:
         self.calls.append(call)
         self.context.in_flight.append(call)
-        self.context.latest = call.time or self.context.latest
+        if call.time is not None:
+            self.context.latest = call.time
         if self.skipped and call.tool not in self.graph_tools:
             self.skipped = frozenset()
 
