@@ -64,6 +64,7 @@ Counters = Annotated[
     typer.Option("--counters", metavar="ADDRESS", help="The store of counters across conversations: sqlite:PATH."),
 ]
 Deadline = Annotated[float, typer.Option("--deadline", help="Time limit of a check in seconds; a slower check denies.")]
+Zone = Annotated[str | None, typer.Option("--zone", help="The time zone of 'hour(now)', such as Europe/Berlin.")]
 ToolsLock = Annotated[
     Path | None,
     typer.Option("--tools-lock", help="A lock file; tools that are missing from it or differ may not be called."),
@@ -91,6 +92,7 @@ def mcp_proxy(
     header: Header = None,
     listen: Listen = None,
     deadline: Deadline = 10.0,
+    zone: Zone = None,
     model: RequestModelName = None,
     locked: Locked = None,
     watch: Watch = False,
@@ -132,6 +134,7 @@ def mcp_proxy(
         ledger=SqliteLedger(ledger) if ledger is not None else None,
         counters=counters,
         deadline=deadline,
+        zone=zone,
     )
     proxy = Proxy(
         guard, _target(server, header or []), _escalation(approver), conversation, resumable=ledger is not None

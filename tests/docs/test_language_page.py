@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from guardagent import InputError, Policies
+from guardagent import Event, InputError, Policies
 from guardagent.policy.load import compile_rules
 
 PAGE = Path(__file__).parents[2] / "docs" / "language.md"
@@ -72,6 +74,17 @@ def test_a_condition_is_true_false_or_unknown(row: list[str]) -> None:
     verdict = rule(f"forall(t({bound}), {codes(row[0])[0]})").session().check("t", CALL)
     found = "unknown" if verdict.errors else "false" if verdict.rules else "true"
     assert found == row[1]
+
+
+@pytest.mark.parametrize("row", rows("condition at noon", 3), ids=lambda row: row[0])
+def test_a_condition_on_the_time_is_true_false_or_unknown(row: list[str]) -> None:
+    """Its value at noon, with the calls on the page, is the one in the table."""
+    noon = dt.datetime(2026, 1, 31, 12, tzinfo=ZoneInfo("Europe/Berlin"))
+    session = rule(f"forall(t(), {codes(row[0])[0]})").session(clock=lambda: noon)
+    session.observe(Event("pay", {"amount": 50}, "paid", "ok", time=noon - dt.timedelta(days=1)))
+    session.observe(Event("note"))
+    verdict = session.check("t")
+    assert row[1] == ("unknown" if verdict.errors else "false" if verdict.rules else "true")
 
 
 @pytest.mark.parametrize(
