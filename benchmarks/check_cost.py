@@ -4,8 +4,8 @@ Three rules (authentication over data, a refund to the method that was paid with
 after 200 messages of a conversation. In the same rounds and for the same calls, it
 measures a hand-written function for these rules, and agent-os-kernel, agentproofx and cedarpy if installed. None of the
 three reads a history or a state, so the function computes their facts beforehand; that time is not counted.
-First, it measures rules with counts and sums after 10,000 calls, with the newest or the oldest calls in flight, and with
-windows of time after 10 and after 10,000 calls.
+First, it measures rules with counts and sums after 10,000 calls, with the newest or the oldest calls in flight; then
+windows of time, after 10 and after 10,000 calls.
 """
 
 from __future__ import annotations
