@@ -173,7 +173,7 @@ class ReplayedConversation:
         for rule, value in judged.undecided.items():
             if rule in rules:
                 continue
-            rules[rule] = UNKNOWN
+            rules[rule] = UNKNOWN if rule else str(Decision.DENY)
             if value is not None and value.unrecorded:
                 unclear.setdefault(rule, "; ".join(value.why))
             elif value is None and rule != NO_RULE and self._state.problem:

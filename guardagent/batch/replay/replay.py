@@ -170,7 +170,7 @@ class _LogReplay:
         rules = dict.fromkeys(logged.rules, VIOLATED)
         for error in logged.errors:
             if (rule := self._rule_of(error)) is not None:
-                rules.setdefault(rule, UNKNOWN)
+                rules.setdefault(rule, UNKNOWN if rule else "deny")
         if not rules and logged.decision not in ("allow", "warn"):
             return None
         return RuleAnswers(logged.decision, rules)

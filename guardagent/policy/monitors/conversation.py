@@ -39,7 +39,8 @@ class Judgement:
         reasons: the errors for people and the model; the author's message comes first.
         withheld: details for the operator that errors and reasons leave out.
         request_verdicts: the verdicts of the `request:` policies.
-        undecided: rule id -> the unknown value that left it undecided; None for a check that failed.
+        undecided: rule id -> the unknown value that left it undecided; None for a check that failed. The empty id
+            stands for the checks beyond the rules.
         only_arguments_missing: whether missing arguments are the only causes of errors.
     """
 
@@ -64,8 +65,7 @@ class Judgement:
 
     def _add_error(self, problem: str, source: RuleMetadata | None) -> None:
         error = problem if source is None else f"{source.id}: {problem}"
-        if source is not None:
-            self.undecided.setdefault(source.id, None)
+        self.undecided.setdefault("" if source is None else source.id, None)
         self.errors.append(error)
         line = source.message_line if source is not None else ""
         self.reasons.append(f"{line} (could not be checked: {problem})" if line else f"could not be checked: {error}")
