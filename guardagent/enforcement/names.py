@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.enforcement.schema import declared_arguments
@@ -120,10 +120,11 @@ class Names:
                 uses a tool as a tag, or names an argument that its tool does not have.
         """
         specs = list(specs)
-        coverage = self._coverage(getattr(self._policies, "current", self._policies), specs)
+        found = self._coverage(getattr(self._policies, "current", self._policies), specs)
         before, self._digests = self._digests, {spec.name: spec.digest for spec in specs}
         self._specs = specs
-        return replace(coverage, **_changes(before, self._digests))
+        changes = _changes(before, self._digests)
+        return Coverage(found.rules_without_tools, found.tools_without_rules, found.undeclared, **changes)
 
     def attached_to(self, policies: Policies) -> Coverage:
         """Compares the attached tools with the rules of another version.

@@ -181,8 +181,9 @@ class Shadow:
         _log.error("the candidate no longer judges the session %r: %s", self._session, why)
 
     def _tell(self, call: SessionCall | None, live: Any, found: Any, errors: tuple[str, ...]) -> None:
-        about = ("", {}, None, None) if call is None else (call.tool, thaw(call.args), call.id, call.agent)
-        difference = ShadowDifference(self._session, *about, live, found, errors, self._candidate.digest)
+        call = call or SessionCall("", {})
+        args, policy = thaw(call.args), self._candidate.digest
+        difference = ShadowDifference(self._session, call.tool, args, call.id, call.agent, live, found, errors, policy)
         try:
             self._report(difference)
         except Exception as error:  # noqa: BLE001 - a host's function

@@ -6,7 +6,7 @@ whatever the value is stays decided.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any
@@ -63,7 +63,11 @@ def _object(description: Any) -> Any:
         return _OBJECT
 
 
-_DECODERS = {"decimal.Decimal": Decimal, "float": float, "int": lambda text: int(text, 16)}
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "decimal.Decimal": Decimal,
+    "float": float,
+    "int": lambda text: int(text, 16),
+}
 
 
 def is_complete(value: Any) -> bool:
