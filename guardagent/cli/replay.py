@@ -45,16 +45,16 @@ def replay(
     Lists the differences by rule, with an example each. Calls whose values the log redacts or cuts are undecidable, and
     counted apart. Exits with 1 if a decision differs, and otherwise with 3 if one is undecidable.
     """
-    from guardagent.batch.replay.candidate import load_candidate
+    from guardagent.batch.replay.candidate import load_replay_policy
     from guardagent.batch.replay.replay import replay as run
     from guardagent.cli.mcp import aliases_of
     from guardagent.log import load_key
 
-    candidate = load_candidate(policies, locked)
+    candidate = load_replay_policy(policies, locked)
     report = run(
         path,
         candidate,
-        None if against is None else load_candidate(against),
+        None if against is None else load_replay_policy(against),
         aliases=aliases_of(alias or []),
         facts=None if facts is None else read_facts(facts),
         key=load_key(key_file),

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from guardagent.policy.file.policy_file import IgnoredFinding
     from guardagent.policy.versions import PolicyVersions
     from guardagent.session.session import Session
-    from guardagent.session.shadow import OnDifference
 
 MAX_UNKNOWN_TOOLS = 1000  # names of other tools whose checks are kept
 _NAME = re.compile(r"[^\W\d][\w-]*(?:[.:/][\w-]+)*")
@@ -86,7 +85,7 @@ class Policies:
     """
 
     shadow: Policies | None = None
-    versions: PolicyVersions | None = None
+    versions: PolicyVersions[Policies] | None = None
 
     def __init__(
         self,
@@ -244,7 +243,7 @@ class Policies:
         messages: Any = (),
         newest: int | None = None,
         counters: Any = None,
-        on_difference: OnDifference | None = None,
+        on_difference: Callable[[Any], None] | None = None,
         **options: Any,
     ) -> Session:
         """Continues a session from its snapshot. An existing session with the same id denies every call from then on.

@@ -10,21 +10,30 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 from guardagent.errors import InputError
-
-if TYPE_CHECKING:
-    from guardagent.policy.policies import Policies
 
 KEPT = 16  # earlier versions that are kept for snapshots; one with a running session is kept in any case
 MAX_LOADS = 5  # attempts to read files that change meanwhile
 
-Condition = Callable[["Policies"], None]
+Condition = Callable[[Any], None]
 """Raises an InputError for a version that its host cannot use."""
 
 
-class PolicyVersions:
+class PolicyVersion(Protocol):
+    """The parts of a policy that its versions use."""
+
+    digest: str
+    path: Path | None
+    versions: Any
+
+
+V = TypeVar("V", bound=PolicyVersion)
+
+
+class PolicyVersions(Generic[V]):
     """The versions of one policy file.
 
     Args:
@@ -36,15 +45,15 @@ class PolicyVersions:
         current: the version of new sessions.
     """
 
-    def __init__(self, first: Policies, load: Callable[[], Policies], digest: Callable[[], str]) -> None:
+    def __init__(self, first: V, load: Callable[[], V], digest: Callable[[], str]) -> None:
         self.current = first
         self._load, self._digest = load, digest
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Policies] = OrderedDict({first.digest: first})
-        self._alive: weakref.WeakValueDictionary[str, Policies] = weakref.WeakValueDictionary({first.digest: first})
+        self._kept: OrderedDict[str, V] = OrderedDict({first.digest: first})
+        self._alive: weakref.WeakValueDictionary[str, V] = weakref.WeakValueDictionary({first.digest: first})
         self._conditions: list[weakref.WeakMethod[Condition]] = []
 
-    def reload(self) -> Policies:
+    def reload(self) -> V:
         """Loads the files again, as a whole or not at all. Returns the current version, a new one if they changed.
 
         Raises:
@@ -78,11 +87,11 @@ class PolicyVersions:
         with self._lock:
             self._conditions.append(weakref.WeakMethod(condition))
 
-    def find(self, digest: str) -> Policies | None:
+    def find(self, digest: str) -> V | None:
         """Returns the version with this digest, if it is held."""
         return self._alive.get(digest)
 
-    def _loaded(self) -> Policies:
+    def _loaded(self) -> V:
         """Loads the files until they have not changed in between, so that no version mixes two states."""
         for _ in range(MAX_LOADS):
             loaded = self._load()

@@ -37,7 +37,7 @@ from guardagent.session.counters.protocol import CounterStore
 from guardagent.session.counters.session_counters import SessionCounters
 from guardagent.session.permit import Permit
 from guardagent.session.proofs import AgentGraph, Proofs
-from guardagent.session.shadow import OnDifference, Shadow, log_difference
+from guardagent.session.shadow import OnDifference, SessionShadow, log_difference
 from guardagent.session.shared_history import HistoryChangedError, Journal, SessionEndedError
 from guardagent.session.snapshot import read_snapshot, take_over, write_snapshot
 from guardagent.types import (
@@ -153,9 +153,9 @@ class Session:
         self._lapsed: list[SessionCall] = []  # withdrawn after their permits expired, and not recorded since
         self._lapses_reported = 0  # the number of them that `lapsed` has returned
         self._mementos: list[Any] | None = None  # of a fork: the mementos of its trial calls
-        self._shadow: Shadow | None = None
+        self._shadow: SessionShadow | None = None
         if policies.shadow is not None and on_difference is not False:
-            self._shadow = Shadow(policies.shadow, self.id, self._facts, on_difference or log_difference)
+            self._shadow = SessionShadow(policies.shadow, self.id, self._facts, on_difference or log_difference)
 
     def _now(self) -> float:
         """The time of a check for the counters."""

@@ -72,7 +72,7 @@ def wait_for_shadows() -> None:
     _worker.wait()
 
 
-class Shadow:
+class SessionShadow:
     """The candidate's side of one session. The session calls it under its lock; all work is done in the background.
 
     Args:
@@ -94,7 +94,7 @@ class Shadow:
         self._candidate, self._session, self._report, self._worker = candidate, session, report, worker
         self._placed = 0  # the calls that were handed over
         self._open: dict[int, bool] = {}  # place of a call in flight -> whether its beginning was handed over
-        self._given_up = False
+        self._stopped = False
         self._state = ConversationState(candidate, None, facts)  # from here on, of the background thread
         self._calls: dict[int, SessionCall] = {}
         self._judged: tuple[int, Judgement] = (0, Judgement())  # the place of the last judged call, and its judgement
@@ -127,13 +127,13 @@ class Shadow:
                 self._submit(partial(self._settle, place, call.output, call.status, state))
 
     def _submit(self, work: Callable[[], None]) -> None:
-        if not self._given_up and not self._worker.submit(partial(self._run, work)):
+        if not self._stopped and not self._worker.submit(partial(self._run, work)):
             self._give_up("it is too slow: too many steps are waiting")
 
     # --- in the background
 
     def _run(self, work: Callable[[], None]) -> None:
-        if self._given_up:
+        if self._stopped:
             return
         try:
             work()
@@ -177,7 +177,7 @@ class Shadow:
         self._tell(call, live, found, tuple(judged.errors))
 
     def _give_up(self, why: str) -> None:
-        self._given_up = True
+        self._stopped = True
         _log.error("the candidate no longer judges the session %r: %s", self._session, why)
 
     def _tell(self, call: SessionCall | None, live: Any, found: Any, errors: tuple[str, ...]) -> None:

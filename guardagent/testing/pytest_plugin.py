@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from guardagent.testing.policy_cases import CasesFile
-
 SUFFIX = ".cases.jsonl"
 FULL_COVERAGE = "guardagent_full_coverage"
 POLICY = "guardagent_policy"
@@ -30,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(POLICY, "The policy of files of cases that have none beside them (relative to the ini-file).")
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> CasesFile | None:
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collects a file of cases."""
     if not file_path.name.endswith(SUFFIX):
         return None

@@ -1,4 +1,4 @@
-"""Which rules of a policy its cases violate, and which they satisfy.
+"""Counts the rules of a policy that its cases violate, and those that they satisfy.
 
 A case *violates* a rule that is among the violated rules of its verdict. It *satisfies* a rule that judges its proposed
 call (it names the tool, or a label of the call) and is neither violated nor undecided. A rule that only the end of a

@@ -6,7 +6,6 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.errors import InputError
 from guardagent.log import AuditLog
 from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.session.shadow import Shadow, ShadowDifference, wait_for_shadows
+from guardagent.session.shadow import SessionShadow, ShadowDifference, wait_for_shadows
 from guardagent.types import Decision, Verdict
 
 LIVE = """\
@@ -90,7 +89,7 @@ def test_the_audit_log_gets_the_differences(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def toolbox(path: Path) -> Iterator[Any]:
+def toolbox(path: Path) -> Any:
     """Gives the candidate a rule over a toolbox function that crashes, exits, or waits."""
     candidate = CANDIDATE.replace(
         "policies:", "toolbox: [box.py]\npolicies:\n- {id: box, temporal: 'forall(pay(n=n), state(box(n)))'}"
@@ -131,11 +130,16 @@ def test_a_slow_candidate_delays_nothing(toolbox: Any) -> None:
 
 def test_a_candidate_that_falls_behind_gives_up(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Its queue is bounded. What it has missed would make its later answers wrong, so there are none."""
-    policies, blocked, found = load_policies(path), threading.Event(), []
+    policies, blocked = load_policies(path), threading.Event()
+    found: list[ShadowDifference] = []
     worker = WorkerThread(5)
-    worker.submit(lambda: blocked.wait(10) and None)
+
+    def wait() -> None:
+        blocked.wait(10)
+
+    worker.submit(wait)
     assert policies.shadow is not None
-    candidate = Shadow(policies.shadow, "s", {}, found.append, worker)
+    candidate = SessionShadow(policies.shadow, "s", {}, found.append, worker)
     for place in range(1, 9):
         candidate.check(SessionCall("pay", {"n": 60}, place), Verdict(Decision.ALLOW), None)
     blocked.set()

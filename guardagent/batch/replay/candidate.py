@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from guardagent.errors import ModelError
+from guardagent.models import Message
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.load import load_policies
 from guardagent.policy.monitors.rule import Rule
@@ -18,7 +19,7 @@ from guardagent.policy.policies import Policies
 class NoModel:
     """Stands for the model of a policy that is only replayed."""
 
-    def complete(self, _messages: Sequence[Any], **_options: Any) -> NoReturn:
+    def complete(self, messages: Sequence[Message]) -> NoReturn:  # noqa: ARG002 - as of a model
         """Refuses to answer.
 
         Raises:
@@ -27,17 +28,17 @@ class NoModel:
         raise ModelError("a replay calls no model")
 
 
-def load_candidate(path: Path | str, locked: Path | None = None) -> Candidate:
+def load_replay_policy(path: Path | str, locked: Path | None = None) -> ReplayPolicy:
     """Loads a policy file for a replay.
 
     Raises:
         InputError: as `load_policies`.
     """
-    return Candidate(load_policies(path, model=NoModel(), locked=locked))
+    return ReplayPolicy(load_policies(path, model=NoModel(), locked=locked))
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ReplayPolicy:
     """A policy with which calls are replayed."""
 
     policies: Policies

@@ -92,7 +92,9 @@ class DifferenceTable:
 def _changes(before: RuleAnswers, after: RuleAnswers) -> dict[str, tuple[str, str]]:
     """Rule id -> (answer before, answer after), where both are known and differ."""
     unclear = before.undecidable.keys() | after.undecidable.keys()
-    pairs = {rule: (before.rules.get(rule, ALLOW), after.rules.get(rule, ALLOW)) for rule in before.rules | after.rules}
+    pairs = {
+        rule: (before.rules.get(rule, ALLOW), after.rules.get(rule, ALLOW)) for rule in {**before.rules, **after.rules}
+    }
     changes = {rule: pair for rule, pair in pairs.items() if rule not in unclear and not _are_equal(*pair)}
     if changes or before.decision is None or after.decision is None or _are_equal_decisions(before, after):
         return changes

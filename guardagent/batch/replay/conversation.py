@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from guardagent.batch.replay.candidate import Candidate
-from guardagent.batch.replay.log_steps import LogStep, RecordedCall
+from guardagent.batch.replay.candidate import ReplayPolicy
+from guardagent.batch.replay.log_steps import LoggedCall, LogStep
 from guardagent.batch.replay.recorded_values import is_complete
 from guardagent.policy.evaluation.failures import is_failure
 from guardagent.policy.evaluation.monitor_interface import CallStatus, MonitorResult, SessionCall
@@ -68,7 +68,7 @@ class _RecordedState(ConversationState):
 class JudgedCall:
     """A proposed call with its judgement, to be recorded if it was allowed."""
 
-    recorded: RecordedCall
+    recorded: LoggedCall
     call: SessionCall
     judgement: Judgement
 
@@ -82,14 +82,14 @@ class ReplayedConversation:
         facts: the facts at the beginning.
     """
 
-    def __init__(self, candidate: Candidate, state: Any, facts: Mapping[str, Any] = EMPTY) -> None:
+    def __init__(self, candidate: ReplayPolicy, state: Any, facts: Mapping[str, Any] = EMPTY) -> None:
         self._candidate = candidate
         self._state = _RecordedState(candidate.policies, state, facts)
         self._open: list[JudgedCall] = []
         self._uncertain: list[tuple[SessionCall, str]] = []  # calls whose arguments or outcomes are unknown
         self._disordered = False
 
-    def has_begun_anew(self, call: RecordedCall) -> bool:
+    def has_begun_anew(self, call: LoggedCall) -> bool:
         """Whether a call is the first of another conversation with the same id."""
         return call.place == 1 and bool(self._state.calls)
 
@@ -99,7 +99,7 @@ class ReplayedConversation:
 
     # --- judging
 
-    def judge(self, recorded: RecordedCall, lifted: frozenset[str] = frozenset()) -> tuple[RuleAnswers, JudgedCall]:
+    def judge(self, recorded: LoggedCall, lifted: frozenset[str] = frozenset()) -> tuple[RuleAnswers, JudgedCall]:
         """Returns the answers to a proposed call, and its judgement. `lifted`: rules that a reviewer approved."""
         call = self._session_call(recorded)
         if recorded.args is None:
@@ -119,7 +119,7 @@ class ReplayedConversation:
             unclear.update({rule.id: _OTHER_ORDER for rule in rules})
         return self._answers(self._state.pending_obligations(), unclear, frozenset(), at_end=True)
 
-    def _session_call(self, recorded: RecordedCall) -> SessionCall:
+    def _session_call(self, recorded: LoggedCall) -> SessionCall:
         call = SessionCall(recorded.tool, recorded.args or EMPTY, len(self._state.calls) + 1)
         call.labelled(recorded.action, recorded.decision, recorded.tags)
         call.facts, call.id = recorded.facts, recorded.call_id
@@ -209,13 +209,14 @@ class ReplayedConversation:
         status = step.status if final else self._status(found.call, step.status, step.output)
         self._state.settle(found.call, step.output, status)
 
-    def _find(self, call: RecordedCall) -> JudgedCall | None:
+    def _find(self, call: LoggedCall) -> JudgedCall | None:
         """Returns the call in flight to which an outcome belongs: by its permit, else its id, else its tool."""
         same_tool = [one for one in self._open if one.recorded.tool == call.tool]
         if call.nonce is not None:
             return next((one for one in self._open if one.recorded.nonce == call.nonce), None)
-        same_id = [one for one in same_tool if one.recorded.call_id == call.call_id]
-        return (same_id or [None])[-1] if call.call_id is not None else (same_tool or [None])[-1]
+        if call.call_id is not None:
+            same_tool = [one for one in same_tool if one.recorded.call_id == call.call_id]
+        return same_tool[-1] if same_tool else None
 
     def _status(self, call: SessionCall, status: CallStatus, output: Any) -> CallStatus:
         """The status of a call. An output that matches the candidate's `failed_output` is a failure."""

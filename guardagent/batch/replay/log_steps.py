@@ -35,7 +35,7 @@ class RecordedDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedCall:
+class LoggedCall:
     """A proposed call of a log or trace.
 
     Attributes:
@@ -80,7 +80,7 @@ class LogStep:
 
     kind: StepKind
     conversation: str | None
-    call: RecordedCall | None = None
+    call: LoggedCall | None = None
     logged: RecordedDecision | None = None
     status: Any = None
     output: Any = None
@@ -134,14 +134,14 @@ class LogSteps:
         escalations: dict[str | None, _Escalations] = {}
         for one in self._entries():
             name, call = _conversation(one), json.dumps(one.fields.get("call_id"), sort_keys=True)
-            asked = escalations.setdefault(name, _Escalations())
+            waiting = escalations.setdefault(name, _Escalations())
             is_last = last[name] == one.entry.seq
             if one.fields["kind"] == "approval":
-                asked.answer(call, one.fields.get("answer"))
+                waiting.answer(call, one.fields.get("answer"))
             else:
-                lifted = asked.lifted.pop(call, frozenset()) if one.fields["kind"] == "verdict" else frozenset()
+                lifted = waiting.lifted.pop(call, frozenset()) if one.fields["kind"] == "verdict" else frozenset()
                 step = self._step(one, lifted, last=is_last)
-                asked.note(call, step)
+                waiting.note(call, step)
                 yield step
             if is_last:
                 del escalations[name]
@@ -167,13 +167,13 @@ class LogSteps:
             "outcome", conversation, self._call(one), status=status, output=output, in_flight=in_flight, last=last
         )
 
-    def _call(self, one: ParsedEntry) -> RecordedCall:
+    def _call(self, one: ParsedEntry) -> LoggedCall:
         fields = one.fields
         args, facts = recorded_value(fields.get("args", {})), recorded_value(fields.get("facts", {}))
         tool, permit = fields.get("tool"), fields.get("permit")
         readable = isinstance(args, Mapping) and isinstance(tool, str)
         place, nonce = (permit.get("place"), permit.get("nonce_hash")) if isinstance(permit, dict) else (None, None)
-        return RecordedCall(
+        return LoggedCall(
             {"entry": one.entry.seq, "time": fields.get("time")},
             self.aliases.get(tool, tool) if isinstance(tool, str) else "",
             args if readable else None,

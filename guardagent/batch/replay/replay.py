@@ -11,10 +11,10 @@ from typing import Any
 
 from guardagent.batch.lines import LineReader, open_bytes
 from guardagent.batch.records import Trace, TraceStep, read_trace
-from guardagent.batch.replay.candidate import Candidate
+from guardagent.batch.replay.candidate import ReplayPolicy
 from guardagent.batch.replay.comparison import VIOLATED, DifferenceTable
 from guardagent.batch.replay.conversation import NO_RULE, UNKNOWN, ReplayedConversation, RuleAnswers
-from guardagent.batch.replay.log_steps import LogStep, LogSteps, RecordedCall, RecordedDecision
+from guardagent.batch.replay.log_steps import LoggedCall, LogStep, LogSteps, RecordedDecision
 from guardagent.batch.replay.recorded_values import STATE
 from guardagent.errors import ContentError, InputError
 from guardagent.log.verification import verify_log
@@ -53,8 +53,8 @@ class ReplayReport:
 
 def replay(
     path: Path,
-    candidate: Candidate,
-    against: Candidate | None = None,
+    candidate: ReplayPolicy,
+    against: ReplayPolicy | None = None,
     *,
     aliases: Mapping[str, str] | None = None,
     facts: Mapping[str, Any] | None = None,
@@ -112,7 +112,9 @@ def _verify(path: Path, key: bytes | None, report: ReplayReport) -> None:
 class _LogReplay:
     """The replay of one log."""
 
-    def __init__(self, steps: LogSteps, candidate: Candidate, against: Candidate | None, report: ReplayReport) -> None:
+    def __init__(
+        self, steps: LogSteps, candidate: ReplayPolicy, against: ReplayPolicy | None, report: ReplayReport
+    ) -> None:
         self._steps, self._report = steps, report
         self._candidate, self._against = candidate, against
         self._open: dict[str, tuple[ReplayedConversation, ReplayedConversation | None]] = {}
@@ -201,7 +203,7 @@ def _shown(step: LogStep) -> Mapping[str, Any]:
 # --- traces
 
 
-def _replay_traces(path: Path, candidate: Candidate, against: Candidate, report: ReplayReport) -> None:
+def _replay_traces(path: Path, candidate: ReplayPolicy, against: ReplayPolicy, report: ReplayReport) -> None:
     with open_bytes(path) as stream:
         for chunk in LineReader(stream).chunks():
             for line in chunk.lines:
@@ -215,14 +217,14 @@ def _replay_traces(path: Path, candidate: Candidate, against: Candidate, report:
                 _compare_traces(traces[0], traces[1], report.table)
 
 
-def _read(text: str, path: Path, line: int, candidate: Candidate) -> tuple[Candidate, Trace]:
+def _read(text: str, path: Path, line: int, candidate: ReplayPolicy) -> tuple[ReplayPolicy, Trace]:
     try:
         return candidate, read_trace(text, path, line, candidate.policies.failed_output)
     except RecursionError:
         raise ContentError("is nested too deeply; expected fewer levels", path, line) from None
 
 
-def _compare_traces(old: tuple[Candidate, Trace], new: tuple[Candidate, Trace], table: DifferenceTable) -> None:
+def _compare_traces(old: tuple[ReplayPolicy, Trace], new: tuple[ReplayPolicy, Trace], table: DifferenceTable) -> None:
     name = new[1].id
     for at, (before, after) in enumerate(zip(_trace_answers(*old), _trace_answers(*new), strict=True)):
         steps = new[1].steps
@@ -234,7 +236,7 @@ def _position(name: str | int, event: int | None, call: Mapping[str, Any]) -> Ma
     return {"conversation": name, "event": event, **call}
 
 
-def _trace_answers(candidate: Candidate, trace: Trace) -> Iterator[RuleAnswers]:
+def _trace_answers(candidate: ReplayPolicy, trace: Trace) -> Iterator[RuleAnswers]:
     """Yields the answers to each event of a trace, and at its end."""
     facts = freeze(trace.facts)
     conversation = ReplayedConversation(candidate, trace.state, facts)
@@ -250,10 +252,10 @@ def _trace_answers(candidate: Candidate, trace: Trace) -> Iterator[RuleAnswers]:
     yield conversation.end()
 
 
-def _recorded_call(step: TraceStep, facts: Mapping[str, Any]) -> RecordedCall:
+def _recorded_call(step: TraceStep, facts: Mapping[str, Any]) -> LoggedCall:
     event = step.event
     known = facts if step.facts is None else freeze({**facts, **step.facts})
-    return RecordedCall({}, event.tool, event.args, known, event.action, event.decision, event.tags)
+    return LoggedCall({}, event.tool, event.args, known, event.action, event.decision, event.tags)
 
 
 Progress = Callable[[int], None]

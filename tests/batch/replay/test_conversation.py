@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from guardagent.batch.replay.candidate import Candidate
+from guardagent.batch.replay.candidate import ReplayPolicy
 from guardagent.batch.replay.conversation import ReplayedConversation, RuleAnswers
-from guardagent.batch.replay.log_steps import LogStep, RecordedCall
+from guardagent.batch.replay.log_steps import LoggedCall, LogStep
 from guardagent.batch.replay.recorded_values import STATE, RecordedFacts, is_complete, recorded_value
 from guardagent.errors import InputError
 from guardagent.policy.load import compile_rules
@@ -49,23 +49,24 @@ class Mask:
         )
 
 
-def answers(candidate: Candidate, case: Case, mask: Mask | None) -> list[RuleAnswers]:
+def answers(candidate: ReplayPolicy, case: Case, mask: Mask | None) -> list[RuleAnswers]:
     """The answers to all calls of a case, and at its end; with a mask, to what a log holds of them."""
 
-    def recorded(step: Step) -> RecordedCall:
+    def recorded(step: Step) -> LoggedCall:
         facts = {**case.facts, **step.facts}
         if mask is None:
-            return RecordedCall({}, step.tool, freeze(step.args), freeze(facts))
+            return LoggedCall({}, step.tool, freeze(step.args), freeze(facts))
         args = recorded_value(mask.args(step.args))
-        return RecordedCall({}, step.tool, args, mask.facts(facts), complete=is_complete(args))
+        return LoggedCall({}, step.tool, args, mask.facts(facts), complete=is_complete(args))
 
-    def settle(call: RecordedCall, output: Any, status: Any) -> None:
+    def settle(call: LoggedCall, output: Any, status: Any) -> None:
         output = freeze(output) if mask is None else recorded_value(mask.value(output))
         conversation.settle(LogStep("outcome", "c", call, status=status, output=output))
 
     hides_state = mask is not None and mask.hidden()
     conversation = ReplayedConversation(candidate, STATE if hides_state else case.state)
-    found, open_calls = [], []
+    found: list[RuleAnswers] = []
+    open_calls: list[LoggedCall] = []
     for move in [*case.moves, case.call]:
         if isinstance(move, Changed):
             if not hides_state and not open_calls:
@@ -92,7 +93,7 @@ def test_an_answer_is_the_same_for_every_value_that_the_log_hides(run: int) -> N
     for number in range(CASES):
         case = maker.case(maker.rule())
         try:
-            candidate = Candidate(compile_rules([case.rule], functions=FUNCTIONS, tags=TAGS))
+            candidate = ReplayPolicy(compile_rules([case.rule], functions=FUNCTIONS, tags=TAGS))
         except InputError:
             continue
         whole = answers(candidate, case, None)
