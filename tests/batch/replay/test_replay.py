@@ -181,6 +181,38 @@ def test_names_beyond_the_rules_are_compared(tmp_path: Path, rows: Any) -> None:
     assert rows(shop.log_path, "-p", path, "--alias", "log_in=login")[0] == 0
 
 
+def test_labels_of_a_call_are_in_the_log(tmp_path: Path, rows: Any) -> None:
+    shop = Shop(tmp_path)
+    for number, tags in enumerate([frozenset[str](), frozenset({"night"})]):
+        call = HostCall("send", {}, "a", id=f"c{number}", tags=tags, action="mail")
+        assert shop.guard.before(call).label == 0
+    new = changed(OLD, '{id: night, temporal: "G !night"}', '{id: mail, temporal: "G !action:mail"}')
+    found = rows(shop.log_path, "-p", shop.policy("new", new))[1]
+    assert (found["night"]["differs"], found["mail"]["differs"]) == (1, 2)
+
+
+def test_an_interrupted_call_stays_in_flight(tmp_path: Path, rows: Any) -> None:
+    """It may have run, so it counts against a limit."""
+    shop = Shop(tmp_path)
+    shop.call("a", "login")
+    shop.call("a", "pay", Outcome("cancelled", failed=None, ended=False), n=1)
+    shop.call("a", "pay", n=2)
+    once = '{id: once, temporal: "forall(pay(n=n), count(f:pay(), !failed(f)) < 1)"}'
+    found = rows(shop.log_path, "-p", shop.policy("new", changed(OLD, once)))[1]
+    assert (found["once"]["changes"], found["once"]["undecidable"]) == ({"allow -> deny": 1}, 0)
+
+
+def test_whether_a_call_in_flight_had_begun_is_not_in_the_log(tmp_path: Path, rows: Any) -> None:
+    """A call that has not begun can be withdrawn, so the second one is allowed only if the first one had begun."""
+    shop = Shop(tmp_path, policy=OLD.replace("G(tool:pay -> O tool:login)", "G !tool:wipe"))
+    shop.call("a", "pay", RUNNING, n=1)
+    shop.call("a", "ship", n=1)
+    rule = '{id: paid, temporal: "forall(ship(n=n), count(f:pay()) > 0)"}'
+    found = rows(shop.log_path, "-p", shop.policy("new", changed(OLD.replace("O tool:login", "true"), rule)))[1]
+    assert (found["paid"]["differs"], found["paid"]["undecidable"]) == (0, 1)
+    assert "had begun" in found["paid"]["undecidable_because"]
+
+
 def test_a_weaker_response_is_a_difference(tmp_path: Path, rows: Any) -> None:
     shop = Shop(tmp_path, policy=OLD.replace(", on_violation: escalate", ""))
     shop.call("a", "login")
