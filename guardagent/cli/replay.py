@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,14 +54,16 @@ def replay(
     from guardagent.log import load_key
 
     candidate = load_replay_policy(policies, locked)
-    report = run(
-        path,
-        candidate,
-        None if against is None else load_replay_policy(against),
-        aliases=aliases_of(alias or []),
-        facts=None if facts is None else read_facts(facts),
-        key=load_key(key_file),
-    )
+    with _progress_bar() as progress:
+        report = run(
+            path,
+            candidate,
+            None if against is None else load_replay_policy(against),
+            aliases=aliases_of(alias or []),
+            facts=None if facts is None else read_facts(facts),
+            key=load_key(key_file),
+            progress=progress,
+        )
     for problem in report.problems:
         unreadable(problem, as_json=as_json)
     if as_json:
@@ -68,6 +73,20 @@ def replay(
         _show(report)
     _summarize(report)
     raise typer.Exit(report.status)
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
+    columns = ("entries", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen(stderr=True), redirect_stdout=False) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _show(report: ReplayReport) -> None:

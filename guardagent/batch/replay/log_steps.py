@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from guardagent.log.selection import ParsedEntry, Selection
 from guardagent.types import EMPTY
 
 StepKind = Literal["verdict", "outcome", "end"]
+Progress = Callable[[int, int], None]
 _KINDS = ("verdict", "outcome", "approval", "end")
 _STATUSES = ("ok", "failed", "unknown", "withdrawn")
 
@@ -88,6 +89,10 @@ class LogStep:
     last: bool = False
 
 
+def no_progress(_done: int, _total: int) -> None:
+    """Ignores the progress."""
+
+
 class _Escalations:
     """The escalated calls of one conversation, and those that a reviewer has approved since."""
 
@@ -116,13 +121,13 @@ class LogSteps:
         path: the log.
         aliases: a tool's name in the host -> its name in the rules.
         facts: the facts of the host at every call; None if they are unknown.
-        skipped: the number of entries of other kinds.
+        progress: receives the number of the current entry, and that of the last one.
     """
 
     path: Path
     aliases: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] | None = None
-    skipped: int = 0
+    progress: Progress = no_progress
 
     def __iter__(self) -> Iterator[LogStep]:
         """Iterates over the log twice: at first only for the last entry of each conversation.
@@ -131,8 +136,12 @@ class LogSteps:
             InputError: the log cannot be read.
         """
         last = {_conversation(one): one.entry.seq for one in self._entries()}
+        end = max(last.values(), default=0)  # others may append meanwhile
         escalations: dict[str | None, _Escalations] = {}
         for one in self._entries():
+            if one.entry.seq > end:
+                break
+            self.progress(one.entry.seq, end)
             name, call = _conversation(one), json.dumps(one.fields.get("call_id"), sort_keys=True)
             waiting = escalations.setdefault(name, _Escalations())
             is_last = last[name] == one.entry.seq
@@ -147,12 +156,7 @@ class LogSteps:
                 del escalations[name]
 
     def _entries(self) -> Iterator[ParsedEntry]:
-        self.skipped = 0
-        for one in Selection().entries(self.path):
-            if one.fields.get("kind") in _KINDS:
-                yield one
-            else:
-                self.skipped += 1
+        return (one for one in Selection().entries(self.path) if one.fields.get("kind") in _KINDS)
 
     def _step(self, one: ParsedEntry, lifted: frozenset[str], *, last: bool) -> LogStep:
         fields, conversation = one.fields, _conversation(one)

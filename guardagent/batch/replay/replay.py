@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from guardagent.batch.records import Trace, TraceStep, read_trace
 from guardagent.batch.replay.candidate import ReplayPolicy
 from guardagent.batch.replay.comparison import VIOLATED, DifferenceTable
 from guardagent.batch.replay.conversation import NO_RULE, UNKNOWN, ReplayedConversation, RuleAnswers
-from guardagent.batch.replay.log_steps import LoggedCall, LogStep, LogSteps, RecordedDecision
+from guardagent.batch.replay.log_steps import LoggedCall, LogStep, LogSteps, Progress, RecordedDecision, no_progress
 from guardagent.batch.replay.recorded_values import STATE
 from guardagent.errors import ContentError, InputError
 from guardagent.log.verification import verify_log
@@ -59,6 +59,7 @@ def replay(
     aliases: Mapping[str, str] | None = None,
     facts: Mapping[str, Any] | None = None,
     key: bytes | None = None,
+    progress: Progress = no_progress,
 ) -> ReplayReport:
     """Compares a candidate with recorded decisions.
 
@@ -69,6 +70,7 @@ def replay(
         aliases: a tool's name in the host -> its name in the rules, for logs.
         facts: the facts of the host at every call, for logs. With them, a fact that an entry lacks is unknown.
         key: the log's key.
+        progress: receives the number of the current entry of a log, and that of the last one.
 
     Raises:
         InputError: the file cannot be read, is neither of the two, was changed, or holds no decisions to compare with.
@@ -81,7 +83,7 @@ def replay(
         _replay_traces(path, candidate, against, report)
     else:
         _verify(path, key, report)
-        _LogReplay(LogSteps(path, aliases or {}, facts), candidate, against, report).run()
+        _LogReplay(LogSteps(path, aliases or {}, facts, progress), candidate, against, report).run()
     if not report.conversations and not report.problems:
         raise InputError(f"{path}: holds no calls; expected an audit log with verdicts, or traces")
     return report
@@ -256,6 +258,3 @@ def _recorded_call(step: TraceStep, facts: Mapping[str, Any]) -> LoggedCall:
     event = step.event
     known = facts if step.facts is None else freeze({**facts, **step.facts})
     return LoggedCall({}, event.tool, event.args, known, event.action, event.decision, event.tags)
-
-
-Progress = Callable[[int], None]

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from guardagent.batch.replay import replay
+from guardagent.batch.replay.candidate import load_replay_policy
 from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.log import AuditLog, outcome_record, verdict_record
@@ -292,3 +294,13 @@ def test_traces_need_another_policy(tmp_path: Path, rows: Any) -> None:
     assert rows(traces, "-p", tmp_path / "new.yaml")[0] == 2
     traces.write_text(traces.read_text() + "{\n")
     assert rows(traces, "-p", tmp_path / "new.yaml", "--against", tmp_path / "new.yaml")[0] == 2
+
+
+def test_a_log_can_grow_meanwhile(tmp_path: Path) -> None:
+    """Entries that are appended during a replay are left to the next one."""
+    shop = Shop(tmp_path)
+    shop.call("a", "login")
+    policy = load_replay_policy(tmp_path / "old.yaml")
+    report = replay(shop.log_path, policy, progress=lambda done, total: shop.call(f"b{done}", "pay", n=1) and None)
+    assert (report.conversations, report.table.calls) == (1, 1)
+    assert replay(shop.log_path, policy).conversations > 1
