@@ -301,6 +301,10 @@ def test_a_log_can_grow_meanwhile(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.call("a", "login")
     policy = load_replay_policy(tmp_path / "old.yaml")
-    report = replay(shop.log_path, policy, progress=lambda done, total: shop.call(f"b{done}", "pay", n=1) and None)
+
+    def append(done: int, _total: int) -> None:
+        shop.call(f"b{done}", "pay", n=1)
+
+    report = replay(shop.log_path, policy, progress=append)
     assert (report.conversations, report.table.calls) == (1, 1)
     assert replay(shop.log_path, policy).conversations > 1
