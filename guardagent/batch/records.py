@@ -20,7 +20,7 @@ from guardagent.errors import ContentError, InputError
 from guardagent.policy.evaluation.failures import is_failure
 from guardagent.policy.language.instants import moment_of, parsed_instant
 from guardagent.types import Event
-from guardagent.types.principal import Principal, read_principal
+from guardagent.types.principal import SessionPrincipal, read_principal
 
 _TYPE_NAMES = {
     dict: "an object",
@@ -97,7 +97,7 @@ class Case:
     label: int | None = None
     rules: tuple[str, ...] | None = None
     now: Instant | None = None
-    principal: Principal | None = None
+    principal: SessionPrincipal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Trace:
     steps: tuple[TraceStep, ...]
     state: Mapping[str, Any] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    principal: Principal | None = None
+    principal: SessionPrincipal | None = None
 
 
 def read_case(text: str, path: Path | str, line: int, failed_output: Any = None) -> Case:
@@ -167,7 +167,7 @@ def read_trace(text: str, path: Path | str, line: int, failed_output: Any = None
     return Trace(record.id(), steps, record.values.get("state"), record.values.get("facts") or {}, _principal(record))
 
 
-def _principal(record: _JsonObject) -> Principal | None:
+def _principal(record: _JsonObject) -> SessionPrincipal | None:
     try:
         return read_principal(record.values.get("principal"))
     except InputError as error:

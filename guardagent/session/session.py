@@ -55,7 +55,7 @@ from guardagent.types import (
     thaw,
 )
 from guardagent.types.objects import readable_copy
-from guardagent.types.principal import Principal, read_principal
+from guardagent.types.principal import SessionPrincipal, read_principal
 
 PERMIT_SECONDS = 300.0
 MAX_TRIES = 50  # attempts to record an outcome while other processes extend the history
@@ -121,8 +121,8 @@ class Session:
         journal: Journal | None = None,
         provenance_bytes: int = PROVENANCE_BYTES,
         counters: CounterStore | str | None = None,
-        principal: Mapping[str, Any] | Principal | None = None,
-        on_behalf_of: Mapping[str, Any] | Principal | None = None,
+        principal: Mapping[str, Any] | SessionPrincipal | None = None,
+        on_behalf_of: Mapping[str, Any] | SessionPrincipal | None = None,
         on_difference: OnDifference | Literal[False] | None = None,
     ) -> None:
         if not isinstance(facts, Mapping):
@@ -174,7 +174,7 @@ class Session:
         tags: Iterable[str] = _NO_TAGS,
         agent: str | None = None,
         id: str | None = None,  # noqa: A002 - as above
-        principal: Mapping[str, Any] | Principal | None = None,
+        principal: Mapping[str, Any] | SessionPrincipal | None = None,
         reserve: bool = True,
     ) -> Verdict:
         """Judges a call before it runs. An allowed call is recorded as in flight.
@@ -234,7 +234,7 @@ class Session:
             judgement = judgement or Judgement()
             return self._verdict(call, judgement, judgement.decision(), started)
 
-    def _principal_of(self, principal: Mapping[str, Any] | Principal | None) -> Mapping[str, Any] | None:
+    def _principal_of(self, principal: Mapping[str, Any] | SessionPrincipal | None) -> Mapping[str, Any] | None:
         """The principal of a call, as rules read it.
 
         Raises:

@@ -14,7 +14,7 @@ FIELDS = ("id", "roles", "tenant", "on_behalf_of")
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
+class SessionPrincipal:
     """A user, an agent or a service.
 
     Attributes:
@@ -27,9 +27,9 @@ class Principal:
     id: str
     roles: frozenset[str] | None = None
     tenant: str | None = None
-    on_behalf_of: Principal | None = None
+    on_behalf_of: SessionPrincipal | None = None
 
-    def acting_for(self, other: Principal) -> Principal:
+    def acting_for(self, other: SessionPrincipal) -> SessionPrincipal:
         """The same principal on behalf of another one, with the roles that both have.
 
         Raises:
@@ -41,9 +41,9 @@ class Principal:
                 f"tenant {other.tenant!r}; expected the same tenant"
             )
         roles = None if self.roles is None or other.roles is None else self.roles & other.roles
-        return Principal(self.id, roles, self.tenant, other)
+        return SessionPrincipal(self.id, roles, self.tenant, other)
 
-    def narrowed(self, part: Principal) -> Principal:
+    def narrowed(self, part: SessionPrincipal) -> SessionPrincipal:
         """The principal of a sub-agent, which has at most the roles of this one, and its tenant.
 
         Raises:
@@ -62,7 +62,7 @@ class Principal:
             )
         if part.on_behalf_of not in (None, self.on_behalf_of):
             raise InputError(f"principal {part.id!r} of the call acts on behalf of another one than {self.id!r} does")
-        return Principal(part.id, part.roles, part.tenant, self.on_behalf_of)
+        return SessionPrincipal(part.id, part.roles, part.tenant, self.on_behalf_of)
 
     @property
     def value(self) -> Mapping[str, Any]:
@@ -76,7 +76,7 @@ class Principal:
         return MappingProxyType({name: value for name, value in fields.items() if value is not None})
 
 
-def read_principal(value: Any, on_behalf_of: Any = None, place: str = "principal") -> Principal | None:
+def read_principal(value: Any, on_behalf_of: Any = None, place: str = "principal") -> SessionPrincipal | None:
     """Reads a principal from a mapping with `id`, `roles`, `tenant` and `on_behalf_of`; None if there is none.
 
     Args:
@@ -91,7 +91,7 @@ def read_principal(value: Any, on_behalf_of: Any = None, place: str = "principal
         if on_behalf_of is not None:
             raise InputError("'on_behalf_of' has no principal that acts; expected 'principal' as well")
         return None
-    if isinstance(value, Principal):
+    if isinstance(value, SessionPrincipal):
         found, inner = value, None
     else:
         found, inner = _of_mapping(value, place), value.get("on_behalf_of")
@@ -101,7 +101,7 @@ def read_principal(value: Any, on_behalf_of: Any = None, place: str = "principal
     return found if other is None else found.acting_for(other)
 
 
-def _of_mapping(value: Any, place: str) -> Principal:
+def _of_mapping(value: Any, place: str) -> SessionPrincipal:
     if not isinstance(value, Mapping):
         raise InputError(f"{place!r} has the type {type(value).__name__!r}; expected a mapping with 'id'")
     for name in value:
@@ -112,7 +112,7 @@ def _of_mapping(value: Any, place: str) -> Principal:
         raise InputError(f"'id' of {place!r} is {name!r}; expected a string that is not empty")
     if not (tenant is None or (isinstance(tenant, str) and tenant)):
         raise InputError(f"'tenant' of {place!r} is {tenant!r}; expected a string that is not empty")
-    return Principal(name, None if roles is None else _roles(roles, place), tenant)
+    return SessionPrincipal(name, None if roles is None else _roles(roles, place), tenant)
 
 
 def _roles(value: Any, place: str) -> frozenset[str]:

@@ -19,6 +19,20 @@ ODD: list[Any] = ["1", [], [1], {}, {"k": None}, 0.5, 10**20, "", "{", '"a"', fl
 DURATIONS = ["1s", "500ms", "1m", "1h", "2.5h"]
 PAUSES: list[Any] = [0, 0, 0.5, 1, 60, 3600, 86400]  # seconds between calls
 NEAR: dict[str, list[Any]] = {"text": ["A", " b", "AB"], "number": [True, "1", False], "truth": [1, 0, "true"]}
+PRINCIPALS: list[Any] = [
+    None,
+    {"id": "a", "roles": ["a", "ab"], "tenant": "b"},
+    {"id": "b", "roles": []},
+    {"id": "ab", "roles": ["a"], "tenant": "b", "on_behalf_of": {"id": "b", "roles": ["b"], "tenant": "b"}},
+    {"id": "a", "tenant": "a"},
+]
+ROLES = [
+    '"a" in principal.roles',
+    "principal.tenant == principal.id",
+    "known(principal.on_behalf_of.id)",
+    "len(principal.roles) == 0",
+    "any(x in principal.roles, x != principal.id)",
+]
 LISTS: list[Any] = [[1, 2, 3], [0.1, 0.2], [], ["a", "b"], [1, None], [2, "a"], [[1], [2]], [{"k": 1}, {"k": 2}]]
 DOCS: list[Any] = [
     {"k": 1, "s": "a", "xs": [1, 2]},
@@ -112,6 +126,7 @@ class Case:
     state: Any
     moves: Sequence[Move]
     call: Step
+    principal: Mapping[str, Any] | None = None
 
 
 @dataclass
@@ -278,7 +293,9 @@ class Maker:
             lambda: f"failed({self._call(scope, depth, outcome=True)})",
             lambda: f"!failed({self._call(scope, depth, outcome=True)})",
             lambda: f'tool({self._call(scope, depth, outcome=False)}) == "{self._chance.choice(TOOLS)}"',
-            lambda: self._chance.choice(["state(is_open())", "fact(sure)", "state.open == true", "true", "false"]),
+            lambda: self._chance.choice(
+                ["state(is_open())", "fact(sure)", "state.open == true", "true", "false", *ROLES]
+            ),
             lambda: f"state(more({number()}, {number()}))",
             lambda: f"{self._of_call(scope, depth)}.on",
             lambda: f"{self._chance.choice(['starts_with', 'ends_with'])}({text()}, {text()})",
@@ -449,7 +466,7 @@ class Maker:
             moves += [Changed(self.state())] if self.often(0.15) else []
             moves += [Ended(*self._outcome())] if self.often(0.15) else []
             moves.append(self._step(rule))
-        return Case(rule, self.facts(), self.state(), moves, self._proposed(rule))
+        return Case(rule, self.facts(), self.state(), moves, self._proposed(rule), self._chance.choice(PRINCIPALS))
 
     def _step(self, rule: str) -> Step:
         output, status = (None, None) if self.often(0.15) else self._outcome()

@@ -53,6 +53,7 @@ class Step:
     status: Literal["ok", "failed", "unknown"] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     state: Any = None
+    principal: Mapping[str, Any] | None = None
     begun: bool = True
     ended: bool = True
     time: Any = None
@@ -279,6 +280,8 @@ class Naive:
                 return ZONE
             case ast.Fact(path):
                 return _followed(scene.step.facts, path)
+            case ast.Principal():
+                return none_as_unknown(_effective(scene.step.principal))
             case ast.State():
                 return none_as_unknown(scene.step.state)
             case ast.StateOf(function, arguments):
@@ -363,6 +366,14 @@ class Naive:
 
 
 # --- how rules combine
+
+
+def _effective(principal: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The principal with the roles that it shares with the one that it acts for."""
+    if principal is None or "on_behalf_of" not in principal:
+        return principal
+    shared = [role for role in principal["roles"] if role in principal["on_behalf_of"]["roles"]]
+    return {**principal, "roles": sorted(shared)}
 
 
 def _leaves(rule: ast.Rule, positive: bool = True) -> Iterator[Leaf]:  # noqa: FBT002

@@ -65,6 +65,14 @@ def test_a_file_that_does_not_say_unlisted_is_reported(tmp_path: Path) -> None:
         assert lint(path) == []
 
 
+def test_rules_of_different_scopes_are_not_compared(tmp_path: Path) -> None:
+    """Each denies the calls of others; within one scope, they contradict and shadow each other as ever."""
+    rules = "[{id: a, temporal: G !tool:pay, applies_to: {roles: [a]}}, {id: b, temporal: G !tool:pay%s}]"
+    for scope, kinds in ((", applies_to: {roles: [b]}", set()), (", applies_to: {roles: [a]}", {"duplicate"})):
+        assert {kind for kind, _, _ in found(f"policies: {rules % scope}", tmp_path)} == kinds
+    assert found(f"policies: {rules % ''}", tmp_path) == set()
+
+
 # --- deliberate rules
 
 

@@ -30,14 +30,14 @@ class ParallelRun:
 
     def __init__(self, case: Case, *, begun: bool = True, screened: bool = True) -> None:
         self._begun = begun
-        self._facts, self._state = case.facts, case.state
+        self._facts, self._state, self._principal = case.facts, case.state, case.principal
         policies = compile_rules([case.rule], functions=FUNCTIONS, tags=TAGS)
         if screened:
             policies.warm_up()
         self._time: Any = None
         self._session = policies.session(
             state=lambda: self._state, facts=case.facts, clock=lambda: self._time, zone=ZONE, permit_seconds=10**9
-        )
+        , principal=case.principal)
         self._permits: dict[int, Any] = {}  # of the calls in flight, by their places
         self._naive = Naive(read_rule(case.rule), FUNCTIONS, TAGS)
         self._history: list[Step] = []
@@ -60,7 +60,7 @@ class ParallelRun:
         return self.answers
 
     def _now(self, step: Step) -> Step:
-        return replace(step, facts={**self._facts, **step.facts}, state=self._state)
+        return replace(step, facts={**self._facts, **step.facts}, state=self._state, principal=self._principal)
 
     def _start(self, step: Step) -> None:
         """Records an allowed call as in flight."""

@@ -28,6 +28,8 @@ def redundancy_findings(
     """
     if not first_redundant and not second_redundant:
         return
+    if first.source.applies_to != second.source.applies_to:
+        return  # they judge different calls
     loser, winner = (second, first) if second_redundant else (first, second)
     found = violating_calls(loser)
     if found is None:

@@ -45,8 +45,13 @@ class LintTarget:
 
     @cached_property
     def blocking(self) -> Sequence[Rule]:
-        """The rules whose violation denies a call for good; a warning or an escalation does not."""
-        return [rule for rule in self.rules if rule.source.on_violation in (Decision.DENY, Decision.HALT)]
+        """The rules whose violation denies a call for good; a warning or an escalation does not.
+
+        They judge the same calls: of several scopes, only rules without one are among them.
+        """
+        found = [rule for rule in self.rules if rule.source.on_violation in (Decision.DENY, Decision.HALT)]
+        alike = len({rule.source.applies_to for rule in found}) == 1
+        return [rule for rule in found if alike or rule.source.applies_to is None]
 
     @property
     def tags(self) -> Mapping[str, frozenset[str]]:
