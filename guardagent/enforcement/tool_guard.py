@@ -36,6 +36,7 @@ from guardagent.policy.policies import Policies
 from guardagent.session.counters.protocol import CounterStore
 from guardagent.session.counters.session_counters import SessionCounters
 from guardagent.session.session import Session
+from guardagent.session.withheld_answer import without_answer_text
 from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 from guardagent.types.principal import read_principal
 
@@ -430,7 +431,8 @@ class ToolGuard:
         """Judges an agent's final answer before the user sees it. Never raises.
 
         The guard of answers judges it first, then the rules that speak of `answer(text)`. If it may pass, it is
-        recorded as a step of the conversation. If neither exists, it is allowed.
+        recorded as a step of the conversation. If neither exists, it is allowed. A denial by rules does not quote the
+        answer, since the user reads it; the log has the whole verdict.
         """
         return drive(self._answered(conversation, agent_input, output, facts))
 
@@ -456,7 +458,7 @@ class ToolGuard:
             verdict = yield Operation(judge, partial(asyncio.to_thread, judge))
         if verdict.label == 0 and getattr(self.policies, "judges_answers", False):
             call = HostCall(ANSWER, answer_arguments(output), conversation, facts=facts or EMPTY)
-            judged = yield from self.lifecycle.answer(call)
+            judged = without_answer_text(self.policies, (yield from self.lifecycle.answer(call)))
             return judged if self.answers is None else combine(verdict, judged)
         return verdict
 

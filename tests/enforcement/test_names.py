@@ -103,7 +103,12 @@ def test_a_misspelt_argument_is_an_error_at_attach(rule: str) -> None:
     one = located(f"'{rule}'", absent={"wire"})
     with pytest.raises(InputError, match=r"text:3: rule 'a': unknown argument 'amuont' of 'refund'.*'amount'"):
         one.attach([ToolSpec("refund", SCHEMA)])
-    open_schemas = ({}, {"type": "object"}, {**SCHEMA, "additionalProperties": True}, {**SCHEMA, "$ref": "http://x"})
+    open_schemas: tuple[dict[str, Any], ...] = (
+        {},
+        {"type": "object"},
+        {**SCHEMA, "additionalProperties": True},
+        {**SCHEMA, "$ref": "http://x"},
+    )
     for schema in (*open_schemas, {**SCHEMA, "patternProperties": {"^a": {}}}):
         one.attach([ToolSpec("refund", schema)])
     one.attach([ToolSpec("refund", SCHEMA, unlisted_arguments=frozenset({"amuont"}))])

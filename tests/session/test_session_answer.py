@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,6 +26,10 @@ RULES = {
 def policies(*names: str, more: str = "", **on: str) -> Policies:
     rules = [{"id": name, "temporal": RULES[name], **on} for name in names or RULES]
     return load_policies(text=f"version: 1\n{more}\npolicies: {json.dumps(rules)}\n")
+
+
+def _approved(approval: Approval, _request: Any) -> Approval:
+    return approval
 
 
 def ran(session: Any, tool: str) -> None:
@@ -82,7 +87,7 @@ def test_a_trace_can_end_with_an_answer() -> None:
 def test_a_reviewer_can_approve_an_answer_and_not_edit_it() -> None:
     """The approval lifts the escalation; an edit would change what the user reads."""
     for approval, label in ((Approval("approve"), 0), (Approval("edit", {"text": "x"}), 1), (Approval("reject"), 1)):
-        guard = ToolGuard(policies("cited", on_violation="escalate"), approver=lambda _, answer=approval: answer)
+        guard = ToolGuard(policies("cited", on_violation="escalate"), approver=partial(_approved, approval))
         assert guard.answer("c", "question", "text").label == label
         assert [event.tool for event in guard.session("c").history] == ["answer"] * (1 - label)
 
@@ -94,7 +99,8 @@ def test_a_guard_judges_answers_by_rules_and_by_its_guard_of_answers() -> None:
         def guard(self, _input: str, output: str, _facts: Any = None) -> Verdict:
             return Verdict(Decision.DENY if "fool" in output else Decision.ALLOW, ("rude",))
 
-    plain, guard = ToolGuard(policies()), ToolGuard(policies("cited", "no_cards"), answers=Judge())
+    judge: Any = Judge()
+    plain, guard = ToolGuard(policies()), ToolGuard(policies("cited", "no_cards"), answers=judge)
     assert plain.judges_answers
     assert not ToolGuard(compile_rules(["G !tool:x"])).judges_answers
     assert guard.answer("c", "q", "hello").rules == ("cited",)
@@ -105,6 +111,17 @@ def test_a_guard_judges_answers_by_rules_and_by_its_guard_of_answers() -> None:
     assert guard.answer("c", "q", "hello fool").decision is Decision.DENY
     assert guard.answer("c", "q", "hello").label == 0
     assert [event.tool for event in guard.session("c").history] == ["cite", "answer"]
+
+
+def test_a_denial_does_not_quote_the_answer() -> None:
+    """A host shows it to the user in place of the answer, whether it is violated or unknown."""
+    unknown = "forall(answer(text=t), fact(limit) == t)"
+    rules = load_policies(
+        data={"version": 1, "policies": [{"id": "a", "temporal": unknown}, {"id": "b", "temporal": RULES["no_cards"]}]}
+    )
+    verdict = ToolGuard(rules).answer("c", "q", "1234567812345678")
+    assert "12345678" not in f"{verdict.feedback()} {verdict.to_dict()}"
+    assert (verdict.rules, verdict.errors) == (("b",), ("a: could not be checked",))
 
 
 def test_a_tool_named_answer_is_an_error_at_attach() -> None:

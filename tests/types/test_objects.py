@@ -52,7 +52,7 @@ class Unreadable:
 
 
 def order() -> Order:
-    return Order({"b1": Box([Line(sku="a", count=2, gift=True), Line(sku="b")])})
+    return Order({"b1": Box([Line.model_validate({"sku": "a", "count": 2, "gift": True}), Line(sku="b")])})
 
 
 CONDITIONS = {

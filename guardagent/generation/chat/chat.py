@@ -21,6 +21,7 @@ from guardagent.models import load_model, model_name
 from guardagent.models.chat import ChatAnswer, ChatModel
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.session.session import Session
+from guardagent.session.withheld_answer import without_answer_text
 from guardagent.types import Decision, Message, Usage, freeze
 
 ATTEMPTS = 3
@@ -173,7 +174,13 @@ class _ChatLoop:
         return self._turn(outcome, verdict=worst, waiting=waiting)
 
     def _ending_turn(self, refused: Sequence[CandidateCheck]) -> GuardedTurn:
-        verdicts = [verdict for check in refused[:1] for verdict in check.verdicts if verdict.label]
+        policies = self._checker.session.policies
+        verdicts = [
+            verdict if check.final is None else without_answer_text(policies, verdict)
+            for check in refused[:1]
+            for verdict in check.verdicts
+            if verdict.label
+        ]
         text = ending_text(self._ending, verdicts)
         return self._turn("refused", text, verdict=refused[0].worst if refused else None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -390,6 +391,15 @@ def test_tools_that_run_at_the_provider_are_refused(tmp_path: Path, hosted: Any)
 # --- answers
 
 
+NO_PIN = (
+    LIMIT
+    + """  - id: no_pin
+    temporal: forall(answer(text=t), !(t matches /(?s:.*)4711(?s:.*)/))
+    message: The answer tells a PIN.
+"""
+)
+
+
 class NoPin:
     """A judge, in place of a GuardAgent, that denies answers with the PIN."""
 
@@ -412,6 +422,19 @@ def test_an_answer_is_judged_before_it_is_seen(tmp_path: Path) -> None:
             GuardedRunner.run_sync(agent, "my PIN?")
         assert tripped.value.guardrail_result.output.output_info["label"] == 1
         assert GuardedRunner.run_sync(agent, "my PIN?").final_output == "no"
+
+
+def test_a_rule_can_speak_of_the_answer(tmp_path: Path) -> None:
+    """A denied answer trips the guardrail and is no step; an allowed one is recorded."""
+    guard = guard_of(tmp_path, NO_PIN)
+    agent = agent_of(guard, shop_tools(Shop()), calls("your PIN is 4711"), calls("no"))
+    run = partial(GuardedRunner.run, agent, "my PIN?", run_config=config(), context={"session_id": "c1"})
+    with pytest.raises(OutputGuardrailTripwireTriggered) as tripped:
+        asyncio.run(run())
+    (violation,) = tripped.value.guardrail_result.output.output_info["violations"]
+    assert violation["policy"] == "no_pin"
+    assert asyncio.run(run()).final_output == "no"
+    assert [event.args for event in guard.session("c1").history] == [{"text": "no"}]
 
 
 def test_a_stream_is_held_until_the_answer_is_judged(tmp_path: Path) -> None:

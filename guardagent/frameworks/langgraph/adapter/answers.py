@@ -40,7 +40,7 @@ class FinalAnswer:
 
 
 class Answers:
-    """Judges answers if the guard has `answers`."""
+    """Judges answers if the guard has `answers`, or a rule speaks of them."""
 
     def __init__(self, guard: ToolGuard) -> None:
         self._guard = guard
@@ -82,6 +82,7 @@ class Answers:
 
     def _record(self, answer: FinalAnswer, verdict: Verdict) -> Verdict | None:
         if verdict.label:
+            self._passed.put((answer.conversation, _digest(_withheld(verdict))))  # the guard's own text is no answer
             return verdict
         for one in (*answer.parts, *answer.copies):
             self._passed.put((answer.conversation, _digest(one)))
