@@ -7,6 +7,7 @@ validation, coercion and defaults. So the tool receives exactly the judged argum
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -173,9 +174,18 @@ async def _specs(tools: Sequence[Tool]) -> tuple[list[ToolSpec], list[ToolSpec]]
     """Returns the tools of this server's own code, and those of mounted servers."""
     found: tuple[dict[str, ToolSpec], dict[str, ToolSpec]] = ({}, {})
     for tool in tools:
-        spec = ToolSpec(tool.name, tool.parameters, tool.description or "", {"title": tool.title} if tool.title else {})
+        more = {"title": tool.title} if tool.title else {}
+        spec = ToolSpec(tool.name, tool.parameters, tool.description or "", more, _parameters(tool))
         found[await from_elsewhere(tool)][tool.name] = spec
     return list(found[0].values()), list(found[1].values())
+
+
+def _parameters(tool: Tool) -> frozenset[str]:
+    """Returns the names by which the tool's function gets its arguments: its schema may use aliases."""
+    try:
+        return frozenset(inspect.signature(tool.fn).parameters) if hasattr(tool, "fn") else frozenset()
+    except (TypeError, ValueError):
+        return frozenset()
 
 
 class _GuardTransform(Transform):
