@@ -67,8 +67,8 @@ class SourceIndex:
         if self._shared:
             self._origins, self._shared = dict(self._origins), False
         origins = self._origins
-        known = keys & origins.keys()
-        new = keys - known if known else keys
+        known = [key for key in keys if key in origins] if origins else []
+        new = keys.difference(known) if known else keys
         size = sum(map(len, new)) * (1 if all(map(str.isascii, new)) else WIDE) + ENTRY * len(new)
         fits = self._bytes + size <= self._limit
         if fits:

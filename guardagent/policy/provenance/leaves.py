@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
-from guardagent.policy.language.values import Unknown, exact, kind_of, parsed
+from guardagent.policy.language.values import Unknown, kind_of, parsed
 from guardagent.policy.provenance.labels import ALL_ITEMS, Path
 from guardagent.policy.provenance.tokens import number_key
 
 DEPTH = 100
 _SCALARS = frozenset({bool, type(None)})
+_MAPPINGS, _LISTS = frozenset({dict, MappingProxyType}), frozenset({list, tuple})
+_OPENING = frozenset({"{", "[", " ", "\t", "\r", "\n"})  # the first character of a JSON object or list
 
 Paths = tuple[tuple[int, Path, int], ...]  # (the number of a source, the rest of its path, its labels)
 
@@ -70,16 +73,44 @@ class LeafReader:
                     self.found.add(at)
                     labels |= bits
             paths = tuple(one for one in paths if one[1])
-        if type(value) is str:
+        if not paths:
+            self._collect(value, labels, depth)
+        elif type(value) is str:
             self._read_text(value, labels, paths, depth)
         elif type(value) not in _SCALARS:
             self._read_other(value, labels, paths, depth)
+
+    def _collect(self, value: Any, labels: int, depth: int) -> None:
+        """Reads a value in which nothing has labels of its own."""
+        leaves = self._of(labels)
+        left = [value]
+        while left:
+            one = left.pop()
+            kind = type(one)
+            if kind is str:
+                if one[:1] in _OPENING:
+                    self._read_text(one, labels, (), depth)
+                else:
+                    leaves.strings.append(one)
+            elif kind is int:
+                if not -1000 < one < 1000:
+                    leaves.numbers.add(str(abs(one)))
+            elif kind in _MAPPINGS:
+                leaves.names.update(one)
+                left.extend(one.values())
+            elif kind in _LISTS:
+                left.extend(one)
+            elif kind not in _SCALARS:
+                self._read_other(one, labels, (), depth + 1)
 
     def _read_text(self, text: str, labels: int, paths: Paths, depth: int) -> None:
         if depth < DEPTH and text.lstrip()[:1] in ("{", "["):
             content = parsed(text)
             if type(content) is not Unknown:
-                self._read_other(content, labels, paths, depth + 1)
+                if paths:
+                    self._read_other(content, labels, paths, depth + 1)
+                else:
+                    self._collect(content, labels, depth + 1)
                 return
         self._of(labels).strings.append(text)
 
@@ -101,9 +132,7 @@ class LeafReader:
         elif kind in ("list", "set"):
             self._read_items(value, labels, paths, depth)
         elif kind == "number":
-            number = exact(value)
-            if type(number) is not Unknown:
-                self._of(labels).numbers.add(number_key(number))
+            self._of(labels).numbers.add(number_key(value))
         elif kind == "text":
             self._read_text(str(value), labels, paths, depth)
         elif kind is None and value is not None:

@@ -15,6 +15,7 @@ _PERCENT = re.compile("%[0-9A-Fa-f]{2}")
 _ENTITY = re.compile("&(?:#[0-9A-Za-z]{1,8}|[A-Za-z]{2,31});")
 _ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
 _SPELLED = re.compile(r" {0,2}[\[({] {0,2}(at|dot) {0,2}[\])}] {0,2}", re.IGNORECASE)
+_SPELLED_SIGN = re.compile(r"[\[({] {0,2}(?:[aA][tT]|[dD][oO][tT]) {0,2}[\])}]")
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
@@ -25,19 +26,25 @@ _PUNYCODE = re.compile(r"(?<![\w-])xn--([a-z0-9-]{1,59})", re.IGNORECASE)
 
 def normalized(text: str) -> str:
     """Returns a text in NFKC, without invisible characters, and with its encoded characters decoded."""
+    text = _visible(text)
     for _ in range(ROUNDS):
-        plain = _visible(text)
-        text = _decoded(plain)
-        if text == plain:
+        decoded = _decoded(text)
+        if decoded == text:
             break
-    return _visible(text)
+        text = _visible(decoded)
+    return text
 
 
 def _visible(text: str) -> str:
     if text.isascii():
         return text
-    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
-    return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), text)
+    text = unicodedata.normalize("NFKC", text)
+    signs = "".join(set(text))  # much shorter than a long text
+    if _INVISIBLE.search(signs):
+        text = _INVISIBLE.sub("", text)
+    if _FOREIGN_DIGIT.search(signs):
+        text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), text)
+    return text
 
 
 def _decoded(text: str) -> str:
@@ -49,7 +56,7 @@ def _decoded(text: str) -> str:
         text = _ESCAPE.sub(_character, text)
     if "xn--" in text or "XN--" in text:
         text = _PUNYCODE.sub(_of_punycode, text)
-    if any(mark in text for mark in ("[", "(", "{")):
+    if _SPELLED_SIGN.search(text):
         text = _SPELLED.sub(lambda word: "@" if word[1].lower() == "at" else ".", text)
     return text
 

@@ -10,12 +10,16 @@ import binascii
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain
 from posixpath import normpath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from guardagent._support.patterns import compile_pattern
+from guardagent.policy.language.values import Unknown, exact
 from guardagent.policy.provenance.normalization import normalized
 
 MIN_LENGTH = 4  # characters of a string, digits of a number: shorter ones say nothing about their source
@@ -25,6 +29,7 @@ DEPTH = 2  # of base64 in base64
 _PHONE = range(7, 16)  # digits
 _LONGEST_PHONE = 40  # characters
 _IBAN = 15  # characters, at least
+_LONG_WORD = 16  # characters of a word that may be base64
 
 _EXPRESSION = r"""
 (?<![\w.+%@/~\\-])(?:
@@ -41,14 +46,14 @@ _MAIL = re.compile(r"(?<![\w.+%=-])[\w.+%-]{1,64}+@(?:[\w-]{1,63}+\.)+[\w-]{2,63
 _DIGITS, _NUMBER = re.compile("[0-9]+"), re.compile("[0-9]+(?:[.,][0-9]+)*")
 _ENGLISH = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.([0-9]+))?")
 _GERMAN = re.compile(r"([0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+)(?:,([0-9]+))?")
-_SPACED_IBAN = re.compile("[0-9]{2} [a-z0-9]{4} [a-z0-9]{4}")
 _EXTENSION = re.compile(r"\.[a-z]\w{0,7}$")
 _BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{16,}+={0,2}")
-_INTERESTING = re.compile(r"[0-9@/\\]|\.\w")
 _LETTER = re.compile("[^\\W0-9_]")
 _HOST = re.compile(r"(?m)(?<=://)(?:[^/?#\\\n@]*@)*([^/?#\\:\n@]+)")
 _SPACES = dict.fromkeys(map(ord, "\t\r\n"), " ")
-_GAPS = re.compile("(?:\n )+")
+_PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_CANDIDATE = r"[^\s0-9@/\\.]*+[0-9@/\\.]\S*+"
+_CANDIDATES = re.compile(rf"(?<!\S){_CANDIDATE}(?: {{1,2}}(?:{_CANDIDATE}|[a-z]{{4}}(?!\S)))*+")
 _TRAILING = ".,:;!?'*_=`)]}"
 
 
@@ -112,7 +117,8 @@ class Scanner:
         keys: set[str] = set()
         for plain in _texts_in(normalized("\x00".join(texts))):
             folded = plain.casefold()
-            keys.update(map(_hashed, filter(_is_long, map(str.strip, _squeezed(folded).split("\x00")))))
+            whole = map(str.strip, _squeezed(folded).split("\x00"))
+            keys.update([one if len(one) <= SHORT_KEY else _hashed(one) for one in whole if len(one) >= MIN_LENGTH])
             for kind, column in zip(KINDS, zip(*_scanned(folded), strict=True), strict=False):
                 found = set(column)
                 found.discard("")
@@ -145,14 +151,15 @@ def _hashed(text: str) -> str:
     return text if len(text) <= SHORT_KEY else blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def number_key(value: Any) -> str:
-    """The key of an exact number; empty if it has less than four digits."""
-    sign_free = abs(value)
-    if type(sign_free) is int:
-        return str(sign_free) if sign_free > 999 else ""
-    if float(sign_free) != sign_free and sign_free.denominator > 10**12:
-        return ""
-    whole, _, fraction = f"{float(sign_free):.12f}".partition(".")
+def number_key(value: float | Decimal | Fraction) -> str:
+    """The key of a number, as its digits; empty if it has less than four."""
+    if type(value) is int:
+        return str(abs(value)) if not -1000 < value < 1000 else ""
+    text = f"{value:f}" if isinstance(value, Decimal) else repr(value)
+    if not _PLAIN_NUMBER.fullmatch(text):
+        number = exact(value)
+        text = "" if isinstance(number, Unknown) else f"{float(number):.12f}"
+    whole, _, fraction = text.lstrip("-").partition(".")
     return _canonical(whole, fraction)
 
 
@@ -167,18 +174,19 @@ def _scanned(folded: str) -> list[tuple[str, ...]]:
 
 
 def _condensed(text: str) -> str:
-    """The text without plain words, which contain no token. An IBAN with spaces can contain some."""
-    if _SPACED_IBAN.search(text):
-        return text
-    words = text.replace("\n", " \n ").split(" ")
-    plain = {word for word in set(words) if not _INTERESTING.search(word)}
-    return _GAPS.sub("\n ", " ".join(["\n" if word in plain else word for word in words]))
+    """The text without plain words, which contain no token, except for those inside of an IBAN with spaces."""
+    return "\n".join(_CANDIDATES.findall(text))
 
 
 def _texts_in(text: str, depth: int = DEPTH) -> Iterator[str]:
     """The text, and the texts that its base64 words encode."""
     yield text
-    for word in set(_BASE64.findall(text)) if depth else ():
+    if not depth:
+        return
+    long = [word for word in set(text.replace("\x00", " ").split()) if len(word) >= _LONG_WORD]
+    for word in set(_BASE64.findall("\n".join(long))):
+        if word.islower() or word.isupper() or word.isdecimal():
+            continue  # no text is encoded so
         body = word.rstrip("=").replace("+", "-").replace("/", "_")
         try:
             inner = urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
@@ -212,10 +220,8 @@ def _url(text: str) -> Iterator[Token]:
     yield from _inside(text)
 
 
-def _url_keys(texts: set[str]) -> Iterator[str]:
-    yield from map(_url_key, texts)
-    yield from _HOST.findall("\n".join(texts))
-    yield from _keys_inside(texts)
+def _url_keys(texts: set[str]) -> Iterable[str]:
+    return chain(map(_url_key, texts), _HOST.findall("\n".join(texts)), _keys_inside(texts))
 
 
 def _url_key(text: str) -> str:
@@ -227,10 +233,10 @@ def _mail(text: str) -> Iterator[Token]:
     yield from _weak_numbers(text)
 
 
-def _mail_keys(texts: set[str]) -> Iterator[str]:
-    yield from (text.lstrip(".=%") for text in texts)
-    yield from (text.rpartition("@")[2] for text in texts)
-    yield from _number_keys(texts)
+def _mail_keys(texts: set[str]) -> Iterable[str]:
+    return chain(
+        [text.lstrip(".=%") for text in texts], [text.rpartition("@")[2] for text in texts], _number_keys(texts)
+    )
 
 
 def _iban(text: str) -> Iterator[Token]:
@@ -244,8 +250,10 @@ def _iban(text: str) -> Iterator[Token]:
     yield from [Token(readings, parts=numbers)] if readings else numbers
 
 
-def _iban_keys(texts: set[str]) -> Iterator[str]:
-    return (key for text in texts for token in _iban(text) for key in token.spellings())
+def _iban_keys(texts: set[str]) -> Iterable[str]:
+    compact = [text for text in texts if " " not in text and len(text) >= _IBAN]
+    others = texts.difference(compact)
+    return chain(compact, (key for text in others for token in _iban(text) for key in token.spellings()))
 
 
 def _path(text: str) -> Iterator[Token]:
@@ -255,9 +263,8 @@ def _path(text: str) -> Iterator[Token]:
     yield from _inside(text)
 
 
-def _path_keys(texts: set[str]) -> Iterator[str]:
-    yield from map(_path_key, texts)
-    yield from _keys_inside(texts)
+def _path_keys(texts: set[str]) -> Iterable[str]:
+    return chain(map(_path_key, texts), _keys_inside(texts))
 
 
 def _path_key(text: str) -> str:
@@ -273,9 +280,8 @@ def _name(text: str) -> Iterator[Token]:
         yield from _path(text) if _EXTENSION.search(text) else _numbers(text)
 
 
-def _name_keys(texts: set[str]) -> Iterator[str]:
-    yield from (_path_key(text) for text in texts if _EXTENSION.search(text))
-    yield from _number_keys(texts)
+def _name_keys(texts: set[str]) -> Iterable[str]:
+    return chain([_path_key(text) for text in texts if _EXTENSION.search(text)], _number_keys(texts))
 
 
 def _inside(text: str) -> Iterator[Token]:
@@ -285,10 +291,9 @@ def _inside(text: str) -> Iterator[Token]:
     yield from _weak_numbers(text)
 
 
-def _keys_inside(texts: set[str]) -> Iterator[str]:
-    if any("@" in text for text in texts):
-        yield from _MAIL.findall("\n".join(texts))
-    yield from _number_keys(texts)
+def _keys_inside(texts: set[str]) -> Iterable[str]:
+    whole = "\n".join(texts)
+    return chain(_MAIL.findall(whole) if "@" in whole else (), _number_keys(texts))
 
 
 def _weak_numbers(text: str) -> Iterator[Token]:
@@ -301,9 +306,8 @@ def _run(text: str) -> Iterator[Token]:
     yield from [Token((phone,), parts=numbers)] if phone else numbers
 
 
-def _run_keys(texts: set[str]) -> Iterator[str]:
-    yield from _number_keys(texts)
-    yield from filter(None, map(_phone, (text for text in texts if not text.isdecimal())))
+def _run_keys(texts: set[str]) -> Iterable[str]:
+    return chain(_number_keys(texts), [_phone(text) for text in texts if not text.isdecimal()])
 
 
 def _phone(text: str) -> str:
@@ -319,12 +323,11 @@ def _numbers(text: str) -> Iterator[Token]:
     return (Token(readings) for one in _NUMBER.findall(text) if (readings := _readings(one)))
 
 
-def _number_keys(texts: set[str]) -> Iterator[str]:
+def _number_keys(texts: set[str]) -> list[str]:
     found = set(_NUMBER.findall("\n".join(texts)))
-    plain = {number for number in found if number.isdecimal()}
-    yield from filter(_is_long, [number.lstrip("0") for number in plain])
-    for number in found - plain:
-        yield from _readings(number)
+    plain = [number.lstrip("0") for number in found if number.isdecimal()]
+    others = [reading for number in found if not number.isdecimal() for reading in _readings(number)]
+    return [number for number in plain if len(number) >= MIN_LENGTH] + others
 
 
 def _readings(text: str) -> tuple[str, ...]:
