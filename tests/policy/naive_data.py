@@ -19,9 +19,11 @@ from guardagent.policy.language.formula import Formula, atoms
 from guardagent.policy.monitors.alphabet import Letter
 from tests.policy.naive import holds
 from tests.policy.naive_functions import applied
+from tests.policy.naive_sources import Labels, seen, sources
 from tests.policy.naive_values import (
     UNKNOWN,
     Between,
+    SetRange,
     Truth,
     both,
     computed,
@@ -75,8 +77,9 @@ class Naive:
         rule: ast.Rule,
         functions: Mapping[str, Callable[..., Any]],
         tags: Mapping[str, frozenset[str]],
+        labels: Labels | None = None,
     ) -> None:
-        self.rule, self._functions, self._tags = rule, functions, tags
+        self.rule, self._functions, self._tags, self._labels = rule, functions, tags, labels or {}
         self._leaves = list(_leaves(rule))
         self.conjunctive = _is_conjunctive(rule)
 
@@ -268,8 +271,12 @@ class Naive:
             case ast.Apply(function, arguments):
                 written = [one.regex if isinstance(one, ast.RegexValue) else value(one) for one in arguments]
                 return applied(function, written)
+            case ast.Sources(body):
+                return UNKNOWN if value(body) is UNKNOWN else sources(value(body), scene.earlier, self._labels)
+            case ast.Seen(labels):
+                return seen(labels, scene.earlier, self._labels)
             case ast.Known(body):
-                return value(body) is not UNKNOWN and not isinstance(value(body), Between)
+                return value(body) is not UNKNOWN and not isinstance(value(body), Between | SetRange)
             case ast.Field(body, name):
                 return looked_up(value(body), name)
             case ast.Item(body, index):

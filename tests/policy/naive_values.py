@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from operator import lt
+from itertools import combinations
 from typing import Any
 
 
@@ -26,6 +27,26 @@ class Between:
 
     least: Any
     most: Any
+
+class SetRange(tuple[frozenset[str], frozenset[str]]):
+    """An unknown set: the items that it has, and those that it can have."""
+
+    __slots__ = ()
+
+    def __new__(cls, least: frozenset[str], most: frozenset[str]) -> SetRange:
+        return super().__new__(cls, (least, most))
+
+    def every(self) -> list[frozenset[str]]:
+        """All sets that it can be."""
+        open_items = sorted(self[1] - self[0])
+        return [self[0] | set(some) for n in range(len(open_items) + 1) for some in combinations(open_items, n)]
+
+
+def _over_sets(function: Callable[[Any, Any], Any], left: Any, right: Any) -> set[Any]:
+    """The results for all sets that the operands can be."""
+    lefts, rights = (one.every() if isinstance(one, SetRange) else [one] for one in (left, right))
+    return {function(one, other) for one in lefts for other in rights}
+
 
 
 def ends(value: Any) -> tuple[Any, Any] | None:
@@ -54,6 +75,8 @@ def opposite(value: Any) -> Truth:
 
 def kind(value: Any) -> str:
     """The kind of a value; empty for null, unknown and non-JSON values."""
+    if isinstance(value, SetRange):
+        return ""
     for types, name in _KINDS:
         if isinstance(value, types):
             return name
@@ -83,6 +106,12 @@ def string_set(items: list[Any]) -> Any:
 
 
 def sets_combined(left: Any, operator: str, right: Any) -> Any:
+    if isinstance(left, SetRange) or isinstance(right, SetRange):
+        found = _over_sets(lambda one, other: sets_combined(one, operator, other), left, right)
+        if UNKNOWN in found:
+            return UNKNOWN
+        least, most = frozenset.intersection(*found), frozenset.union(*found)
+        return least if least == most else SetRange(least, most)
     if kind(left) != "set" or kind(right) != "set":
         return UNKNOWN
     return left.union(right) if operator == "|" else left.intersection(right)
@@ -90,6 +119,8 @@ def sets_combined(left: Any, operator: str, right: Any) -> Any:
 
 def ordered(left: Any, right: Any, compare: Callable[[Any, Any], bool]) -> Truth:
     """Compares two numbers, two strings or two sets. Bounds decide if all numbers between them compare alike."""
+    if isinstance(left, SetRange) or isinstance(right, SetRange):
+        return _same(_over_sets(lambda one, other: ordered(one, other, compare), left, right))
     if isinstance(left, Between) or isinstance(right, Between):
         first, second = ends(left), ends(right)
         if first is None or second is None:
@@ -103,6 +134,8 @@ def ordered(left: Any, right: Any, compare: Callable[[Any, Any], bool]) -> Truth
 
 
 def equal(left: Any, right: Any) -> Truth:
+    if isinstance(left, SetRange) or isinstance(right, SetRange):
+        return _same(_over_sets(equal, left, right))
     if isinstance(left, Between) or isinstance(right, Between):
         apart = either([ordered(left, right, lt), ordered(right, left, lt)])
         return False if apart is True else UNKNOWN
@@ -120,6 +153,8 @@ def equal(left: Any, right: Any) -> Truth:
 
 def contained(item: Any, whole: Any) -> Truth:
     """Whether an item is in a list of scalars of one kind, or a string in a string or set."""
+    if isinstance(whole, SetRange):
+        return _same(_over_sets(contained, item, whole))
     if kind(whole) == "list":
         kinds = [kind(one) for one in whole if one is not None]
         if (kinds and kinds.count(kinds[0]) < len(kinds)) or {"list", "mapping", ""}.intersection(kinds):
