@@ -253,6 +253,31 @@ DATA = [
 """,
     ),
     case(
+        "mail: no rule reads a label",
+        ("vacuous", None, None),
+        '!("untrusted" in sources(r))',
+        'sources(r) & {"untrusted", "private"} == {}',
+        """labels:
+  untrusted: get_webpage
+  private: read_file
+policies:
+  - id: recipient
+    temporal: forall(send_email(to=r), !("untrusted" in sources(r)))
+""",
+    ),
+    case(
+        "mail: no recipient has and lacks the same label",
+        ("contradictory", "recipient", "send_email"),
+        '"user" in sources(r) && !("user" in sources(r))',
+        '"user" in sources(r)',
+        """labels:
+  user: request
+policies:
+  - id: recipient
+    temporal: forall(send_email(to=r), "user" in sources(r) && !("user" in sources(r)))
+""",
+    ),
+    case(
         "shop: an amount that cannot be",
         ("contradictory", "within", "refund"),
         "a > 500 && a < 100",

@@ -35,12 +35,29 @@ def _source(node: SourceNode, key: Key) -> tuple[LabelSource, SourceText]:
         raise written.error(f"{shortened(written.text)!r} is not a source; expected {_EXPECTED}") from None
 
 
-@reads(lambda key: {"oneOf": [*one_or_more.schema(key)["oneOf"], mapping.schema(key)]})
-def _label(node: SourceNode, key: Key) -> WrittenLabel:
+_SOURCES = Key(
+    "label",
+    one_or_more,
+    "a source, a list of sources, or a mapping with 'from'",
+    item=Key("source", _source, _EXPECTED),
+)
+_FULL_FORM = Key(
+    "label",
+    mapping,
+    "a mapping with 'from'",
+    keys=keys(
+        Key("from", one_or_more, "a source, or a list of them", "The sources.", required=True, item=_SOURCES.item),
+        Key("propagate", flag, "true or false", "Whether a tool passes the label from its arguments to its output."),
+    ),
+)
+
+
+@reads(lambda _: {"oneOf": [*_SOURCES.schema["oneOf"], _FULL_FORM.schema]})
+def _label(node: SourceNode, _: Key) -> WrittenLabel:
     if isinstance(node.value, dict):
-        values = mapping(node, key)
+        values = mapping(node, _FULL_FORM)
         return WrittenLabel(values["from"], values.get("propagate", False))
-    return WrittenLabel(one_or_more(node, key))
+    return WrittenLabel(one_or_more(node, _SOURCES))
 
 
 @reads(lambda key: by_name.schema(key) | {"propertyNames": {"pattern": f"^{_LABEL}$"}})
@@ -69,24 +86,12 @@ def _id(node: SourceNode, key: Key) -> str:
     return written.text
 
 
-_SOURCE = Key("source", _source, _EXPECTED)
 LABELS = Key(
     "labels",
     _labels,
     "a mapping of labels to their sources",
     "Labels for the sources of values, which rules read with sources(x), seen(label) and flow(label -> ...).",
-    item=Key(
-        "label",
-        _label,
-        "a source, a list of sources, or a mapping with 'from'",
-        item=_SOURCE,
-        keys=keys(
-            Key("from", one_or_more, "a source, or a list of them", "The sources.", required=True, item=_SOURCE),
-            Key(
-                "propagate", flag, "true or false", "Whether a tool passes the label from its arguments to its output."
-            ),
-        ),
-    ),
+    item=Key("label", _label, _SOURCES.expected),
 )
 IDS = Key(
     "ids",

@@ -40,23 +40,36 @@ class MessageReader:
         self._last: tuple[int, str] | None = None  # the number of messages, and the digest of the last one
         self._last_message: tuple[str, str] | None = None
         self._known: set[str] = set()
+        self._object: Any = None  # the last message itself, its number, its content and its role
+        self._number, self._content, self._role = 0, "", ""
 
     def copied(self) -> MessageReader:
         copy = MessageReader(self._roles)
         copy._last, copy._last_message, copy._known = self._last, self._last_message, set(self._known)
         return copy
 
+    def is_current(self, messages: Sequence[Any]) -> bool:
+        """Whether nothing is new, as far as identity shows: the common case."""
+        last = messages[-1]
+        return (
+            last is self._object
+            and len(messages) == self._number
+            and type(last) is dict
+            and last.get("content") is self._content
+            and last.get("role") == self._role
+        )
+
     def news(self, messages: Sequence[Any]) -> list[HostMessage]:
-        """The messages that were not read before."""
+        """The messages that were not read before; there is at least one message."""
         number = len(messages)
-        if not number:
-            return []
         last = messages[number - 1]
         if self._last is not None and number == self._last[0] and self._last_message == _parts(last):
-            return []  # the common case
+            return []
         start = self._start(messages)
         found = [self._read(one) for one in messages[start or 0 :]]
         self._last, self._last_message = (number, _digest(*_parts(last))), _parts(last)
+        if type(last) is dict and type(last.get("content")) is str:
+            self._object, self._number, self._content, self._role = last, number, last["content"], last["role"]
         certain = start is not None
         new = [HostMessage(role, text, certain) for role, text in filter(None, found)]
         self._known.update(_digest(one.role, one.text) for one in new)

@@ -19,6 +19,7 @@ MODEL_BIT = 1  # of the label `model`
 LONGEST_PHRASE = 4  # words of a message that a value can equal
 LONGEST_MESSAGE = 20_000  # characters of a message whose phrases are recorded
 _ORIGINS = 5  # of one value in evidence
+_REMEMBERED, _MOST_REMEMBERED = 2000, 1000  # characters of a string, and strings
 
 
 class RecordedCall(Protocol):
@@ -99,6 +100,8 @@ class SourceRecorder:
         self._lost: dict[str, int] = {}  # why something was not recorded -> the labels that it may have
         self._unread = ""  # why the messages cannot be read now
         self._facts: tuple[Any, SourceIndex] | None = None
+        self._memo: dict[str, StringSet] = {}  # the labels of strings that were looked up
+        self._memo_facts: Any = None
 
     def copied(self) -> SourceRecorder:
         copy = SourceRecorder(self.declared, self.limit)
@@ -117,10 +120,13 @@ class SourceRecorder:
         """Records the new messages of the host."""
         try:
             messages = source() if callable(source) else source
-            new = self._reader.news(messages or ())
+            if not self._unread and (not messages or self._reader.is_current(messages)):
+                return
+            new = self._reader.news(messages) if messages else []
             self._unread = ""
         except Exception as error:  # noqa: BLE001 - a host's source may raise anything
             self._unread = f"the messages cannot be read ({type(error).__name__})"
+            self._memo = {}
             return
         if new:
             self._pending += new
@@ -239,23 +245,37 @@ class SourceRecorder:
         return keys
 
     def _add(self, keys: set[str], origin: Origin) -> None:
+        self._memo = {}
         if keys and not self._index.add(keys, origin):
             self._lose(_too_much(self.limit), origin.labels | origin.possible)
 
     def _lose(self, why: str, labels: int) -> None:
+        self._memo = {}
         self._lost[why] = self._lost.get(why, 0) | labels
 
     # --- lookups
 
     def sources(self, value: Any, session: Surroundings) -> StringSet | Unknown:
         """The labels of the places that a value came from."""
+        if type(value) is str and not session.in_flight and session.facts is self._memo_facts:
+            known = self._memo.get(value)
+            if known is not None:
+                return known
         if type(value) is Unknown:
             return value
         found = self._look_up(value, session)
         certain = self.declared.set_of(found.labels)
+        if type(value) is str and len(value) <= _REMEMBERED and not found.possible and not session.in_flight:
+            self._remember(value, certain, session.facts)
         if not found.possible & ~found.labels:
             return certain
         return Unknown(*(found.causes or ()), bounds=(certain, self.declared.set_of(found.labels | found.possible)))
+
+    def _remember(self, value: str, labels: StringSet, facts: Any) -> None:
+        """Keeps the labels of a string until something is recorded, or the facts change."""
+        if facts is not self._memo_facts or len(self._memo) >= _MOST_REMEMBERED:
+            self._memo, self._memo_facts = {}, facts
+        self._memo[value] = labels
 
     def seen(self, labels: Sequence[str], session: Surroundings) -> Truth:
         """Whether an output or a message with one of these labels is in the conversation."""

@@ -52,6 +52,7 @@ _LETTER = re.compile("[^\\W0-9_]")
 _HOST = re.compile(r"(?m)(?<=://)(?:[^/?#\\\n@]*@)*([^/?#\\:\n@]+)")
 _SPACES = dict.fromkeys(map(ord, "\t\r\n"), " ")
 _PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_PROSE = re.compile(r"(?:[A-Za-z]{1,15}+(?![A-Za-z])|[ ,;:!?'\"-]|\.(?=\s|$))*+")  # without tokens or base64
 _CANDIDATE = r"[^\s0-9@/\\.]*+[0-9@/\\.]\S*+"
 _CANDIDATES = re.compile(rf"(?<!\S){_CANDIDATE}(?: {{1,2}}(?:{_CANDIDATE}|[a-z]{{4}}(?!\S)))*+")
 _TRAILING = ".,:;!?'*_=`)]}"
@@ -102,6 +103,9 @@ class Scanner:
         return self._cached(text) if len(text) < CACHED else self._read(text)
 
     def _read(self, text: str) -> TextReading:
+        if self._ids is None and _PROSE.fullmatch(text):
+            key = key_of(text.casefold())
+            return TextReading((key,) if key else (), ())
         keys: list[str] = []
         tokens: list[Token] = []
         for plain in _texts_in(normalized(text)):
