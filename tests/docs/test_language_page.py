@@ -12,6 +12,7 @@ import pytest
 
 from guardagent import Event, InputError, Policies
 from guardagent.policy.load import compile_rules
+from guardagent.policy.provenance.labels import DeclaredLabels, LabelSource
 
 PAGE = Path(__file__).parents[2] / "docs" / "language.md"
 TABLE = re.compile(r"^\|.*\n\|---.*\n(?:\|.*\n)+", re.MULTILINE)
@@ -21,6 +22,7 @@ CALL = {"n": 3, "s": "abc", "xs": [1, 2, 3], "m": {"a": 1, "b": None}}  # as the
 NAMES: dict[str, Any] = {
     "tags": {"writes": frozenset({"put"})},
     "functions": {"owner": lambda state, order_id: state[order_id]},
+    "sources": DeclaredLabels(dict.fromkeys(("user", "untrusted", "private"), [LabelSource.read("get_webpage")])),
 }
 
 

@@ -134,10 +134,13 @@ def _opaque_condition(condition: ast.Term, compiler: Compiler, names: Names, *, 
         _earlier_call(condition, compiler, names, wanted=wanted) if isinstance(condition, ast.SomeCall) else None
     )
     term_text, negation = compiler.term_text(condition, names), "" if wanted else "not "
+    note_sources = source_evidence(condition, compiler, names)
 
     def explain(env: Env, found: Explanation) -> str:
         if env[result] is not (not wanted):
             return ""
+        if note_sources is not None:
+            note_sources(env, found)
         return f"{negation}{term_text.render(env)}" if explain_call is None else explain_call(env, found)
 
     return noted, explain
