@@ -125,7 +125,7 @@ class _NodeBuilder:
         values: dict[str, SourceNode] = {}
         for key_node, value in node.value:
             line = key_node.start_mark.line + 1
-            key = self._key(key_node, line)
+            key = "on" if _is_pattern_key(key_node, value) else self._key(key_node, line)
             if key in values:
                 first = values[key].key_line
                 problem = f"key {shortened(key)!r} appears twice, first in line {first}; remove one"
@@ -139,8 +139,6 @@ class _NodeBuilder:
         key = self.node(node)
         if isinstance(key.value, SourceText):
             return key.value.text
-        if key.value == SourceScalar(value=True, kind="boolean", source="on"):  # a key of counters
-            return "on"
         raise ContentError(f"a key is {key.description}; expected a string; if it is one, quote it", self._path, line)
 
     def _scalar(self, node: yaml.ScalarNode, *, flow: bool) -> SourceText | SourceScalar:
@@ -170,3 +168,9 @@ class _NodeBuilder:
         if flow and _COMMA.match(self._text, node.end_mark.index):
             return "inside of [ ] and { }, a comma ends an unquoted string: to keep the rest, quote the whole string"
         return ""
+
+
+def _is_pattern_key(key: yaml.Node, value: yaml.Node) -> bool:
+    """Whether a key is that of a counter's pattern. YAML reads it as a boolean."""
+    is_word = isinstance(key, yaml.ScalarNode) and key.value == "on" and key.style is None
+    return is_word and isinstance(value, yaml.ScalarNode) and value.tag == f"{_TAG}str"

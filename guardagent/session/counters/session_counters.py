@@ -42,6 +42,7 @@ class SessionCounters:
         self._store, self._clock, self._session = store, clock, session
         self._readings: dict[CounterKey, CounterReading] = {}
         self._now: float | None = None
+        self._calls: list[SessionCall] = []  # the calls with reservations
         self._unsettled: list[SessionCall] = []  # calls whose outcome the store has not taken yet
 
     @classmethod
@@ -65,7 +66,7 @@ class SessionCounters:
 
     def trial_store(self) -> TrialStore:
         """Returns a store for trial calls that follow those of this session."""
-        return self._store.copied() if isinstance(self._store, TrialStore) else TrialStore(self._store)
+        return self._store.copied() if isinstance(self._store, TrialStore) else TrialStore(self._store, self._calls)
 
     # --- values
 
@@ -135,7 +136,9 @@ class SessionCounters:
             return
         reservation = f"{self._session}:{secrets.token_hex(8)}"
         self._store.reserve(reservation, call.counted, self._time(), seen or {})
-        call.reservation = reservation if call.counted else None
+        if call.counted:
+            call.reservation = reservation
+            self._calls.append(call)
 
     def settle(self, call: SessionCall) -> None:
         """Counts the amounts of a call that ran, and gives back those of one that failed or was withdrawn.

@@ -42,7 +42,7 @@ _READ = """SELECT k.settled, k.pending, k.version, k.clock, a.reservation, a.tim
            FROM keys k LEFT JOIN amounts a
              ON a.counter = k.counter AND a.key = k.key AND a.time < max(k.clock, ?) - ?
            WHERE k.counter = ? AND k.key = ?"""
-_SWEPT = 2  # other keys whose amounts are all out of their window, which a reservation deletes
+_SWEPT = 2  # other keys that a reservation deletes, since their amounts have long been out of their window
 
 
 class Store:
@@ -132,7 +132,7 @@ def _add(db: sqlite3.Connection, reservation: str, counted: CountedAmount, now: 
     reading, clock, expired = _read(db, key, now)
     for one in expired:
         db.execute("DELETE FROM amounts WHERE reservation = ? AND counter = ?", (one, key.counter))
-    expires = None if key.window is None else clock + key.window
+    expires = None if key.window is None else clock + 2 * key.window  # so that a clock that goes back frees nothing
     db.execute(
         "INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
@@ -167,9 +167,9 @@ def _settle(db: sqlite3.Connection, row: tuple[str, str, str], amount: Number, *
 
 
 def _forget_some(db: sqlite3.Connection, now: float) -> None:
-    """Deletes keys whose amounts are all out of their window, a few at each reservation."""
+    """Deletes keys whose amounts have long been out of their window, a few at each reservation."""
     query = "SELECT counter, key FROM keys WHERE expires < ? LIMIT ?"
-    for row in db.execute(query, (now - _MARGIN, _SWEPT)).fetchall():
+    for row in db.execute(query, (now, _SWEPT)).fetchall():
         db.execute("DELETE FROM amounts WHERE counter = ? AND key = ?", row)
         db.execute("DELETE FROM keys WHERE counter = ? AND key = ?", row)
 
