@@ -13,7 +13,7 @@ from guardagent import InputError, Policies, load_policies
 from guardagent.batch.cases import judge_case
 from guardagent.batch.counted_traces import TraceJudge, judge_together
 from guardagent.batch.records import Trace, read_case, read_trace
-from tests.runs import Run
+from tests.conftest import CommandResult
 
 POLICY = """
 version: 1
@@ -24,7 +24,7 @@ policies:
 """
 
 
-def step(time: Any, amount: Any, customer: str = "bob", failed: bool = False) -> dict[str, Any]:
+def step(time: Any, amount: Any, customer: str = "bob", *, failed: bool = False) -> dict[str, Any]:
     return {"tool": "refund", "args": {"customer": customer, "amount": amount}, "failed": failed, "time": time}
 
 
@@ -74,20 +74,17 @@ def test_times_can_be_strings(policies: Policies) -> None:
         trace("a", step("2026-01-31T09:30:00", 1))
 
 
-Audit = Callable[..., Run]
+Audit = Callable[..., CommandResult]
 
 
 @pytest.fixture
-def audit(tmp_path: Path) -> Audit:
+def audit(cli: Callable[..., CommandResult], tmp_path: Path) -> Audit:
     """Runs the command on some lines."""
-    from tests.runs import run
-
     (tmp_path / "policy.yaml").write_text(POLICY)
 
-    def command(lines: Sequence[str], *options: str) -> Run:
-        path = tmp_path / "t.jsonl"
-        path.write_text("\n".join(lines))
-        return run("audit", str(path), "--policies", str(tmp_path / "policy.yaml"), *options)
+    def command(lines: Sequence[str], *options: str) -> CommandResult:
+        (tmp_path / "t.jsonl").write_text("\n".join(lines))
+        return cli("audit", tmp_path / "t.jsonl", "--policies", tmp_path / "policy.yaml", *options)
 
     return command
 
