@@ -299,3 +299,20 @@ def test_a_session_confirms_the_example(tmp_path: Path) -> None:
     assert load_policies(tmp_path / "policies.yaml").session().check(*call).label == 0
     (tmp_path / "policies.yaml").write_text(case.mended)
     assert load_policies(tmp_path / "policies.yaml").session().check(*call).rules == ("eligible",)
+
+
+def test_counters_are_numbers_from_zero(tmp_path: Path) -> None:
+    """No session has a counter below zero, and a lower limit makes a higher one needless."""
+    rules = {
+        "day": "forall(refund(customer=c, amount=a), counter(spent, c) + a <= 500)",
+        "more": "forall(refund(customer=c, amount=a), counter(spent, c) + a <= 600)",
+        "never": "forall(close(customer=c), counter(spent, c) < 0)",
+        "always": "forall(show(customer=c), counter(spent, c) >= 0)",
+    }
+    counters = "counters: {spent: {on: refund(customer=c, amount=a), key: c, sum: a}}\n"
+    policies = "".join(f"  - {{id: {name}, temporal: '{rule}'}}\n" for name, rule in rules.items())
+    assert found(f"{counters}policies:\n{policies}", tmp_path) == {
+        ("shadowed", "more", "refund"),
+        ("contradictory", "never", "close"),
+        ("vacuous", "always", "show"),
+    }

@@ -12,13 +12,15 @@ import re2
 
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.patterns import folded_name
-from guardagent.policy.load import compile_rules
+from guardagent.policy.load import compile_rules, load_policies
 from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.logic.expression_solver import thread_solver
 from guardagent.policy.logic.expressions import equal_folded, fixed, full_match
 from guardagent.policy.logic.open_arguments import OPEN, Open
 from guardagent.policy.logic.reasoner import Reasoner
+from guardagent.session.counters import new_counters
 from guardagent.session.session import Session
+from guardagent.types import Event
 from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Maker
 from tests.policy.naive_data import Step
 from tests.policy.naive_values import UNKNOWN, Truth
@@ -308,3 +310,43 @@ def test_proofs_hold_in_sessions() -> None:
             run = Played(case := Maker(1000 * seed + other).case(rule))
             run.play(case)
             assert not (always and run.verdict(run.call.args) is False), f"seed {seed}, {other}"
+
+
+COUNTED = """
+version: 1
+counters:
+  spent: {on: pay(to=k, amount=a), key: k, sum: a}
+policies:
+  - {id: most, temporal: 'forall(pay(to=k, amount=a), counter(spent, k) + a <= 10)'}
+  - {id: least, temporal: 'forall(pay(to=k), counter(spent, k) >= 3 || k == "new")'}
+"""
+
+
+def test_counters_agree_with_the_evaluator() -> None:
+    """With and without calls in flight in another conversation, whose amounts are only bounds."""
+    policies = load_policies(text=COUNTED)
+    store = new_counters(policies)
+    session, other = policies.session(counters=store), policies.session(counters=store)
+    session.observe(Event("pay", {"to": "x", "amount": 2}, status="ok"))
+    seen = Counter[bool | None]()
+    for in_flight in (0, 3, 5):
+        other.observe(Event("pay", {"to": "x", "amount": 0.5}, status="ok"))
+        other.check("pay", {"to": "x", "amount": in_flight})
+        for to, amount in product(["x", "X", "new", None], [0, 2, 5, 7.5, 11, -1, "2"]):
+            args = {"to": to, "amount": amount}
+            verdict = session.check("pay", args, reserve=False)
+            judged = Reasoner(session).judge("pay", args)
+            for rule, truth in judged.items():
+                unknown = any(error.startswith(f"{rule}:") for error in verdict.errors)
+                assert truth is (None if unknown else rule not in verdict.rules), (in_flight, args, rule)
+                seen[truth] += 1
+    assert min(seen[value] for value in (True, False, None)) > 10
+
+
+def test_a_completion_stays_within_a_counter() -> None:
+    policies = load_policies(text=COUNTED)
+    session = policies.session(counters=new_counters(policies))
+    session.observe(Event("pay", {"to": "x", "amount": 8}, status="ok"))
+    reasoner = Reasoner(session)
+    assert reasoner.can_comply("pay", {"to": "x", "amount": 3}) is False
+    assert (reasoner.witness("pay", {"to": "x", "amount": OPEN}) or {})["amount"] <= 2

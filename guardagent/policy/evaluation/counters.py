@@ -50,7 +50,7 @@ class CounterReader(Protocol):
         """Discards the values that were read before."""
 
     def named(self, name: str, keys: Sequence[Any]) -> Number | Unknown:
-        """Returns the value of the counter with this name for the values of its keys."""
+        """Returns the present value of the counter with this name for the values of its keys, outside of a check."""
 
     def value(self, key: CounterKey) -> Number | Unknown:
         """Returns the value of a counter; unknown, with bounds, while counted calls are in flight."""

@@ -104,15 +104,15 @@ class Reasoner:
             )
             judging = set(self._session.policies.rules_for(self._session._principal))  # noqa: SLF001 - as above
             return {
-                rule.id: self._truth(question.rule(rule)) if rule in judging else True
+                rule.id: self._truth(question.rule(rule), operations.symbols) if rule in judging else True
                 for rule in self._session.policies.rules
             }
 
-    def _truth(self, value: Value) -> bool | None:
+    def _truth(self, value: Value, symbols: Symbols) -> bool | None:
         for answer, expression in ((True, when_true(value)), (False, when_false(value))):
             closed = isinstance(expression, ExpressionNode) and not expression.is_open
             holds = thread_solver(self._seconds).evaluate(expression) if closed else expression
-            if holds is True or (isinstance(holds, ExpressionNode) and thread_solver(self._seconds).holds(holds)):
+            if holds is True or (isinstance(holds, ExpressionNode) and thread_solver(self._seconds).holds(holds, symbols)):
                 return answer
         return None
 

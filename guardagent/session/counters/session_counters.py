@@ -78,27 +78,27 @@ class SessionCounters:
             self.settle(call)
 
     def named(self, name: str, keys: Sequence[Any]) -> Number | Unknown:
-        """Returns the value of the counter with this name for the values of its keys."""
+        """Returns the present value of the counter with this name for the values of its keys, outside of a check."""
         key = self._counters[name].key_of(keys)
-        return key if isinstance(key, Unknown) else self.value(key)
+        return key if isinstance(key, Unknown) else _value(self._store.read(key, self._clock_time()))
 
     def value(self, key: CounterKey) -> Number | Unknown:
         """Returns the value of a counter. It is read once for each check."""
         reading = self._readings.get(key)
         if reading is None:
             reading = self._readings[key] = self._store.read(key, self._time())
-        if not reading.pending:
-            return reading.settled
-        bounds = reading.settled, reading.settled + reading.pending
-        return Unknown("depends on calls that are in flight", bounds=bounds)
+        return _value(reading)
 
     def _time(self) -> float:
         if self._now is None:
-            now = self._clock()
-            if not math.isfinite(now):
-                raise CounterError(f"the clock of the session is {now}; expected seconds since the epoch")
-            self._now = now
+            self._now = self._clock_time()
         return self._now
+
+    def _clock_time(self) -> float:
+        now = self._clock()
+        if not math.isfinite(now):
+            raise CounterError(f"the clock of the session is {now}; expected seconds since the epoch")
+        return now
 
     # --- a call
 
@@ -161,6 +161,13 @@ class SessionCounters:
         if call.reservation is not None:
             reservation, call.reservation = call.reservation, None
             self._store.release(reservation)
+
+
+def _value(reading: CounterReading) -> Number | Unknown:
+    if not reading.pending:
+        return reading.settled
+    bounds = reading.settled, reading.settled + reading.pending
+    return Unknown("depends on calls that are in flight", bounds=bounds)
 
 
 def _failed(judgement: Judgement | None, problem: str, error: GuardError | None = None) -> Judgement:
