@@ -6,7 +6,8 @@ measures a hand-written function for these rules, and agent-os-kernel, agentproo
 three reads a history or a state, so the function computes their facts beforehand; that time is not counted.
 First, it measures rules with counts and sums after 10,000 calls, with the newest or the oldest calls in flight; then
 windows of time, after 10 and after 10,000 calls, and
-rules about the sources of values.
+rules about the sources of values, and
+counters across conversations after 1,000 calls of one key (in memory 10,000).
 """
 
 from __future__ import annotations
@@ -71,6 +72,14 @@ WINDOWS = [
     "forall(pay(), count(f:pay(), within 24h) < 20000)",
     "forall(p:pay(), sum(f:pay(), true, args(f).amount, within 24h) + args(p).amount < 100000)",
 ]
+COUNTED = """
+version: 1
+counters:
+  refunds: {on: refund(customer=c, amount=a), key: c, sum: a, window: 24h}
+policies:
+  - id: daily
+    temporal: forall(refund(customer=c, amount=a), counter(refunds, c) + a <= 1000000)
+"""
 DENIED = ["delete_account", "drop_table", "export_customers"]
 ORDERS = 40
 STATE = {
@@ -427,6 +436,39 @@ def record_once(session: Session, output: Any) -> int:
     return 1
 
 
+def counted(address: str) -> tuple[float, float, float]:
+    """Microseconds of a check, of a call with its record, and of the latter with the time for the disk."""
+    policies, args = load_policies(text=COUNTED), {"customer": "c", "amount": 2}
+    session = policies.session(counters=address)
+    for _ in range(10_000 if address == "memory:" else 1000):
+        session.observe(Event("refund", args, None, "ok"), judge=False)
+    fresh = [policies.session(counters=address) for _ in range(200)]
+
+    def checked() -> int:
+        return sum(one.check("refund", args, reserve=False).decision is ALLOW for one in fresh)
+
+    def recorded() -> int:
+        allowed = 0
+        for one in fresh:
+            allowed += one.check("refund", args).decision is ALLOW
+            one.record("done")
+        return allowed
+
+    check, record = microseconds(checked, 200, 200), microseconds(recorded, 200, 200)
+    started = time.perf_counter()
+    recorded_again = sum(policies.session(counters=address).check("refund", args).label == 0 for _ in range(50))
+    assert recorded_again == 50
+    return check, record, (time.perf_counter() - started) / 50 * 1e6
+
+
+def show_counters() -> None:
+    print("\ncounters, microseconds: CPU of a check, CPU of a call with its record, time of a check that reserves")
+    with tempfile.TemporaryDirectory() as folder:
+        for address in ("memory:", f"sqlite:{Path(folder) / 'counters.db'}"):
+            cells = "".join(f"{cost:12.1f}" for cost in counted(address))
+            print(f"  {address.partition(':')[0]:8}{cells}")
+
+
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     with tempfile.TemporaryDirectory() as folder:
@@ -436,6 +478,7 @@ def main() -> None:
     show_beside_others()
     show_windows()
     show_sources()
+    show_counters()
     contenders = others()
     results = {
         messages: medians([measured_once(policies, messages, contenders) for _ in range(rounds)])

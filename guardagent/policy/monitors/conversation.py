@@ -185,8 +185,8 @@ class ConversationState:
             else:
                 judged.unknown(rule.source, result)
 
-    def _judge_beyond_rules(self, call: SessionCall, applicability: Applicability) -> Judgement:
-        """Checks names and arguments against the declarations, and runs the request policies."""
+    def _judge_beyond_rules(self, call: SessionCall, applicability: Applicability) -> Judgement | None:
+        """Checks names and arguments against the declarations, counts, and runs the request policies."""
         judged = Judgement()
         if applicability.counters:
             self._count(call, applicability, judged)
@@ -199,9 +199,16 @@ class ConversationState:
         elif applicability.arguments is not None and (undeclared := set(call.args) - applicability.arguments):
             name = min(undeclared)
             judged.fail(f"unknown argument {name!r} of tool {call.tool!r}{name_hint(name, applicability.arguments)}")
+<<<<<<< .merge_file_jX68mA
         elif call.tool != ANSWER:
+||||||| .merge_file_yqMfSl
+        else:
+=======
+        elif self.policies.requests:
+>>>>>>> .merge_file_3xMccw
             self._run_request_checks(call, judged)
-        return judged
+            return judged
+        return judged if judged.errors else None
 
     def _count(self, call: SessionCall, applicability: Applicability, judged: Judgement) -> None:
         """Computes the amounts of the call in counters. A call whose amount is unknown is denied."""
