@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent.cli.options import FactsText, Locked, RequestModelName, Watch, read_facts, watching
+from guardagent.cli.options import FactsText, Locked, OptionalPolicyFiles, RequestModelName, Watch, read_facts, watching
 from guardagent.cli.output import print_line
 from guardagent.errors import InputError
 
@@ -30,7 +30,6 @@ class ApproverChoice(StrEnum):
 
 
 Server = Annotated[list[str], typer.Argument(metavar="-- COMMAND… | URL", help="The server: a command or a URL.")]
-PolicyFile = Annotated[str | None, typer.Option("-p", "--policies", help="The policy file.")]
 StateFile = Annotated[
     Path | None, typer.Option("--state", help="The state for 'state(...)': a JSON object (a file), read at each check.")
 ]
@@ -78,7 +77,7 @@ AcceptTools = Annotated[
 def mcp_proxy(
     server: Server,
     *,
-    policies: PolicyFile = None,
+    policies: OptionalPolicyFiles = None,
     state: StateFile = None,
     facts: FactsText = None,
     log: LogFile = None,
@@ -114,7 +113,7 @@ def mcp_proxy(
     if accept_tools is not None:
         _accept(_target(server, header or []), accept_tools)
         return
-    if policies is None:
+    if not policies:
         raise InputError("no policy file; expected '--policies FILE'")
     at = _address(listen)
     if at is not None and conversation is not None:

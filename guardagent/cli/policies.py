@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guardagent.cli.options import JsonLines, Locked, RequestModelName
+from guardagent.cli.options import JsonLines, Locked, OptionalPolicyFiles, PolicyFiles, RequestModelName
 from guardagent.cli.output import note, print_json, print_line, screen, unreadable
 from guardagent.errors import InputError
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Cases = Annotated[str, typer.Argument(help="Cases, one JSON object per line (a file, or - for standard input).")]
 Traces = Annotated[str, typer.Argument(help="Traces, one JSON object per line (a file, or - for standard input).")]
-PolicyFile = Annotated[str, typer.Option("-p", "--policies", help="The policy file.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="The number of parallel processes.")]
 Out = Annotated[Path | None, typer.Option("--out", help="The file for the verdicts, one JSON object per line.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue after the verdicts in '--out'.")]
@@ -34,7 +33,7 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue after the verdi
 def check(
     cases: Cases,
     *,
-    policies: PolicyFile,
+    policies: PolicyFiles,
     model: RequestModelName = None,
     workers: Workers = 1,
     out: Out = None,
@@ -66,7 +65,7 @@ def check(
 def audit(
     traces: Traces,
     *,
-    policies: PolicyFile,
+    policies: PolicyFiles,
     model: RequestModelName = None,
     workers: Workers = 1,
     out: Out = None,
@@ -101,7 +100,7 @@ def compare(
         list[str], typer.Argument(metavar="CASES", help="Cases with expected labels or rules (a file, or -).")
     ],
     *,
-    policies: Annotated[str | None, typer.Option("-p", "--policies", help="The policy file.")] = None,
+    policies: OptionalPolicyFiles = None,
     model: RequestModelName = None,
     as_json: JsonLines = False,
 ) -> None:
@@ -112,8 +111,8 @@ def compare(
     from guardagent.batch.cases import difference, judge_case, read_expectation
     from guardagent.batch.job import Job
 
-    path, cases = _policies_and_cases(files, policies)
-    run = _BatchRun(Job(cases, _loader(path, model), read_expectation, judge_case), "cases", as_json, model)
+    paths, cases = _policies_and_cases(files, policies)
+    run = _BatchRun(Job(cases, _loader(paths, model), read_expectation, judge_case), "cases", as_json, model)
     different = 0
 
     def report(result: Result) -> None:
@@ -126,11 +125,11 @@ def compare(
     raise typer.Exit(2 if metrics.unreadable else int(different > 0))
 
 
-def _policies_and_cases(files: list[str], policies: str | None) -> tuple[str, str]:
-    paths = files if policies is None else [policies, *files]
-    if len(paths) != 2:
+def _policies_and_cases(files: list[str], policies: list[str] | None) -> tuple[list[str], str]:
+    paths = [*(policies or []), *files]
+    if len(files) != (1 if policies else 2):
         raise InputError(f"unexpected number of files: {len(paths)}; expected CASES --policies FILE, one file each")
-    return paths[0], paths[1]
+    return paths[:-1], paths[-1]
 
 
 @dataclass(slots=True)
@@ -235,10 +234,10 @@ class _BatchRun:
             yield lambda done: bar.update(task, completed=done)
 
 
-def _loader(path: str, model: str | None, locked: Path | None = None) -> Callable[[], Policies]:
+def _loader(paths: list[str], model: str | None, locked: Path | None = None) -> Callable[[], Policies]:
     from guardagent.policy.load import load_policies
 
-    return partial(load_policies, path, model=model, locked=locked)
+    return partial(load_policies, paths, model=model, locked=locked)
 
 
 def _size(path: str) -> int | None:

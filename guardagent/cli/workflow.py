@@ -9,21 +9,20 @@ from typing import Annotated
 import typer
 
 from guardagent._support.plugins import Plugins
-from guardagent.cli.options import Json
+from guardagent.cli.options import Json, OptionalPolicyFiles
 from guardagent.cli.output import note
 from guardagent.errors import InputError, UnknownNameError
 
 Target = Annotated[
     str, typer.Argument(help="file.py (parsed, not run), file.py:attribute, module:attribute, or graph.json.")
 ]
-PolicyFile = Annotated[Path | None, typer.Option("-p", "--policies", help="A policy file whose rules to prove.")]
 Out = Annotated[Path | None, typer.Option("--out", help="The file to write instead of standard output.")]
 
 
 def verify(
     target: Target,
     *,
-    policies: PolicyFile = None,
+    policies: OptionalPolicyFiles = None,
     require_human: Annotated[bool, typer.Option("--require-human", help="Require a human node.")] = False,
     sensitive: Annotated[
         list[str] | None,

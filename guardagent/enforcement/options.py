@@ -49,6 +49,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda one: isinstance(one, Collection) and not isinstance(one, str | Mapping) and all(map(_is_text, one)),
     ),
     "tools_lock": ("the path of a lock file", lambda one: one is None or isinstance(one, str | Path)),
+    "extra": ("a function that returns the rules for a conversation", lambda one: one is None or callable(one)),
     "approver": ("a function that takes an ApprovalRequest", lambda one: one is None or callable(one)),
     "answers": ("a GuardAgent", lambda one: one is None or callable(getattr(one, "guard", None))),
     "log": ("an AuditLog", lambda one: one is None or callable(getattr(one, "append", None))),

@@ -37,6 +37,7 @@ from guardagent.session.counters.protocol import CounterStore
 from guardagent.session.counters.session_counters import SessionCounters
 from guardagent.session.session import Session
 from guardagent.session.withheld_answer import without_answer_text
+from guardagent.session.snapshot import read_snapshot
 from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 from guardagent.types.principal import read_principal
 
@@ -56,11 +57,12 @@ class ToolGuard:
     """Decides on each call of an agent's tools, and keeps the history of each conversation.
 
     Args:
-        policies: the rules, or their file.
+        policies: the rules, or their file or files.
         state: the state for `state(...)`: a live mapping, or a callable that returns it for a conversation's id.
         facts: the host's facts: a mapping, or a callable that returns one for a call (`HostCall`).
         principal: on whose behalf the agent acts: a mapping with `id`, `roles` and `tenant`, or a callable that returns
             it for a conversation's id. It is called once, when the conversation begins.
+        extra: returns the rules for one conversation only, by its id, as `Policies.session` takes them; None for none.
         aliases: a tool's name in the host -> its name in the rules.
         absent: tools that rules name and this agent is known not to have.
         tools_lock: the lock file of the tools that servers may list; without it the first list of each is accepted.
@@ -86,11 +88,12 @@ class ToolGuard:
 
     def __init__(
         self,
-        policies: Policies | Path | str,
+        policies: Policies | Path | str | Sequence[Path | str],
         *,
         state: Mapping[str, Any] | Callable[[str], Any] | None = None,
         facts: Mapping[str, Any] | Callable[[HostCall], Mapping[str, Any]] = EMPTY,
         principal: Mapping[str, Any] | Callable[[str], Mapping[str, Any] | None] | None = None,
+        extra: Callable[[str], Any] | None = None,
         aliases: Mapping[str, str] = EMPTY,
         absent: Collection[str] = (),
         tools_lock: Path | str | None = None,
@@ -111,6 +114,7 @@ class ToolGuard:
             state=state,
             facts=facts,
             principal=principal,
+            extra=extra,
             aliases=aliases,
             absent=absent,
             tools_lock=tools_lock,
@@ -127,7 +131,7 @@ class ToolGuard:
             counters=counters,
             approvals=approvals,
         )
-        policies = load_policies(policies) if isinstance(policies, str | Path) else policies
+        policies = policies if isinstance(policies, Policies) else _loaded(policies)
         if not callable(getattr(policies, "session", None)):
             expected = "a policy file, or the result of 'load_policies'"
             raise InputError(f"policies is a {type(policies).__name__}; expected {expected}")
@@ -136,7 +140,7 @@ class ToolGuard:
         self.accepted = AcceptedTools(None if tools_lock is None else read_tools_lock(tools_lock))
         self.approver, self.answers = approver, answers
         self.names = Names(self.policies, aliases, absent)
-        self._state, self._counters, self._principal = state, counters, principal
+        self._state, self._counters, self._principal, self._extra = state, counters, principal, extra
         self._time: dict[str, Any] = {name: one for name, one in (("clock", clock), ("zone", zone)) if one is not None}
         if isinstance(self.policies, Policies):
             SessionCounters.of(self.policies, counters, time.time, "")  # a missing store is an error now, not at a call
@@ -147,13 +151,19 @@ class ToolGuard:
         self._shared = self._ledger.journal("", getattr(policies, "digest", "")) is not None
         if self._shared and not own:
             raise InputError("a ledger that keeps histories needs policies from 'load_policies'")
+<<<<<<< .merge_file_edAPEO
         self._conversations = Conversations(self._begin_session, keeps_history=self._shared)
+||||||| .merge_file_kyRfvM
+        self._conversations = Conversations(self._begin_session, lambda name: self._ledger.journal(name, self._digest))
+=======
+        self._conversations = Conversations(self._begin_session, self._journal_of)
+>>>>>>> .merge_file_qsHJR2
         self._pool = DeadlinePool()
         sink = spooled_log(log, on_log_error, log_spool)
         records = None if sink is None else AuditRecords(sink, self._digest_of, required=on_log_error != "warn")
         self._on_difference = None if records is None or not own else records.difference
         self._recorder = CallRecorder(self._conversations, self.names, records, max_replans)
-        waits = callable(state) or callable(facts) or callable(principal) or clock is not None or log is not None or ledger is not None
+        waits = extra is not None or callable(state) or callable(facts) or callable(principal) or clock is not None or log is not None or ledger is not None
         inline = own and self.policies.quick and not waits
         own_requests_only = approvals == "asked here"
         conversations, recorder = self._conversations, self._recorder
@@ -411,12 +421,13 @@ class ToolGuard:
         host_state = self._state
         state = (lambda: host_state(shown[0].id)) if callable(host_state) else host_state
         options = {} if self._counters is None else {"counters": self._counters}
+        extra = None if self._extra is None else self._extra(read_snapshot(snapshot, key, newest)["session"])
         session = self._policies.restore(
             snapshot,
             key,
             state=state,
             messages=lambda: shown[0].messages if shown else (),
-            newest=newest,
+            newest=newest,, extra=extra
             **options,
             **({} if self._on_difference is None else {"on_difference": self._on_difference}),
             **self._time,
@@ -499,6 +510,8 @@ class ToolGuard:
         self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
     ) -> Session:
         options: dict[str, Any] = {} if journal is None else {"journal": journal}
+        if self._extra is not None:
+            options["extra"] = self._extra(name)
         return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
 =======
         self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
@@ -507,8 +520,20 @@ class ToolGuard:
         return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
 >>>>>>> .merge_file_Fi8Llg
 
+    def _journal_of(self, name: str) -> ConversationJournal | None:
+        digest = self._digest
+        if self._shared and self._extra is not None:
+            digest = self.policies.with_extra(self._extra(name)).digest
+        return self._ledger.journal(name, digest)
+
     def _state_of(self, conversation: str) -> Any:
         return partial(self._state, conversation) if callable(self._state) else self._state
+
+
+def _loaded(policies: Any) -> Policies:
+    """The policies of files; other objects are policies of the host's own."""
+    loaded: Policies = load_policies(policies) if isinstance(policies, str | Path | list | tuple) else policies
+    return loaded
 
 
 def _unchecked(tools: Iterable[ToolSpec]) -> list[str]:

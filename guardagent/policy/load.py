@@ -75,7 +75,7 @@ def _load(file: PolicyFile, path: object, model: Model | str | None, locked: Pat
             raise InputError("'locked=' only applies to files; expected the path of a policy file")
         _require_locked(Path(locked), file)
     policies = compile_policies(
-        file, functions_of(file, _toolbox_functions), lambda source: _request_check(source, file, model), model
+        file, functions_of(file, toolbox_functions), request_checks(file, model=model), model
     )
     if file.shadow is not None:
         policies.shadow = _shadow(file.shadow)
@@ -154,7 +154,7 @@ def functions_of(file: PolicyFile, load: Callable[[Sequence[Path]], Functions]) 
     return {prefix + name: function for prefix, paths in boxes for name, function in load(paths).items()}
 
 
-def _toolbox_functions(paths: Sequence[Path]) -> Functions:
+def toolbox_functions(paths: Sequence[Path]) -> Functions:
     from guardagent.sandbox.toolbox import Toolbox
 
     return Toolbox(list(paths)).functions
@@ -185,6 +185,8 @@ def compile_policies(
     functions: Mapping[str, Callable[..., Any]],
     request_check: Callable[[RuleSource], Check],
     model: Model | str | None = None,
+    *,
+    base: Policies | None = None,
 ) -> Policies:
     """Compiles the rules of a policy file that has been read.
 
@@ -193,16 +195,18 @@ def compile_policies(
         functions: the state functions, by name. They are not called here.
         request_check: returns the check of a `request:` policy.
         model: reads `conversation(...)` for solver rules. It is not called here.
+        base: the compiled first rules of the file; the others only restrict.
 
     Raises:
         InputError: as for `load_policies`.
     """
-    library = Library(functions, file.tags, file.tools, _declarations(file, functions), sources=file.labels)
+    queries = [] if base is None else list(base.history_queries)
+    library = Library(functions, file.tags, file.tools, _declarations(file, functions), sources=file.labels, queries)
     library.counters.update({name: compile_counter(name, one, library) for name, one in file.counters.items()})
     _check_definitions(file, library)
-    rules: list[Rule] = []
-    requests: list[tuple[RuleMetadata, Check]] = []
-    for source in file.rules:
+    rules: list[Rule] = [] if base is None else list(base.rules)
+    requests: list[tuple[RuleMetadata, Check]] = [] if base is None else list(base.requests)
+    for source in file.rules[len(rules) + len(requests) :]:
         scoped = library.scoped(source.scopes)
         if source.kind == "temporal":
             rules.append(_rule(source, scoped, _monitor_count(rules)))
@@ -226,6 +230,8 @@ def compile_policies(
         ignored=file.ignored,
         path=file.path,
         sources=library.sources if "sources" in library.features else None,
+        source=file,
+        base=base,
     )
 
 
@@ -322,6 +328,16 @@ def _read_formula(text: SourceText, declarations: Declarations) -> ast.Rule:
         return read_rule(text.text, declarations)
     except TemporalError as error:
         raise text.error(str(error), error.line, error.column) from None
+
+
+def request_checks(
+    file: PolicyFile, loaded: Policies | None = None, model: Model | str | None = None
+) -> Callable[[RuleSource], Check]:
+    """Returns the checks of the `request:` policies of a file; from policies that were loaded before, if any."""
+    if loaded is None:
+        return lambda source: _request_check(source, file, model)
+    known = [check for _, check in loaded.requests]
+    return lambda _: known.pop(0)
 
 
 def _request_check(source: RuleSource, file: PolicyFile, model: Model | str | None) -> Check:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,11 +26,12 @@ from guardagent.types import EMPTY, Check, Decision, Verdict
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from guardagent.policy.file.policy_file import IgnoredFinding
+    from guardagent.policy.file.policy_file import IgnoredFinding, PolicyFile
     from guardagent.policy.versions import PolicyVersions
     from guardagent.session.session import Session
 
 MAX_UNKNOWN_TOOLS = 1000  # names of other tools whose checks are kept
+MAX_EXTENDED = 64
 _NAME = re.compile(r"[^\W\d][\w-]*(?:[.:/][\w-]+)*")
 
 
@@ -64,6 +65,21 @@ class Applicability:
         return replace(self, problem=problem, needs_more_checks=True)
 
 
+class ExtendedPolicies:
+    """The policies with more rules for one task that were used last, by the digest of these rules."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Policies] = {}
+
+    def get(self, digest: str) -> Policies | None:
+        return self._known.get(digest)
+
+    def put(self, digest: str, policies: Policies) -> None:
+        for oldest in list(self._known)[: max(0, len(self._known) - MAX_EXTENDED + 1)]:
+            self._known.pop(oldest, None)
+        self._known[digest] = policies
+
+
 class Policies:
     """The rules that a session enforces.
 
@@ -82,6 +98,8 @@ class Policies:
         is_scoped: whether a policy has a scope (`applies_to`).
         shadow: the candidate (`shadow:`), which judges live calls too, without effect.
         versions: the versions of the file; None for rules that were not loaded from a file.
+        source: the policy file as read; None for rules that are from no file.
+        extended: the policies with more rules for one task, as used before.
     """
 
     shadow: Policies | None = None
@@ -103,6 +121,8 @@ class Policies:
         ignored: Sequence[IgnoredFinding] = (),
         path: Path | None = None,
         sources: DeclaredLabels | None = None,
+        source: PolicyFile | None = None,
+        base: Policies | None = None,
     ) -> None:
         self.rules = tuple(rules)
         self.monitors = tuple(monitor for rule in rules for monitor in rule.monitors)
@@ -118,7 +138,10 @@ class Policies:
         self.ignored = tuple(ignored)
         self.path = path
         self.sources = sources
-        self._history_queries = tuple(history_queries)
+        self.source = source
+        self.extended = ExtendedPolicies()
+        self.history_queries = tuple(history_queries)
+        self._listing = _listing(rules, requests) if base is None or base.unlisted == "allow" else base._listing
         self.tags = tags or {}
         self._declared = tools
         groups = [*(monitor.tools for monitor in self.monitors), *(query.tools for query in history_queries)]
@@ -184,17 +207,20 @@ class Policies:
         """The ids of all rules, in the order of the file."""
         return tuple(rule.id for rule in self.rules) + tuple(source.id for source, _ in self.requests)
 
-    def session(self, state: Any = None, facts: Mapping[str, Any] = EMPTY, **options: Any) -> Session:
+    def session(
+        self, state: Any = None, facts: Mapping[str, Any] = EMPTY, *, extra: Any = None, **options: Any
+    ) -> Session:
         """Starts a session for one conversation with one owner, under the current version of these policies.
 
         Args:
             state: the state for `state(...)`: a live mapping, or a callable that returns the current state.
             facts: the facts of the host about the whole conversation.
+            extra: rules for this conversation only: a policy file, its content or loaded policies. See `with_extra`.
             options: as for `Session`.
         """
         from guardagent.session.session import Session
 
-        return Session(self.current, state, facts, **options)
+        return Session(self.current.with_extra(extra), state, facts, **options)
 
     # --- versions
 
@@ -234,6 +260,18 @@ class Policies:
             )
         return found
 
+    def with_extra(self, extra: Any) -> Policies:
+        """These rules and more for one task, with ids that begin with `extra.`; without any, these rules.
+
+        Raises:
+            InputError: the rules are invalid, or would change these rules.
+        """
+        if extra is None:
+            return self
+        from guardagent.policy.extra_rules import with_extra
+
+        return with_extra(self, extra)
+
     def restore(
         self,
         snapshot: bytes,
@@ -245,6 +283,7 @@ class Policies:
         counters: Any = None,
         on_difference: Callable[[Any], None] | None = None,
         **options: Any,
+        extra: Any = None,
     ) -> Session:
         """Continues a session from its snapshot. An existing session with the same id denies every call from then on.
 
@@ -257,6 +296,7 @@ class Policies:
             counters: as for `Session`.
             on_difference: as for `Session`.
             options: `clock` and `zone`, as for `Session`.
+            extra: the same rules for this conversation as before.
 
         Raises:
             InputError: the snapshot is not authentic, belongs to another policy, or is outdated.
@@ -264,7 +304,7 @@ class Policies:
         from guardagent.session.session import Session
 
         return Session.restore(
-            self,
+            self.with_extra(extra),
             snapshot,
             key,
             state=state,
@@ -287,7 +327,7 @@ class Policies:
         )
 
     def history_indexes(self) -> list[HistoryIndex]:
-        return [HistoryIndex(query) if query.window is None else WindowIndex(query) for query in self._history_queries]
+        return [HistoryIndex(query) if query.window is None else WindowIndex(query) for query in self.history_queries]
 
     def applicability(self, call: SessionCall) -> Applicability:
         """The checks that apply to a call. All names that the policy does not use share one entry."""
@@ -316,13 +356,21 @@ class Policies:
     def _unknown(self, tool: str) -> Applicability:
         found = self._by_unknown_tool.get(tool)
         if found is None:
-            problem = self._problem("tool", tool)
+            problem = self.problem("tool", tool)
             found = self._other_tools.with_problem(problem) if problem else self._other_tools
             if len(self._by_unknown_tool) < MAX_UNKNOWN_TOOLS:
                 self._by_unknown_tool[tool] = found
         return found
 
-    def _problem(self, kind: str, name: str) -> str | None:
+    def names_beyond(self, base: Policies) -> Iterator[tuple[str, str]]:
+        """Yields (kind, name) of the tools and labels that these rules know and other rules do not."""
+        yield from (("tool", tool) for tool in sorted(self._tools - base._tools))
+        for label in sorted(self._labels - base._labels):
+            kind, _, name = label.partition(":")
+            yield (kind, name) if kind in ("action", "decision") else ("tag", label)
+
+    def problem(self, kind: str, name: str) -> str | None:
+        """The reason why a call with an unknown name is denied; None if it is not."""
         if kind == "tool" and self._declared is not None:
             return f"unknown tool {name!r}{name_hint(name, self._declared)}"
         known_name = self._folded.get(folded_name(f"{kind}:{name}" if kind in ("action", "decision") else name))
@@ -339,7 +387,7 @@ class Policies:
         if key not in self._by_labels:
             self._by_labels[key] = self._applicability(SessionCall(tool, {}).labelled(action, decision, tags))
         problems = [
-            self._problem(kind, name)
+            self.problem(kind, name)
             for kind, name, known in (
                 ("tool", call.tool, call.tool == tool),
                 ("action", call.action, action is not None or call.action is None),
@@ -360,10 +408,26 @@ class Policies:
             if monitor.concerns(call) and (not is_answer or names(monitor.tools, ANSWER))
         )
         stateful = tuple((at, monitor) for at, monitor in monitors if monitor.stateful)
+<<<<<<< .merge_file_WEAR4a
         indexes = tuple(
             at
             for at, query in enumerate(self._history_queries)
             if (names(query.tools, ANSWER) if is_answer else call.tool in query.tools)
+||||||| .merge_file_GJf2EV
+        indexes = tuple(at for at, query in enumerate(self._history_queries) if call.tool in query.tools)
+        labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
+        listed = (
+            self.unlisted == "allow"
+            or bool(self.requests)
+            or any(call.tool in rule.tools or labels & rule.labels for rule in self.rules)
+=======
+        indexes = tuple(at for at, query in enumerate(self.history_queries) if call.tool in query.tools)
+        labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
+        listed = (
+            self.unlisted == "allow"
+            or self._listing is None
+            or any(call.tool in rule.tools or labels & rule.labels for rule in self._listing)
+>>>>>>> .merge_file_dqf9Xi
         )
         listed = self._is_listed(call, ())
         counters = tuple(counter for counter in self.counters if call.tool in counter.tools)
@@ -393,3 +457,8 @@ class Policies:
                 if rule not in others
             )
         )
+
+
+def _listing(rules: Sequence[Rule], requests: Sequence[Any]) -> tuple[Rule, ...] | None:
+    """The rules that list calls for `unlisted: deny`; None if they list all, as a request does."""
+    return None if requests else tuple(rules)

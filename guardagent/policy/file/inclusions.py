@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from guardagent.errors import ContentError, name_hint
 from guardagent.policy.file.declaration_keys import set_constants
 from guardagent.policy.file.inclusion_keys import Inclusion
 from guardagent.policy.file.policy_file import PolicyFile, RuleSource, read_single_file
 from guardagent.policy.file.source_tree import shortened
+from guardagent.policy.language.declarations import Definition
 
+Scoped = TypeVar("Scoped", RuleSource, Definition)
 MAX_DEPTH = 10
 MAX_FILES = 100
 
@@ -39,6 +41,19 @@ def together(files: Sequence[PolicyFile]) -> PolicyFile:
         ContentError: two files differ in the meaning of a name.
     """
     return files[0] if len(files) == 1 else _checked(_merged(files))
+
+
+def added(file: PolicyFile, extra: PolicyFile, prefix: str) -> PolicyFile:
+    """A policy file with further rules under a prefix, which can use the names of the policy without one."""
+    prefixed = _under(extra, prefix)
+    rules = tuple(_also_outside(one, prefix) for one in prefixed.rules)
+    definitions = {name: _also_outside(one, prefix) for name, one in prefixed.definitions.items()}
+    return _checked(_merged([file, replace(prefixed, rules=rules, definitions=definitions)]))
+
+
+def _also_outside(one: Scoped, prefix: str) -> Scoped:
+    """An item of the outermost file also finds names without the prefix; those of included files do not."""
+    return replace(one, scopes=(prefix, "")) if one.scopes == (prefix,) else one
 
 
 def _with_included(file: PolicyFile, chain: tuple[Path, ...], files: list[Path]) -> PolicyFile:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from guardagent.policy.language import ast
-from guardagent.policy.language.parser import read_term
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.solver_cases import SolverCase
 from guardagent.policy.monitors.rule import Rule
@@ -42,7 +41,7 @@ def data_constraints(rule: Rule, case: SolverCase) -> list[Any]:
 class _ConditionTranslator:
     def __init__(self, case: SolverCase) -> None:
         self._context = case.context
-        written = {name: text_of(read_term(source, {ARGS})) for name, source in case.sources.items()}
+        written = {name: text_of(source) for name, source in case.sources.items()}
         self._variable_terms = {written[name]: term for name, term in case.variable_terms.items() if name in written}
         self._sorts = {written[name]: one.sort for name, one in case.variables.items() if name in written}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.solver_cases import SolverCase, check_terms
 from guardagent.policy.solver.sorts import Enumeration
 from guardagent.policy.solver.z3_text import solver_module
@@ -63,7 +64,7 @@ class _TranslatedCase:
         pairs = [*renamed, *((variables[name], mine[name]) for name in variables)]
         self.terms = [z3.substitute(one, *pairs) for one in terms] if pairs else terms
         self.open = None if any(one.arity() for one in case.open.values()) else [new for _, new in renamed]
-        self.by_source = {case.sources[name]: mine[name] for name in mine if name in case.sources}
+        self.by_source = {text_of(case.sources[name]): mine[name] for name in mine if name in case.sources}
         self.free = any(one.free for one in case.permit_check.variables)
 
 

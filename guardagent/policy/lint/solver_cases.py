@@ -12,14 +12,13 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from guardagent.policy.language import ast
-from guardagent.policy.language.parser import read_term
 from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.explanations import describe_value
 from guardagent.policy.solver.literals import term_of, values_of
 from guardagent.policy.solver.monitor import PermitCheck, SolverMonitor, SolverVariable
 from guardagent.policy.solver.sorts import INT, REAL, Enumeration
-from guardagent.policy.solver.sources import ARGS, ExpressionSource
+from guardagent.policy.solver.sources import ExpressionSource
 from guardagent.policy.solver.traversal import TooLargeError, postorder, symbol_of
 from guardagent.policy.solver.z3_text import solver_module
 
@@ -41,7 +40,7 @@ class SolverCase:
     rule: Rule
     tool: str
     permit_check: PermitCheck
-    sources: Mapping[str, str]
+    sources: Mapping[str, ast.Term]
     permit_text: str
 
     @cached_property
@@ -89,7 +88,7 @@ class SolverCase:
             enum = self.variables[name].enum
             if enum is not None and not isinstance(self.variables[name].sort, Enumeration):
                 found.append(z3.Or([constant == term_of(value, constant) for value in enum]))
-            if self.variables[name].sort in (INT, REAL) and _counts(self.sources.get(name, "")):
+            if self.variables[name].sort in (INT, REAL) and _counts(self.sources.get(name)):
                 found.append(constant >= 0)
         return found
 
@@ -167,11 +166,8 @@ def _bodies(functions: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     return [(one, other(*[z3.Var(at, one.domain(at)) for at in range(one.arity())])) for one, other in functions]
 
 
-def _counts(source: str) -> bool:
+def _counts(tree: ast.Term | None) -> bool:
     """Whether an expression is a count or a length."""
-    if not source:
-        return False
-    tree = read_term(source, {ARGS})
     return isinstance(tree, _COUNTS) or (isinstance(tree, ast.OverItems) and tree.which == "count")
 
 
@@ -202,11 +198,10 @@ def _cases_of(target: LintTarget) -> Iterator[SolverCase]:
             assert source is not None
             for tool, permit_check in part.checks.items():
                 tool_source = source.tools[tool]
-                computed = {one.name for one in permit_check.variables if isinstance(one.source, ExpressionSource)}
                 sources = {
-                    name: one.source.text.strip()
-                    for name, one in tool_source.variables.items()
-                    if one.source is not None and name in computed
+                    one.name: one.source.tree
+                    for one in permit_check.variables
+                    if isinstance(one.source, ExpressionSource)
                 }
                 case = SolverCase(rule, tool, permit_check, sources, tool_source.permit.text)
                 if _is_small_enough(case):

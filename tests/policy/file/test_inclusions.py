@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -149,7 +148,7 @@ def test_an_error_in_an_included_file_has_its_place(write: Write) -> None:
 def test_a_cycle_through_a_link_is_an_error(write: Write) -> None:
     """Files are told apart by what they are."""
     path = write("a.yaml", "version: 1\ninclude: b.yaml\npolicies: [{id: a, temporal: 'G !tool:x'}]\n")
-    os.symlink(path, path.with_name("b.yaml"))
+    path.with_name("b.yaml").symlink_to(path)
     assert "the files include each other: a.yaml -> a.yaml" in message_of(path)
 
 
