@@ -99,6 +99,7 @@ class Policies:
         shadow: the candidate (`shadow:`), which judges live calls too, without effect.
         versions: the versions of the file; None for rules that were not loaded from a file.
         source: the policy file as read; None for rules that are from no file.
+        listing: the rules that list calls for `unlisted: deny`; None if all calls are listed.
         extended: the policies with more rules for one task, as used before.
     """
 
@@ -141,7 +142,7 @@ class Policies:
         self.source = source
         self.extended = ExtendedPolicies()
         self.history_queries = tuple(history_queries)
-        self._listing = _listing(rules, requests) if base is None or base.unlisted == "allow" else base._listing
+        self.listing: tuple[Rule, ...] | None = _listing(rules, requests) if base is None or base.unlisted == "allow" else base.listing
         self.tags = tags or {}
         self._declared = tools
         groups = [*(monitor.tools for monitor in self.monitors), *(query.tools for query in history_queries)]
@@ -425,9 +426,17 @@ class Policies:
         labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
         listed = (
             self.unlisted == "allow"
+<<<<<<< .merge_file_1ZGM04
             or self._listing is None
             or any(call.tool in rule.tools or labels & rule.labels for rule in self._listing)
 >>>>>>> .merge_file_dqf9Xi
+||||||| .merge_file_tic2R3
+            or self._listing is None
+            or any(call.tool in rule.tools or labels & rule.labels for rule in self._listing)
+=======
+            or self.listing is None
+            or any(call.tool in rule.tools or labels & rule.labels for rule in self.listing)
+>>>>>>> .merge_file_kVNAy7
         )
         listed = self._is_listed(call, ())
         counters = tuple(counter for counter in self.counters if call.tool in counter.tools)

@@ -331,8 +331,16 @@ def _solver_tools(node: SourceNode) -> Iterator[tuple[str, SourceNode]]:
 def _places(node: SourceNode) -> Iterator[tuple[tuple[str, str], str]]:
     """The place of each name that the file declares."""
     for key, names in node.fields.items():
+<<<<<<< .merge_file_OvhSp0
         for one, value in names.fields.items():
             yield (key, one.partition("(")[0].strip()), _place_of(value)
+||||||| .merge_file_WlXIAj
+        for name, value in names.fields.items():
+            yield (key, name.partition("(")[0].strip()), _place_of(value)
+=======
+        for signature, value in names.fields.items():
+            yield (key, signature.partition("(")[0].strip()), _place_of(value)
+>>>>>>> .merge_file_KWZd4P
 
 
 def _place_of(node: SourceNode) -> str:

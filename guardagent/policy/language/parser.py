@@ -345,9 +345,10 @@ class _RuleParser:
         if token not in scope.variables and token in _WORDS:
             return _WORDS[token]
         if token not in scope.variables:
+            known = [*scope.variables, *self._declared.constants]
             self._fail(
                 f"unknown variable {str(token)!r}"
-                f"{name_hint(str(token), [*scope.variables, *self._declared.constants])}; "
+                f"{name_hint(str(token), known)}; "
                 "bind a variable in a pattern, or write a string in quotes",
                 token,
             )

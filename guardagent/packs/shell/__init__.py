@@ -1,0 +1,1 @@
+"""Reads shell commands with a parser, for the pack `guardagent:shell`."""

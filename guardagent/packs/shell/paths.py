@@ -1,0 +1,86 @@
+"""Places in the file system that commands should not touch."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+
+_SYSTEM = "bin boot dev etc lib lib32 lib64 opt proc root run sbin srv sys usr var System Library Applications".split()
+_TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108 - paths that commands name
+_SAFE_DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/fd")
+_SECRETS = re.compile(
+    r"""(?: ^|/ ) (?:
+        \.ssh/(?:id_[^/]*|identity|[^/]*\.pem|\*|\?+|)$ | \.ssh$ | \.aws(?:/(?:credentials|config|sso/.*|\*|))?$ | \.netrc$ | \.gnupg(?:/.*)?$
+      | \.kube/(?:config|\*)$ | \.docker/config\.json$ | \.git-credentials$ | \.npmrc$ | \.pypirc$ | \.pgpass$
+      | \.my\.cnf$ | \.vault-token$ | \.config/(?:gcloud|gh|hub|op)(?:/.*)?$ | \.azure(?:/.*)?$ | \.password-store(?:/.*)?$
+      | \.env(?:\.(?!example$|sample$|template$)[\w-]+)?$ | id_(?:rsa|dsa|ecdsa|ed25519)$ | [^/]*\.(?:pem|key|p12|pfx|kdbx)$
+      | \.mozilla/.*|logins\.json$|Login\ Data$ | Keychains(?:/.*)?$
+    ) | ^/etc/(?:shadow|gshadow|sudoers|ssl/private)(?:$|[-/.]) | ^/proc/[^/]+/(?:environ|mem|maps)$
+    | ^/(?:var/)?run/(?:secrets|docker\.sock)(?:$|/) """,
+    re.VERBOSE,
+)
+_EXAMPLES = (
+    "/etc/shadow", "/etc/sudoers", "~/.ssh/id_rsa", "~/.ssh/id_ed25519", "~/.aws/credentials", "~/.netrc", "~/.git-credentials",
+    "/root/.ssh/id_rsa", "/home/user/.ssh/id_rsa", "/home/user/.aws/credentials", "~/.kube/config", "~/.bash_history",
+    ".env", "/proc/self/environ", "/proc/1/environ",
+)  # fmt: skip
+_HISTORY = re.compile(r"(?:^|/)\.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|lesshst)_?history$|(?:^|/)\.lesshst$")
+_STARTUP = re.compile(
+    r"(?:^|/)\.(?:bashrc|bash_profile|bash_login|bash_logout|profile|zshrc|zprofile|zshenv|zlogin|inputrc|vimrc|"
+    r"gitconfig|ssh/(?:authorized_keys2?|config|rc)|config/(?:autostart|systemd|fish).*|git/hooks/.*)$"
+    r"|(?:^|/)\.git/hooks/|^/etc/(?:cron|profile|rc|init|systemd|ld\.so|pam)|LaunchAgents|LaunchDaemons|^/var/spool/cron"
+)
+
+
+def resolved(path: str, folder: str | None, workspace: str) -> str | None:
+    """A path without `.` and `..`, relative to the workspace if it is inside; None if it is unknown."""
+    path = re.sub(r"^(?:file://|-+[\w-]*=)", "", path)
+    if not path.startswith(("/", "~")):
+        if folder is None:
+            return None
+        path = posixpath.join(folder, path)
+    if path.startswith("~/"):
+        path = "~" + posixpath.normpath("/" + path[2:]).rstrip("/") if ".." not in path else _outside_home(path)
+    else:
+        path = posixpath.normpath(path)
+    path = re.sub(r"^//+", "/", path)
+    root = posixpath.normpath(workspace) if workspace else ""
+    if root and (path == root or path.startswith(root.rstrip("/") + "/")):
+        return posixpath.relpath(path, root)
+    return path
+
+
+def _outside_home(path: str) -> str:
+    inner = posixpath.normpath(path[2:])
+    return "/" if inner.startswith("..") else f"~/{inner}"
+
+
+def zone(path: str) -> str:
+    """The zone of a resolved path: inside, temporary, device, startup, system, home or outside."""
+    if path in _SAFE_DEVICES or path.startswith("/dev/fd/"):
+        return "temporary"
+    if _STARTUP.search(path):
+        return "startup"
+    if path.startswith("/dev"):
+        return "device"
+    if path.startswith(tuple(f"{one}/" for one in _TEMPORARY)):
+        return "temporary"
+    if path.startswith("/"):
+        first = path.split("/")[1]
+        globbed = any(sign in first for sign in "*?[")
+        return "system" if not first or globbed or first in _SYSTEM or path.count("/") == 1 else "outside"
+    if path.startswith("~"):
+        return "home" if path.count("/") < 2 else "outside"
+    return "outside" if path == ".." or path.startswith("../") else "inside"
+
+
+def is_secret(path: str) -> bool:
+    """Whether a path can be that of credentials. A pattern can be if it matches some."""
+    if _SECRETS.search(path):
+        return True
+    return any(sign in path for sign in "*?[") and path != "*" and any(fnmatch.fnmatchcase(one, path) for one in _EXAMPLES)
+
+
+def is_history(path: str) -> bool:
+    return bool(_HISTORY.search(path))

@@ -1,0 +1,296 @@
+"""The commands of a shell script, with their words, redirections and sources of input."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from guardagent.errors import InputError
+from guardagent.packs.shell.words import DYNAMIC, MAX_VALUES, Word, text_of, word_of
+
+MAX_CHARACTERS = 50_000
+_SUBSTITUTIONS = ("command_substitution", "process_substitution")
+_WRITES = (">", ">>", "&>", "&>>", ">|", "<>", ">&")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A simple command.
+
+    Attributes:
+        words: its name and arguments.
+        writes, reads: the targets of its redirections.
+        text: what its standard input is, if that is known.
+        sources: the commands whose output it uses: earlier ones of its pipeline, and substitutions in its words.
+        variables: the names that are set for it alone.
+        folder: the working folder, relative to the first one; None if it is unknown.
+    """
+
+    words: tuple[Word, ...]
+    writes: tuple[Word, ...] = ()
+    reads: tuple[Word, ...] = ()
+    text: str | None = None
+    sources: tuple[Command, ...] = ()
+    variables: tuple[str, ...] = ()
+    folder: str | None = ""
+
+    @property
+    def name(self) -> str | None:
+        """The name without its folder; None if it is not known."""
+        if not self.words or len(self.words[0]) != 1:
+            return None
+        name = posixpath.basename(self.words[0][0])
+        return None if not name or any(sign in name for sign in "*?[") and name not in ("[", "[[") else name
+
+
+@dataclass(slots=True)
+class Script:
+    """The commands of a script.
+
+    Attributes:
+        readable: whether the whole script could be read.
+        recursive: whether a function calls itself.
+        variables: the names of the variables that are set.
+    """
+
+    commands: list[Command] = field(default_factory=list)
+    readable: bool = True
+    recursive: bool = False
+    variables: list[str] = field(default_factory=list)
+
+
+def read_script(text: str, folder: str | None = "") -> Script:
+    """Reads a script.
+
+    Args:
+        text: the script.
+        folder: the working folder.
+    """
+    if len(text) > MAX_CHARACTERS or "\0" in text:
+        return Script(readable=False)
+    root = _parser().parse(text.encode("utf-8", "surrogatepass")).root_node
+    reader = _Reader(root, folder)
+    try:
+        reader.visit(root)
+    except RecursionError:
+        reader.script.readable = False
+    reader.script.readable &= not root.has_error
+    return reader.script
+
+
+@cache
+def _parser() -> Any:
+    try:
+        import tree_sitter
+        import tree_sitter_bash
+    except ImportError:
+        raise InputError("reading shell commands needs more packages: pip install 'guardagent[shell]'") from None
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+def require_parser() -> None:
+    """Requires the parser to be installed.
+
+    Raises:
+        InputError: it is not; the message says what to install.
+    """
+    _parser()
+
+
+def _descendants(node: Any, *types: str) -> Iterator[Any]:
+    for child in node.named_children:
+        if child.type in types:
+            yield child
+        else:
+            yield from _descendants(child, *types)
+
+
+class _Reader:
+    def __init__(self, root: Any, folder: str | None) -> None:
+        self.script, self._folder = Script(), folder
+        self._variables = _constants(root)
+        self._bodies: list[str] = []  # the functions around
+
+    def visit(self, node: Any, sources: tuple[Command, ...] = ()) -> list[Command]:
+        """Reads a node; returns the commands whose output is the output of the node."""
+        read = getattr(self, f"read_{node.type}", None)
+        if read is not None:
+            return read(node, sources)  # type: ignore[no-any-return]
+        return [command for child in node.named_children for command in self.visit(child, sources)]
+
+    def read_subshell(self, node: Any, sources: tuple[Command, ...]) -> list[Command]:
+        folder = self._folder
+        found = [command for child in node.named_children for command in self.visit(child, sources)]
+        self._folder = folder
+        return found
+
+    read_command_substitution = read_process_substitution = read_subshell
+
+    def read_pipeline(self, node: Any, sources: tuple[Command, ...]) -> list[Command]:
+        found: list[Command] = []
+        for child in node.named_children:
+            found = self.visit(child, sources)
+            sources = (*sources, *found)
+        return found
+
+    def read_redirected_statement(self, node: Any, sources: tuple[Command, ...]) -> list[Command]:
+        body = node.child_by_field_name("body")
+        redirects = [child for child in node.named_children if child != body]
+        return self._with_redirects(body, redirects, sources)
+
+    def _with_redirects(self, body: Any, redirects: list[Any], sources: tuple[Command, ...]) -> list[Command]:
+        at = len(self.script.commands)
+        inner = [command for one in redirects for command in self._inside(one)]
+        first = len(self.script.commands)
+        found = [] if body is None else self.visit(body, (*sources, *inner))
+        if body is None or len(self.script.commands) == first:
+            self.script.commands.append(Command((), folder=self._folder))
+        writes, reads, text = self._targets(redirects)
+        for number in range(first if body is not None else at, len(self.script.commands)):
+            one = self.script.commands[number]
+            changed = Command(
+                one.words, (*one.writes, *writes), (*one.reads, *reads), one.text or text, one.sources, one.variables,
+                one.folder,
+            )  # fmt: skip
+            self.script.commands[number] = changed
+            found = [changed if command is one else command for command in found]
+        return found
+
+    def _targets(self, redirects: list[Any]) -> tuple[list[Word], list[Word], str | None]:
+        writes: list[Word] = []
+        reads: list[Word] = []
+        text: str | None = None
+        for one in redirects:
+            if one.type == "file_redirect":
+                targets = [self._word(child) for child in one.children_by_field_name("destination")]
+                operator = next((child.type for child in one.children if not child.is_named), ">")
+                (writes if operator in _WRITES else reads).extend(
+                    target for target in targets if not (operator == ">&" and target and target[0].isdigit())
+                )
+            elif one.type == "herestring_redirect":
+                value = self._word(one.named_children[-1])
+                text = value[0] if len(value) == 1 else None
+            elif one.type == "heredoc_redirect":
+                bodies = [child for child in one.named_children if child.type == "heredoc_body"]
+                text = text_of(bodies[0]) if bodies and not list(_descendants(bodies[0], *_EXPANSIONS)) else None
+                rest = [c for c in one.named_children if c.type not in ("heredoc_start", "heredoc_body", "heredoc_end")]
+                for child in rest:
+                    self.visit(child, (Command(((text or "cat",),), text=text),))
+        return writes, reads, text
+
+    def read_command(self, node: Any, sources: tuple[Command, ...]) -> list[Command]:
+        inner = self._inside(node)
+        words, redirects, names = [], [], []
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                names.append(text_of(child.named_children[0]))
+            elif child.type.endswith("_redirect"):
+                redirects.append(child)
+            elif child.type != "comment":
+                words.append(self._word(child))
+        writes, reads, text = self._targets(redirects)
+        command = Command(
+            tuple(words), tuple(writes), tuple(reads), text, (*sources, *inner), tuple(names), self._folder
+        )
+        self.script.commands.append(command)
+        if command.name in self._bodies:
+            self.script.recursive = True
+        self._change_folder(command)
+        return [command]
+
+    def _change_folder(self, command: Command) -> None:
+        if command.name not in ("cd", "pushd", "popd"):
+            return
+        target = [word for word in command.words[1:] if not (word and word[0].startswith("-") and word[0] != "-")]
+        if not target:
+            self._folder = "~"
+        elif len(target[0]) != 1 or target[0][0] == "-" or self._folder is None or command.name == "popd":
+            self._folder = None
+        else:
+            self._folder = posixpath.join(self._folder, target[0][0])
+
+    def read_function_definition(self, node: Any, _: tuple[Command, ...]) -> list[Command]:
+        self._bodies.append(text_of(node.child_by_field_name("name")))
+        self.visit(node.child_by_field_name("body"))
+        self._bodies.pop()
+        return []
+
+    def read_declaration_command(self, node: Any, sources: tuple[Command, ...]) -> list[Command]:
+        for child in node.named_children:
+            self.visit(child, sources)
+        return []
+
+    def read_variable_assignment(self, node: Any, _: tuple[Command, ...]) -> list[Command]:
+        self.script.variables.append(text_of(node.named_children[0]))
+        self._inside(node)
+        return []
+
+    def read_unset_command(self, node: Any, _: tuple[Command, ...]) -> list[Command]:
+        words = tuple((text_of(child),) for child in node.named_children)
+        self.script.commands.append(Command((("unset",), *words), folder=self._folder))
+        return []
+
+    def _inside(self, node: Any) -> list[Command]:
+        """Reads the substitutions inside of a node."""
+        return [command for one in _descendants(node, *_SUBSTITUTIONS) for command in self.visit(one)]
+
+    def _word(self, node: Any) -> Word:
+        return word_of(node, self._variables)
+
+
+_EXPANSIONS = ("simple_expansion", "expansion", *_SUBSTITUTIONS)
+_SETTERS = ("read", "mapfile", "readarray", "getopts", "printf", "let", "source", ".", "eval")
+
+
+def _constants(root: Any) -> Mapping[str, Word]:
+    """The values of variables that only get literals, the first time at the top of the script or in a loop's head."""
+    values: dict[str, list[Word]] = {}
+    certain: set[str] = set()
+    for node in _assignments(root):
+        name_node = node.child_by_field_name("name") or node.child_by_field_name("variable")
+        if name_node is None:
+            continue
+        name = text_of(name_node)
+        if node.type == "for_statement":
+            words = [word_of(one, {}) for one in node.children_by_field_name("value")]
+        else:
+            value = node.child_by_field_name("value")
+            words = [("",) if value is None else word_of(value, {})]
+            words = [DYNAMIC] if "+=" in text_of(node)[: len(name) + 2] else words
+        if name not in values and (node.type == "for_statement" or _is_at_top(node)):
+            certain.add(name)
+        values.setdefault(name, []).extend(words or [DYNAMIC])
+    changed = {
+        text_of(word) for one in _descendants_all(root, "command") if _name_of(one) in _SETTERS for word in one.named_children
+    }  # fmt: skip
+    return {
+        name: tuple(value for word in words for value in word)
+        for name, words in values.items()
+        if name in certain and name not in changed and all(words) and sum(map(len, words)) <= MAX_VALUES
+    } | {name: DYNAMIC for name in values if name not in certain or not all(values[name]) or name in changed}
+
+
+def _assignments(root: Any) -> Iterator[Any]:
+    return _descendants_all(root, "variable_assignment", "for_statement")
+
+
+def _descendants_all(node: Any, *types: str) -> Iterator[Any]:
+    for child in node.named_children:
+        if child.type in types:
+            yield child
+        yield from _descendants_all(child, *types)
+
+
+def _is_at_top(node: Any) -> bool:
+    parent = node.parent
+    while parent is not None and parent.type in ("variable_assignments", "declaration_command"):
+        parent = parent.parent
+    return parent is not None and parent.type == "program"
+
+
+def _name_of(command: Any) -> str:
+    name = command.child_by_field_name("name")
+    return "" if name is None else text_of(name)

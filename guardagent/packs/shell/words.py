@@ -1,0 +1,126 @@
+"""The values of words in a shell command, as far as they are known without running it."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import Any
+
+Word = tuple[str, ...]
+"""The possible values of a word; empty if they are unknown."""
+DYNAMIC: Word = ()
+SUBSTITUTED = "/dev/fd/63"
+"""The value of a process substitution: a file with the output of commands."""
+MAX_VALUES = 16
+_BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
+_HOME = {"HOME": ("~",), "PWD": (".",), "OLDPWD": DYNAMIC}
+
+
+def text_of(node: Any) -> str:
+    """The source of a node."""
+    return str(node.text.decode())
+
+
+def word_of(node: Any, variables: Mapping[str, Word]) -> Word:
+    """The possible values of a word."""
+    found = tuple(dict.fromkeys(one for value in _values(node, variables) for one in _expanded(value)))
+    return found if 0 < len(found) <= MAX_VALUES else DYNAMIC
+
+
+def _values(node: Any, variables: Mapping[str, Word]) -> Word:
+    match node.type:
+        case "word" | "number" | "command_name" if not node.named_children:
+            return (_unescaped(text_of(node)),)
+        case "command_name":
+            return _values(node.named_children[0], variables)
+        case "raw_string":
+            return (_quoted(text_of(node)[1:-1]),)
+        case "ansi_c_string":
+            return (_quoted(_ansi(text_of(node)[2:-1])),)
+        case "string" | "translated_string":
+            return _string(node, variables)
+        case "concatenation":
+            return _joined(_values(part, variables) for part in node.children)
+        case "simple_expansion" | "expansion":
+            values = _variable(node, variables)
+            return DYNAMIC if any(map(_splits, values)) else values
+        case "process_substitution":
+            return (SUBSTITUTED,)
+        case "extglob_pattern" | "regex":
+            return (text_of(node),)
+        case kind if not node.is_named:
+            return (kind,)
+    return DYNAMIC
+
+
+def _string(node: Any, variables: Mapping[str, Word]) -> Word:
+    """A string in double quotes. The text between its parts is kept: the parser drops some white space."""
+    source, parts, at = node.text, [], 1
+    for child in node.children[1:-1] if node.children[0].type == '"' else node.named_children:
+        start, end = child.start_byte - node.start_byte, child.end_byte - node.start_byte
+        parts.append((source[at:start].decode(),))
+        at = end
+        if child.type == "string_content":
+            parts.append((_quoted(re.sub(r"\\([$`\"\\\n])", r"\1", text_of(child))),))
+        elif child.type in ("simple_expansion", "expansion"):
+            parts.append(_variable(child, variables))
+        elif child.is_named:
+            parts.append(_values(child, variables))
+        else:
+            parts.append((text_of(child),))
+    return _joined(parts)
+
+
+def _joined(parts: Iterable[Word]) -> Word:
+    found: list[str] = [""]
+    for values in parts:
+        found = [before + value for before, value in product(found, values)]
+        if not found or len(found) > MAX_VALUES:
+            return DYNAMIC
+    return tuple(found)
+
+
+def _variable(node: Any, variables: Mapping[str, Word]) -> Word:
+    plain = re.fullmatch(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", text_of(node))
+    if plain is None:
+        return DYNAMIC
+    name = plain[1] or plain[2]
+    return variables.get(name, _HOME.get(name, DYNAMIC))
+
+
+def _splits(value: str) -> bool:
+    """Whether a value outside of quotes becomes several words, or none."""
+    return not value or any(sign.isspace() for sign in value)
+
+
+_QUOTED = {"*": "\ue000", "?": "\ue001", "[": "\ue002", "{": "\ue003", "~": "\ue004"}
+_PLAIN = {mark: sign for sign, mark in _QUOTED.items()}
+
+
+def _quoted(text: str) -> str:
+    """Marks the characters of a quoted string that would otherwise expand."""
+    return "".join(_QUOTED.get(sign, sign) for sign in text)
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(\n|.)", lambda match: "" if match[1] == "\n" else _quoted(match[1]), text, flags=re.DOTALL)
+
+
+def _ansi(text: str) -> str:
+    try:
+        return codecs.decode(text.encode("latin-1", "backslashreplace"), "unicode_escape")
+    except ValueError:
+        return text
+
+
+def _expanded(value: str) -> Iterator[str]:
+    """The words of a brace expansion, with the marks of quoted characters removed."""
+    found = _BRACES.search(value)
+    if found is None:
+        yield "".join(_PLAIN.get(sign, sign) for sign in value)
+        return
+    items = found[1].split(",") if "," in found[1] else found[1].split("..")[:2]
+    for item in items[: MAX_VALUES + 1]:
+        yield from _expanded(value[: found.start()] + item + value[found.end() :])

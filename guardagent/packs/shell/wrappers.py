@@ -1,0 +1,101 @@
+"""Commands that run other commands: `sudo rm`, `env X=1 rm`, `xargs rm`, `find -exec rm`, `bash -c 'rm'`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.words import Word
+
+SHELLS = frozenset("sh bash dash zsh ksh ash fish rbash mksh busybox".split())
+# A wrapper -> its options that have a value of their own.
+_WRAPPERS: dict[str, str] = {
+    "sudo": "u g h p C r t T U D R user group host prompt chdir chroot", "doas": "u C", "pkexec": "user u", "env": "u C unset chdir",
+    "nohup": "", "time": "f o", "timeout": "k s kill-after signal", "nice": "n adjustment", "ionice": "c n p", "stdbuf": "i o e",
+    "setsid": "", "command": "", "builtin": "", "exec": "a", "xargs": "I L n P d E a s i max-args max-procs delimiter arg-file replace",
+    "strace": "e o p s", "ltrace": "e o", "watch": "n interval d", "unshare": "", "chroot": "", "nsenter": "t",
+    "parallel": "j jobs", "chronic": "", "flock": "w", "caffeinate": "", "torsocks": "", "proxychains": "f", "then": "", "do": "",
+    "!": "", "coproc": "", "busybox": "", "runuser": "u g", "gosu": "", "systemd-run": "p u unit", "script": "T",
+}  # fmt: skip
+_SKIPPED = {"timeout": 1, "chroot": 1, "flock": 1, "gosu": 1}  # operands before the command
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
+def inner_commands(command: Command) -> Iterator[Command]:
+    """The commands that a command runs with its own arguments."""
+    name = command.name
+    if name in _WRAPPERS:
+        words = _after_options(command.words[1:], _WRAPPERS[name].split(), _SKIPPED.get(name, 0))
+        if words:
+            variables = tuple(word[0].partition("=")[0] for word in command.words[1:] if word and _ASSIGNMENT.match(word[0]))
+            if name == "xargs" and (printed := _printed_words(command.sources)):
+                words = (*words, *printed)
+            yield replace(command, words=words, variables=(*command.variables, *variables))
+    elif name == "find":
+        yield from _of_find(command)
+
+
+def _printed_words(sources: tuple[Command, ...]) -> tuple[Word, ...]:
+    """The arguments that `xargs` reads, if they are printed by `echo` or `printf`."""
+    if len(sources) != 1 or sources[0].name not in ("echo", "printf"):
+        return ()
+    return tuple((part,) for word in sources[0].words[1:] for value in word for part in value.split())
+
+
+def _after_options(words: tuple[Word, ...], valued: list[str], skipped: int) -> tuple[Word, ...]:
+    at = 0
+    while at < len(words):
+        word = words[at][0] if words[at] else ""
+        if word == "--":
+            at += 1
+            break
+        if not word.startswith("-") and not _ASSIGNMENT.match(word):
+            break
+        at += 2 if word.lstrip("-") in valued and "=" not in word else 1
+    return words[at + skipped :]
+
+
+def _of_find(command: Command) -> Iterator[Command]:
+    words = command.words
+    folders = tuple(word for word in words[1:] if word and not word[0].startswith(("-", "(", "!")))[:1]
+    for at, word in enumerate(words):
+        if word and word[0] in ("-exec", "-execdir", "-ok", "-okdir"):
+            end = next((n for n in range(at, len(words)) if words[n] and words[n][0] in (";", "+")), len(words))
+            body = (folders[0] if folders and one == ("{}",) else one for one in words[at + 1 : end])
+            yield replace(command, words=tuple(body), sources=())
+
+
+def inner_scripts(command: Command) -> Iterator[str | None]:
+    """The scripts that a command runs; None for one that is not known."""
+    name, words = command.name, command.words[1:]
+    if name in SHELLS or name in ("su", "runuser"):
+        at = next((n for n, word in enumerate(words) if word and re.fullmatch(r"-[a-zA-Z]*c|--command", word[0])), None)
+        if at is not None:
+            yield _only(words[at + 1]) if at + 1 < len(words) else None
+        elif any(not word for word in words):
+            yield None
+    elif name == "eval":
+        texts = [_only(word) for word in words]
+        yield None if None in texts else " ".join(one for one in texts if one is not None)
+    elif name == "trap" and words and words[0] not in (("-",), ("-l",), ("-p",), ("",)):
+        yield _only(words[0])
+    elif name == "alias":
+        yield from (_only(word).partition("=")[2] if _only(word) else None for word in words)  # type: ignore[union-attr]
+    elif name == "ssh":
+        operands = _after_options(words, list("bcDEeFIiJLlmOopQRSWw"), 1)
+        if operands:
+            texts = [_only(word) for word in operands]
+            yield None if None in texts else " ".join(one for one in texts if one is not None)
+    elif name in ("watch", "parallel", "script", "flock"):
+        for word in words:
+            text = _only(word)
+            if text is None or " " in text:
+                yield text
+
+
+def _only(word: Word) -> str | None:
+    return word[0] if len(word) == 1 else None
+
+
