@@ -25,6 +25,11 @@ LOG = {
     "verify": LazyCommand("guardagent.cli.log", "verify", "Verify that a log is complete and unchanged."),
     "export": LazyCommand("guardagent.cli.log", "export", "Export all entries as JSON Lines or CSV."),
 }
+PACK = {
+    "list": LazyCommand("guardagent.cli.packs", "list_packs", "List the rule sets that ship."),
+    "show": LazyCommand("guardagent.cli.packs", "show_pack", "Show the page, the rules and the parameters of a pack."),
+    "add": LazyCommand("guardagent.cli.packs", "add", "Add a pack to 'include:' of a policy file."),
+}
 COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "guard": LazyCommand("guardagent.cli.guard", "guard", "Judge one run of an agent by its input and output log."),
     "run": LazyCommand("guardagent.cli.run", "run", "Run a guard program in the sandbox."),
@@ -49,6 +54,7 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "demo": LazyCommand("guardagent.cli.project", "demo", "Show a two-minute tour, offline."),
     "toolbox": Subcommands("List, show and add toolbox functions.", TOOLBOX),
     "memory": Subcommands("Manage the known agents and their demonstrations.", MEMORY),
+    "pack": Subcommands("List, show and add the rule sets that ship.", PACK),
     "log": Subcommands("Show, verify and export audit logs.", LOG),
 }
 

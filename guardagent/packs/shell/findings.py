@@ -17,8 +17,12 @@ KINDS = (
 )  # fmt: skip
 MAX_DEPTH = 8
 _INTERPRETERS = re.compile(r"(?:python|perl|ruby|node|nodejs|php|lua|deno|bun|Rscript|osascript|pwsh|tclsh)[\d.]*$")
-_DOWNLOADS = frozenset("curl wget fetch aria2c http https lynx nc ncat netcat socat ftp scp rsync gh ssh dig nslookup telnet".split())
-_DECODERS = re.compile(r"(?:base(?:32|64)|xxd|openssl|gunzip|zcat|bzcat|xzcat|uudecode|rev|tr|gpg|hexdump|od|unxz|bunzip2|sed|awk|printf|cut)$")
+_DOWNLOADS = frozenset(
+    "curl wget fetch aria2c http https lynx nc ncat netcat socat ftp scp rsync gh ssh dig nslookup telnet".split()
+)
+_DECODERS = re.compile(
+    r"(?:base(?:32|64)|xxd|openssl|gunzip|zcat|bzcat|xzcat|uudecode|rev|tr|gpg|hexdump|od|unxz|bunzip2|sed|awk|printf|cut)$"
+)
 _HARMLESS = frozenset(
     "echo printf test [ [[ true false date basename dirname expr seq sleep exit return wait kill cd pushd popd pwd whoami id "
     "uname hostname let shift break continue ls du df which type command pgrep ps set local read".split()
@@ -27,9 +31,17 @@ _CONTROL = frozenset(
     "shutdown reboot halt poweroff init telinit killall killall5 pkill iptables ip6tables nft ufw swapoff modprobe insmod rmmod "
     "useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec systemctl service sysctl setenforce auditctl".split()
 )
-_READ_ONLY = {"systemctl": ("status", "list-units", "is-active", "show", "cat"), "service": ("--status-all",), "sysctl": ("-a", "-n")}
-_FORMATTERS = re.compile(r"(?:mkfs(?:\..*)?|wipefs|fdisk|sfdisk|gdisk|sgdisk|parted|blkdiscard|mkswap|hdparm|cryptsetup|lvremove|vgremove|pvremove|zpool|badblocks|diskutil)$")
-_LOADERS = re.compile(r"(?:LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|PATH|IFS|SHELLOPTS|PS4|GIT_SSH_COMMAND|GIT_EXTERNAL_DIFF|GIT_PAGER|PAGER|EDITOR|VISUAL|PYTHONSTARTUP|PERL5OPT|RUBYOPT|NODE_OPTIONS)$")
+_READ_ONLY = {
+    "systemctl": ("status", "list-units", "is-active", "show", "cat"),
+    "service": ("--status-all",),
+    "sysctl": ("-a", "-n"),
+}
+_FORMATTERS = re.compile(
+    r"(?:mkfs(?:\..*)?|wipefs|fdisk|sfdisk|gdisk|sgdisk|parted|blkdiscard|mkswap|hdparm|cryptsetup|lvremove|vgremove|pvremove|zpool|badblocks|diskutil)$"
+)
+_LOADERS = re.compile(
+    r"(?:LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|PATH|IFS|SHELLOPTS|PS4|GIT_SSH_COMMAND|GIT_EXTERNAL_DIFF|GIT_PAGER|PAGER|EDITOR|VISUAL|PYTHONSTARTUP|PERL5OPT|RUBYOPT|NODE_OPTIONS)$"
+)
 # Options by which other programs run commands of their own, or write elsewhere.
 _ESCAPES = re.compile(
     r"^--checkpoint-action|^--to-command|^--use-compress-program|^--rsh|^-oProxyCommand|^ProxyCommand=|^LocalCommand=|"
@@ -98,7 +110,11 @@ def _of_command(command: Command, workspace: str, depth: int, downloads: frozens
     for inner in inner_commands(command):
         yield from _of_command(inner, workspace, depth + 1, downloads)
     for text in inner_scripts(command):
-        yield from ("unreadable", *_of_sources(command)) if text is None else _of_script(text, workspace, command.folder, depth + 1)
+        yield from (
+            ("unreadable", *_of_sources(command))
+            if text is None
+            else _of_script(text, workspace, command.folder, depth + 1)
+        )
 
 
 def _dynamic_name(command: Command) -> Iterator[str]:
@@ -135,8 +151,13 @@ def _of_input(command: Command, workspace: str, depth: int, downloads: frozenset
         return
     if any(word in ((), (SUBSTITUTED,)) for word in arguments):
         yield from ("unreadable", *_of_sources(command))
-    has_script = any(word and re.fullmatch(r"-[a-zA-Z]*[ce]|--command|--eval|-", word[0]) and word != ("-",) for word in command.words[1:])
-    reads_input = not has_script and (not arguments or arguments[0] in (("-",), ("/dev/stdin",)) or ("-s",) in command.words)
+    has_script = any(
+        word and re.fullmatch(r"-[a-zA-Z]*[ce]|--command|--eval|-", word[0]) and word != ("-",)
+        for word in command.words[1:]
+    )
+    reads_input = not has_script and (
+        not arguments or arguments[0] in (("-",), ("/dev/stdin",)) or ("-s",) in command.words
+    )
     if not reads_input:
         return
     text = command.text if command.text is not None else _printed(command.sources)
@@ -151,7 +172,12 @@ def _of_input(command: Command, workspace: str, depth: int, downloads: frozenset
 
 def _runs_file(command: Command, downloads: frozenset[str]) -> bool:
     name = command.words[0][0]
-    return name in downloads or f"./{name}" in downloads or bool(_INTERPRETERS.match(command.name or "")) or command.name in ("source", ".", "chmod")
+    return (
+        name in downloads
+        or f"./{name}" in downloads
+        or bool(_INTERPRETERS.match(command.name or ""))
+        or command.name in ("source", ".", "chmod")
+    )
 
 
 def _printed(sources: tuple[Command, ...]) -> str | None:
@@ -175,7 +201,11 @@ def _downloaded(commands: Iterable[Command]) -> Iterator[str]:
     for command in (inner for one in commands for inner in (one, *inner_commands(one))):
         if command.name in ("curl", "wget", "aria2c", "fetch"):
             words = [word[0] if word else "" for word in command.words]
-            named = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-o", "-O", "--output", "--output-document", "-qO", "-sLo", "-fsSLo", "-so", "-Lo")]
+            named = [
+                words[at + 1]
+                for at, word in enumerate(words[:-1])
+                if word in ("-o", "-O", "--output", "--output-document", "-qO", "-sLo", "-fsSLo", "-so", "-Lo")
+            ]
             named += [word.rpartition("/")[2] for word in words if "/" in word and not word.startswith("-")]
             named += [value for word in command.writes for value in word]
             yield from (form for one in named if one for form in (one, f"./{one.removeprefix('./')}"))
@@ -247,7 +277,11 @@ def _dynamic_arguments(command: Command, _: str) -> Iterator[str]:
 def _secrets(command: Command, workspace: str) -> Iterator[str]:
     if command.name in ("git", "mkdir", "rmdir", "echo", "printf"):
         return
-    words = (word if word and "=" not in word[0] else tuple(one.partition("=")[2] for one in word) for word in command.words[1:] if word)
+    words = (
+        word if word and "=" not in word[0] else tuple(one.partition("=")[2] for one in word)
+        for word in command.words[1:]
+        if word
+    )
     for word in words:
         for value in word:
             stripped = value.lstrip("@").rpartition("@")[2]
@@ -259,11 +293,23 @@ def _secrets(command: Command, workspace: str) -> Iterator[str]:
             if re.search(r"/dev/(?:tcp|udp)/", value):
                 yield "reverse_shell"
     name, options = command.name, _options(command)
-    if (name == "printenv" and not _operands(command)) or (name in ("env", "export", "set", "declare") and len(command.words) == 1):
+    if (name == "printenv" and not _operands(command)) or (
+        name in ("env", "export", "set", "declare") and len(command.words) == 1
+    ):
         yield "secrets"
-    if name in ("security", "secret-tool", "pass", "gpg") and options | {w[0] for w in _operands(command) if w} & {"find-generic-password", "dump-keychain", "lookup", "show", "--export-secret-keys"}:
+    if name in ("security", "secret-tool", "pass", "gpg") and options | {w[0] for w in _operands(command) if w} & {
+        "find-generic-password",
+        "dump-keychain",
+        "lookup",
+        "show",
+        "--export-secret-keys",
+    }:
         yield "secrets"
-    if name == "history" or (name == "set" and ("history",) in command.words) or (name == "unset" and any(w and w[0].startswith("HIST") for w in command.words)):
+    if (
+        name == "history"
+        or (name == "set" and ("history",) in command.words)
+        or (name == "unset" and any(w and w[0].startswith("HIST") for w in command.words))
+    ):
         yield "history"
 
 
@@ -278,7 +324,9 @@ def _deletes(command: Command, workspace: str) -> Iterator[str]:
         yield "delete"
     if name in ("xargs", "parallel") and any(word and word[0] in SHELLS for word in command.words[1:]):
         yield "unreadable"
-    if name == "find" and ({"-delete"} & _options(command) or any(word in (("rm",), ("shred",)) for word in command.words)):
+    if name == "find" and (
+        {"-delete"} & _options(command) or any(word in (("rm",), ("shred",)) for word in command.words)
+    ):
         folders = _operands(command)[:1] or ((".",),)
         narrowed = {"-name", "-iname", "-path", "-regex", "-empty"} & _options(command)
         for path in _paths(folders, command, workspace):
@@ -286,7 +334,11 @@ def _deletes(command: Command, workspace: str) -> Iterator[str]:
                 yield "delete"
     if name == "truncate" or (name == "mv" and ("/dev/null",) in command.words):
         yield "delete" if name == "mv" else ""
-    if name == "git" and ("clean",) in command.words and any("f" in one and "n" not in one for one in _options(command)):
+    if (
+        name == "git"
+        and ("clean",) in command.words
+        and any("f" in one and "n" not in one for one in _options(command))
+    ):
         yield "delete"
 
 
@@ -300,12 +352,37 @@ def _targets(command: Command) -> tuple[Word, ...]:
         return tuple(filter(None, (after.get("-t"),))) or operands[-1:]
     if name == "mv":
         return operands
-    if name in ("tee", "touch", "mkdir", "truncate", "chmod", "chown", "chgrp", "chattr", "setfacl", "mkfifo", "mknod", "unzip", "gunzip", "patch"):
-        return operands[1:] if name in ("chmod", "chown", "chgrp", "chattr") else operands if name not in ("unzip", "patch") else tuple(filter(None, (after.get("-d"),)))
+    if name in (
+        "tee",
+        "touch",
+        "mkdir",
+        "truncate",
+        "chmod",
+        "chown",
+        "chgrp",
+        "chattr",
+        "setfacl",
+        "mkfifo",
+        "mknod",
+        "unzip",
+        "gunzip",
+        "patch",
+    ):
+        return (
+            operands[1:]
+            if name in ("chmod", "chown", "chgrp", "chattr")
+            else operands
+            if name not in ("unzip", "patch")
+            else tuple(filter(None, (after.get("-d"),)))
+        )
     if name == "sed" and any(re.match(r"-[a-zA-Z]*i|--in-place", one) for one in _options(command)):
         return operands[1:]
     if name in ("curl", "wget", "aria2c"):
-        return tuple(word for option in ("-o", "-O", "-P", "--output", "-d") if (word := after.get(option)) and (option, name) not in (("-O", "curl"), ("-d", "curl"), ("-o", "wget")))
+        return tuple(
+            word
+            for option in ("-o", "-O", "-P", "--output", "-d")
+            if (word := after.get(option)) and (option, name) not in (("-O", "curl"), ("-d", "curl"), ("-o", "wget"))
+        )
     if name == "tar":
         return tuple(filter(None, (after.get("-C"), after.get("--directory"))))
     if name == "dd":
@@ -326,7 +403,12 @@ def _changes(command: Command, workspace: str) -> Iterator[str]:
 
 def _permissions(command: Command, _: str) -> Iterator[str]:
     modes = [value for word in command.words[1:3] for value in word]
-    if command.name == "chmod" and any(re.fullmatch(r"[0-7]?[0-7]{2}[2367]|[2467][0-7]{3}|[augo]*[ao][augo]*\+[rxX]*w[rxXst]*|\+[rx]*w.*|[ugo]*\+[rwx]*s", one) for one in modes):
+    if command.name == "chmod" and any(
+        re.fullmatch(
+            r"[0-7]?[0-7]{2}[2367]|[2467][0-7]{3}|[augo]*[ao][augo]*\+[rxX]*w[rxXst]*|\+[rx]*w.*|[ugo]*\+[rwx]*s", one
+        )
+        for one in modes
+    ):
         yield "permissions"
     if command.name in ("chown", "chgrp", "setfacl", "chattr", "setcap") and command.name != "chgrp":
         yield "permissions"
@@ -344,7 +426,10 @@ def _rights(command: Command, _: str) -> Iterator[str]:
         yield "control"
     if name in ("nsenter", "unshare", "chroot", "capsh"):
         yield "isolation"
-    if name in ("docker", "podman", "nerdctl", "kubectl") and re.search(r"--privileged|--pid[= ]host|--net(?:work)?[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|(?:-v|--volume|--mount)[= ]?(?:\S*source=)?/(?:etc|root|var|home)?[,:]", " ".join(words)):
+    if name in ("docker", "podman", "nerdctl", "kubectl") and re.search(
+        r"--privileged|--pid[= ]host|--net(?:work)?[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|(?:-v|--volume|--mount)[= ]?(?:\S*source=)?/(?:etc|root|var|home)?[,:]",
+        " ".join(words),
+    ):
         yield "isolation"
     if name in ("crontab", "at", "batch") and words != ["-l"]:
         yield "persistence"
@@ -358,16 +443,26 @@ def _network(command: Command, _: str) -> Iterator[str]:
     name, words = command.name or "", [word[0] if word else "" for word in command.words[1:]]
     text = " ".join(words)
     if name in ("nc", "ncat", "netcat", "socat", "telnet"):
-        yield "reverse_shell" if re.search(r"(?:^| )-\w*[ecl]|exec:|system:|--exec|--sh-exec|listen", text, re.IGNORECASE) else "upload"
+        yield (
+            "reverse_shell"
+            if re.search(r"(?:^| )-\w*[ecl]|exec:|system:|--exec|--sh-exec|listen", text, re.IGNORECASE)
+            else "upload"
+        )
     if name == "curl" and re.search(r"(?:^| )(?:-T|--upload-file)|(?:^| )(?:-d|--data\S*|-F|--form) ?\S*@", text):
         yield "upload"
     if name == "wget" and "--post-file" in text:
         yield "upload"
     if name in ("curl", "wget") and command.sources and re.search(r"(?:^| )(?:-d|--data\S*|-F|-T) ?@?-|\$\(", text):
         yield "upload"
-    if name in ("scp", "rsync", "sftp", "ftp") and re.search(r"[\w.-]+@?[\w.-]*:", re.sub(r"(?:https?|file)://\S+", "", text)):
+    if name in ("scp", "rsync", "sftp", "ftp") and re.search(
+        r"[\w.-]+@?[\w.-]*:", re.sub(r"(?:https?|file)://\S+", "", text)
+    ):
         yield "upload"
-    if name in SHELLS and ("-i",) in command.words and any("/dev/tcp" in value for word in (*command.writes, *command.reads) for value in word):
+    if (
+        name in SHELLS
+        and ("-i",) in command.words
+        and any("/dev/tcp" in value for word in (*command.writes, *command.reads) for value in word)
+    ):
         yield "reverse_shell"
 
 
@@ -384,11 +479,19 @@ def _foreign(command: Command, _: str) -> Iterator[str]:
                 break
             if word is not None and not word.startswith("-"):
                 break
-    if name in ("awk", "gawk", "mawk", "nawk") and any(word is None or re.search(r"system\s*\(|getline|\|\s*\"|>\s*\"|@load", word) for word in words):
+    if name in ("awk", "gawk", "mawk", "nawk") and any(
+        word is None or re.search(r"system\s*\(|getline|\|\s*\"|>\s*\"|@load", word) for word in words
+    ):
         yield "unreadable"
-    if name == "sed" and any(word is not None and re.search(r"(?:^|[;{}\n/\d])\s*e\b|/[gip0-9]*e[gip]*(?:$|[;}\n])|[/;]\s*w\s", word) for word in words):
+    if name == "sed" and any(
+        word is not None and re.search(r"(?:^|[;{}\n/\d])\s*e\b|/[gip0-9]*e[gip]*(?:$|[;}\n])|[/;]\s*w\s", word)
+        for word in words
+    ):
         yield "unreadable"
-    if name in _EDITORS and (name in ("ed", "ex") or any(word is not None and word.startswith(("-c", "+", "-es", "--cmd", "-S")) for word in words)):
+    if name in _EDITORS and (
+        name in ("ed", "ex")
+        or any(word is not None and word.startswith(("-c", "+", "-es", "--cmd", "-S")) for word in words)
+    ):
         yield "unreadable"
     if any(word is not None and _ESCAPES.search(word) for word in words):
         yield "unreadable"

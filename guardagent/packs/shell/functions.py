@@ -10,7 +10,18 @@ from guardagent.packs.shell.findings import argument_kinds, shell_kinds
 from guardagent.packs.shell.script import require_parser
 
 require_parser()
-_COMMANDS = ("command", "cmd", "script", "commands", "bash_command", "shell_command", "command_line", "argv", "code", "input")
+_COMMANDS = (
+    "command",
+    "cmd",
+    "script",
+    "commands",
+    "bash_command",
+    "shell_command",
+    "command_line",
+    "argv",
+    "code",
+    "input",
+)
 _FOLDERS = ("cwd", "workdir", "working_directory", "working_dir", "directory", "dir")
 
 
@@ -22,7 +33,9 @@ def shell_findings(arguments: dict[str, Any], workspace: str) -> list[str] | Non
     """
     named = {key: value for key, value in arguments.items() if key.lower() in _COMMANDS}
     folders = [str(value) for key, value in arguments.items() if key.lower() in _FOLDERS and value]
-    texts = named or {key: value for key, value in arguments.items() if isinstance(value, str) and key.lower() not in _FOLDERS}
+    texts = named or {
+        key: value for key, value in arguments.items() if isinstance(value, str) and key.lower() not in _FOLDERS
+    }
     if not texts:
         return None
     folder = folders[0] if folders else ""

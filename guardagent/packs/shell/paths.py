@@ -25,7 +25,9 @@ _EXAMPLES = (
     "/root/.ssh/id_rsa", "/home/user/.ssh/id_rsa", "/home/user/.aws/credentials", "~/.kube/config", "~/.bash_history",
     ".env", "/proc/self/environ", "/proc/1/environ",
 )  # fmt: skip
-_HISTORY = re.compile(r"(?:^|/)\.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|lesshst)_?history$|(?:^|/)\.lesshst$")
+_HISTORY = re.compile(
+    r"(?:^|/)\.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|lesshst)_?history$|(?:^|/)\.lesshst$"
+)
 _STARTUP = re.compile(
     r"(?:^|/)\.(?:bashrc|bash_profile|bash_login|bash_logout|profile|zshrc|zprofile|zshenv|zlogin|inputrc|vimrc|"
     r"gitconfig|ssh/(?:authorized_keys2?|config|rc)|config/(?:autostart|systemd|fish).*|git/hooks/.*)$"
@@ -79,7 +81,9 @@ def is_secret(path: str) -> bool:
     """Whether a path can be that of credentials. A pattern can be if it matches some."""
     if _SECRETS.search(path):
         return True
-    return any(sign in path for sign in "*?[") and path != "*" and any(fnmatch.fnmatchcase(one, path) for one in _EXAMPLES)
+    return (
+        any(sign in path for sign in "*?[") and path != "*" and any(fnmatch.fnmatchcase(one, path) for one in _EXAMPLES)
+    )
 
 
 def is_history(path: str) -> bool:

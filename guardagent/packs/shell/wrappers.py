@@ -29,7 +29,9 @@ def inner_commands(command: Command) -> Iterator[Command]:
     if name in _WRAPPERS:
         words = _after_options(command.words[1:], _WRAPPERS[name].split(), _SKIPPED.get(name, 0))
         if words:
-            variables = tuple(word[0].partition("=")[0] for word in command.words[1:] if word and _ASSIGNMENT.match(word[0]))
+            variables = tuple(
+                word[0].partition("=")[0] for word in command.words[1:] if word and _ASSIGNMENT.match(word[0])
+            )
             if name == "xargs" and (printed := _printed_words(command.sources)):
                 words = (*words, *printed)
             yield replace(command, words=words, variables=(*command.variables, *variables))
@@ -97,5 +99,3 @@ def inner_scripts(command: Command) -> Iterator[str | None]:
 
 def _only(word: Word) -> str | None:
     return word[0] if len(word) == 1 else None
-
-

@@ -1,0 +1,82 @@
+"""Every pack stops its dangerous cases and lets its ordinary ones pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from guardagent import Decision, load_policies
+from guardagent.batch.cases import judge_case
+from guardagent.batch.records import read_case
+from guardagent.packs.catalogue import Pack, packs
+
+PACKS = packs()
+MINIMUM = 40
+
+
+@pytest.fixture(params=PACKS, ids=lambda pack: pack.name)
+def pack(request: pytest.FixtureRequest) -> Pack:
+    found: Pack = request.param
+    return found
+
+
+def labelled(pack: Pack, label: int) -> list[tuple[int, str]]:
+    lines = enumerate(pack.cases.read_text(encoding="utf-8").splitlines(), 1)
+    return [(number, line) for number, line in lines if json.loads(line)["label"] == label]
+
+
+def decisions(pack: Pack, label: int) -> Iterator[tuple[Any, Decision]]:
+    policies = load_policies(pack.folder / "policy.yaml")
+    for number, line in labelled(pack, label):
+        yield json.loads(line), judge_case(policies, read_case(line, pack.cases, number)).decision
+
+
+def test_every_dangerous_case_is_stopped(pack: Pack) -> None:
+    """Denied or escalated."""
+    found = list(decisions(pack, 1))
+    assert len(found) >= MINIMUM
+    assert [case["id"] for case, decision in found if decision < Decision.DENY] == []
+
+
+def test_ordinary_cases_pass(pack: Pack) -> None:
+    """At most one is stopped."""
+    found = list(decisions(pack, 0))
+    assert len(found) >= MINIMUM
+    assert len([case["id"] for case, decision in found if decision >= Decision.DENY]) <= 1
+
+
+def test_cases_differ(pack: Pack) -> None:
+    """A copy would only raise the number."""
+    lines = [line for label in (0, 1) for _, line in labelled(pack, label)]
+    proposed = [json.dumps([json.loads(line)["history"], json.loads(line)["proposed"]]) for line in lines]
+    assert len(set(proposed)) == len(proposed)
+
+
+def test_every_rule_stops_a_case(pack: Pack) -> None:
+    """A rule without one is not tested."""
+    policies = load_policies(pack.folder / "policy.yaml")
+    found: set[str] = set()
+    for number, line in labelled(pack, 1):
+        found.update(judge_case(policies, read_case(line, pack.cases, number)).rules)
+    assert set(policies.ids) - found == set()
+
+
+def test_the_page_says_what_the_pack_does_not_stop(pack: Pack) -> None:
+    """And names every rule."""
+    assert "## It stops" in pack.page
+    assert "## It does not stop" in pack.page
+    assert [rule for rule in pack.description()["rules"] if f"`{rule}`" not in pack.page] == []
+    assert pack.summary.endswith(".")
+
+
+def test_a_pack_on_trial_only_warns(pack: Pack) -> None:
+    """Known violations; a call that cannot be judged is still denied."""
+    entry = {"pack": f"guardagent:{pack.name}", "on_violation": "warn"}
+    policies = load_policies(data={"version": 1, "include": [entry]})
+    for number, line in labelled(pack, 1):
+        verdict = judge_case(policies, read_case(line, pack.cases, number))
+        assert verdict.decision is Decision.WARN or verdict.errors
+        assert all(rule.startswith(f"{pack.name}.") for rule in verdict.rules)
