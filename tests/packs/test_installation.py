@@ -20,7 +20,7 @@ OTHER = "version: 1\npolicies: [{id: b, temporal: 'G !tool:y'}]\n"
     ["", "include: other.yaml\n", "include: [other.yaml] # one\n", "include:\n- other.yaml\n", "include:\n    # one\n    - other.yaml\n"],
 )  # fmt: skip
 @pytest.mark.parametrize("trial", [False, True])
-def test_the_rules_of_the_pack_hold_then(tmp_path: Path, include: str, trial: bool) -> None:  # noqa: FBT001
+def test_the_rules_of_the_pack_hold_then(tmp_path: Path, include: str, trial: bool) -> None:
     """However the list is written."""
     (tmp_path / "other.yaml").write_text(OTHER)
     path = tmp_path / "p.yaml"

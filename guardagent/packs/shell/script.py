@@ -43,7 +43,7 @@ class Command:
         if not self.words or len(self.words[0]) != 1:
             return None
         name = posixpath.basename(self.words[0][0])
-        return None if not name or any(sign in name for sign in "*?[") and name not in ("[", "[[") else name
+        return None if not name or (any(sign in name for sign in "*?[") and name not in ("[", "[[")) else name
 
 
 @dataclass(slots=True)
@@ -221,6 +221,9 @@ class _Reader:
     def read_declaration_command(self, node: Any, sources: tuple[Command, ...]) -> list[Command]:
         for child in node.named_children:
             self.visit(child, sources)
+        if not any(child.type in ("variable_assignment", "variable_name") for child in node.named_children):
+            words = ((text_of(child),) for child in node.children)
+            self.script.commands.append(Command(tuple(words), folder=self._folder))
         return []
 
     def read_variable_assignment(self, node: Any, _: tuple[Command, ...]) -> list[Command]:

@@ -46,6 +46,8 @@ def _values(node: Any, variables: Mapping[str, Word]) -> Word:
         case "simple_expansion" | "expansion":
             values = _variable(node, variables)
             return DYNAMIC if any(map(_splits, values)) else values
+        case "brace_expression":
+            return (text_of(node),)
         case "process_substitution":
             return (SUBSTITUTED,)
         case "extglob_pattern" | "regex":

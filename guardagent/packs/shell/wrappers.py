@@ -37,6 +37,9 @@ def inner_commands(command: Command) -> Iterator[Command]:
             yield replace(command, words=words, variables=(*command.variables, *variables))
     elif name == "find":
         yield from _of_find(command)
+    elif name in ("docker", "podman") and command.words[1:2] == (("exec",),):
+        words = _after_options(command.words[2:], ["e", "u", "w", "env", "user", "workdir"], 1)
+        yield from [replace(command, words=words)] if words else []
 
 
 def _printed_words(sources: tuple[Command, ...]) -> tuple[Word, ...]:

@@ -1,0 +1,12 @@
+"""The checks of single commands. Each module has `check(command, workspace)`, which yields kinds of danger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from guardagent.packs.shell.checks import changes, code, deletions, network, rights, secrets
+from guardagent.packs.shell.script import Command
+
+CHECKS: tuple[Callable[[Command, str], Iterator[str]], ...] = tuple(
+    module.check for module in (secrets, deletions, changes, rights, network, code)
+)

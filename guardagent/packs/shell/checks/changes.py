@@ -1,0 +1,64 @@
+"""Changed files outside of the workspace, and devices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from guardagent.packs.shell.arguments import operands, options, plain_words, value_after
+from guardagent.packs.shell.effects import changed, paths_of
+from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.words import Word
+
+_FORMATTERS = re.compile(
+    r"(?:mkfs(?:\..*)?|wipefs|s?fdisk|s?gdisk|parted|blkdiscard|mkswap|hdparm|cryptsetup|[lvp]vremove|vgremove|zpool|"
+    r"badblocks|diskutil)"
+)
+_ALL = ("mv", "ln", "link", "tee", "touch", "mkdir", "truncate", "setfacl", "mkfifo", "mknod", "gunzip")
+_LAST = ("cp", "install", "rsync", "scp")
+_AFTER_MODE = ("chmod", "chown", "chgrp", "chattr")
+_AFTER_OPTION = {
+    "curl": ("-o", "--output", "--output-dir"),
+    "wget": ("-O", "--output-document", "-P", "--directory-prefix"),
+    "aria2c": ("-o", "-d", "--dir"),
+    "tar": ("-C", "--directory"),
+    "unzip": ("-d",),
+    "patch": ("-d", "-o"),
+    "sort": ("-o",),
+}
+
+
+def check(command: Command, workspace: str) -> Iterator[str]:
+    for path in paths_of(_targets(command), command, workspace):
+        yield from changed(path)
+    if _FORMATTERS.fullmatch(command.name or ""):
+        yield "device"
+    if command.name == "tar" and any(
+        re.fullmatch(r"-[a-zA-Z]*P[a-zA-Z]*|--absolute-names", one) for one in options(command)
+    ):
+        yield "outside"
+    if command.name == "git" and _changes_settings(plain_words(command)):
+        yield "outside"
+
+
+def _targets(command: Command) -> tuple[Word, ...]:
+    """The files that a command changes."""
+    name, found = command.name or "", operands(command)
+    if name in _ALL:
+        return found
+    if name in _LAST:
+        return value_after(command, "-t", "--target-directory") or found[-1:]
+    if name in _AFTER_MODE or (
+        name == "sed" and any(re.match(r"-[a-zA-Z]*i|--in-place", one) for one in options(command))
+    ):
+        return found[1:]
+    if name == "dd":
+        return tuple((value[3:],) for word in found for value in word if value.startswith("of="))
+    if name == "git" and found[:1] == (("clone",),):
+        return found[2:3]
+    return value_after(command, *_AFTER_OPTION.get(name, ()))
+
+
+def _changes_settings(words: list[str]) -> bool:
+    reads = {"--get", "--list", "-l", "--get-all"} & set(words)
+    return words[:1] == ["config"] and bool({"--global", "--system"} & set(words)) and not reads

@@ -1,0 +1,73 @@
+"""Parts that are only known at run time, code of other languages, and options that run commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from guardagent.packs.shell.foreign_code import INTERPRETERS, is_harmless_python
+from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.wrappers import SHELLS
+
+# Commands for which an unknown argument makes no difference.
+_HARMLESS = frozenset(
+    "echo printf test [ [[ true false date basename dirname expr seq sleep exit return wait cd pushd popd pwd whoami id "
+    "uname hostname let shift break continue ls du df which type command pgrep ps set local read".split()
+)
+_ESCAPES = re.compile(
+    r"^--checkpoint-action|^--to-command|^--use-compress-program|^--rsh|^-oProxyCommand|^ProxyCommand=|^LocalCommand=|^-TT$|"
+    r"(?:core\.(?:sshCommand|editor|pager|hooksPath|fsmonitor)|diff\.external|credential\.helper)(?:=|$)|alias\.[\w-]+=|"
+    r"^--upload-pack=|^--exec="
+)
+_EDITORS = frozenset("vi vim nvim ex ed emacs nano view less more man".split())
+_AWK = re.compile(r"system\s*\(|getline|\|\s*\"|>\s*\"|@load")
+_SED = re.compile(r"(?:^|[;{}\n/\d])\s*e\b|/[gip0-9]*e[gip]*(?:$|[;}\n])|[/;]\s*w\s")
+_SETTINGS = ("complete", "bind", "enable", "hash", "gdb")
+
+
+def check(command: Command, _: str) -> Iterator[str]:
+    if any(found(command) for found in _UNREADABLE):
+        yield "unreadable"
+
+
+def _known(command: Command) -> list[str | None]:
+    return [word[0] if len(word) == 1 else None for word in command.words[1:]]
+
+
+def _is_dynamic(command: Command) -> bool:
+    return command.name not in _HARMLESS and any(not word for word in command.words[1:])
+
+
+def _has_foreign_code(command: Command) -> bool:
+    name, words = command.name or "", _known(command)
+    if not INTERPRETERS.fullmatch(name):
+        return False
+    for at, word in enumerate(words):
+        if word is None or not word.startswith("-") or word == "-":
+            return False
+        if re.fullmatch(r"-[a-zA-Z]*[ceEr]|--eval|--execute|-p|--print", word):
+            code = words[at + 1] if at + 1 < len(words) else None
+            return not (name.startswith("python") and word == "-c" and code is not None and is_harmless_python(code))
+    return False
+
+
+def _has_script(command: Command) -> bool:
+    name = command.name or ""
+    pattern = _AWK if name in ("awk", "gawk", "mawk", "nawk") else _SED if name == "sed" else None
+    return pattern is not None and any(word is None or pattern.search(word) for word in _known(command))
+
+
+def _runs_by_option(command: Command) -> bool:
+    name, words = command.name or "", [word for word in _known(command) if word is not None]
+    if name in _EDITORS and (
+        name in ("ed", "ex") or any(one.startswith(("-c", "+", "-es", "--cmd", "-S")) for one in words)
+    ):
+        return True
+    if name in ("xargs", "parallel") and set(words) & SHELLS:
+        return True
+    if name in _SETTINGS or (name in ("make", "gmake") and set(words) & {"/dev/stdin", "-f-", "-"}):
+        return bool(words)
+    return any(map(_ESCAPES.search, words))
+
+
+_UNREADABLE = (_is_dynamic, _has_foreign_code, _has_script, _runs_by_option)

@@ -1,0 +1,51 @@
+"""Permissions, other users, processes, containers and scheduled commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from guardagent.packs.shell.arguments import plain_words
+from guardagent.packs.shell.script import Command
+
+_OTHER_USERS = ("sudo", "su", "doas", "pkexec", "runuser", "gosu")
+_CONTROL = frozenset(
+    "shutdown reboot halt poweroff init telinit killall killall5 pkill iptables ip6tables nft ufw swapoff modprobe insmod "
+    "rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec systemctl service sysctl setenforce "
+    "auditctl mount umount".split()
+)
+_READING = {
+    "systemctl": ("status", "list-units", "is-active", "show", "cat"),
+    "service": ("--status-all",),
+    "sysctl": ("-a", "-n"),
+    "mount": ("", "-l"),
+}
+_OPEN_MODES = re.compile(
+    r"[0-7]?[0-7]{2}[2367]|[2467][0-7]{3}|[augo]*[ao][augo]*[+=][rxX]*w[rxXst]*|[+=][rx]*w.*|[augo]*[+=][rwx]*s.*"
+)
+_LEAVES_CONTAINER = re.compile(
+    r"--privileged|--(?:pid|ipc|userns|net|network)[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|"
+    r"(?:-v|--volume|--mount)[= ]?(?:\S*source=)?/(?:etc|root|var|home)?[,:]"
+)
+
+
+def check(command: Command, _: str) -> Iterator[str]:
+    name, words = command.name or "", plain_words(command)
+    if name in _OTHER_USERS:
+        yield "privilege"
+    if name in _CONTROL and (words[0] if words else "") not in _READING.get(name, ()):
+        yield "control"
+    if name == "kill" and words[-1:] in (["-1"], ["1"], ["0"]):
+        yield "control"
+    if name == "chmod" and any(map(_OPEN_MODES.fullmatch, words[:2])):
+        yield "permissions"
+    if name in ("chown", "setfacl", "chattr", "setcap"):
+        yield "permissions"
+    if name in ("nsenter", "unshare", "chroot", "capsh"):
+        yield "isolation"
+    if name in ("docker", "podman", "nerdctl", "kubectl") and _LEAVES_CONTAINER.search(" ".join(words)):
+        yield "isolation"
+    if name in ("crontab", "at", "batch") and words != ["-l"]:
+        yield "persistence"
+    if (name == "systemctl" and "enable" in words) or name == "launchctl":
+        yield "persistence"

@@ -1,0 +1,48 @@
+"""Credentials and the history of commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from guardagent.packs.shell.arguments import operands, plain_words
+from guardagent.packs.shell.effects import secret_kinds
+from guardagent.packs.shell.paths import resolved
+from guardagent.packs.shell.script import Command
+
+_NO_READERS = ("git", "mkdir", "rmdir", "echo", "printf")
+_METADATA = ("169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]")
+_KEY_STORES = {
+    "security": ("find-generic-password", "find-internet-password", "dump-keychain"),
+    "secret-tool": ("lookup", "search"),
+    "pass": ("show",),
+    "gpg": ("--export-secret-keys", "--export-secret-subkeys"),
+}
+
+
+def check(command: Command, workspace: str) -> Iterator[str]:
+    name, words = command.name or "", plain_words(command)
+    if name not in _NO_READERS:
+        for word in words:
+            yield from _of_word(word.partition("=")[2] or word, command, workspace)
+    if _prints_environment(command) or set(words) & set(_KEY_STORES.get(name, ())):
+        yield "secrets"
+    if name == "history" or (name == "set" and "history" in words):
+        yield "history"
+    if name == "unset" and any(word.startswith("HIST") for word in words):
+        yield "history"
+
+
+def _of_word(word: str, command: Command, workspace: str) -> Iterator[str]:
+    path = resolved(word.lstrip("@").rpartition("@")[2], command.folder, workspace)
+    yield from secret_kinds(path or "")
+    if any(one in word for one in _METADATA):
+        yield "secrets"
+    if re.search(r"/dev/(?:tcp|udp)/", word):
+        yield "reverse_shell"
+
+
+def _prints_environment(command: Command) -> bool:
+    if command.name in ("env", "set"):
+        return len(command.words) == 1
+    return command.name in ("printenv", "export", "declare", "typeset") and not operands(command)

@@ -1,0 +1,128 @@
+"""Code that reaches an interpreter from elsewhere: its input, the output of commands, and files written before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from guardagent.packs.shell.arguments import operands, plain_words, value_after
+from guardagent.packs.shell.foreign_code import INTERPRETERS, is_harmless_python
+from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.words import SUBSTITUTED
+from guardagent.packs.shell.wrappers import SHELLS, inner_commands
+
+_DOWNLOADERS = frozenset(
+    "curl wget fetch aria2c http https lynx nc ncat netcat socat ftp scp rsync gh ssh dig nslookup telnet".split()
+)
+_DECODERS = frozenset(
+    "base64 base32 xxd openssl gunzip zcat bzcat xzcat uudecode rev tr gpg hexdump od unxz bunzip2 sed awk printf cut".split()
+)
+_SOURCE = ("source", ".")
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file that the script writes: the kinds of running it, and its content if that is known."""
+
+    kinds: tuple[str, ...]
+    text: str | None
+
+
+Files = Mapping[str, WrittenFile]
+
+
+def output_kinds(commands: Iterable[Command]) -> tuple[str, ...]:
+    """The kinds of running the output of commands."""
+    names = {name for command in commands for name in _names(command)}
+    kinds = (("remote_code", names & _DOWNLOADERS), ("obfuscated", names & _DECODERS))
+    return tuple(kind for kind, found in kinds if found)
+
+
+def _names(command: Command) -> Iterator[str]:
+    yield command.name or ""
+    for inner in inner_commands(command):
+        yield from _names(inner)
+
+
+def written_files(commands: Iterable[Command]) -> Files:
+    """The files that a script downloads or writes."""
+    found: dict[str, WrittenFile] = {}
+    for command in (inner for one in commands for inner in (one, *inner_commands(one))):
+        file = WrittenFile(output_kinds((command, *command.sources)), _printed((command,)))
+        for path in _written(command):
+            found[path.removeprefix("./")] = file
+    return found
+
+
+def _written(command: Command) -> Iterator[str]:
+    yield from (value for word in command.writes for value in word)
+    if command.name in ("curl", "wget", "aria2c", "fetch"):
+        yield from (word.rpartition("/")[2] for word in plain_words(command) if "/" in word)
+        named = value_after(command, "-o", "-O", "--output", "--output-document")
+        combined = [word for word in plain_words(command) if re.fullmatch(r"-[a-zA-Z]+[oO]", word)]
+        yield from (value for word in (*named, *value_after(command, *combined)) for value in word)
+    if command.name == "tee":
+        yield from (value for word in operands(command) for value in word)
+
+
+def incoming(command: Command, files: Files) -> Iterator[str | tuple[str]]:
+    """The kinds of code that a command gets from elsewhere, and shell scripts among it, as tuples of one."""
+    name = command.name or ""
+    shell = name in SHELLS or name in _SOURCE
+    if not shell and not INTERPRETERS.fullmatch(name):
+        yield from _of_file(command.words[0], files, shell=True)
+        return
+    for word in operands(command)[:1]:
+        yield from _of_file(word, files, shell=shell)
+    if any(word in ((), (SUBSTITUTED,)) for word in operands(command)):
+        yield "unreadable"
+        yield from output_kinds(command.sources)
+    if _reads_input(command, shell=shell):
+        yield from _of_input(command, shell=shell)
+
+
+def _of_file(word: tuple[str, ...], files: Files, *, shell: bool) -> Iterator[str | tuple[str]]:
+    for value in word:
+        file = files.get(value.removeprefix("./"))
+        if file is not None:
+            yield from file.kinds
+            if shell and file.text is not None:
+                yield (file.text,)
+
+
+def _reads_input(command: Command, *, shell: bool) -> bool:
+    code = r"-[a-zA-Z]*c|--command" if shell else r"-[a-zA-Z]*[ceEr]|--eval|--execute|-m"
+    if any(re.fullmatch(code, word) for word in plain_words(command)):
+        return False
+    found = operands(command)
+    return not found or found[0] in (("-",), ("/dev/stdin",)) or "-s" in plain_words(command)
+
+
+def _of_input(command: Command, *, shell: bool) -> Iterator[str | tuple[str]]:
+    text = command.text if command.text is not None else _printed(command.sources)
+    if shell and text is not None:
+        yield (text,)
+    elif text is not None and (command.name or "").startswith("python") and is_harmless_python(text):
+        return
+    elif text is not None or command.sources:
+        yield from output_kinds(command.sources)
+        if not _is_file(command.sources):
+            yield "unreadable"
+
+
+def _printed(sources: tuple[Command, ...]) -> str | None:
+    """The output of a command that only prints literals."""
+    if len(sources) != 1 or sources[0].name not in ("echo", "printf", "cat"):
+        return None
+    command = sources[0]
+    words = [word for word in command.words[1:] if word not in (("-e",), ("-n",), ("-en",))]
+    if command.name == "cat":
+        return command.text if not words else None
+    if any(len(word) != 1 or "\\" in word[0] or "%" in word[0] for word in words):
+        return None
+    return " ".join(word[0] for word in words)
+
+
+def _is_file(sources: tuple[Command, ...]) -> bool:
+    return len(sources) == 1 and sources[0].name == "cat" and all(len(word) == 1 for word in sources[0].words)
