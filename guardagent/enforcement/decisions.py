@@ -168,22 +168,16 @@ class Decider:
         ungranted = verdict.grant is None if self.own else isinstance(verdict, Verdict) and verdict.permit is None
         if reserve and ungranted and verdict.label == 0:
             raise InputError(f"{call.tool!r} was allowed without a permit; expected the verdict of a session")
-        policies = self._policies_of(conversation)
-        if verdict.decision is Decision.ESCALATE and not _rules(conversation).can_be_approved(verdict):
+        if verdict.decision is Decision.ESCALATE and not self._policies_of(conversation).can_be_approved(verdict):
             return replace(verdict, decision=Decision.DENY, grant=None)  # an approval would not help
         return verdict
 
-    def _rules(self, conversation: Conversation) -> Policies:
-        """The rules of a conversation, with those for its task."""
-        return conversation.session.policies if self.own else self.policies
-
     def _looks_back(self, conversation: Conversation, call: HostCall) -> bool:
         kind = SessionCall(self.names.resolve(call.tool), EMPTY).labelled(call.action, None, call.tags)
-        policies = self._policies_of(conversation)
-        return not own or _rules(conversation).looks_back(kind)
+        return not self.own or self._policies_of(conversation).looks_back(kind)
 
     def _policies_of(self, conversation: Conversation) -> Policies:
-        """The version of the rules under which a conversation runs."""
+        """The rules under which a conversation runs: their version, with those for its task."""
         return conversation.session.policies if self.own else self.policies
 
     def _facts_of(self, call: HostCall) -> Mapping[str, Any]:

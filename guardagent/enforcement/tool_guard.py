@@ -29,15 +29,15 @@ from guardagent.enforcement.schema import unchecked_patterns
 from guardagent.enforcement.time_limit import TimeLimit
 from guardagent.enforcement.tools_lock import read_tools_lock
 from guardagent.errors import GuardError, InputError, error_text
-from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.policy.evaluation.clock import HostClock
+from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.session.counters.protocol import CounterStore
 from guardagent.session.counters.session_counters import SessionCounters
 from guardagent.session.session import Session
-from guardagent.session.withheld_answer import without_answer_text
 from guardagent.session.snapshot import read_snapshot
+from guardagent.session.withheld_answer import without_answer_text
 from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 from guardagent.types.principal import read_principal
 
@@ -151,19 +151,21 @@ class ToolGuard:
         self._shared = self._ledger.journal("", getattr(policies, "digest", "")) is not None
         if self._shared and not own:
             raise InputError("a ledger that keeps histories needs policies from 'load_policies'")
-<<<<<<< .merge_file_edAPEO
         self._conversations = Conversations(self._begin_session, keeps_history=self._shared)
-||||||| .merge_file_kyRfvM
-        self._conversations = Conversations(self._begin_session, lambda name: self._ledger.journal(name, self._digest))
-=======
-        self._conversations = Conversations(self._begin_session, self._journal_of)
->>>>>>> .merge_file_qsHJR2
         self._pool = DeadlinePool()
         sink = spooled_log(log, on_log_error, log_spool)
         records = None if sink is None else AuditRecords(sink, self._digest_of, required=on_log_error != "warn")
         self._on_difference = None if records is None or not own else records.difference
         self._recorder = CallRecorder(self._conversations, self.names, records, max_replans)
-        waits = extra is not None or callable(state) or callable(facts) or callable(principal) or clock is not None or log is not None or ledger is not None
+        waits = (
+            extra is not None
+            or callable(state)
+            or callable(facts)
+            or callable(principal)
+            or clock is not None
+            or log is not None
+            or ledger is not None
+        )
         inline = own and self.policies.quick and not waits
         own_requests_only = approvals == "asked here"
         conversations, recorder = self._conversations, self._recorder
@@ -215,11 +217,12 @@ class ToolGuard:
         digest = self._conversations.digest_of(conversation) if conversation else None
         return getattr(self.policies, "digest", "") if digest is None else digest
 
-    def _version_of(self, conversation: str) -> Policies:
+    def _version_of(self, conversation: str, extra: Any) -> Policies:
         """The version under which a conversation of the ledger began, if it is held; otherwise the current one."""
         begun = getattr(self._ledger, "policy_of", None)  # a ledger of the host's own may lack it
         digest, versions = (None if begun is None else begun(conversation)), self._policies.versions
-        return (versions.find(digest) if versions is not None and digest is not None else None) or self.policies
+        held = () if versions is None or digest is None else versions.held()
+        return next((one for one in held if one.with_extra(extra).digest == digest), self.policies)
 
     # --- attaching
 
@@ -420,16 +423,16 @@ class ToolGuard:
         shown: list[Conversation] = []
         host_state = self._state
         state = (lambda: host_state(shown[0].id)) if callable(host_state) else host_state
-        options = {} if self._counters is None else {"counters": self._counters}
         extra = None if self._extra is None else self._extra(read_snapshot(snapshot, key, newest)["session"])
+        options = {} if extra is None else {"extra": extra}
         session = self._policies.restore(
             snapshot,
             key,
             state=state,
             messages=lambda: shown[0].messages if shown else (),
-            newest=newest,, extra=extra
+            newest=newest,
             **options,
-            **({} if self._on_difference is None else {"on_difference": self._on_difference}),
+            **self._session_options(),
             **self._time,
         )
         shown.append(Conversation(session.id, session, restored=True))
@@ -483,20 +486,22 @@ class ToolGuard:
         return self.answers.guard(*run)
 
     def _begin_session(
-<<<<<<< .merge_file_qMuAz1
         self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]]
     ) -> tuple[Session, ConversationJournal | None]:
-        state = self._state_of(name)
-        options: dict[str, Any] = {"on_difference": self._on_difference} if self._on_difference is not None else {}
-        if self._counters is not None:
-            options["counters"] = self._counters
+        state, extra = self._state_of(name), None if self._extra is None else self._extra(name)
+        options = {**self._time, **self._session_options()}
         if self._principal is not None:
             options["principal"] = self._principal_of(name)
         if not self._shared:
+            options |= {} if extra is None else {"extra": extra}
             return self._policies.session(state, id=name, messages=messages, **options), None
-        version = self._version_of(name)
+        version = self._version_of(name, extra).with_extra(extra)
         journal = self._ledger.journal(name, version.digest)
         return Session(version, state, id=name, messages=messages, journal=journal, **options), journal
+
+    def _session_options(self) -> dict[str, Any]:
+        options = {"on_difference": self._on_difference, "counters": self._counters}
+        return {name: one for name, one in options.items() if one is not None}
 
     def _principal_of(self, name: str) -> Mapping[str, Any] | None:
         if not callable(self._principal):
@@ -506,25 +511,6 @@ class ToolGuard:
         except Exception as error:  # noqa: BLE001 - a host's function
             _log.error("the principal of a conversation is unavailable: %s", error_text(error))
             raise InputError(f"the principal is unavailable: {type(error).__name__}") from None
-||||||| .merge_file_c4IqaQ
-        self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
-    ) -> Session:
-        options: dict[str, Any] = {} if journal is None else {"journal": journal}
-        if self._extra is not None:
-            options["extra"] = self._extra(name)
-        return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
-=======
-        self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]], journal: ConversationJournal | None
-    ) -> Session:
-        options = self._time if journal is None else {**self._time, "journal": journal}
-        return self.policies.session(self._state_of(name), id=name, messages=messages, **options)
->>>>>>> .merge_file_Fi8Llg
-
-    def _journal_of(self, name: str) -> ConversationJournal | None:
-        digest = self._digest
-        if self._shared and self._extra is not None:
-            digest = self.policies.with_extra(self._extra(name)).digest
-        return self._ledger.journal(name, digest)
 
     def _state_of(self, conversation: str) -> Any:
         return partial(self._state, conversation) if callable(self._state) else self._state

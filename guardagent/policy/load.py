@@ -74,9 +74,7 @@ def _load(file: PolicyFile, path: object, model: Model | str | None, locked: Pat
         if path is None:
             raise InputError("'locked=' only applies to files; expected the path of a policy file")
         _require_locked(Path(locked), file)
-    policies = compile_policies(
-        file, functions_of(file, toolbox_functions), request_checks(file, model=model), model
-    )
+    policies = compile_policies(file, functions_of(file, toolbox_functions), request_checks(file, model=model), model)
     if file.shadow is not None:
         policies.shadow = _shadow(file.shadow)
     return policies
@@ -85,7 +83,7 @@ def _load(file: PolicyFile, path: object, model: Model | str | None, locked: Pat
 def _shadow(file: PolicyFile) -> Policies:
     """Compiles the candidate of `shadow:`, which calls no model."""
     candidate = compile_policies(
-        file, functions_of(file, _toolbox_functions), lambda source: _request_check(source, file, None)
+        file, functions_of(file, toolbox_functions), lambda source: _request_check(source, file, None)
     )
     for number, monitor in enumerate(candidate.monitors):
         if any(check.requested for check in getattr(monitor, "checks", {}).values()):
@@ -201,8 +199,10 @@ def compile_policies(
         InputError: as for `load_policies`.
     """
     queries = [] if base is None else list(base.history_queries)
-    library = Library(functions, file.tags, file.tools, _declarations(file, functions), sources=file.labels, queries)
-    library.counters.update({name: compile_counter(name, one, library) for name, one in file.counters.items()})
+    library = Library(functions, file.tags, file.tools, _declarations(file, functions), file.labels, queries)
+    library.counters.update(
+        {name: compile_counter(name, one, library.scoped(one.scopes)) for name, one in file.counters.items()}
+    )
     _check_definitions(file, library)
     rules: list[Rule] = [] if base is None else list(base.rules)
     requests: list[tuple[RuleMetadata, Check]] = [] if base is None else list(base.requests)
@@ -356,7 +356,9 @@ def compile_rules(formulas: Sequence[str], **names: Any) -> Policies:
     library = Library(**names)
     rules: list[Rule] = []
     for at, text in enumerate(formulas, 1):
-        rules.append(Rule(RuleMetadata(f"rule {at}", text), [read_rule(text, library.names)], library, _monitor_count(rules)))
+        rules.append(
+            Rule(RuleMetadata(f"rule {at}", text), [read_rule(text, library.names)], library, _monitor_count(rules))
+        )
     digest = hashlib.sha256(repr((formulas, sorted(library.tags.items()))).encode()).hexdigest()
     return Policies(
         rules,

@@ -99,7 +99,7 @@ class Policies:
         shadow: the candidate (`shadow:`), which judges live calls too, without effect.
         versions: the versions of the file; None for rules that were not loaded from a file.
         source: the policy file as read; None for rules that are from no file.
-        listing: the rules that list calls for `unlisted: deny`; None if all calls are listed.
+        listing: the policies that list calls for `unlisted: deny`: rules for one task list none.
         extended: the policies with more rules for one task, as used before.
     """
 
@@ -130,8 +130,8 @@ class Policies:
         self.rule_of = tuple(rule for rule in rules for _ in rule.monitors)
         self.requests = tuple(requests)
         self.counters = tuple(counters)
-        sources = [*(rule.source for rule in self.rules), *(source for source, _ in self.requests)]
-        self.is_scoped = any(source.applies_to is not None for source in sources)
+        metadata = [*(rule.source for rule in self.rules), *(source for source, _ in self.requests)]
+        self.is_scoped = any(one.applies_to is not None for one in metadata)
         self.functions = functions
         self.failed_output = failed_output
         self.digest = digest
@@ -142,7 +142,7 @@ class Policies:
         self.source = source
         self.extended = ExtendedPolicies()
         self.history_queries = tuple(history_queries)
-        self.listing: tuple[Rule, ...] | None = _listing(rules, requests) if base is None or base.unlisted == "allow" else base.listing
+        self.listing: Policies = self if base is None or base.unlisted == "allow" else base.listing
         self.tags = tags or {}
         self._declared = tools
         groups = [*(monitor.tools for monitor in self.monitors), *(query.tools for query in history_queries)]
@@ -283,8 +283,8 @@ class Policies:
         newest: int | None = None,
         counters: Any = None,
         on_difference: Callable[[Any], None] | None = None,
-        **options: Any,
         extra: Any = None,
+        **options: Any,
     ) -> Session:
         """Continues a session from its snapshot. An existing session with the same id denies every call from then on.
 
@@ -296,8 +296,8 @@ class Policies:
             newest: the last known `session.sequence`; an older snapshot is refused.
             counters: as for `Session`.
             on_difference: as for `Session`.
-            options: `clock` and `zone`, as for `Session`.
             extra: the same rules for this conversation as before.
+            options: `clock` and `zone`, as for `Session`.
 
         Raises:
             InputError: the snapshot is not authentic, belongs to another policy, or is outdated.
@@ -313,7 +313,8 @@ class Policies:
             newest=newest,
             counters=counters,
             on_difference=on_difference,
-        , **options)
+            **options,
+        )
 
     def looks_back(self, call: SessionCall) -> bool:
         """Whether the verdict on such a call can depend on earlier calls, for example after a halt."""
@@ -409,34 +410,10 @@ class Policies:
             if monitor.concerns(call) and (not is_answer or names(monitor.tools, ANSWER))
         )
         stateful = tuple((at, monitor) for at, monitor in monitors if monitor.stateful)
-<<<<<<< .merge_file_WEAR4a
         indexes = tuple(
             at
-            for at, query in enumerate(self._history_queries)
+            for at, query in enumerate(self.history_queries)
             if (names(query.tools, ANSWER) if is_answer else call.tool in query.tools)
-||||||| .merge_file_GJf2EV
-        indexes = tuple(at for at, query in enumerate(self._history_queries) if call.tool in query.tools)
-        labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
-        listed = (
-            self.unlisted == "allow"
-            or bool(self.requests)
-            or any(call.tool in rule.tools or labels & rule.labels for rule in self.rules)
-=======
-        indexes = tuple(at for at, query in enumerate(self.history_queries) if call.tool in query.tools)
-        labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
-        listed = (
-            self.unlisted == "allow"
-<<<<<<< .merge_file_1ZGM04
-            or self._listing is None
-            or any(call.tool in rule.tools or labels & rule.labels for rule in self._listing)
->>>>>>> .merge_file_dqf9Xi
-||||||| .merge_file_tic2R3
-            or self._listing is None
-            or any(call.tool in rule.tools or labels & rule.labels for rule in self._listing)
-=======
-            or self.listing is None
-            or any(call.tool in rule.tools or labels & rule.labels for rule in self.listing)
->>>>>>> .merge_file_kVNAy7
         )
         listed = self._is_listed(call, ())
         counters = tuple(counter for counter in self.counters if call.tool in counter.tools)
@@ -457,17 +434,13 @@ class Policies:
         if self.unlisted == "allow" or call.tool == ANSWER:
             return True
         labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
+        left_out, listing = {rule.id for rule in others}, self.listing
         return (
-            any(source.covers(call.principal, call.agent) for source, _ in self.requests)
-            or any(labels & rule.labels for rule in self.rules if rule not in others)
+            any(source.covers(call.principal, call.agent) for source, _ in listing.requests)
+            or any(labels & rule.labels for rule in listing.rules if rule.id not in left_out)
             or any(
                 names(one.tools, call.tool)
-                for one, rule in zip(self.monitors, self.rule_of, strict=True)
-                if rule not in others
+                for one, rule in zip(listing.monitors, listing.rule_of, strict=True)
+                if rule.id not in left_out
             )
         )
-
-
-def _listing(rules: Sequence[Rule], requests: Sequence[Any]) -> tuple[Rule, ...] | None:
-    """The rules that list calls for `unlisted: deny`; None if they list all, as a request does."""
-    return None if requests else tuple(rules)

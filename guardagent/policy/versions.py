@@ -91,6 +91,10 @@ class PolicyVersions(Generic[V]):
         """Returns the version with this digest, if it is held."""
         return self._alive.get(digest)
 
+    def held(self) -> tuple[V, ...]:
+        """Returns all versions that are held."""
+        return tuple(self._alive.values())
+
     def _loaded(self) -> V:
         """Loads the files until they have not changed in between, so that no version mixes two states."""
         for _ in range(MAX_LOADS):

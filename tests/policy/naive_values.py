@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from operator import lt
 from itertools import combinations
+from operator import lt
 from typing import Any
 
 
@@ -27,6 +27,7 @@ class Between:
 
     least: Any
     most: Any
+
 
 class SetRange(tuple[frozenset[str], frozenset[str]]):
     """An unknown set: the items that it has, and those that it can have."""
@@ -46,7 +47,6 @@ def _over_sets(function: Callable[[Any, Any], Any], left: Any, right: Any) -> se
     """The results for all sets that the operands can be."""
     lefts, rights = (one.every() if isinstance(one, SetRange) else [one] for one in (left, right))
     return {function(one, other) for one in lefts for other in rights}
-
 
 
 def ends(value: Any) -> tuple[Any, Any] | None:
@@ -115,6 +115,10 @@ def sets_combined(left: Any, operator: str, right: Any) -> Any:
     if kind(left) != "set" or kind(right) != "set":
         return UNKNOWN
     return left.union(right) if operator == "|" else left.intersection(right)
+
+
+def _same(found: set[Any]) -> Truth:
+    return bool(found.pop()) if len(found) == 1 else UNKNOWN
 
 
 def ordered(left: Any, right: Any, compare: Callable[[Any, Any], bool]) -> Truth:

@@ -36,8 +36,13 @@ class ParallelRun:
             policies.warm_up()
         self._time: Any = None
         self._session = policies.session(
-            state=lambda: self._state, facts=case.facts, clock=lambda: self._time, zone=ZONE, permit_seconds=10**9
-        , principal=case.principal)
+            state=lambda: self._state,
+            facts=case.facts,
+            clock=lambda: self._time,
+            zone=ZONE,
+            permit_seconds=10**9,
+            principal=case.principal,
+        )
         self._permits: dict[int, Any] = {}  # of the calls in flight, by their places
         self._naive = Naive(read_rule(case.rule), FUNCTIONS, TAGS)
         self._history: list[Step] = []

@@ -224,7 +224,7 @@ class Compiler:
             length = arithmetic(seconds, "*", MICROSECONDS)
             if isinstance(length, Unknown):
                 return blamed(env, length, seconds)
-            if length < 0:
+            if isinstance(length, str) or length < 0:
                 return Unknown("a time window is negative")
             return moment if isinstance(moment, Unknown) else ceil(moment - length)
 
@@ -234,7 +234,7 @@ class Compiler:
         """(the number of the history index of a term, the terms of its key); None if the key does not decide it."""
         number = self.index_of[id(node)]
         query = self.library.history_queries[number]
-        syntax = {id(term): part for part, term in self._compiled.values()}
+        syntax: dict[int, Any] = {id(term): part for part, term in self._compiled.values()}
         keys = [syntax[id(other)] for _, other in query.equations]
         return (number, keys) if query.decided_by_key else None
 

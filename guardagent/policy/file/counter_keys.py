@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from guardagent.policy.file.policy_keys import Key, check_keys, keys, mapping, one_or_more, reads, text
@@ -24,12 +24,23 @@ class CounterSource:
         keys: the expressions of its keys; each combination of their values has a count of its own.
         sum: the expression of the amount; None counts the calls.
         window: the length of the window in seconds; None counts for ever.
+        scopes: the prefixes of the names that its expressions can use without a prefix.
     """
 
     on: SourceText
     keys: tuple[SourceText, ...]
     sum: SourceText | None
     window: float | None
+    scopes: tuple[str, ...] = ("",)
+
+    @property
+    def meaning(self) -> object:
+        total = self.sum and self.sum.text
+        return self.on.text, tuple(key.text for key in self.keys), total, self.window, self.scopes
+
+    def under(self, prefix: str) -> CounterSource:
+        """This counter in an included file with a prefix."""
+        return replace(self, scopes=tuple(prefix + scope for scope in self.scopes))
 
 
 @reads(lambda _: {"type": "string", "pattern": f"^{_DURATION.pattern}$"})

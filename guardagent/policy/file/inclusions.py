@@ -19,6 +19,7 @@ from guardagent.policy.file.inclusion_keys import Inclusion
 from guardagent.policy.file.policy_file import PolicyFile, RuleSource, read_single_file
 from guardagent.policy.file.source_tree import shortened
 from guardagent.policy.language.declarations import Definition
+from guardagent.policy.provenance.labels import DeclaredLabels, LabelSource
 
 Scoped = TypeVar("Scoped", RuleSource, Definition)
 MAX_DEPTH = 10
@@ -170,6 +171,28 @@ def _same(files: Sequence[PolicyFile], field: str) -> Any:
     return values[0][0] if values else None
 
 
+def _labels(files: Sequence[PolicyFile], field: str) -> DeclaredLabels:
+    """The labels of all files: they are shared, so that an included rule can speak of the sources of another file."""
+    sources: dict[str, list[LabelSource]] = {}
+    for labels in _values(files, field):
+        for name, own in labels.sources.items():
+            sources.setdefault(name, []).extend(one for one in own if one not in sources[name])
+    propagating = frozenset(name for labels in _values(files, field) for name in labels.propagating)
+    return DeclaredLabels(
+        sources, propagating, tuple(dict.fromkeys(i for one in _values(files, field) for i in one.ids))
+    )
+
+
+def _own(files: Sequence[PolicyFile], field: str) -> Any:
+    """A field that only the including file may have."""
+    for file in files[1:]:
+        if getattr(file, field) is not None:
+            raise ContentError(
+                f"{field!r} in an included file; expected it in the file that includes the others", file.path
+            )
+    return getattr(files[0], field)
+
+
 def _strictest(files: Sequence[PolicyFile], field: str) -> str:
     return "deny" if "deny" in _values(files, field) else "allow"
 
@@ -204,6 +227,9 @@ MERGING: Mapping[str, Merging] = {
     "constants": _NAMES,
     "definitions": _NAMES,
     "places": Merging(_places, _places_under),
+    "labels": Merging(_labels),
+    "counters": _NAMES,
+    "shadow": Merging(_own),
     "tools": Merging(_tools),
     "failed_output": Merging(_same),
     "unlisted": Merging(_strictest),

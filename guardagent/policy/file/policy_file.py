@@ -44,7 +44,7 @@ from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shorten
 from guardagent.policy.functions import FUNCTIONS
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.declarations import Definition
-from guardagent.policy.provenance.labels import NO_LABELS, DeclaredLabels
+from guardagent.policy.provenance.labels import DeclaredLabels
 from guardagent.policy.scope import Scope
 from guardagent.types import Decision
 
@@ -141,7 +141,7 @@ class PolicyFile:
     inclusions: tuple[Inclusion, ...]
     places: Mapping[tuple[str, str], str]
     digest: str
-    labels: DeclaredLabels = NO_LABELS
+    labels: DeclaredLabels
     counters: Mapping[str, CounterSource]
     shadow: PolicyFile | None = None
 
@@ -331,16 +331,8 @@ def _solver_tools(node: SourceNode) -> Iterator[tuple[str, SourceNode]]:
 def _places(node: SourceNode) -> Iterator[tuple[tuple[str, str], str]]:
     """The place of each name that the file declares."""
     for key, names in node.fields.items():
-<<<<<<< .merge_file_OvhSp0
         for one, value in names.fields.items():
             yield (key, one.partition("(")[0].strip()), _place_of(value)
-||||||| .merge_file_WlXIAj
-        for name, value in names.fields.items():
-            yield (key, name.partition("(")[0].strip()), _place_of(value)
-=======
-        for signature, value in names.fields.items():
-            yield (key, signature.partition("(")[0].strip()), _place_of(value)
->>>>>>> .merge_file_KWZd4P
 
 
 def _place_of(node: SourceNode) -> str:

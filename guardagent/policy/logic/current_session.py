@@ -114,9 +114,8 @@ class CurrentSession:
             constant(call.args),
             UNKNOWN if call.status is None else constant(call.output),
             failed,
-            may_succeed=end
-            is None,,
             self._instant(call.time),
+            may_succeed=end is None,
         )
 
     # --- time

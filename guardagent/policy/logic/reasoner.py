@@ -112,7 +112,9 @@ class Reasoner:
         for answer, expression in ((True, when_true(value)), (False, when_false(value))):
             closed = isinstance(expression, ExpressionNode) and not expression.is_open
             holds = thread_solver(self._seconds).evaluate(expression) if closed else expression
-            if holds is True or (isinstance(holds, ExpressionNode) and thread_solver(self._seconds).holds(holds, symbols)):
+            if holds is True or (
+                isinstance(holds, ExpressionNode) and thread_solver(self._seconds).holds(holds, symbols)
+            ):
                 return answer
         return None
 

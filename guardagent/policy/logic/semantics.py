@@ -215,9 +215,9 @@ class Semantics:
         if known is None:
             return self.operations.applied((node.function, regexes), function, arguments)
         result = self.operations.applied((node.function, regexes), function, arguments, _kind(known.result))
-        result = only_if(_accepts(known, arguments), not None and known.range is not None:
+        if known.range is not None:
             self.operations.constrain(result, *known.range)
-        if known is result)
+        result = only_if(_accepts(known, arguments), result)
         exact = node.function in TRANSLATIONS
         return self.operations.translated(node.function, arguments, result) if exact else result
 

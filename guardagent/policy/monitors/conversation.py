@@ -199,13 +199,7 @@ class ConversationState:
         elif applicability.arguments is not None and (undeclared := set(call.args) - applicability.arguments):
             name = min(undeclared)
             judged.fail(f"unknown argument {name!r} of tool {call.tool!r}{name_hint(name, applicability.arguments)}")
-<<<<<<< .merge_file_jX68mA
-        elif call.tool != ANSWER:
-||||||| .merge_file_yqMfSl
-        else:
-=======
-        elif self.policies.requests:
->>>>>>> .merge_file_3xMccw
+        elif self.policies.requests and call.tool != ANSWER:
             self._run_request_checks(call, judged)
             return judged
         return judged if judged.errors else None
