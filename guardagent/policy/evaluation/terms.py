@@ -451,7 +451,8 @@ class Compiler:
         return state_function(node, function, self._terms(node.arguments, names), self.term_text(node, names))
 
     def _ofcall(self, node: ast.OfCall, names: Names) -> Term:
-        return _of({"output": output_of, "args": args_of, "failed": failed}[node.what], self._call(node.call, names))
+        properties = {"output": output_of, "args": args_of, "tool": tool_of, "failed": failed}
+        return _of(properties[node.what], self._call(node.call, names))
 
     def _call(self, node: ast.Label | ast.Selected, names: Names) -> Term:
         if isinstance(node, ast.Label):
@@ -459,9 +460,6 @@ class Compiler:
         index = self.add_query(node.pattern, node.condition, names)
         which = node.which
         return lambda env: env[0].indexes[index].select(env, which)
-
-        properties = {"output": output_of, "args": args_of, "tool": tool_of, "failed": failed}
-        return _of(properties[node.what], self._call(node.call, names))
 
     def _timeof(self, node: ast.TimeOf, names: Names) -> Term:
         return _of(time_of, self._call(node.call, names))
