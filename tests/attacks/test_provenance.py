@@ -6,6 +6,7 @@ Naive matching, which looks for an argument in the outputs, misses each of these
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -37,7 +38,7 @@ POLICY: dict[str, Any] = {
         {"id": "after_reading", "temporal": "forall(delete_all(), !seen(untrusted))"},
     ],
 }  # fmt: skip
-ENCODED = {
+ENCODED: dict[str, Callable[[str], str]] = {
     "plain": lambda text: text,
     "upper case": str.upper,
     "full width": lambda text: "".join(chr(ord(sign) + 0xFEE0) if "!" <= sign <= "~" else sign for sign in text),

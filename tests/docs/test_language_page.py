@@ -22,7 +22,7 @@ CALL = {"n": 3, "s": "abc", "xs": [1, 2, 3], "m": {"a": 1, "b": None}}  # as the
 NAMES: dict[str, Any] = {
     "tags": {"writes": frozenset({"put"})},
     "functions": {"owner": lambda state, order_id: state[order_id]},
-    "sources": DeclaredLabels(dict.fromkeys(("user", "untrusted", "private"), [LabelSource.read("get_webpage")])),
+    "sources": DeclaredLabels(dict.fromkeys(("user", "untrusted", "private"), (LabelSource.read("get_webpage"),))),
 }
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 from fractions import Fraction
 from itertools import combinations
 from operator import lt
-from typing import Any
+from typing import Any, Self
 
 
 class Unknown(Enum):
@@ -34,7 +34,7 @@ class SetRange(tuple[frozenset[str], frozenset[str]]):
 
     __slots__ = ()
 
-    def __new__(cls, least: frozenset[str], most: frozenset[str]) -> SetRange:
+    def __new__(cls, least: frozenset[str], most: frozenset[str]) -> Self:
         return super().__new__(cls, (least, most))
 
     def every(self) -> list[frozenset[str]]:

@@ -1,4 +1,4 @@
-"""Where values came from: the labels of recorded outputs, messages and facts, and a lookup of values in them.
+"""The sources of values: the labels of recorded outputs, messages and facts, and a lookup of values in them.
 
     labels          the sources of each label, as the policy file declares them
     normalization   one spelling for the many of a text

@@ -9,7 +9,7 @@ WIDE = 4  # bytes of a character, unless all are ASCII
 
 
 class Origin:
-    """Where a string was recorded.
+    """The places where a string was recorded.
 
     Attributes:
         labels: its labels.

@@ -12,7 +12,7 @@ from guardagent.policy.provenance.index import Origin, SourceIndex
 from guardagent.policy.provenance.labels import DeclaredLabels
 from guardagent.policy.provenance.leaves import LeafReader, Leaves
 from guardagent.policy.provenance.messages import HOST_ROLES, HostMessage, MessageReader
-from guardagent.policy.provenance.tokens import Scanner, Token
+from guardagent.policy.provenance.tokens import Scanner, SourceToken
 
 LIMIT = 16_000_000  # bytes of the index of one session
 MODEL_BIT = 1  # of the label `model`
@@ -22,7 +22,7 @@ _ORIGINS = 5  # of one value in evidence
 _REMEMBERED, _MOST_REMEMBERED = 2000, 1000  # characters of a string, and strings
 
 
-class RecordedCall(Protocol):
+class FinishedCall(Protocol):
     """The parts of a call that are recorded."""
 
     tool: str
@@ -44,7 +44,7 @@ class Surroundings(Protocol):
     def facts(self) -> Mapping[str, Any]: ...
 
     @property
-    def in_flight(self) -> Sequence[RecordedCall]: ...
+    def in_flight(self) -> Sequence[FinishedCall]: ...
 
 
 class _Gap(NamedTuple):
@@ -148,8 +148,8 @@ class SourceRecorder:
 
     # --- calls
 
-    def reserved(self, call: RecordedCall, session: Surroundings) -> Mapping[str, Any] | None:
-        """What a call that is now in flight keeps: the new messages, and the labels that its arguments pass on."""
+    def reserved(self, call: FinishedCall, session: Surroundings) -> Mapping[str, Any] | None:
+        """Returns what a call in flight keeps: the new messages, and the labels that its arguments pass on."""
         passing, kept = self.declared.passing, {}
         if passing:
             found = self._look_up(call.args, session)
@@ -159,11 +159,11 @@ class SourceRecorder:
             self._pending = []
         return kept or None
 
-    def forgotten(self, call: RecordedCall) -> None:
+    def forgotten(self, call: FinishedCall) -> None:
         """Takes back the messages of a call that is removed."""
         self._pending = [*_messages_of(call.provenance), *self._pending]
 
-    def restored(self, call: RecordedCall) -> None:
+    def restored(self, call: FinishedCall) -> None:
         """Records the messages that a call of another process kept."""
         self._restore(call.provenance)
 
@@ -182,7 +182,7 @@ class SourceRecorder:
             self._reader.loaded(kept["place"], messages)
             self._record_messages(messages)
 
-    def record(self, call: RecordedCall) -> None:
+    def record(self, call: FinishedCall) -> None:
         """Records the output of a call whose outcome is known."""
         declared = self.declared.paths_of(call.tool)
         raised, maybe = _raised(call)
@@ -206,7 +206,7 @@ class SourceRecorder:
             self._lose(f"the output of '{call.tool}' (call {call.place}) cannot be read", every)
         self._record_leaves(call, reader, whole, missing, every)
 
-    def _record_leaves(self, call: RecordedCall, reader: LeafReader, whole: int, missing: int, every: int) -> None:
+    def _record_leaves(self, call: FinishedCall, reader: LeafReader, whole: int, missing: int, every: int) -> None:
         place = f"'{call.tool}' (call {call.place})"
         if not self._index.has_room(sum(leaves.size for leaves in reader.by_labels.values())):
             self._lose(_too_much(self.limit), every)
@@ -224,7 +224,7 @@ class SourceRecorder:
         if doubtful:
             self._add(doubtful, Origin(0, ((every, f"{place}, which failed and repeats its argument"),), every))
 
-    def _echo(self, call: RecordedCall, whole: int) -> set[str]:
+    def _echo(self, call: FinishedCall, whole: int) -> set[str]:
         """The strings of a call's arguments that only the model had written before the call.
 
         An output that merely repeats them has not seen them, unless a label says that the tool knows.
@@ -306,7 +306,7 @@ class SourceRecorder:
             for name in leaves.names:
                 self._look_up_text(name, found, indexes, gaps, name=True)
             for number in filter(None, leaves.numbers):
-                self._look_up_token(Token((number,)), found, indexes, gaps)
+                self._look_up_token(SourceToken((number,)), found, indexes, gaps)
         return found
 
     def _look_up_text(
@@ -319,7 +319,7 @@ class SourceRecorder:
             self._look_up_token(token, found, indexes, gaps)
 
     def _look_up_token(
-        self, token: Token, found: _Lookup, indexes: Sequence[SourceIndex], gaps: Sequence[_Gap]
+        self, token: SourceToken, found: _Lookup, indexes: Sequence[SourceIndex], gaps: Sequence[_Gap]
     ) -> None:
         if _take(_origins(token.readings, indexes), found, gaps):
             for part in token.parts:
@@ -336,7 +336,7 @@ class SourceRecorder:
             found.add_possible(MODEL_BIT, gaps[0].why)
 
     def _gaps(self, session: Surroundings | None) -> Iterator[_Gap]:
-        """What was not recorded, or not yet."""
+        """Everything that was not recorded, or not yet."""
         for why, labels in self._lost.items():
             yield _Gap(labels, why)
         if self._unread:
@@ -409,7 +409,7 @@ def _take(origins: Sequence[Origin], found: _Lookup, gaps: Sequence[_Gap]) -> bo
     return bool(origins)
 
 
-def _raised(call: RecordedCall) -> tuple[int, int]:
+def _raised(call: FinishedCall) -> tuple[int, int]:
     """The labels that a call's arguments pass on to its output: (known, possible)."""
     kept = call.provenance
     return (kept["labels"], kept["possible"]) if kept and "labels" in kept else (0, 0)

@@ -52,13 +52,15 @@ _LETTER = re.compile("[^\\W0-9_]")
 _HOST = re.compile(r"(?m)(?<=://)(?:[^/?#\\\n@]*@)*([^/?#\\:\n@]+)")
 _SPACES = dict.fromkeys(map(ord, "\t\r\n"), " ")
 _PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
-_PROSE = re.compile(r"(?:[A-Za-z]{1,15}+(?![A-Za-z])|[ ,;:!?'\"-]|\.(?=\s|$))*+")  # without tokens or base64
+_PROSE = re.compile(  # neither a token nor base64: short words, and numbers of up to three digits by themselves
+    r"(?:[A-Za-z]{1,15}+(?![A-Za-z0-9])|[0-9]{1,3}+(?![A-Za-z]|[ ()./,-]{0,2}[0-9])|[ ,;:!?'\"-]|\.(?=\s|$))*+"
+)
 _CANDIDATE = r"[^\s0-9@/\\.]*+[0-9@/\\.]\S*+"
 _CANDIDATES = re.compile(rf"(?<!\S){_CANDIDATE}(?: {{1,2}}(?:{_CANDIDATE}|[a-z]{{4}}(?!\S)))*+")
 _TRAILING = ".,:;!?'*_=`)]}"
 
 
-class Token(NamedTuple):
+class SourceToken(NamedTuple):
     """An identifying token.
 
     Attributes:
@@ -70,7 +72,7 @@ class Token(NamedTuple):
 
     readings: tuple[str, ...]
     identifies: bool = True
-    parts: tuple[Token, ...] = ()
+    parts: tuple[SourceToken, ...] = ()
     near: tuple[str, ...] = ()
 
     def spellings(self) -> Iterator[str]:
@@ -84,7 +86,7 @@ class TextReading(NamedTuple):
     """A string for the lookup: its own keys, and its tokens."""
 
     keys: tuple[str, ...]
-    tokens: tuple[Token, ...]
+    tokens: tuple[SourceToken, ...]
 
 
 class Scanner:
@@ -107,13 +109,13 @@ class Scanner:
             key = key_of(text.casefold())
             return TextReading((key,) if key else (), ())
         keys: list[str] = []
-        tokens: list[Token] = []
+        tokens: list[SourceToken] = []
         for plain in _texts_in(normalized(text)):
             folded = plain.casefold()
             keys += filter(None, [key_of(folded)])
             for columns in _scanned(folded):
                 tokens += (token for kind, one in zip(KINDS, columns, strict=True) if one for token in kind.read(one))
-            tokens += (Token((one,)) for one in self._ids_in(plain))
+            tokens += (SourceToken((one,)) for one in self._ids_in(plain))
         return TextReading(tuple(keys), tuple(tokens))
 
     def recorded(self, texts: Iterable[str]) -> set[str]:
@@ -211,16 +213,16 @@ class Kind(NamedTuple):
         keys: the keys of many matches, for recording: at least those of their tokens.
     """
 
-    read: Callable[[str], Iterable[Token]]
+    read: Callable[[str], Iterable[SourceToken]]
     keys: Callable[[set[str]], Iterable[str]]
 
 
-def _url(text: str) -> Iterator[Token]:
-    yield Token((_url_key(text),))
+def _url(text: str) -> Iterator[SourceToken]:
+    yield SourceToken((_url_key(text),))
     for host in _HOST.findall(text):
         labels = host.split(".")
-        yield Token((host,), near=tuple(".".join(labels[at:]) for at in range(1, len(labels) - 1)))
-        yield from (Token((label,), identifies=False) for label in labels if _is_long(label))
+        yield SourceToken((host,), near=tuple(".".join(labels[at:]) for at in range(1, len(labels) - 1)))
+        yield from (SourceToken((label,), identifies=False) for label in labels if _is_long(label))
     yield from _inside(text)
 
 
@@ -232,8 +234,8 @@ def _url_key(text: str) -> str:
     return text.rstrip(_TRAILING).rstrip("/")
 
 
-def _mail(text: str) -> Iterator[Token]:
-    yield Token((text.lstrip(".=%"),))
+def _mail(text: str) -> Iterator[SourceToken]:
+    yield SourceToken((text.lstrip(".=%"),))
     yield from _weak_numbers(text)
 
 
@@ -243,15 +245,15 @@ def _mail_keys(texts: set[str]) -> Iterable[str]:
     )
 
 
-def _iban(text: str) -> Iterator[Token]:
+def _iban(text: str) -> Iterator[SourceToken]:
     if " " not in text and len(text) >= _IBAN:
-        yield Token((text,))
+        yield SourceToken((text,))
         return
     groups = text.split(" ")
     whole = ["".join(groups[: at + 1]) for at in range(len(groups))]
     readings = tuple(one for one in reversed(whole) if len(one) >= _IBAN)
     numbers = tuple(_numbers(text))
-    yield from [Token(readings, parts=numbers)] if readings else numbers
+    yield from [SourceToken(readings, parts=numbers)] if readings else numbers
 
 
 def _iban_keys(texts: set[str]) -> Iterable[str]:
@@ -260,10 +262,10 @@ def _iban_keys(texts: set[str]) -> Iterable[str]:
     return chain(compact, (key for text in others for token in _iban(text) for key in token.spellings()))
 
 
-def _path(text: str) -> Iterator[Token]:
+def _path(text: str) -> Iterator[SourceToken]:
     path = _path_key(text)
     if _is_long(path) and _LETTER.search(path):
-        yield Token((path,))
+        yield SourceToken((path,))
     yield from _inside(text)
 
 
@@ -276,9 +278,9 @@ def _path_key(text: str) -> str:
     return normpath(path) if path[:1] == "." or path[-1:] == "/" or "//" in path or "/." in path else path
 
 
-def _name(text: str) -> Iterator[Token]:
+def _name(text: str) -> Iterator[SourceToken]:
     if "/" not in text and "\\" not in text:
-        yield Token((text,), identifies=False)
+        yield SourceToken((text,), identifies=False)
         yield from _weak_numbers(text)
     else:
         yield from _path(text) if _EXTENSION.search(text) else _numbers(text)
@@ -288,10 +290,10 @@ def _name_keys(texts: set[str]) -> Iterable[str]:
     return chain([_path_key(text) for text in texts if _EXTENSION.search(text)], _number_keys(texts))
 
 
-def _inside(text: str) -> Iterator[Token]:
+def _inside(text: str) -> Iterator[SourceToken]:
     """The tokens in the path and the query of a URL, or in a path."""
     if "@" in text:
-        yield from (Token((one,)) for one in _MAIL.findall(text))
+        yield from (SourceToken((one,)) for one in _MAIL.findall(text))
     yield from _weak_numbers(text)
 
 
@@ -300,14 +302,14 @@ def _keys_inside(texts: set[str]) -> Iterable[str]:
     return chain(_MAIL.findall(whole) if "@" in whole else (), _number_keys(texts))
 
 
-def _weak_numbers(text: str) -> Iterator[Token]:
+def _weak_numbers(text: str) -> Iterator[SourceToken]:
     return (token._replace(identifies=False) for token in _numbers(text))
 
 
-def _run(text: str) -> Iterator[Token]:
+def _run(text: str) -> Iterator[SourceToken]:
     """A number, or the groups of digits of a telephone number."""
     numbers, phone = tuple(_numbers(text)), _phone(text)
-    yield from [Token((phone,), parts=numbers)] if phone else numbers
+    yield from [SourceToken((phone,), parts=numbers)] if phone else numbers
 
 
 def _run_keys(texts: set[str]) -> Iterable[str]:
@@ -323,8 +325,8 @@ def _phone(text: str) -> str:
     return digits if len(digits) in _PHONE else ""
 
 
-def _numbers(text: str) -> Iterator[Token]:
-    return (Token(readings) for one in _NUMBER.findall(text) if (readings := _readings(one)))
+def _numbers(text: str) -> Iterator[SourceToken]:
+    return (SourceToken(readings) for one in _NUMBER.findall(text) if (readings := _readings(one)))
 
 
 def _number_keys(texts: set[str]) -> list[str]:

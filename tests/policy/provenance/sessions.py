@@ -27,7 +27,7 @@ def session_of(
     return load_policies(data=data).session(**{"facts": {"vips": []}, **options})
 
 
-def recorded(session: Session, tool: str, output: Any, failed: bool | None = False, **args: Any) -> Session:
+def recorded(session: Session, tool: str, output: Any, *, failed: bool | None = False, **args: Any) -> Session:
     verdict = session.check(tool, args)
     assert verdict.label == 0, verdict.reasons
     session.record(output, failed=failed, permit=verdict.permit)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guardagent.policy.provenance.tokens import Scanner, Token
+from guardagent.policy.provenance.tokens import Scanner, SourceToken
 from tests.tiers import examples
 
 SCANNER = Scanner(["ab-[0-9]+"])
@@ -23,7 +23,7 @@ SPELLINGS: dict[str, list[str]] = {
         "eve&#64;evil.com",
         "eve&commat;evil.com",
         "e\u200bve@ev\u00adil.com",
-        "ｅｖｅ＠ｅｖｉｌ．ｃｏｍ",
+        "\uff45\uff56\uff45\uff20\uff45\uff56\uff49\uff4c\uff0e\uff43\uff4f\uff4d",
         "eve [at] evil [dot] com",
         "eve(at)evil.com",
         "\\u0065ve@evil.com",
@@ -36,13 +36,14 @@ SPELLINGS: dict[str, list[str]] = {
     "491512345678": ["+49 151 2345678", "+49 (151) 234-5678", "0049 151 2345678", "+491512345678"],
     "1234": ["1234", "1,234.00", "1.234,00", "01234", "1234.0", "€1,234", "١٢٣٤"],
     "1234.5": ["1,234.50", "1.234,5", "1234.5"],
-    "/home/ann/key.pem": ["/home/ann/key.pem", "/home//ann/./key.pem.", "\\home\\ann\\key.pem", "cat /home/ann/key.pem;"],
+    "/home/ann/key.pem": ["/home/ann/key.pem", "/home//ann/./key.pem.", "\\home\\ann\\key.pem",
+        "cat /home/ann/key.pem;"],
     "docs/key.pem": ["see docs/key.pem", "./docs/key.pem"],
     "ab-17": ["ab-17", "(ab-17)"],
 }  # fmt: skip
 
 
-def flat(tokens: tuple[Token, ...]) -> set[str]:
+def flat(tokens: tuple[SourceToken, ...]) -> set[str]:
     return {reading for token in tokens if token.identifies for reading in (*token.readings, *flat(token.parts))}
 
 
