@@ -78,7 +78,11 @@ def _ended(step: Any) -> bool:
 
 
 def _begins(path: Sequence[str], wanted: Sequence[str]) -> bool:
-    return len(path) >= len(wanted) and all(map(str.__eq__, path, wanted))
+    if not wanted:
+        return True
+    if path and path[0] == "*" != wanted[0]:
+        return _begins(path[1:], wanted)
+    return bool(path) and path[0] == wanted[0] and _begins(path[1:], wanted[1:])
 
 
 def _is_there(value: Any, path: Sequence[str]) -> bool:
@@ -86,8 +90,9 @@ def _is_there(value: Any, path: Sequence[str]) -> bool:
     value = _parsed(value)
     if not path:
         return True
-    if path[0] == "*":
-        return kind(value) == "list" and (not value or any(_is_there(item, path[1:]) for item in value))
+    if kind(value) == "list":
+        rest = path[1:] if path[0] == "*" else path
+        return not value or any(_is_there(item, rest) for item in value)
     return kind(value) == "mapping" and path[0] in value and _is_there(value[path[0]], path[1:])
 
 

@@ -1,7 +1,7 @@
 """The labels of a policy file: which tools, fields, messages and facts each of them names.
 
     get_webpage             the output of a tool
-    read_inbox[*].body      a field of it; `[*]` stands for all items of a list
+    read_inbox[*].body      a field of it; `[*]` stands for all items of a list, as does a field of a list
     @readers.text           the same of each tool of a tag
     tool:request            a tool whose name is a word of this list
     request                 the messages of the user

@@ -144,12 +144,13 @@ class LeafReader:
             for item in found:
                 self._read(item, labels, (), depth + 1)
             return
+        named = tuple(one for one in paths if type(one[1][0]) is str)  # a field of a list is that of all its items
         if not found:
-            self.found.update(at for at, path, _ in paths if path[0] is ALL_ITEMS)
+            self.found.update(at for at, path, _ in paths if type(path[0]) is not int)
         for place, item in enumerate(found):
             here = (ALL_ITEMS, place, place - len(found))
             inner = tuple((at, path[1:], bits) for at, path, bits in paths if path[0] in here)
-            self._read(item, labels, inner, depth + 1)
+            self._read(item, labels, inner + named, depth + 1)
 
     def _read_object(self, value: Any, labels: int, paths: Paths, depth: int) -> None:
         """Reads a model, a dataclass or another object of the host by its content."""
@@ -164,8 +165,11 @@ class LeafReader:
 def _content(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
-    if hasattr(type(value), "model_dump"):
-        return value.model_dump()
+    fields = getattr(type(value), "model_fields", None)
+    if isinstance(fields, dict):  # a serializer of a model may leave out what the agent sees
+        if fields.keys() == {"root"}:
+            return value.root
+        return {name: getattr(value, name) for name in fields} | (getattr(value, "model_extra", None) or {})
     if dataclasses.is_dataclass(value):
         return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
     if isinstance(value, bytes | bytearray):

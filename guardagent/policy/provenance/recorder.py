@@ -125,7 +125,8 @@ class SourceRecorder:
             new = self._reader.news(messages) if messages else []
             self._unread = ""
         except Exception as error:  # noqa: BLE001 - a host's source may raise anything
-            self._unread = f"the messages cannot be read ({type(error).__name__})"
+            expected = "expected mappings with 'role' and 'content'"
+            self._unread = f"the messages cannot be read ({type(error).__name__}); {expected}"
             self._memo = {}
             return
         if new:

@@ -110,7 +110,7 @@ class Scanner:
             return TextReading((key,) if key else (), ())
         keys: list[str] = []
         tokens: list[SourceToken] = []
-        for plain in _texts_in(normalized(text)):
+        for plain, _ in _texts_in(normalized(text)):
             folded = plain.casefold()
             keys += filter(None, [key_of(folded)])
             for columns in _scanned(folded):
@@ -121,9 +121,9 @@ class Scanner:
     def recorded(self, texts: Iterable[str]) -> set[str]:
         """The keys of many strings: their own, and those of their tokens."""
         keys: set[str] = set()
-        for plain in _texts_in(normalized("\x00".join(texts))):
+        for plain, words in _texts_in(normalized("\x00".join(texts))):
             folded = plain.casefold()
-            whole = map(str.strip, _squeezed(folded).split("\x00"))
+            whole = map(str.strip, " ".join(words).casefold().split("\x00"))
             keys.update([one if len(one) <= SHORT_KEY else _hashed(one) for one in whole if len(one) >= MIN_LENGTH])
             for kind, column in zip(KINDS, zip(*_scanned(folded), strict=True), strict=False):
                 found = set(column)
@@ -184,15 +184,17 @@ def _condensed(text: str) -> str:
     return "\n".join(_CANDIDATES.findall(text))
 
 
-def _texts_in(text: str, depth: int = DEPTH) -> Iterator[str]:
-    """The text, and the texts that its base64 words encode."""
-    yield text
+def _texts_in(text: str, depth: int = DEPTH) -> Iterator[tuple[str, list[str]]]:
+    """The text, and the texts that its base64 words encode, each with its words."""
+    words = text.split()
+    yield text, words
     if not depth:
         return
-    long = [word for word in set(text.replace("\x00", " ").split()) if len(word) >= _LONG_WORD]
-    for word in set(_BASE64.findall("\n".join(long))):
+    long = {word for word in words if len(word) >= _LONG_WORD}
+    mixed = [word for word in long if not (word.islower() or word.isupper())]  # as base64 nearly always is
+    for word in set(_BASE64.findall("\n".join(mixed))) if mixed else ():
         if word.islower() or word.isupper() or word.isdecimal():
-            continue  # no text is encoded so
+            continue
         body = word.rstrip("=").replace("+", "-").replace("/", "_")
         try:
             inner = urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()

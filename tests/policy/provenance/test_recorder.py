@@ -60,6 +60,14 @@ def test_models_are_read_by_their_fields() -> None:
     assert sources(recorded(session_of(), "read_inbox", [Mail("eve@evil.com")]), "eve@evil.com") == {"untrusted"}
 
 
+def test_a_field_of_a_list_is_that_of_its_items() -> None:
+    session = recorded(
+        session_of(labels={"red": "read.body"}), "read", [{"body": "eve@evil.com", "to": "ann@example.com"}]
+    )
+    assert sources(session, "eve@evil.com") == {"red"}
+    assert sources(session, "ann@example.com") == set()
+
+
 def test_labels_add_up() -> None:
     """A value of the user that a page repeats has both labels."""
     session = session_of(messages=[user("write to ann@example.com or Ann Lee")], facts={"vips": ["zoe@example.com"]})
