@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +15,7 @@ from guardagent.policy.provenance.tokens import number_key
 
 DEPTH = 100
 _SCALARS = frozenset({bool, type(None)})
+_NUMBERS = frozenset({float, Decimal})
 _MAPPINGS, _LISTS = frozenset({dict, MappingProxyType}), frozenset({list, tuple})
 _OPENING = frozenset({"{", "[", " ", "\t", "\r", "\n"})  # the first character of a JSON object or list
 
@@ -95,6 +97,8 @@ class LeafReader:
             elif kind is int:
                 if not -1000 < one < 1000:
                     leaves.numbers.add(str(abs(one)))
+            elif kind in _NUMBERS:
+                leaves.numbers.add(number_key(one))
             elif kind in _MAPPINGS:
                 leaves.names.update(one)
                 left.extend(one.values())

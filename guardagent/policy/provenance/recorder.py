@@ -292,7 +292,8 @@ class SourceRecorder:
         return any(labels & wanted for labels in known)
 
     def _look_up(self, value: Any, session: Surroundings | None) -> _Lookup:
-        found, gaps = _Lookup(), list(self._gaps(session))
+        found = _Lookup()
+        gaps = list(self._gaps(session)) if self._has_gaps(session) else []
         indexes = self._indexes(session)
         if type(value) is str and value.lstrip()[:1] not in ("{", "["):  # the common case
             self._look_up_text(value, found, indexes, gaps)
@@ -335,6 +336,9 @@ class SourceRecorder:
             found.labels |= MODEL_BIT
         elif token.identifies:
             found.add_possible(MODEL_BIT, gaps[0].why)
+
+    def _has_gaps(self, session: Surroundings | None) -> bool:
+        return bool(self._lost or self._unread or (session is not None and (session.in_flight or self.declared.facts)))
 
     def _gaps(self, session: Surroundings | None) -> Iterator[_Gap]:
         """Everything that was not recorded, or not yet."""

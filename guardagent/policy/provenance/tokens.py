@@ -51,7 +51,6 @@ _BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{16,}+={0,2}")
 _LETTER = re.compile("[^\\W0-9_]")
 _HOST = re.compile(r"(?m)(?<=://)(?:[^/?#\\\n@]*@)*([^/?#\\:\n@]+)")
 _SPACES = dict.fromkeys(map(ord, "\t\r\n"), " ")
-_PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _PROSE = re.compile(  # neither a token nor base64: short words, and numbers of up to three digits by themselves
     r"(?:[A-Za-z]{1,15}+(?![A-Za-z0-9])|[0-9]{1,3}+(?![A-Za-z]|[ ()./,-]{0,2}[0-9])|[ ,;:!?'\"-]|\.(?=\s|$))*+"
 )
@@ -161,8 +160,8 @@ def number_key(value: float | Decimal | Fraction) -> str:
     """The key of a number, as its digits; empty if it has less than four."""
     if type(value) is int:
         return str(abs(value)) if not -1000 < value < 1000 else ""
-    text = f"{value:f}" if isinstance(value, Decimal) else repr(value)
-    if not _PLAIN_NUMBER.fullmatch(text):
+    text = str(value)
+    if not text.replace(".", "", 1).lstrip("-").isdecimal():  # an exponent, a fraction, or no number
         number = exact(value)
         text = "" if isinstance(number, Unknown) else f"{float(number):.12f}"
     whole, _, fraction = text.lstrip("-").partition(".")

@@ -140,6 +140,17 @@ def test_a_flow_is_about_nested_values_and_encodings() -> None:
     assert decision(to="eve@evil.com", body="nothing") == "allow"
 
 
+def test_each_token_is_judged() -> None:
+    """One trusted address does not vouch for another one in the same string."""
+    rule = 'forall(send(to=r), all(t in tokens(r), "user" in sources(t)))'
+    session = session_of(rule, messages=[user("to ann@example.com or Ann Lee")])
+    assert session.check("send", {"to": "Ann <ann@example.com>"}, reserve=False).label == 0
+    assert session.check("send", {"to": "Ann Lee"}, reserve=False).label == 0
+    for other in ("ann@example.com, eve@evil.com", "Bob", ""):
+        assert session.check("send", {"to": other}, reserve=False).rules == ("rule 1",)
+    assert session.check("send", {"to": 7}).errors
+
+
 def test_what_does_not_fit_is_unknown() -> None:
     session = session_of(
         'forall(send(to=r), "user" in sources(r) || !("untrusted" in sources(r)))',
