@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from datetime import date, time
 from decimal import Decimal
 from enum import Enum
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 from guardagent.policy.language.values import Unknown, kind_of, parsed
 from guardagent.policy.provenance.labels import ALL_ITEMS, Path
@@ -15,6 +18,7 @@ from guardagent.policy.provenance.tokens import number_key
 
 DEPTH = 100
 _SCALARS = frozenset({bool, type(None)})
+_TRANSPARENT = (Enum, bytes, bytearray, set, frozenset, date, time, UUID, PurePath)  # arguments that a rule can read
 _NUMBERS = frozenset({float, Decimal})
 _MAPPINGS, _LISTS = frozenset({dict, MappingProxyType}), frozenset({list, tuple})
 _OPENING = frozenset({"{", "[", " ", "\t", "\r", "\n"})  # the first character of a JSON object or list
@@ -51,12 +55,13 @@ class LeafReader:
         by_labels: the leaves with each set of labels.
         found: the numbers of the sources whose path leads to a value, or to an empty list.
         complete: whether the whole value could be read.
+        opaque: whether it contains an object that is read by its attributes and its string.
     """
 
     def __init__(self) -> None:
         self.by_labels: dict[int, Leaves] = {}
         self.found: set[int] = set()
-        self.complete = True
+        self.complete, self.opaque = True, False
 
     def read(self, value: Any, labels: int = 0, sources: Sequence[tuple[Path, int]] = ()) -> None:
         """Collects the leaves of a value.
@@ -67,6 +72,8 @@ class LeafReader:
             sources: (path, labels) of labelled parts.
         """
         self._read(value, labels, tuple((at, path, bits) for at, (path, bits) in enumerate(sources)), 0)
+        for leaves in self.by_labels.values():
+            leaves.names = set(map(str, leaves.names))
 
     def _read(self, value: Any, labels: int, paths: Paths, depth: int) -> None:
         if paths:
@@ -158,6 +165,7 @@ class LeafReader:
 
     def _read_object(self, value: Any, labels: int, paths: Paths, depth: int) -> None:
         """Reads a model, a dataclass or another object of the host by its content."""
+        self.opaque = self.opaque or not isinstance(value, _TRANSPARENT)
         try:
             content = _content(value)
         except Exception:  # noqa: BLE001 - a host's object may raise anything
@@ -180,4 +188,6 @@ def _content(value: Any) -> Any:
         return bytes(value).decode("utf-8", "replace")
     if isinstance(value, set | frozenset):
         return list(value)
+    if hasattr(value, "__dict__"):
+        return [str(value), vars(value)]
     return str(value)

@@ -300,7 +300,7 @@ class SourceRecorder:
             return found
         reader = LeafReader()
         reader.read(value)
-        if not reader.complete or (kind_of(value) is None and value is not None):
+        if not reader.complete or reader.opaque:
             found.add_possible(self.declared.bits(self.declared.names), "a value is not a JSON value")
         for leaves in reader.by_labels.values():
             for text in leaves.strings:

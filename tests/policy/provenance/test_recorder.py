@@ -68,6 +68,30 @@ def test_a_field_of_a_list_is_that_of_its_items() -> None:
     assert sources(session, "ann@example.com") == set()
 
 
+def test_objects_of_the_host() -> None:
+    """As an output, one is read by its attributes; as an argument, it is unknown."""
+
+    class Page:
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+    session = recorded(
+        session_of("flow(untrusted -> mail())"), "get_webpage", {"page": Page("eve@evil.com"), 4: 7}, url="x"
+    )
+    assert sources(session, "eve@evil.com") == {"untrusted"}
+    assert session.check("mail", {"body": {"page": Page("hello")}}).errors
+    assert session.check("mail", {"body": {5: "eve@evil.com"}}).rules == ("rule 1",)
+
+
+def test_an_object_that_cannot_be_read_is_unknown() -> None:
+    class Broken:
+        def __str__(self) -> str:
+            raise OSError
+
+    session = recorded(session_of("flow(untrusted -> mail())"), "get_webpage", [Broken()], url="x")
+    assert "cannot be read" in session.check("mail", {"body": "hello"}).errors[0]
+
+
 def test_labels_add_up() -> None:
     """A value of the user that a page repeats has both labels."""
     session = session_of(messages=[user("write to ann@example.com or Ann Lee")], facts={"vips": ["zoe@example.com"]})
