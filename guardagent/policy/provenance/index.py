@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 ENTRY = 170  # bytes of an entry besides its string
 WIDE = 4  # bytes of a character, unless all are ASCII
@@ -39,15 +39,11 @@ class SourceIndex:
         limit: the maximum number of bytes.
     """
 
-    __slots__ = ("_bytes", "_limit", "_merged", "_origins", "_shared")
+    __slots__ = ("_bytes", "_limit", "_origins", "_shared")
 
     def __init__(self, limit: int) -> None:
         self._limit, self._bytes, self._shared = limit, 0, False
         self._origins: dict[str, Origin] = {}
-        self._merged: dict[tuple[Origin, Origin], Origin] = {}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._origins)
 
     def copied(self) -> SourceIndex:
         copy = SourceIndex(self._limit)
@@ -78,10 +74,11 @@ class SourceIndex:
         return fits
 
     def _merge(self, known: Iterable[str], origin: Origin) -> None:
-        origins, merged = self._origins, self._merged
+        origins = self._origins
+        merged: dict[Origin, Origin] = {}
         for key in known:
             before = origins[key]
             if origin.adds_to(before):
-                if (before, origin) not in merged:
-                    merged[before, origin] = before.merged(origin)
-                origins[key] = merged[before, origin]
+                if before not in merged:
+                    merged[before] = before.merged(origin)
+                origins[key] = merged[before]
