@@ -34,7 +34,7 @@ def test_copies_are_independent() -> None:
 
 
 def test_the_size_is_bounded() -> None:
-    """What is known keeps getting labels."""
+    """A known string still gets new labels."""
     index = SourceIndex(1000)
     assert index.add({"x"}, RED)
     assert not index.add({"x", *(f"key {number}" for number in range(10))}, BLUE)
