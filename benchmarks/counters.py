@@ -29,29 +29,26 @@ from guardagent import InputError
 from guardagent.enforcement import HostCall, Outcome, SqliteLedger, ToolGuard
 from guardagent.session.counters import open_counters
 
-LIMIT = 5000
 CUSTOMERS = 8
-POLICY = f"""
+POLICY = """
 version: 1
 counters:
-  refunds: {{on: refund(customer=c, amount=a), key: c, sum: a, window: 24h}}
+  refunds: {on: refund(customer=c, amount=a), key: c, sum: a, window: 24h}
 policies:
   - id: daily
-    temporal: forall(refund(customer=c, amount=a), counter(refunds, c) + a <= {LIMIT})
+    temporal: forall(refund(customer=c, amount=a), counter(refunds, c) + a <= LIMIT)
 """
 FAILING = 0.4  # of the calls that run
 
 
 def guard_in(folder: Path) -> ToolGuard:
     policy = folder / "policy.yaml"
-    if not policy.exists():
-        policy.write_text(POLICY)
     return ToolGuard(policy, ledger=SqliteLedger(folder / "ledger.db"), counters=f"sqlite:{folder / 'counters.db'}")
 
 
 def work(folder: Path, name: str, checks: int, seed: int) -> None:
-    """Checks refunds; each line of the journal is one that was allowed, with whether its run failed."""
-    guard, chance = guard_in(folder), random.Random(seed)
+    """Checks refunds; writes each check to the journal, and each call that it lets run with whether that failed."""
+    guard, chance = guard_in(folder), random.Random(seed)  # noqa: S311 - no secret
     with (folder / f"{name}.jsonl").open("a", buffering=1) as journal:
         for at in range(checks):
             customer, amount = f"c{chance.randrange(CUSTOMERS)}", chance.choice((1, 2.5, 10))
@@ -72,15 +69,16 @@ def work(folder: Path, name: str, checks: int, seed: int) -> None:
 
 
 def start(folder: Path, name: str, checks: int, seed: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, __file__, "--work", str(folder), name, str(checks), str(seed)])
+    return subprocess.Popen([sys.executable, __file__, "--work", str(folder), name, str(checks), str(seed)])  # noqa: S603
 
 
-def attack(folder: Path, checks: int, processes: int) -> int:
+def attack(folder: Path, checks: int, processes: int, limit: int) -> int:
     """Runs the processes until all checks are made, and kills one every now and then. Returns the number of kills."""
+    (folder / "policy.yaml").write_text(POLICY.replace("LIMIT", str(limit)))
     guard_in(folder)
     left, kills, seed = dict.fromkeys((f"p{at}" for at in range(processes)), checks // processes), 0, 0
     running: dict[str, subprocess.Popen[bytes]] = {}
-    chance = random.Random(7)
+    chance = random.Random(7)  # noqa: S311 - no secret
     while left:
         for name in left:
             if name not in running:
@@ -137,10 +135,10 @@ def resolve(folder: Path, ran: dict[tuple[str, str], dict[str, Any]]) -> int:
     return resolved
 
 
-def report(folder: Path, processes: int, kills: int, seconds: float) -> bool:
+def report(folder: Path, processes: int, limit: int, kills: int, seconds: float) -> bool:
     records = [line for at in range(processes) for line in lines(folder, f"p{at}")]
     ran = {tuple(line["ran"]): line for line in records if "ran" in line}
-    resolved = resolve(folder, ran)  # type: ignore[arg-type]  # pairs of strings
+    resolved = resolve(folder, ran)
     spent, tried = Counter[str](), Counter[str]()
     for line in ran.values():
         tried[line["customer"]] += line["amount"]
@@ -148,23 +146,23 @@ def report(folder: Path, processes: int, kills: int, seconds: float) -> bool:
     guard = guard_in(folder)
     left = {
         customer: guard.preview(
-            HostCall("refund", {"customer": customer, "amount": LIMIT - total}, "end", customer)
+            HostCall("refund", {"customer": customer, "amount": limit - total}, "end", customer)
         ).label
         for customer, total in spent.items()
     }
     over = {
         customer: guard.preview(
-            HostCall("refund", {"customer": customer, "amount": LIMIT - total + 0.5}, "end", f"{customer}+")
+            HostCall("refund", {"customer": customer, "amount": limit - total + 0.5}, "end", f"{customer}+")
         ).label
         for customer, total in spent.items()
     }
     total_checks = sum("checked" in line for line in records)
     denied = sum(not line["allowed"] for line in records if "checked" in line)
-    within = all(total <= LIMIT for total in spent.values())
+    within = all(total <= limit for total in spent.values())
     exact = not any(left.values()) and all(over.values())
     print(f"{total_checks:,} checks in {seconds:.0f} s by {processes} processes, {kills} kills, {denied:,} denied")
     print(f"{resolved} calls in flight of killed processes were resolved")
-    print(f"limit {LIMIT}: ran without failure {dict(sorted(spent.items()))}; run in all {sum(tried.values()):,.0f}")
+    print(f"limit {limit}: ran without failure {dict(sorted(spent.items()))}; run in all {sum(tried.values()):,.0f}")
     print(f"never above the limit: {within}; what failed was given back, to the cent: {exact}")
     return within and exact
 
@@ -177,8 +175,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(sys.argv[3]) if sys.argv[3:] else Path(temporary)
         started = time.monotonic()
-        kills = attack(folder, checks, processes)
-        return 0 if report(folder, processes, kills, time.monotonic() - started) else 1
+        limit = checks // 4  # less than what the processes try to spend
+        kills = attack(folder, checks, processes, limit)
+        return 0 if report(folder, processes, limit, kills, time.monotonic() - started) else 1
 
 
 if __name__ == "__main__":

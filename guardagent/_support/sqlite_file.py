@@ -55,6 +55,8 @@ class SqliteFile:
         InputError: the file cannot be opened, has another format, or belongs to another release.
     """
 
+    _is_full: bool  # the synchronous mode of the connection
+
     def __init__(self, path: Path, kind: SqliteFormat) -> None:
         self.path, self._kind = path, kind
         self._reset()
@@ -71,9 +73,9 @@ class SqliteFile:
     def transaction(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """Opens a transaction with a write lock. One that is not durable survives its process, but not a power loss."""
         with self.connected() as db:
-            if durable != self._durable:
+            if durable != self._is_full:
                 db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-                self._durable = durable
+                self._is_full = durable
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -110,7 +112,7 @@ class SqliteFile:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
-        self._durable: bool = True
+        self._is_full = True
 
     def _close(self) -> None:
         with contextlib.suppress(sqlite3.Error):
@@ -129,7 +131,7 @@ class SqliteFile:
                 self._require_format(db)
                 db.execute("PRAGMA synchronous = FULL")
                 undo.pop_all()
-            self._db, self._durable = db, True
+            self._db, self._is_full = db, True
         return self._db
 
     def _create(self) -> None:

@@ -125,13 +125,14 @@ def counted_number(value: Any) -> Number | Unknown:
 
 
 def _key_text(value: Any) -> str | Unknown:
-    """Returns a key as a string. Spellings that differ only in case, width or surrounding space are one key.
+    """Returns a key as a string. Spellings that look alike, or differ only in case or surrounding space, are one key.
 
     A number and its digits are one key, too: a tool may accept either.
     """
     kind = kind_of(value)
     if kind == "text":
-        return unicodedata.normalize("NFKC", value).strip().casefold()
+        text = unicodedata.normalize("NFKC", value)
+        return "".join(filter(str.isprintable, text)).strip().casefold()
     if kind == "truth value":
         return "true" if value else "false"
     if kind == "number":
