@@ -72,6 +72,7 @@ from guardagent.policy.lint import LintFinding, lint
 from guardagent.policy.load import compile_rules, read_policies
 from guardagent.policy.logic.reasoner import OPEN, Open, Reasoner
 from guardagent.sandbox import load_sandbox
+from guardagent.session.counters import open_counters
 from guardagent.testing import ChatAnswer, ChatCandidate, ScriptedChat, ScriptedModel, WrittenCall
 from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check
 from guardagent.workflow.analysis.check_context import CheckDescription
@@ -147,7 +148,10 @@ async def generated(session: Session) -> ReplanResult:
 
 
 def tools_of_an_agent() -> Answer:
-    tool_guard = ToolGuard("policies.yaml", ledger=SqliteLedger("ledger.db"), log=AuditLog("audit.log"))
+    store = open_counters("sqlite:counters.db")
+    ledger, log = SqliteLedger("ledger.db"), AuditLog("audit.log")
+    tool_guard = ToolGuard("policies.yaml", ledger=ledger, log=log, counters=store)
+    show([reservation.amount for reservation in store.pending()])
 
     @guarded(tool_guard)
     def refund(order_id: str, amount: float = 0) -> str:

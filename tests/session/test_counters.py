@@ -522,7 +522,7 @@ def test_a_guard_gives_back_what_failed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_killed_processes_stay_within_the_limit() -> None:
-    """What they leave behind is resolved, and what failed is given back."""
+    """Their calls in flight are resolved later, and each failed amount is given back."""
     script = Path(__file__).parents[2] / "benchmarks" / "counters.py"
     ran = subprocess.run([sys.executable, script, "600", "3"], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
