@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Protocol
 
 from guardagent.policy.evaluation.history_index import Env, Term
@@ -88,10 +89,8 @@ class Counter:
             if isinstance(text, Unknown):
                 return text
             texts.append(text)
-        whole = json.dumps(texts)
-        if len(whole) > MAX_KEY:
-            whole = hashlib.sha256(whole.encode()).hexdigest()
-        return CounterKey(self.scope, whole, self.window)
+        joined = _joined_once if sum(map(len, texts)) <= MAX_KEY else _joined
+        return CounterKey(self.scope, joined(tuple(texts)), self.window)
 
     def counted(self, context: Any, call: Any) -> CountedAmount | Unknown | None:
         """Returns the amount of a call; None if the counter does not count it."""
@@ -124,15 +123,26 @@ def counted_number(value: Any) -> Number | Unknown:
     return number
 
 
+def _joined(texts: tuple[str, ...]) -> str:
+    whole = json.dumps([_folded(text) for text in texts])
+    return whole if len(whole) <= MAX_KEY else hashlib.sha256(whole.encode()).hexdigest()
+
+
+_joined_once = lru_cache(1024)(_joined)
+
+
+def _folded(text: str) -> str:
+    return "".join(filter(str.isprintable, unicodedata.normalize("NFKC", text))).strip().casefold()
+
+
 def _key_text(value: Any) -> str | Unknown:
-    """Returns a key as a string. Spellings that look alike, or differ only in case or surrounding space, are one key.
+    """Returns a key as a string. `_folded` makes spellings that look alike one key.
 
     A number and its digits are one key, too: a tool may accept either.
     """
     kind = kind_of(value)
     if kind == "text":
-        text = unicodedata.normalize("NFKC", value)
-        return "".join(filter(str.isprintable, text)).strip().casefold()
+        return str(value)
     if kind == "truth value":
         return "true" if value else "false"
     if kind == "number":
