@@ -142,7 +142,8 @@ class Policies:
         self.source = source
         self.extended = ExtendedPolicies()
         self.history_queries = tuple(history_queries)
-        self.listing: Policies = self if base is None or base.unlisted == "allow" else base.listing
+        keeps = base is not None and base.unlisted == "deny"
+        self.listing: Policies = base.listing if base and keeps else self
         self.tags = tags or {}
         self._declared = tools
         groups = [*(monitor.tools for monitor in self.monitors), *(query.tools for query in history_queries)]

@@ -17,7 +17,8 @@ OTHER = "version: 1\npolicies: [{id: b, temporal: 'G !tool:y'}]\n"
 
 @pytest.mark.parametrize(
     "include",
-    ["", "include: other.yaml\n", "include: [other.yaml] # one\n", "include:\n- other.yaml\n", "include:\n    # one\n    - other.yaml\n"],
+    ["", "include: other.yaml\n", "include: [other.yaml] # one\n", "include:\n- other.yaml\n",
+     "include:\n    # one\n    - other.yaml\n"],
 )  # fmt: skip
 @pytest.mark.parametrize("trial", [False, True])
 def test_the_rules_of_the_pack_hold_then(tmp_path: Path, include: str, trial: bool) -> None:

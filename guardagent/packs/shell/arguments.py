@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
 
 
-def operands(command: Command) -> tuple[Word, ...]:
+def operands(command: ShellCommand) -> tuple[Word, ...]:
     """The arguments that are no options; unknown ones too."""
     return tuple(word for word in command.words[1:] if not (word and word[0].startswith("-") and word[0] != "-"))
 
 
-def options(command: Command) -> set[str]:
+def options(command: ShellCommand) -> set[str]:
     return {value for word in command.words[1:] for value in word if value.startswith("-")}
 
 
-def plain_words(command: Command) -> list[str]:
+def plain_words(command: ShellCommand) -> list[str]:
     """The arguments as strings; empty strings for unknown ones."""
     return [word[0] if word else "" for word in command.words[1:]]
 
 
-def value_after(command: Command, *names: str) -> tuple[Word, ...]:
+def value_after(command: ShellCommand, *names: str) -> tuple[Word, ...]:
     """The values of options that are words of their own."""
     words = command.words
     return tuple(words[at + 1] for at in range(1, len(words) - 1) if words[at] and words[at][0] in names)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from guardagent.packs.shell.paths import is_history, is_secret, resolved, zone
-from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
 
 
-def paths_of(words: Iterable[Word], command: Command, workspace: str) -> Iterator[str | None]:
+def paths_of(words: Iterable[Word], command: ShellCommand, workspace: str) -> Iterator[str | None]:
     for word in words:
         if not word:
             yield None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from guardagent.packs.shell.checks import CHECKS
 from guardagent.packs.shell.effects import changed, paths_of, read
 from guardagent.packs.shell.incoming import Files, incoming, output_kinds, written_files
-from guardagent.packs.shell.script import Command, Script, read_script
+from guardagent.packs.shell.script import ShellCommand, ShellScript, read_script
 from guardagent.packs.shell.wrappers import inner_commands, inner_scripts
 
 MAX_DEPTH = 8
@@ -32,7 +32,7 @@ def shell_kinds(text: str, workspace: str = "", folder: str | None = "") -> froz
 
 def argument_kinds(words: list[str], workspace: str = "", folder: str | None = "") -> frozenset[str]:
     """The kinds of danger in a command whose words are separate arguments, without a shell."""
-    command = Command(tuple((word,) for word in words), folder=folder)
+    command = ShellCommand(tuple((word,) for word in words), folder=folder)
     return frozenset(_Findings(workspace).of_command(command, {}, 0))
 
 
@@ -50,7 +50,7 @@ class _Findings:
         for command in script.commands:
             yield from self.of_command(command, files, depth)
 
-    def of_command(self, command: Command, files: Files, depth: int) -> Iterator[str]:
+    def of_command(self, command: ShellCommand, files: Files, depth: int) -> Iterator[str]:
         if depth > MAX_DEPTH or any(_LOADERS.fullmatch(name) and name != "IFS" for name in command.variables):
             yield "unreadable"
         yield from self._of_redirections(command)
@@ -60,13 +60,13 @@ class _Findings:
         elif command.words and depth <= MAX_DEPTH:
             yield from self._of_named(command, files, depth)
 
-    def _of_redirections(self, command: Command) -> Iterator[str]:
+    def _of_redirections(self, command: ShellCommand) -> Iterator[str]:
         for path in paths_of(command.writes, command, self._workspace):
             yield from changed(path)
         for path in paths_of(command.reads, command, self._workspace):
             yield from read(path)
 
-    def _of_named(self, command: Command, files: Files, depth: int) -> Iterator[str]:
+    def _of_named(self, command: ShellCommand, files: Files, depth: int) -> Iterator[str]:
         for check in CHECKS:
             yield from check(command, self._workspace)
         for inner in inner_commands(command):
@@ -81,7 +81,7 @@ class _Findings:
                 yield from output_kinds(command.sources)
 
 
-def _of_whole(script: Script) -> Iterator[str]:
+def _of_whole(script: ShellScript) -> Iterator[str]:
     if not script.readable or any(map(_LOADERS.fullmatch, script.variables)):
         yield "unreadable"
     if script.recursive:

@@ -8,7 +8,8 @@ import warnings
 
 INTERPRETERS = re.compile(r"(?:python|perl|ruby|node|nodejs|php|lua|deno|bun|Rscript|osascript|pwsh|tclsh)[\d.]*")
 _MODULES = frozenset(
-    "json sys math re datetime time collections itertools functools decimal fractions statistics string random textwrap "
+    "json sys math re datetime time collections itertools functools decimal fractions statistics string "
+    "random textwrap "
     "platform uuid hashlib base64 calendar pprint operator typing dataclasses enum struct zlib html unicodedata".split()
 )
 _FORBIDDEN = frozenset(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from guardagent.packs.shell.arguments import operands, plain_words, value_after
 from guardagent.packs.shell.foreign_code import INTERPRETERS, is_harmless_python
-from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import SUBSTITUTED
 from guardagent.packs.shell.wrappers import SHELLS, inner_commands
 
@@ -16,7 +16,8 @@ _DOWNLOADERS = frozenset(
     "curl wget fetch aria2c http https lynx nc ncat netcat socat ftp scp rsync gh ssh dig nslookup telnet".split()
 )
 _DECODERS = frozenset(
-    "base64 base32 xxd openssl gunzip zcat bzcat xzcat uudecode rev tr gpg hexdump od unxz bunzip2 sed awk printf cut".split()
+    "base64 base32 xxd openssl gunzip zcat bzcat xzcat uudecode rev tr gpg hexdump od unxz bunzip2 sed "
+    "awk printf cut".split()
 )
 _SOURCE = ("source", ".")
 
@@ -32,20 +33,20 @@ class WrittenFile:
 Files = Mapping[str, WrittenFile]
 
 
-def output_kinds(commands: Iterable[Command]) -> tuple[str, ...]:
+def output_kinds(commands: Iterable[ShellCommand]) -> tuple[str, ...]:
     """The kinds of running the output of commands."""
     names = {name for command in commands for name in _names(command)}
     kinds = (("remote_code", names & _DOWNLOADERS), ("obfuscated", names & _DECODERS))
     return tuple(kind for kind, found in kinds if found)
 
 
-def _names(command: Command) -> Iterator[str]:
+def _names(command: ShellCommand) -> Iterator[str]:
     yield command.name or ""
     for inner in inner_commands(command):
         yield from _names(inner)
 
 
-def written_files(commands: Iterable[Command]) -> Files:
+def written_files(commands: Iterable[ShellCommand]) -> Files:
     """The files that a script downloads or writes."""
     found: dict[str, WrittenFile] = {}
     for command in (inner for one in commands for inner in (one, *inner_commands(one))):
@@ -55,7 +56,7 @@ def written_files(commands: Iterable[Command]) -> Files:
     return found
 
 
-def _written(command: Command) -> Iterator[str]:
+def _written(command: ShellCommand) -> Iterator[str]:
     yield from (value for word in command.writes for value in word)
     if command.name in ("curl", "wget", "aria2c", "fetch"):
         yield from (word.rpartition("/")[2] for word in plain_words(command) if "/" in word)
@@ -66,42 +67,42 @@ def _written(command: Command) -> Iterator[str]:
         yield from (value for word in operands(command) for value in word)
 
 
-def incoming(command: Command, files: Files) -> Iterator[str | tuple[str]]:
+def incoming(command: ShellCommand, files: Files) -> Iterator[str | tuple[str]]:
     """The kinds of code that a command gets from elsewhere, and shell scripts among it, as tuples of one."""
     name = command.name or ""
-    shell = name in SHELLS or name in _SOURCE
-    if not shell and not INTERPRETERS.fullmatch(name):
-        yield from _of_file(command.words[0], files, shell=True)
+    is_shell = name in SHELLS or name in _SOURCE
+    if not is_shell and not INTERPRETERS.fullmatch(name):
+        yield from _of_file(command.words[0], files, is_shell=True)
         return
     for word in operands(command)[:1]:
-        yield from _of_file(word, files, shell=shell)
+        yield from _of_file(word, files, is_shell=is_shell)
     if any(word in ((), (SUBSTITUTED,)) for word in operands(command)):
         yield "unreadable"
         yield from output_kinds(command.sources)
-    if _reads_input(command, shell=shell):
-        yield from _of_input(command, shell=shell)
+    if _reads_input(command, is_shell=is_shell):
+        yield from _of_input(command, is_shell=is_shell)
 
 
-def _of_file(word: tuple[str, ...], files: Files, *, shell: bool) -> Iterator[str | tuple[str]]:
+def _of_file(word: tuple[str, ...], files: Files, *, is_shell: bool) -> Iterator[str | tuple[str]]:
     for value in word:
         file = files.get(value.removeprefix("./"))
         if file is not None:
             yield from file.kinds
-            if shell and file.text is not None:
+            if is_shell and file.text is not None:
                 yield (file.text,)
 
 
-def _reads_input(command: Command, *, shell: bool) -> bool:
-    code = r"-[a-zA-Z]*c|--command" if shell else r"-[a-zA-Z]*[ceEr]|--eval|--execute|-m"
+def _reads_input(command: ShellCommand, *, is_shell: bool) -> bool:
+    code = r"-[a-zA-Z]*c|--command" if is_shell else r"-[a-zA-Z]*[ceEr]|--eval|--execute|-m"
     if any(re.fullmatch(code, word) for word in plain_words(command)):
         return False
     found = operands(command)
     return not found or found[0] in (("-",), ("/dev/stdin",)) or "-s" in plain_words(command)
 
 
-def _of_input(command: Command, *, shell: bool) -> Iterator[str | tuple[str]]:
+def _of_input(command: ShellCommand, *, is_shell: bool) -> Iterator[str | tuple[str]]:
     text = command.text if command.text is not None else _printed(command.sources)
-    if shell and text is not None:
+    if is_shell and text is not None:
         yield (text,)
     elif text is not None and (command.name or "").startswith("python") and is_harmless_python(text):
         return
@@ -111,7 +112,7 @@ def _of_input(command: Command, *, shell: bool) -> Iterator[str | tuple[str]]:
             yield "unreadable"
 
 
-def _printed(sources: tuple[Command, ...]) -> str | None:
+def _printed(sources: tuple[ShellCommand, ...]) -> str | None:
     """The output of a command that only prints literals."""
     if len(sources) != 1 or sources[0].name not in ("echo", "printf", "cat"):
         return None
@@ -124,5 +125,5 @@ def _printed(sources: tuple[Command, ...]) -> str | None:
     return " ".join(word[0] for word in words)
 
 
-def _is_file(sources: tuple[Command, ...]) -> bool:
+def _is_file(sources: tuple[ShellCommand, ...]) -> bool:
     return len(sources) == 1 and sources[0].name == "cat" and all(len(word) == 1 for word in sources[0].words)

@@ -11,18 +11,19 @@ _TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108 - paths that com
 _SAFE_DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/fd")
 _SECRETS = re.compile(
     r"""(?: ^|/ ) (?:
-        \.ssh/(?:id_[^/]*|identity|[^/]*\.pem|\*|\?+|)$ | \.ssh$ | \.aws(?:/(?:credentials|config|sso/.*|\*|))?$ | \.netrc$ | \.gnupg(?:/.*)?$
-      | \.kube/(?:config|\*)$ | \.docker/config\.json$ | \.git-credentials$ | \.npmrc$ | \.pypirc$ | \.pgpass$
-      | \.my\.cnf$ | \.vault-token$ | \.config/(?:gcloud|gh|hub|op)(?:/.*)?$ | \.azure(?:/.*)?$ | \.password-store(?:/.*)?$
-      | \.env(?:\.(?!example$|sample$|template$)[\w-]+)?$ | id_(?:rsa|dsa|ecdsa|ed25519)$ | [^/]*\.(?:pem|key|p12|pfx|kdbx)$
+        \.ssh/(?:id_[^/]*|identity|[^/]*\.pem|\*|\?+|)$ | \.ssh$ | \.aws(?:/(?:credentials|config|sso/.*|\*|))?$
+      | \.netrc$ | \.gnupg(?:/.*)?$ | \.kube/(?:config|\*)$ | \.docker/config\.json$ | \.git-credentials$ | \.npmrc$
+      | \.pypirc$ | \.pgpass$ | \.my\.cnf$ | \.vault-token$ | \.config/(?:gcloud|gh|hub|op)(?:/.*)?$
+      | \.azure(?:/.*)?$ | \.password-store(?:/.*)?$ | \.env(?:\.(?!example$|sample$|template$)[\w-]+)?$
+      | id_(?:rsa|dsa|ecdsa|ed25519)$ | [^/]*\.(?:pem|key|p12|pfx|kdbx)$
       | \.mozilla/.*|logins\.json$|Login\ Data$ | Keychains(?:/.*)?$
     ) | ^/etc/(?:shadow|gshadow|sudoers|ssl/private)(?:$|[-/.]) | ^/proc/[^/]+/(?:environ|mem|maps)$
     | ^/(?:var/)?run/(?:secrets|docker\.sock)(?:$|/) """,
     re.VERBOSE,
 )
 _EXAMPLES = (
-    "/etc/shadow", "/etc/sudoers", "~/.ssh/id_rsa", "~/.ssh/id_ed25519", "~/.aws/credentials", "~/.netrc", "~/.git-credentials",
-    "/root/.ssh/id_rsa", "/home/user/.ssh/id_rsa", "/home/user/.aws/credentials", "~/.kube/config", "~/.bash_history",
+    "/etc/shadow", "/etc/sudoers", "~/.ssh/id_rsa", "~/.ssh/id_ed25519", "~/.aws/credentials", "~/.netrc",
+    "~/.git-credentials", "/root/.ssh/id_rsa", "/home/user/.ssh/id_rsa", "/home/user/.aws/credentials", "~/.kube/config", "~/.bash_history",
     ".env", "/proc/self/environ", "/proc/1/environ",
 )  # fmt: skip
 _HISTORY = re.compile(

@@ -17,7 +17,7 @@ _WRITES = (">", ">>", "&>", "&>>", ">|", "<>", ">&")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ShellCommand:
     """A simple command.
 
     Attributes:
@@ -33,7 +33,7 @@ class Command:
     writes: tuple[Word, ...] = ()
     reads: tuple[Word, ...] = ()
     text: str | None = None
-    sources: tuple[Command, ...] = ()
+    sources: tuple[ShellCommand, ...] = ()
     variables: tuple[str, ...] = ()
     folder: str | None = ""
 
@@ -47,7 +47,7 @@ class Command:
 
 
 @dataclass(slots=True)
-class Script:
+class ShellScript:
     """The commands of a script.
 
     Attributes:
@@ -56,13 +56,13 @@ class Script:
         variables: the names of the variables that are set.
     """
 
-    commands: list[Command] = field(default_factory=list)
+    commands: list[ShellCommand] = field(default_factory=list)
     readable: bool = True
     recursive: bool = False
     variables: list[str] = field(default_factory=list)
 
 
-def read_script(text: str, folder: str | None = "") -> Script:
+def read_script(text: str, folder: str | None = "") -> ShellScript:
     """Reads a script.
 
     Args:
@@ -70,7 +70,7 @@ def read_script(text: str, folder: str | None = "") -> Script:
         folder: the working folder.
     """
     if len(text) > MAX_CHARACTERS or "\0" in text:
-        return Script(readable=False)
+        return ShellScript(readable=False)
     root = _parser().parse(text.encode("utf-8", "surrogatepass")).root_node
     reader = _Reader(root, folder)
     try:
@@ -110,18 +110,18 @@ def _descendants(node: Any, *types: str) -> Iterator[Any]:
 
 class _Reader:
     def __init__(self, root: Any, folder: str | None) -> None:
-        self.script, self._folder = Script(), folder
+        self.script, self._folder = ShellScript(), folder
         self._variables = _constants(root)
         self._bodies: list[str] = []  # the functions around
 
-    def visit(self, node: Any, sources: tuple[Command, ...] = ()) -> list[Command]:
+    def visit(self, node: Any, sources: tuple[ShellCommand, ...] = ()) -> list[ShellCommand]:
         """Reads a node; returns the commands whose output is the output of the node."""
         read = getattr(self, f"read_{node.type}", None)
         if read is not None:
             return read(node, sources)  # type: ignore[no-any-return]
         return [command for child in node.named_children for command in self.visit(child, sources)]
 
-    def read_subshell(self, node: Any, sources: tuple[Command, ...]) -> list[Command]:
+    def read_subshell(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         folder = self._folder
         found = [command for child in node.named_children for command in self.visit(child, sources)]
         self._folder = folder
@@ -129,29 +129,29 @@ class _Reader:
 
     read_command_substitution = read_process_substitution = read_subshell
 
-    def read_pipeline(self, node: Any, sources: tuple[Command, ...]) -> list[Command]:
-        found: list[Command] = []
+    def read_pipeline(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
+        found: list[ShellCommand] = []
         for child in node.named_children:
             found = self.visit(child, sources)
             sources = (*sources, *found)
         return found
 
-    def read_redirected_statement(self, node: Any, sources: tuple[Command, ...]) -> list[Command]:
+    def read_redirected_statement(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         body = node.child_by_field_name("body")
         redirects = [child for child in node.named_children if child != body]
         return self._with_redirects(body, redirects, sources)
 
-    def _with_redirects(self, body: Any, redirects: list[Any], sources: tuple[Command, ...]) -> list[Command]:
+    def _with_redirects(self, body: Any, redirects: list[Any], sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         at = len(self.script.commands)
         inner = [command for one in redirects for command in self._inside(one)]
         first = len(self.script.commands)
         found = [] if body is None else self.visit(body, (*sources, *inner))
         if body is None or len(self.script.commands) == first:
-            self.script.commands.append(Command((), folder=self._folder))
+            self.script.commands.append(ShellCommand((), folder=self._folder))
         writes, reads, text = self._targets(redirects)
         for number in range(first if body is not None else at, len(self.script.commands)):
             one = self.script.commands[number]
-            changed = Command(
+            changed = ShellCommand(
                 one.words, (*one.writes, *writes), (*one.reads, *reads), one.text or text, one.sources, one.variables,
                 one.folder,
             )  # fmt: skip
@@ -178,10 +178,10 @@ class _Reader:
                 text = text_of(bodies[0]) if bodies and not list(_descendants(bodies[0], *_EXPANSIONS)) else None
                 rest = [c for c in one.named_children if c.type not in ("heredoc_start", "heredoc_body", "heredoc_end")]
                 for child in rest:
-                    self.visit(child, (Command(((text or "cat",),), text=text),))
+                    self.visit(child, (ShellCommand(((text or "cat",),), text=text),))
         return writes, reads, text
 
-    def read_command(self, node: Any, sources: tuple[Command, ...]) -> list[Command]:
+    def read_command(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         inner = self._inside(node)
         words, redirects, names = [], [], []
         for child in node.named_children:
@@ -192,7 +192,7 @@ class _Reader:
             elif child.type != "comment":
                 words.append(self._word(child))
         writes, reads, text = self._targets(redirects)
-        command = Command(
+        command = ShellCommand(
             tuple(words), tuple(writes), tuple(reads), text, (*sources, *inner), tuple(names), self._folder
         )
         self.script.commands.append(command)
@@ -201,7 +201,7 @@ class _Reader:
         self._change_folder(command)
         return [command]
 
-    def _change_folder(self, command: Command) -> None:
+    def _change_folder(self, command: ShellCommand) -> None:
         if command.name not in ("cd", "pushd", "popd"):
             return
         target = [word for word in command.words[1:] if not (word and word[0].startswith("-") and word[0] != "-")]
@@ -212,31 +212,31 @@ class _Reader:
         else:
             self._folder = posixpath.join(self._folder, target[0][0])
 
-    def read_function_definition(self, node: Any, _: tuple[Command, ...]) -> list[Command]:
+    def read_function_definition(self, node: Any, _: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         self._bodies.append(text_of(node.child_by_field_name("name")))
         self.visit(node.child_by_field_name("body"))
         self._bodies.pop()
         return []
 
-    def read_declaration_command(self, node: Any, sources: tuple[Command, ...]) -> list[Command]:
+    def read_declaration_command(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         for child in node.named_children:
             self.visit(child, sources)
         if not any(child.type in ("variable_assignment", "variable_name") for child in node.named_children):
             words = ((text_of(child),) for child in node.children)
-            self.script.commands.append(Command(tuple(words), folder=self._folder))
+            self.script.commands.append(ShellCommand(tuple(words), folder=self._folder))
         return []
 
-    def read_variable_assignment(self, node: Any, _: tuple[Command, ...]) -> list[Command]:
+    def read_variable_assignment(self, node: Any, _: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         self.script.variables.append(text_of(node.named_children[0]))
         self._inside(node)
         return []
 
-    def read_unset_command(self, node: Any, _: tuple[Command, ...]) -> list[Command]:
+    def read_unset_command(self, node: Any, _: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         words = tuple((text_of(child),) for child in node.named_children)
-        self.script.commands.append(Command((("unset",), *words), folder=self._folder))
+        self.script.commands.append(ShellCommand((("unset",), *words), folder=self._folder))
         return []
 
-    def _inside(self, node: Any) -> list[Command]:
+    def _inside(self, node: Any) -> list[ShellCommand]:
         """Reads the substitutions inside of a node."""
         return [command for one in _descendants(node, *_SUBSTITUTIONS) for command in self.visit(one)]
 
@@ -266,9 +266,8 @@ def _constants(root: Any) -> Mapping[str, Word]:
         if name not in values and (node.type == "for_statement" or _is_at_top(node)):
             certain.add(name)
         values.setdefault(name, []).extend(words or [DYNAMIC])
-    changed = {
-        text_of(word) for one in _descendants_all(root, "command") if _name_of(one) in _SETTERS for word in one.named_children
-    }  # fmt: skip
+    setters = (one for one in _descendants_all(root, "command") if _name_of(one) in _SETTERS)
+    changed = {text_of(word) for one in setters for word in one.named_children}
     return {
         name: tuple(value for word in words for value in word)
         for name, words in values.items()

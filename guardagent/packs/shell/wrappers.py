@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
 
 SHELLS = frozenset("sh bash dash zsh ksh ash fish rbash mksh busybox".split())
 # A wrapper -> its options that have a value of their own.
 _WRAPPERS: dict[str, str] = {
-    "sudo": "u g h p C r t T U D R user group host prompt chdir chroot", "doas": "u C", "pkexec": "user u", "env": "u C unset chdir",
-    "nohup": "", "time": "f o", "timeout": "k s kill-after signal", "nice": "n adjustment", "ionice": "c n p", "stdbuf": "i o e",
-    "setsid": "", "command": "", "builtin": "", "exec": "a", "xargs": "I L n P d E a s i max-args max-procs delimiter arg-file replace",
-    "strace": "e o p s", "ltrace": "e o", "watch": "n interval d", "unshare": "", "chroot": "", "nsenter": "t",
-    "parallel": "j jobs", "chronic": "", "flock": "w", "caffeinate": "", "torsocks": "", "proxychains": "f", "then": "", "do": "",
-    "!": "", "coproc": "", "busybox": "", "runuser": "u g", "gosu": "", "systemd-run": "p u unit", "script": "T",
-}  # fmt: skip
+    "sudo": "u g h p C r t T U D R user group host prompt chdir chroot",
+    "doas": "u C",
+    "pkexec": "user u",
+    "env": "u C unset chdir",
+    "time": "f o",
+    "timeout": "k s kill-after signal",
+    "nice": "n adjustment",
+    "ionice": "c n p",
+    "stdbuf": "i o e",
+    "exec": "a",
+    "xargs": "I L n P d E a s i max-args max-procs delimiter arg-file replace",
+    "strace": "e o p s",
+    "ltrace": "e o",
+    "watch": "n interval d",
+    "nsenter": "t",
+    "parallel": "j jobs",
+    "flock": "w",
+    "proxychains": "f",
+    "runuser": "u g",
+    "systemd-run": "p u unit",
+    "script": "T",
+    **dict.fromkeys(
+        "nohup setsid command builtin unshare chroot chronic caffeinate torsocks coproc busybox gosu ! then do".split(),
+        "",
+    ),
+}
 _SKIPPED = {"timeout": 1, "chroot": 1, "flock": 1, "gosu": 1}  # operands before the command
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
-def inner_commands(command: Command) -> Iterator[Command]:
+def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
     """The commands that a command runs with its own arguments."""
     name = command.name
     if name in _WRAPPERS:
@@ -42,7 +61,7 @@ def inner_commands(command: Command) -> Iterator[Command]:
         yield from [replace(command, words=words)] if words else []
 
 
-def _printed_words(sources: tuple[Command, ...]) -> tuple[Word, ...]:
+def _printed_words(sources: tuple[ShellCommand, ...]) -> tuple[Word, ...]:
     """The arguments that `xargs` reads, if they are printed by `echo` or `printf`."""
     if len(sources) != 1 or sources[0].name not in ("echo", "printf"):
         return ()
@@ -62,7 +81,7 @@ def _after_options(words: tuple[Word, ...], valued: list[str], skipped: int) -> 
     return words[at + skipped :]
 
 
-def _of_find(command: Command) -> Iterator[Command]:
+def _of_find(command: ShellCommand) -> Iterator[ShellCommand]:
     words = command.words
     folders = tuple(word for word in words[1:] if word and not word[0].startswith(("-", "(", "!")))[:1]
     for at, word in enumerate(words):
@@ -72,32 +91,53 @@ def _of_find(command: Command) -> Iterator[Command]:
             yield replace(command, words=tuple(body), sources=())
 
 
-def inner_scripts(command: Command) -> Iterator[str | None]:
+def inner_scripts(command: ShellCommand) -> Iterator[str | None]:
     """The scripts that a command runs; None for one that is not known."""
-    name, words = command.name, command.words[1:]
+    name, words = command.name or "", command.words[1:]
     if name in SHELLS or name in ("su", "runuser"):
-        at = next((n for n, word in enumerate(words) if word and re.fullmatch(r"-[a-zA-Z]*c|--command", word[0])), None)
-        if at is not None:
-            yield _only(words[at + 1]) if at + 1 < len(words) else None
-        elif any(not word for word in words):
-            yield None
-    elif name == "eval":
-        texts = [_only(word) for word in words]
-        yield None if None in texts else " ".join(one for one in texts if one is not None)
-    elif name == "trap" and words and words[0] not in (("-",), ("-l",), ("-p",), ("",)):
+        yield from _of_shell(words)
+    elif name in _SCRIPTS:
+        yield from _SCRIPTS[name](words)
+    elif name in ("watch", "parallel", "script", "flock", "env"):
+        yield from (text for word in words if (text := _only(word)) is None or " " in text)
+
+
+def _of_shell(words: tuple[Word, ...]) -> Iterator[str | None]:
+    at = next((n for n, word in enumerate(words) if word and re.fullmatch(r"-[a-zA-Z]*c|--command", word[0])), None)
+    if at is not None:
+        yield _only(words[at + 1]) if at + 1 < len(words) else None
+    elif any(not word for word in words):
+        yield None
+
+
+def _of_eval(words: tuple[Word, ...]) -> Iterator[str | None]:
+    texts = [_only(word) for word in words]
+    yield None if None in texts else " ".join(one for one in texts if one is not None)
+
+
+def _of_ssh(words: tuple[Word, ...]) -> Iterator[str | None]:
+    operands = _after_options(words, list("bcDEeFIiJLlmOopQRSWw"), 1)
+    if operands:
+        yield from _of_eval(operands)
+
+
+def _of_trap(words: tuple[Word, ...]) -> Iterator[str | None]:
+    if words and words[0] not in (("-",), ("-l",), ("-p",), ("",)):
         yield _only(words[0])
-    elif name == "alias":
-        yield from (_only(word).partition("=")[2] if _only(word) else None for word in words)  # type: ignore[union-attr]
-    elif name == "ssh":
-        operands = _after_options(words, list("bcDEeFIiJLlmOopQRSWw"), 1)
-        if operands:
-            texts = [_only(word) for word in operands]
-            yield None if None in texts else " ".join(one for one in texts if one is not None)
-    elif name in ("watch", "parallel", "script", "flock"):
-        for word in words:
-            text = _only(word)
-            if text is None or " " in text:
-                yield text
+
+
+def _of_alias(words: tuple[Word, ...]) -> Iterator[str | None]:
+    for word in words:
+        text = _only(word)
+        yield None if text is None else text.partition("=")[2]
+
+
+_SCRIPTS: dict[str, Callable[[tuple[Word, ...]], Iterator[str | None]]] = {
+    "eval": _of_eval,
+    "ssh": _of_ssh,
+    "trap": _of_trap,
+    "alias": _of_alias,
+}
 
 
 def _only(word: Word) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from guardagent.packs.shell.checks import changes, code, deletions, network, rights, secrets
-from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.script import ShellCommand
 
-CHECKS: tuple[Callable[[Command, str], Iterator[str]], ...] = tuple(
+CHECKS: tuple[Callable[[ShellCommand, str], Iterator[str]], ...] = tuple(
     module.check for module in (secrets, deletions, changes, rights, network, code)
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from guardagent.packs.shell.arguments import operands, options, plain_words, value_after
 from guardagent.packs.shell.effects import changed, paths_of
-from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
 
 _FORMATTERS = re.compile(
@@ -28,7 +28,7 @@ _AFTER_OPTION = {
 }
 
 
-def check(command: Command, workspace: str) -> Iterator[str]:
+def check(command: ShellCommand, workspace: str) -> Iterator[str]:
     for path in paths_of(_targets(command), command, workspace):
         yield from changed(path)
     if _FORMATTERS.fullmatch(command.name or ""):
@@ -41,7 +41,7 @@ def check(command: Command, workspace: str) -> Iterator[str]:
         yield "outside"
 
 
-def _targets(command: Command) -> tuple[Word, ...]:
+def _targets(command: ShellCommand) -> tuple[Word, ...]:
     """The files that a command changes."""
     name, found = command.name or "", operands(command)
     if name in _ALL:

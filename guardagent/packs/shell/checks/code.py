@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 
 from guardagent.packs.shell.foreign_code import INTERPRETERS, is_harmless_python
-from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.wrappers import SHELLS
 
 # Commands for which an unknown argument makes no difference.
 _HARMLESS = frozenset(
-    "echo printf test [ [[ true false date basename dirname expr seq sleep exit return wait cd pushd popd pwd whoami id "
+    "echo printf test [ [[ true false date basename dirname expr seq sleep exit return wait cd pushd "
+    "popd pwd whoami id "
     "uname hostname let shift break continue ls du df which type command pgrep ps set local read".split()
 )
 _ESCAPES = re.compile(
@@ -25,20 +26,20 @@ _SED = re.compile(r"(?:^|[;{}\n/\d])\s*e\b|/[gip0-9]*e[gip]*(?:$|[;}\n])|[/;]\s*
 _SETTINGS = ("complete", "bind", "enable", "hash", "gdb")
 
 
-def check(command: Command, _: str) -> Iterator[str]:
+def check(command: ShellCommand, _: str) -> Iterator[str]:
     if any(found(command) for found in _UNREADABLE):
         yield "unreadable"
 
 
-def _known(command: Command) -> list[str | None]:
+def _known(command: ShellCommand) -> list[str | None]:
     return [word[0] if len(word) == 1 else None for word in command.words[1:]]
 
 
-def _is_dynamic(command: Command) -> bool:
+def _is_dynamic(command: ShellCommand) -> bool:
     return command.name not in _HARMLESS and any(not word for word in command.words[1:])
 
 
-def _has_foreign_code(command: Command) -> bool:
+def _has_foreign_code(command: ShellCommand) -> bool:
     name, words = command.name or "", _known(command)
     if not INTERPRETERS.fullmatch(name):
         return False
@@ -51,13 +52,13 @@ def _has_foreign_code(command: Command) -> bool:
     return False
 
 
-def _has_script(command: Command) -> bool:
+def _has_script(command: ShellCommand) -> bool:
     name = command.name or ""
     pattern = _AWK if name in ("awk", "gawk", "mawk", "nawk") else _SED if name == "sed" else None
     return pattern is not None and any(word is None or pattern.search(word) for word in _known(command))
 
 
-def _runs_by_option(command: Command) -> bool:
+def _runs_by_option(command: ShellCommand) -> bool:
     name, words = command.name or "", [word for word in _known(command) if word is not None]
     if name in _EDITORS and (
         name in ("ed", "ex") or any(one.startswith(("-c", "+", "-es", "--cmd", "-S")) for one in words)

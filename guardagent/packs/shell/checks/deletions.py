@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from guardagent.packs.shell.arguments import operands, options, plain_words
 from guardagent.packs.shell.effects import deleted, paths_of
 from guardagent.packs.shell.paths import zone
-from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.script import ShellCommand
 
 _DELETERS = ("rm", "rmdir", "unlink", "shred", "srm", "trash")
 _NARROWING = {"-name", "-iname", "-path", "-regex", "-empty"}
 
 
-def check(command: Command, workspace: str) -> Iterator[str]:
+def check(command: ShellCommand, workspace: str) -> Iterator[str]:
     name, words = command.name, plain_words(command)
     if name in _DELETERS:
         for path in paths_of(operands(command), command, workspace):
@@ -32,7 +32,7 @@ def check(command: Command, workspace: str) -> Iterator[str]:
         yield "delete"
 
 
-def _of_find(command: Command, workspace: str) -> Iterator[str]:
+def _of_find(command: ShellCommand, workspace: str) -> Iterator[str]:
     """Deletes by `find` need a narrowed search inside of the workspace."""
     narrowed = options(command) & _NARROWING and "*" not in plain_words(command)
     for path in paths_of(operands(command)[:1] or ((".",),), command, workspace):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from guardagent.packs.shell.arguments import plain_words
-from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.script import ShellCommand
 
 _SOCKETS = ("nc", "ncat", "netcat", "socat", "telnet")
 _SHELL_SOCKET = re.compile(r"(?:^| )-\w*[ecl]|exec:|system:|--exec|--sh-exec|listen", re.IGNORECASE)
@@ -14,7 +14,7 @@ _CURL_FILES = re.compile(r"(?:^| )(?:-T|--upload-file)|(?:^| )(?:-d|--data\S*|-F
 _REMOTE = re.compile(r"[\w.-]+@?[\w.-]*:")
 
 
-def check(command: Command, _: str) -> Iterator[str]:
+def check(command: ShellCommand, _: str) -> Iterator[str]:
     name, text = command.name or "", " ".join(plain_words(command))
     if name in _SOCKETS:
         yield "reverse_shell" if _SHELL_SOCKET.search(text) else "upload"

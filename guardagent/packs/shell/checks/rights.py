@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 
 from guardagent.packs.shell.arguments import plain_words
-from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.script import ShellCommand
 
 _OTHER_USERS = ("sudo", "su", "doas", "pkexec", "runuser", "gosu")
 _CONTROL = frozenset(
-    "shutdown reboot halt poweroff init telinit killall killall5 pkill iptables ip6tables nft ufw swapoff modprobe insmod "
-    "rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec systemctl service sysctl setenforce "
+    "shutdown reboot halt poweroff init telinit killall killall5 pkill iptables ip6tables nft ufw "
+    "swapoff modprobe insmod "
+    "rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec systemctl service "
+    "sysctl setenforce "
     "auditctl mount umount".split()
 )
 _READING = {
@@ -29,7 +31,7 @@ _LEAVES_CONTAINER = re.compile(
 )
 
 
-def check(command: Command, _: str) -> Iterator[str]:
+def check(command: ShellCommand, _: str) -> Iterator[str]:
     name, words = command.name or "", plain_words(command)
     if name in _OTHER_USERS:
         yield "privilege"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from guardagent.packs.shell.arguments import operands, plain_words
 from guardagent.packs.shell.effects import secret_kinds
 from guardagent.packs.shell.paths import resolved
-from guardagent.packs.shell.script import Command
+from guardagent.packs.shell.script import ShellCommand
 
 _NO_READERS = ("git", "mkdir", "rmdir", "echo", "printf")
 _METADATA = ("169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]")
@@ -20,7 +20,7 @@ _KEY_STORES = {
 }
 
 
-def check(command: Command, workspace: str) -> Iterator[str]:
+def check(command: ShellCommand, workspace: str) -> Iterator[str]:
     name, words = command.name or "", plain_words(command)
     if name not in _NO_READERS:
         for word in words:
@@ -33,7 +33,7 @@ def check(command: Command, workspace: str) -> Iterator[str]:
         yield "history"
 
 
-def _of_word(word: str, command: Command, workspace: str) -> Iterator[str]:
+def _of_word(word: str, command: ShellCommand, workspace: str) -> Iterator[str]:
     path = resolved(word.lstrip("@").rpartition("@")[2], command.folder, workspace)
     yield from secret_kinds(path or "")
     if any(one in word for one in _METADATA):
@@ -42,7 +42,7 @@ def _of_word(word: str, command: Command, workspace: str) -> Iterator[str]:
         yield "reverse_shell"
 
 
-def _prints_environment(command: Command) -> bool:
+def _prints_environment(command: ShellCommand) -> bool:
     if command.name in ("env", "set"):
         return len(command.words) == 1
     return command.name in ("printenv", "export", "declare", "typeset") and not operands(command)
