@@ -11,7 +11,8 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.packs.shell.words import DYNAMIC, MAX_VALUES, Word, text_of, word_of
 
-MAX_CHARACTERS = 50_000
+MAX_CHARACTERS = 20_000
+MAX_STAGES = 100  # of a pipeline
 _SUBSTITUTIONS = ("command_substitution", "process_substitution")
 _WRITES = (">", ">>", "&>", "&>>", ">|", "<>", ">&")
 
@@ -72,11 +73,11 @@ def read_script(text: str, folder: str | None = "") -> ShellScript:
     if len(text) > MAX_CHARACTERS or "\0" in text:
         return ShellScript(readable=False)
     root = _parser().parse(text.encode("utf-8", "surrogatepass")).root_node
-    reader = _Reader(root, folder)
     try:
+        reader = _Reader(root, folder)
         reader.visit(root)
     except RecursionError:
-        reader.script.readable = False
+        return ShellScript(readable=False)
     reader.script.readable &= not root.has_error
     return reader.script
 
@@ -131,6 +132,9 @@ class _Reader:
 
     def read_pipeline(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         found: list[ShellCommand] = []
+        if len(node.named_children) > MAX_STAGES:
+            self.script.readable = False
+            return found
         for child in node.named_children:
             found = self.visit(child, sources)
             sources = (*sources, *found)
@@ -241,17 +245,22 @@ class _Reader:
         return [command for one in _descendants(node, *_SUBSTITUTIONS) for command in self.visit(one)]
 
     def _word(self, node: Any) -> Word:
-        return word_of(node, self._variables)
+        known = {name: value for name, (value, start) in self._variables.items() if start < node.start_byte}
+        return word_of(node, known | dict.fromkeys(self._variables.keys() - known.keys(), DYNAMIC))
 
 
 _EXPANSIONS = ("simple_expansion", "expansion", *_SUBSTITUTIONS)
 _SETTERS = ("read", "mapfile", "readarray", "getopts", "printf", "let", "source", ".", "eval")
 
 
-def _constants(root: Any) -> Mapping[str, Word]:
-    """The values of variables that only get literals, the first time at the top of the script or in a loop's head."""
+def _constants(root: Any) -> Mapping[str, tuple[Word, int]]:
+    """The values of variables and the place of the first one.
+
+    Values are known if all are literals and the first one is at the top of the script or in the head of a loop.
+    """
     values: dict[str, list[Word]] = {}
     certain: set[str] = set()
+    first: dict[str, int] = {}
     for node in _assignments(root):
         name_node = node.child_by_field_name("name") or node.child_by_field_name("variable")
         if name_node is None:
@@ -265,14 +274,20 @@ def _constants(root: Any) -> Mapping[str, Word]:
             words = [DYNAMIC] if "+=" in text_of(node)[: len(name) + 2] else words
         if name not in values and (node.type == "for_statement" or _is_at_top(node)):
             certain.add(name)
+        first.setdefault(name, node.start_byte)
         values.setdefault(name, []).extend(words or [DYNAMIC])
     setters = (one for one in _descendants_all(root, "command") if _name_of(one) in _SETTERS)
     changed = {text_of(word) for one in setters for word in one.named_children}
     return {
-        name: tuple(value for word in words for value in word)
+        name: (_joined(words) if name in certain and name not in changed else DYNAMIC, first[name])
         for name, words in values.items()
-        if name in certain and name not in changed and all(words) and sum(map(len, words)) <= MAX_VALUES
-    } | {name: DYNAMIC for name in values if name not in certain or not all(values[name]) or name in changed}
+    }
+
+
+def _joined(words: list[Word]) -> Word:
+    """The values of all assignments; unknown if one of them is."""
+    found = tuple(value for word in words for value in word)
+    return found if all(words) and len(found) <= MAX_VALUES else DYNAMIC
 
 
 def _assignments(root: Any) -> Iterator[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 Word = tuple[str, ...]
@@ -25,7 +25,8 @@ def text_of(node: Any) -> str:
 
 def word_of(node: Any, variables: Mapping[str, Word]) -> Word:
     """The possible values of a word."""
-    found = tuple(dict.fromkeys(one for value in _values(node, variables) for one in _expanded(value)))
+    values = (one for value in _values(node, variables) for one in _expanded(value))
+    found = tuple(dict.fromkeys(islice(values, MAX_VALUES + 1)))
     return found if 0 < len(found) <= MAX_VALUES else DYNAMIC
 
 

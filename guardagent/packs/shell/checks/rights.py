@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from guardagent.packs.shell.arguments import plain_words
 from guardagent.packs.shell.script import ShellCommand
 
+MAX_MODE = 40  # characters of a mode
 _OTHER_USERS = ("sudo", "su", "doas", "pkexec", "runuser", "gosu")
 _CONTROL = frozenset(
     "shutdown reboot halt poweroff init telinit killall killall5 pkill iptables ip6tables nft ufw "
@@ -39,7 +40,7 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
         yield "control"
     if name == "kill" and words[-1:] in (["-1"], ["1"], ["0"]):
         yield "control"
-    if name == "chmod" and any(map(_OPEN_MODES.fullmatch, words[:2])):
+    if name == "chmod" and any(_OPEN_MODES.fullmatch(word[:MAX_MODE]) for word in words[:2]):
         yield "permissions"
     if name in ("chown", "setfacl", "chattr", "setcap"):
         yield "permissions"

@@ -1,0 +1,88 @@
+"""The parser of shell commands, and its limits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from guardagent.packs.shell.findings import argument_kinds, shell_kinds
+
+LARGE = {
+    "braces": "rm " + "{a,b}" * 400,
+    "parentheses": "(" * 3000 + "ls" + ")" * 3000,
+    "substitutions": "echo " + "$(" * 1000 + "ls" + ")" * 1000,
+    "wrappers": "sudo " * 3000 + "ls",
+    "mode": "chmod " + "a" * 19_000 + " x",
+    "awk": "awk '" + "|" * 19_000 + "'",
+    "sed": "sed '" + "/g" * 9_000 + "' x",
+    "pipes": "ls | " * 2000 + "sh",
+    "paths": "cat " + "../" * 6000 + "x",
+    "commands": "a;" * 9_000,
+    "long": "ls " * 10_000,
+}
+
+
+@pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
+def test_a_large_command_is_judged_soon(text: str) -> None:
+    """Or it raises, and the call is denied."""
+    before = time.monotonic()
+    try:
+        shell_kinds(text)
+    except RecursionError:
+        pass
+    assert time.monotonic() - before < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("X=build; rm -rf $X", set()),
+        ("X=build; X=/; rm -rf $X", {"delete"}),
+        ("false && X=build; rm -rf $X", {"unreadable"}),
+        ("rm -rf $X; X=build", {"unreadable"}),
+        ("for f in a b; do rm $f; done", set()),
+        ("for f in a /etc; do rm $f; done", {"delete"}),
+        ("X='rm -rf ~'; $X", {"unreadable"}),
+        ("rm${IFS}-rf${IFS}/", {"unreadable"}),
+        ("(cd /; ls) && rm -rf build", set()),
+        ("cd / && rm -rf build", {"delete"}),
+        ("ls # && rm -rf ~", set()),
+        ("echo 'rm -rf ~'", set()),
+        ('echo "rm -rf ~"', set()),
+        ('echo "$(rm -rf ~)"', {"delete"}),
+        ("cat <<'X'\nrm -rf ~\nX\n", set()),
+        ("cat <<'X' | sh\nrm -rf ~\nX\n", {"delete"}),
+        ("env -S 'rm -rf ~'", {"delete"}),
+        ("rm *", {"delete"}),
+        ("ls 'unclosed", {"unreadable"}),
+        ("", set()),
+    ],
+)
+def test_the_kinds_of_a_script(text: str, kinds: set[str]) -> None:
+    """Values are followed only where they are certain."""
+    assert shell_kinds(text) == kinds
+
+
+def test_separate_arguments_have_no_shell() -> None:
+    """Nothing in them expands, but a shell that they start does."""
+    assert argument_kinds(["grep", "-n", "$(x)|(y", "a.py"]) == frozenset()
+    assert argument_kinds(["sh", "-c", "rm -rf ~"]) == {"delete"}
+
+
+def test_a_missing_parser_is_an_error_at_load() -> None:
+    """The message says what to install."""
+    code = """
+import sys
+sys.modules["tree_sitter"] = None
+from guardagent import load_policies
+from guardagent.errors import InputError
+try:
+    load_policies(text="version: 1\\ninclude: guardagent:shell\\n")
+except InputError as error:
+    print(error)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'guardagent[shell]'" in ran.stdout
