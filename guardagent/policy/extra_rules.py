@@ -9,7 +9,7 @@ from typing import Any
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.file.inclusions import added
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_data, read_policy_file, read_policy_text
-from guardagent.policy.load import compile_policies, functions_of, request_checks, toolbox_functions
+from guardagent.policy.load import compile_policies, functions_of, request_checks, require_locked, toolbox_functions
 from guardagent.policy.policies import Policies
 
 PREFIX = "extra."
@@ -41,6 +41,8 @@ def with_extra(base: Policies, extra: Any) -> Policies:
     if (known := base.extended.get(file.digest)) is not None:
         return known
     _refuse_changes(base.source, file)
+    if base.locked is not None:
+        require_locked(base.locked, file)
     functions = functions_of(file, toolbox_functions) if own is None else own.functions
     _refuse_clashes(base, file, functions)
     found = compile_policies(

@@ -73,7 +73,7 @@ def _load(file: PolicyFile, path: object, model: Model | str | None, locked: Pat
     if locked is not None:
         if path is None:
             raise InputError("'locked=' only applies to files; expected the path of a policy file")
-        _require_locked(Path(locked), file)
+        require_locked(Path(locked), file)
     policies = compile_policies(file, functions_of(file, toolbox_functions), request_checks(file, model=model), model)
     if file.shadow is not None:
         policies.shadow = _shadow(file.shadow)
@@ -90,6 +90,8 @@ def _shadow(file: PolicyFile) -> Policies:
             line = next(rule.line for rule in file.rules if rule.id == candidate.rule_of[number].id)
             raise ContentError("a shadow calls no model, so its rules cannot read the conversation", file.path, line)
     return candidate
+    policies.locked = None if locked is None else Path(locked)
+    return policies
 
 
 def _read_source(
@@ -163,15 +165,15 @@ def inspection_only(_event: Event, _context: Context) -> NoReturn:
     raise AssertionError("these rules were loaded for inspection only; use 'load_policies'")
 
 
-def _require_locked(locked: Path, file: PolicyFile) -> None:
+def require_locked(locked: Path, file: PolicyFile) -> None:
     """Requires every file to be pinned, before any code runs. Prompts of a model must be pinned too."""
     from guardagent.models.prompts import Prompts
-    from guardagent.policy.file.lock_contents import policy_contents
+    from guardagent.policy.file.lock_contents import contents_of
     from guardagent.programs.runtime import lock
     from guardagent.sandbox.toolbox import Toolbox
 
     allowed = lock.Lock.load(locked)
-    allowed.require(policy_contents(*file.files))
+    allowed.require(contents_of(file))
     if any(rule.kind == "request" for rule in file.rules):
         allowed.require(lock.toolboxes(*(Toolbox.load(*paths) for paths in file.toolboxes.values()), Toolbox.load()))
     if any(rule.program is None for rule in file.rules if rule.kind != "temporal"):

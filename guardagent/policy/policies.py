@@ -100,6 +100,7 @@ class Policies:
         versions: the versions of the file; None for rules that were not loaded from a file.
         source: the policy file as read; None for rules that are from no file.
         listing: the policies that list calls for `unlisted: deny`: rules for one task list none.
+        locked: the lock file that pins the content of these rules, and of rules for one task; None without one.
         extended: the policies with more rules for one task, as used before.
     """
 
@@ -141,6 +142,7 @@ class Policies:
         self.sources = sources
         self.source = source
         self.extended = ExtendedPolicies()
+        self.locked: Path | None = None
         self.history_queries = tuple(history_queries)
         keeps = base is not None and base.unlisted == "deny"
         self.listing: Policies = base.listing if base and keeps else self

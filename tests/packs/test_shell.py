@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -29,10 +30,8 @@ LARGE = {
 def test_a_large_command_is_judged_soon(text: str) -> None:
     """Or it raises, and the call is denied."""
     before = time.monotonic()
-    try:
+    with contextlib.suppress(RecursionError):
         shell_kinds(text)
-    except RecursionError:
-        pass
     assert time.monotonic() - before < 5
 
 

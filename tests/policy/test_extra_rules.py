@@ -11,6 +11,8 @@ import pytest
 from guardagent import Decision, Policies, load_policies
 from guardagent.enforcement import HostCall, MemoryLedger, ToolGuard
 from guardagent.errors import InputError
+from guardagent.policy.file.lock_contents import policy_contents
+from guardagent.programs.runtime.lock import Lock
 
 Write = Callable[..., Path]
 KEY = b"0123456789abcdef"
@@ -133,3 +135,15 @@ def test_equal_rules_are_compiled_once(base: Policies) -> None:
     for at in range(100):
         base.with_extra(rule(f"G !tool:t{at}"))
     assert base.with_extra(EXTRA).ids == ("first", "once", "extra.task", "extra.read")
+
+
+def test_added_rules_run_only_locked_code(write: Write) -> None:
+    """The lock file of the policy holds for their functions too."""
+    lock = write("g.lock", "")
+    path = write("p.yaml", BASE)
+    lock.write_text(Lock.of(policy_contents(path), lock).to_json())
+    function = write("f.py", "def f(n):\n    'A number.'\n    return n\n")
+    base = load_policies(path, locked=lock)
+    assert base.session(extra=rule("G !tool:wipe")).check("wipe").rules == ("extra.x",)
+    with pytest.raises(InputError, match="is not in the lock file"):
+        base.session(extra=rule("forall(x(n=n), f(n) == 1)", toolbox=str(function)))

@@ -23,8 +23,8 @@ _SECRETS = re.compile(
 )
 _EXAMPLES = (
     "/etc/shadow", "/etc/sudoers", "~/.ssh/id_rsa", "~/.ssh/id_ed25519", "~/.aws/credentials", "~/.netrc",
-    "~/.git-credentials", "/root/.ssh/id_rsa", "/home/user/.ssh/id_rsa", "/home/user/.aws/credentials", "~/.kube/config", "~/.bash_history",
-    ".env", "/proc/self/environ", "/proc/1/environ",
+    "~/.git-credentials", "/root/.ssh/id_rsa", "/home/user/.ssh/id_rsa", "/home/user/.aws/credentials",
+    "~/.kube/config", "~/.bash_history", ".env", "/proc/self/environ", "/proc/1/environ",
 )  # fmt: skip
 _HISTORY = re.compile(
     r"(?:^|/)\.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|lesshst)_?history$|(?:^|/)\.lesshst$"

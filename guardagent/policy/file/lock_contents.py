@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from guardagent.policy.file.policy_file import read_policy_file
+from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
 from guardagent.programs.runtime.lock import Content, programs, toolboxes
 from guardagent.sandbox.toolbox import Toolbox
 
@@ -13,14 +13,18 @@ from guardagent.sandbox.toolbox import Toolbox
 def policy_contents(*files: Path) -> Iterator[Content]:
     """Yields policy files and every file that they refer to."""
     for path in files:
-        read = read_policy_file(path)
+        yield from contents_of(read_policy_file(path)
         if read.shadow is not None:
-            yield from policy_contents(read.shadow.path)
-        for one in read.files:
-            yield Content("policy", one.name, one)
-        for paths in read.toolboxes.values():
-            yield from toolboxes(Toolbox(list(paths)))
-        for rule in read.rules:
-            yield from programs(*filter(None, [rule.program]))
-            if rule.solver and rule.solver.smt_file:
-                yield Content("policy", rule.solver.smt_file.name, rule.solver.smt_file)
+            yield from policy_contents(read.shadow.path))
+
+
+def contents_of(read: PolicyFile) -> Iterator[Content]:
+    """Yields the files of policies that have been read."""
+    for one in read.files:
+        yield Content("policy", one.name, one)
+    for paths in read.toolboxes.values():
+        yield from toolboxes(Toolbox(list(paths)))
+    for rule in read.rules:
+        yield from programs(*filter(None, [rule.program]))
+        if rule.solver and rule.solver.smt_file:
+            yield Content("policy", rule.solver.smt_file.name, rule.solver.smt_file)
