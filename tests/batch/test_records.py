@@ -221,7 +221,7 @@ def test_a_time_that_cannot_be_read_is_an_error_with_its_place(time: Any, proble
         (read_trace, {"id": 1, "events": events}, r"events\[1\].time: "),
     ):
         with pytest.raises(ContentError, match=f"^lines:3: {place}.*{problem}.*; expected seconds"):
-            read(json.dumps(line), "lines", 3)  # type: ignore[operator]
+            read(json.dumps(line), "lines", 3)
 
 
 def test_times_keep_their_zone() -> None:

@@ -39,11 +39,18 @@ def test_zones_have_names() -> None:
 
 
 def test_a_zone_without_a_name_is_refused() -> None:
-    class Own(dt.tzinfo):
+    class HostZone(dt.tzinfo):
         """A zone of the host."""
 
+        def utcoffset(self, _: dt.datetime | None) -> dt.timedelta:
+            return dt.timedelta(hours=1)
+
+        def dst(self, _: dt.datetime | None) -> None: ...
+
+        def tzname(self, _: dt.datetime | None) -> None: ...
+
     with pytest.raises(ValueError, match="expected a zone of 'zoneinfo'"):
-        name_of_zone(Own())
+        name_of_zone(HostZone())
 
 
 @pytest.mark.parametrize("text", ["", "12:00", "2026-01-01", "2026-01-01T12:00", "2026-13-01T00:00Z", "now", "1" * 999])
