@@ -77,21 +77,18 @@ def _load(file: PolicyFile, path: object, model: Model | str | None, locked: Pat
     policies = compile_policies(file, functions_of(file, toolbox_functions), request_checks(file, model=model), model)
     if file.shadow is not None:
         policies.shadow = _shadow(file.shadow)
+    policies.locked = None if locked is None else Path(locked)
     return policies
 
 
 def _shadow(file: PolicyFile) -> Policies:
     """Compiles the candidate of `shadow:`, which calls no model."""
-    candidate = compile_policies(
-        file, functions_of(file, toolbox_functions), lambda source: _request_check(source, file, None)
-    )
+    candidate = compile_policies(file, functions_of(file, toolbox_functions), request_checks(file))
     for number, monitor in enumerate(candidate.monitors):
         if any(check.requested for check in getattr(monitor, "checks", {}).values()):
             line = next(rule.line for rule in file.rules if rule.id == candidate.rule_of[number].id)
             raise ContentError("a shadow calls no model, so its rules cannot read the conversation", file.path, line)
     return candidate
-    policies.locked = None if locked is None else Path(locked)
-    return policies
 
 
 def _read_source(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
+import math
 import secrets
 import threading
 import time
@@ -27,7 +28,7 @@ from guardagent.policy.evaluation.clock import Clock, ClockError, HostClock, Rea
 from guardagent.policy.evaluation.failures import is_failure
 from guardagent.policy.evaluation.monitor_interface import CallStatus, Explanation, MonitorResult, SessionCall
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
-from guardagent.policy.language.instants import EXPECTED, MICROSECONDS
+from guardagent.policy.language.instants import EXPECTED, MICROSECONDS, seconds_of
 from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.monitors.remedies import Remedies, message_of
 from guardagent.policy.monitors.rule import RuleMetadata
@@ -158,8 +159,9 @@ class Session:
             self._shadow = SessionShadow(policies.shadow, self.id, self._facts, on_difference or log_difference)
 
     def _now(self) -> float:
-        """The time of a check for the counters."""
-        return _seconds(self._clock.read())
+        """The time of the check in seconds, for the counters; not a number if it is unknown."""
+        moment = self._conversation.context.reading()[0]
+        return math.nan if moment is None else float(seconds_of(moment))
 
     # --- before a call
 

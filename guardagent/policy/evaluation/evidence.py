@@ -151,6 +151,7 @@ def _earlier_call(condition: ast.SomeCall, compiler: Compiler, names: Names, *, 
     pattern = condition.pattern
     render = missing_call_text(pattern, condition.condition, compiler, names, condition.within)
     tools = tuple(suggested(compiler.library.tools_of(pattern)))
+    timed = condition.within is not None or any(isinstance(one, ast.Now) for one in ast.walk(condition.condition))
 
     def explain(env: Env, found: Explanation) -> str:
         call_text = render(env)
@@ -158,6 +159,7 @@ def _earlier_call(condition: ast.SomeCall, compiler: Compiler, names: Names, *, 
             return f"no earlier {call_text}"
         args = known_arguments(pattern, names, env)
         found.missing += (call_text,)
+        found.timed = found.timed or timed
         found.sequences += tuple([((tool, args),) for tool in tools])
         return f"an earlier {call_text}"
 

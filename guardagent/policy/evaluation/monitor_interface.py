@@ -246,6 +246,7 @@ class Explanation:
         sequences: alternative sequences of calls that would make the call compliant.
         changes: changed arguments that would make the call compliant, and their description.
         withheld: hidden values, for the operator.
+        timed: whether time decides, so that a call that was made before can be worth another try.
     """
 
     needed: str = ""
@@ -255,6 +256,7 @@ class Explanation:
     sequences: tuple[CallSequence, ...] = ()
     changes: tuple[Mapping[str, Any] | None, str] | None = None
     withheld: tuple[str, ...] = ()
+    timed: bool = False
 
 
 @dataclass(slots=True)
@@ -280,6 +282,7 @@ def _merged(results: Sequence[MonitorResult], between: str) -> Explanation:
         sequences=tuple(way for one in found for way in one.sequences),
         changes=next((one.changes for one in found if one.changes), None),
         withheld=tuple(value for one in found for value in one.withheld),
+        timed=any(one.timed for one in found),
     )
 
 

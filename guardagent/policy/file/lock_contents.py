@@ -13,9 +13,7 @@ from guardagent.sandbox.toolbox import Toolbox
 def policy_contents(*files: Path) -> Iterator[Content]:
     """Yields policy files and every file that they refer to."""
     for path in files:
-        yield from contents_of(read_policy_file(path)
-        if read.shadow is not None:
-            yield from policy_contents(read.shadow.path))
+        yield from contents_of(read_policy_file(path))
 
 
 def contents_of(read: PolicyFile) -> Iterator[Content]:
@@ -28,3 +26,5 @@ def contents_of(read: PolicyFile) -> Iterator[Content]:
         yield from programs(*filter(None, [rule.program]))
         if rule.solver and rule.solver.smt_file:
             yield Content("policy", rule.solver.smt_file.name, rule.solver.smt_file)
+    if read.shadow is not None:
+        yield from contents_of(read.shadow)

@@ -41,7 +41,7 @@ class Remedies:
 
     def _untried(self, found: Explanation) -> list[CallSequence]:
         """The suggested sequences without a call that was made in vain."""
-        needed_before = bool(found.missing) and self._call is not None
+        needed_before = bool(found.missing) and self._call is not None and not found.timed
         return [
             sequence
             for sequence in found.sequences

@@ -226,7 +226,11 @@ NAMES: list[Case] = [
     ("version: 1\npolices: []\n", 2, "unknown key 'polices' in the file; did you mean 'policies'?"),
     ("Version: 1\n" + GOOD, 1, "unknown key 'Version' in the file; did you mean 'version'?"),
     (file("tag: {w: [x]}"), 2, "unknown key 'tag' in the file; did you mean 'tags'?"),
-    (file("zzz: 1"), 2, "unknown key 'zzz' in the file; known: .*counters, failed_output, ids, ignore, labels, include"),
+    (
+        file("zzz: 1"),
+        2,
+        "unknown key 'zzz' in the file; known: .*counters, failed_output, ids, ignore, labels, include",
+    ),
     (
         policy("request: x\n    on_violaton: block"),
         5,
