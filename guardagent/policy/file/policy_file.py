@@ -180,6 +180,8 @@ def read_single_file(path: Path | str, *, is_shadow: bool = False) -> PolicyFile
 
 
 def _complete(file: PolicyFile) -> PolicyFile:
+    if file.rules and not file.inclusions and not file.constants:
+        return file  # as most files; the module below is not loaded for them
     from guardagent.policy.file.inclusions import complete
 
     return complete(file)
