@@ -324,7 +324,6 @@ def test_the_zone_is_that_of_the_clock() -> None:
         ('count(f:get(), date(time(f), "UTC") == date(now, "UTC")) == 1', 0, False),
         ('hour(now, "Mars/Olympus") >= 0', 1, True),
         ("hour(99999999999999) >= 0", 1, True),
-        ('hour("now") >= 0', 1, True),
     ],
 )
 def test_terms_of_time(condition: str, label: int, unknown: bool) -> None:

@@ -96,6 +96,8 @@ class SessionCounters:
 
     def _clock_time(self) -> float:
         now = self._clock()
+        if math.isnan(now):
+            raise CounterError("the time is unknown; expected 'time' of each call in the history, and 'now' of the case")
         if not math.isfinite(now):
             raise CounterError(f"the clock of the session is {now}; expected seconds since the epoch")
         return now

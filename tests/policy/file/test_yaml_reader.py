@@ -229,7 +229,7 @@ NAMES: list[Case] = [
     (
         file("zzz: 1"),
         2,
-        "unknown key 'zzz' in the file; known: .*counters, failed_output, ids, ignore, labels, include",
+        "unknown key 'zzz' in the file; known: constants, counters, define, failed_output, ids",
     ),
     (
         policy("request: x\n    on_violaton: block"),
