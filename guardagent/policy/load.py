@@ -215,6 +215,7 @@ def compile_policies(
             rules.append(_solver_rule(source, scoped, model, _monitor_count(rules)))
     _refuse_bare_tools(file, rules)
     _refuse_unknown_arguments(file, rules)
+    reads_sources = "sources" in library.features or (base is not None and base.sources is not None)
     return Policies(
         rules,
         library.history_queries,
@@ -228,7 +229,7 @@ def compile_policies(
         digest=file.digest,
         ignored=file.ignored,
         path=file.path,
-        sources=library.sources if "sources" in library.features else None,
+        sources=library.sources if reads_sources else None,
         source=file,
         base=base,
     )

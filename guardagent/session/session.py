@@ -20,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent._support.arguments import bind_arguments, call_problem, label_problem
 from guardagent.errors import InputError, SessionBusyError, ToolDenied, error_text
@@ -34,11 +34,8 @@ from guardagent.policy.monitors.remedies import Remedies, message_of
 from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
-from guardagent.session.counters.protocol import CounterStore
-from guardagent.session.counters.session_counters import SessionCounters
 from guardagent.session.permit import Permit
 from guardagent.session.proofs import AgentGraph, Proofs
-from guardagent.session.shadow import OnDifference, SessionShadow, log_difference
 from guardagent.session.shared_history import HistoryChangedError, Journal, SessionEndedError
 from guardagent.session.snapshot import read_snapshot, take_over, write_snapshot
 from guardagent.types import (
@@ -57,6 +54,11 @@ from guardagent.types import (
 )
 from guardagent.types.objects import readable_copy
 from guardagent.types.principal import SessionPrincipal, read_principal
+
+if TYPE_CHECKING:
+    from guardagent.session.counters.protocol import CounterStore
+    from guardagent.session.counters.session_counters import SessionCounters
+    from guardagent.session.shadow import OnDifference, SessionShadow
 
 PERMIT_SECONDS = 300.0
 MAX_TRIES = 50  # attempts to record an outcome while other processes extend the history
@@ -149,13 +151,19 @@ class Session:
         self._permit_seconds = permit_seconds
         self._lock = threading.RLock()
         self._journal = journal
-        self._counters = SessionCounters.of(policies, counters, self._now, self.id)
+        self._counters: SessionCounters | None = None
+        if policies.counters:
+            from guardagent.session.counters.session_counters import SessionCounters
+
+            self._counters = SessionCounters.of(policies, counters, self._now, self.id)
         self._conversation.context.counters = self._counters
         self._lapsed: list[SessionCall] = []  # withdrawn after their permits expired, and not recorded since
         self._lapses_reported = 0  # the number of them that `lapsed` has returned
         self._mementos: list[Any] | None = None  # of a fork: the mementos of its trial calls
         self._shadow: SessionShadow | None = None
         if policies.shadow is not None and on_difference is not False:
+            from guardagent.session.shadow import SessionShadow, log_difference
+
             self._shadow = SessionShadow(policies.shadow, self.id, self._facts, on_difference or log_difference)
 
     def _now(self) -> float:
@@ -215,20 +223,15 @@ class Session:
                     call.args, call.id = freeze(args) if frozen is None else frozen, id
             except (InputError, RecursionError) as error:
                 return _refused(_unreadable(tool, error), started)
-            if action is not None or decision is not None or tags is not _NO_TAGS:
-                tags = tags if isinstance(tags, str) else list(tags)
-                if problem := label_problem(action, decision, tags):
-                    return _refused(problem, started)
-                call.labelled(action, decision, frozenset(tags))
+            if (action is not None or decision is not None or tags is not _NO_TAGS) and (
+                problem := _label(call, action, decision, tags)
+            ):
+                return _refused(problem, started)
             call.applicability = applicability = self.policies.applicability(call)
             if reserve and self._counters is not None:
                 judgement = self._judge_and_count(call)
             else:
-                judgement = (
-                    conversation.judge(call, applicability)
-                    if self._halted is None
-                    else self._judge(call, applicability)
-                )
+                judgement = self._judge(call, applicability)
             if reserve:
                 return self._answer(call, judgement, started)
             if judgement is None and not conversation.context.in_flight:
@@ -390,6 +393,7 @@ class Session:
                 self.retire("an unreadable shared history")
                 raise
             self._settle_counters([self._conversation.calls[one["settled"] - 1] for one in news if "settled" in one])
+            self._follow()
 
     def _settle_counters(self, calls: Iterable[SessionCall]) -> None:
         """Settles calls in the counters, in case that the process that recorded their outcomes ended before it did."""
@@ -412,7 +416,6 @@ class Session:
                     raise InputError(
                         f"another process continues this conversation for another principal: {error}"
                     ) from None
-            self._follow()
 
     def _verdict(
         self,
@@ -1026,6 +1029,15 @@ class Session:
                     self._counters.release(calls[-1])
                 self._conversation.forget(self._mementos.pop())
             return len(calls)
+
+
+def _label(call: SessionCall, action: str | None, decision: str | None, tags: Iterable[str]) -> str | None:
+    """Labels a call. Returns the problem of invalid labels, which are not set."""
+    tags = tags if isinstance(tags, str) else list(tags)
+    problem = label_problem(action, decision, tags)
+    if problem is None:
+        call.labelled(action, decision, frozenset(tags))
+    return problem
 
 
 def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, Any]) -> Verdict | None:

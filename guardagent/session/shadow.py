@@ -7,11 +7,10 @@ behind loses the rest of its conversations, which is reported. A candidate that 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from guardagent._support.worker_thread import WorkerThread
 from guardagent.errors import error_text
@@ -20,9 +19,11 @@ from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.policies import Policies
 from guardagent.types import Verdict, thaw
 
+if TYPE_CHECKING:
+    import logging
+
 CAPACITY = 10_000  # steps that wait for the background thread
 
-_log = logging.getLogger("guardagent")
 _worker = WorkerThread(CAPACITY)
 
 
@@ -64,7 +65,7 @@ OnDifference = Callable[[ShadowDifference], None]
 
 def log_difference(difference: ShadowDifference) -> None:
     """Reports a difference to the logger `guardagent`, without arguments."""
-    _log.warning("%s", difference)
+    _log().warning("%s", difference)
 
 
 def wait_for_shadows() -> None:
@@ -178,7 +179,7 @@ class SessionShadow:
 
     def _give_up(self, why: str) -> None:
         self._stopped = True
-        _log.error("the candidate no longer judges the session %r: %s", self._session, why)
+        _log().error("the candidate no longer judges the session %r: %s", self._session, why)
 
     def _tell(self, call: SessionCall | None, live: Any, found: Any, errors: tuple[str, ...]) -> None:
         call = call or SessionCall("", {})
@@ -187,8 +188,14 @@ class SessionShadow:
         try:
             self._report(difference)
         except Exception as error:  # noqa: BLE001 - a host's function
-            _log.error("a difference of the candidate could not be reported: %s", error_text(error))
+            _log().error("a difference of the candidate could not be reported: %s", error_text(error))
 
 
 def _live(verdict: Verdict) -> dict[str, Any]:
     return {"decision": str(verdict.decision), "rules": verdict.rules}
+
+
+def _log() -> logging.Logger:
+    import logging  # here: most sessions log nothing
+
+    return logging.getLogger("guardagent")

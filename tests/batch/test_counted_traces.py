@@ -123,8 +123,8 @@ def test_a_judge_without_counters_needs_no_times() -> None:
 
 def test_counters_of_a_case_begin_at_zero(policies: Policies) -> None:
     """Its history counts."""
-    history = [{"tool": "refund", "args": {"customer": "bob", "amount": 300}, "failed": False}]
+    history = [{"tool": "refund", "args": {"customer": "bob", "amount": 300}, "failed": False, "time": 1000}]
     for amount, label in ((200, 0), (201, 1), (200, 0)):
         proposed = {"tool": "refund", "args": {"customer": "bob", "amount": amount}}
-        case = read_case(json.dumps({"id": 1, "history": history, "proposed": proposed}), "c", 1)
+        case = read_case(json.dumps({"id": 1, "history": history, "proposed": proposed, "now": 2000}), "c", 1)
         assert judge_case(policies, case).label == label

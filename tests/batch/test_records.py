@@ -154,10 +154,12 @@ def test_a_key_of_another_meaning_is_ignored(key: str) -> None:
 
 def test_near_misses_are_errors_at_every_level() -> None:
     """Calls, steps and traces refuse them as cases do."""
-    for changes in ({"history": [{"tool": "a", "ouput": 1}]}, {"proposed": {"tool": "a", "agrs": {}}}):
+    cases: list[dict[str, Any]] = [{"history": [{"tool": "a", "ouput": 1}]}, {"proposed": {"tool": "a", "agrs": {}}}]
+    for changes in cases:
         with pytest.raises(ContentError, match=r"did you mean '(output|args)'"):
             case(**changes)
-    for changes in ({"event": []}, {"fact": {}}, {"events": [{"tool": "a", "descision": "yes"}]}):
+    traces: list[dict[str, Any]] = [{"event": []}, {"fact": {}}, {"events": [{"tool": "a", "descision": "yes"}]}]
+    for changes in traces:
         with pytest.raises(ContentError, match=r"did you mean '(events|facts|decision)'"):
             read_trace(json.dumps({**TRACE, **changes}), "t", 1)
 

@@ -15,6 +15,7 @@ from tests.docs.test_docs import ROOT
 APP = 'from acme_flows import Flow, Step\n\nflow = Flow([Step("look", "find_order"), Step("pay", "refund")])\n'
 POLICIES = """
 version: 1
+unlisted: allow
 policies:
   - id: {id}
     temporal: G(tool:refund -> O tool:find_order)

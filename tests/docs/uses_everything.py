@@ -71,8 +71,10 @@ from guardagent.models import Completion, Message, Model, load_model
 from guardagent.policy.lint import LintFinding, lint
 from guardagent.policy.load import compile_rules, read_policies
 from guardagent.policy.logic.reasoner import OPEN, Open, Reasoner
+from guardagent.policy.watch import PolicyWatch
 from guardagent.sandbox import load_sandbox
 from guardagent.session.counters import open_counters
+from guardagent.session.shadow import wait_for_shadows
 from guardagent.testing import ChatAnswer, ChatCandidate, ScriptedChat, ScriptedModel, WrittenCall
 from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check
 from guardagent.workflow.analysis.check_context import CheckDescription
@@ -152,6 +154,8 @@ def tools_of_an_agent() -> Answer:
     ledger, log = SqliteLedger("ledger.db"), AuditLog("audit.log")
     tool_guard = ToolGuard("policies.yaml", ledger=ledger, log=log, counters=store)
     show([reservation.amount for reservation in store.pending()])
+    with PolicyWatch(load_policies(Path("policies.yaml")), interval=1.0):
+        wait_for_shadows()
 
     @guarded(tool_guard)
     def refund(order_id: str, amount: float = 0) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import random
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from guardagent.errors import CounterError, GuardError, InputError
 from guardagent.policy.evaluation.counters import Counter, CounterKey, Number
@@ -20,9 +19,11 @@ from guardagent.session.counters.protocol import CounterReading, CountersChanged
 from guardagent.session.counters.trial_store import TrialStore
 from guardagent.types import Decision
 
+if TYPE_CHECKING:
+    import logging
+
 MAX_TRIES = 200  # attempts to judge a call while other sessions raise the same counters
 _MAX_PAUSE = 0.01  # seconds between them
-_log = logging.getLogger("guardagent")
 
 
 class SessionCounters:
@@ -97,7 +98,9 @@ class SessionCounters:
     def _clock_time(self) -> float:
         now = self._clock()
         if math.isnan(now):
-            raise CounterError("the time is unknown; expected 'time' of each call in the history, and 'now' of the case")
+            raise CounterError(
+                "the time is unknown; expected 'time' of each call in the history, and 'now' of the case"
+            )
         if not math.isfinite(now):
             raise CounterError(f"the clock of the session is {now}; expected seconds since the epoch")
         return now
@@ -156,7 +159,7 @@ class SessionCounters:
                 self._store.settle(call.reservation)
         except GuardError as error:
             self._unsettled.append(call)
-            _log.warning("the amounts of %r stay in flight in the counters: %s", call.tool, error)
+            _log().warning("the amounts of %r stay in flight in the counters: %s", call.tool, error)
 
     def release(self, call: SessionCall) -> None:
         """Gives back the amounts of a call that does not run after all."""
@@ -178,3 +181,9 @@ def _failed(judgement: Judgement | None, problem: str, error: GuardError | None 
     if error is not None:
         judgement.withheld.append(f"counters: {error}")
     return judgement
+
+
+def _log() -> logging.Logger:
+    import logging  # here: most sessions log nothing
+
+    return logging.getLogger("guardagent")
