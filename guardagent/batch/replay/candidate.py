@@ -11,6 +11,7 @@ from typing import NoReturn
 from guardagent.errors import ModelError
 from guardagent.models import Message
 from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.language import ast
 from guardagent.policy.load import load_policies
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
@@ -63,6 +64,12 @@ class ReplayPolicy:
             asks = getattr(monitor, "asks", None)
             if asks is not None and asks(call.tool):
                 yield self.policies.rule_of[number].id
+
+    def counter_rules(self, call: SessionCall) -> Iterator[str]:
+        """Yields the rules about a call that read counters across conversations."""
+        for rule in self.rules_of(call):
+            if any(isinstance(node, ast.CounterValue) for read in rule.rules for node in ast.walk(read)):
+                yield rule.id
 
     def history_rules(self, call: SessionCall) -> Iterator[str]:
         """Yields the rules whose result for a call depends on earlier calls."""

@@ -13,12 +13,14 @@ from typing import Any
 from guardagent.batch.replay.candidate import ReplayPolicy
 from guardagent.batch.replay.log_steps import LoggedCall, LogStep
 from guardagent.batch.replay.recorded_values import is_complete
+from guardagent.policy.evaluation.clock import Clock, Reading
 from guardagent.policy.evaluation.failures import is_failure
 from guardagent.policy.evaluation.monitor_interface import CallStatus, MonitorResult, SessionCall
+from guardagent.policy.language.instants import parsed_instant
 from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.monitors.remedies import message_of
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
-from guardagent.types import EMPTY, Check, Decision
+from guardagent.types import EMPTY, Check, Decision, freeze
 
 NO_RULE = ""
 """Stands for the checks beyond the rules: undeclared tools and arguments, and `unlisted: deny`."""
@@ -28,6 +30,7 @@ UNKNOWN = "unknown"
 _NO_ARGUMENTS = "the log does not hold the arguments of a call of {!r}"
 _INCOMPLETE = "the log does not hold every value that a program reads"
 _OTHER_ORDER = "the log lacks earlier calls of this conversation, or has them in another order"
+_COUNTERS = "counters across conversations are not replayed"
 _MAY_RUN = "the log does not tell whether a call in flight had begun"
 
 
@@ -84,7 +87,7 @@ class ReplayedConversation:
 
     def __init__(self, candidate: ReplayPolicy, state: Any, facts: Mapping[str, Any] = EMPTY) -> None:
         self._candidate = candidate
-        self._state = _RecordedState(candidate.policies, state, facts)
+        self._state = _RecordedState(candidate.policies, state, facts, clock=Clock(lambda: None))
         self._open: list[JudgedCall] = []
         self._uncertain: list[tuple[SessionCall, str]] = []  # calls whose arguments or outcomes are unknown
         self._disordered = False
@@ -107,7 +110,7 @@ class ReplayedConversation:
         if not recorded.complete:
             self._state.problem = _INCOMPLETE
         self._disordered |= recorded.place is not None and recorded.place != call.place
-        judged = self._state.judge(call, call.applicability) or Judgement()
+        judged = self._state.judge(call, call.applicability, reading=self._reading(recorded, call)) or Judgement()
         unclear = dict(self._unclear(call, judged))
         return self._answers(judged, unclear, lifted), JudgedCall(recorded, call, judged)
 
@@ -119,10 +122,21 @@ class ReplayedConversation:
             unclear.update({rule.id: _OTHER_ORDER for rule in rules})
         return self._answers(self._state.pending_obligations(), unclear, frozenset(), at_end=True)
 
+    def _reading(self, recorded: LoggedCall, call: SessionCall) -> Reading:
+        """The time of the check, which also becomes the time of the call."""
+        clock, time = self._state.context.clock, recorded.time
+        try:
+            reading = clock.reading_of(parsed_instant(time) if isinstance(time, str) else time)
+        except ValueError:
+            reading = clock.reading_of(None)
+        call.time = self._state.context.time_of(reading)
+        return reading
+
     def _session_call(self, recorded: LoggedCall) -> SessionCall:
         call = SessionCall(recorded.tool, recorded.args or EMPTY, len(self._state.calls) + 1)
         call.labelled(recorded.action, recorded.decision, recorded.tags)
         call.facts, call.id = recorded.facts, recorded.call_id
+        call.principal = freeze(recorded.principal)
         call.applicability = self._candidate.policies.applicability(call)
         return call
 
@@ -132,6 +146,7 @@ class ReplayedConversation:
         if self._uncertain and self._uncertain[-1][0] is call:
             yield NO_RULE, self._uncertain[-1][1]
         yield from self._uncertain_rules(candidate.rules_of(call))
+        yield from ((rule, _COUNTERS) for rule in candidate.counter_rules(call))
         yield from ((rule, "a model would have to read the conversation") for rule in candidate.model_rules(call))
         if self._disordered:
             yield from ((rule, _OTHER_ORDER) for rule in candidate.history_rules(call))

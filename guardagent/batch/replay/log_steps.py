@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -48,6 +49,8 @@ class LoggedCall:
         place: its place in the history, if the log has it.
         nonce: identifies its permit.
         complete: whether every value is recorded.
+        time: the time of its check: of a log, that of the entry; None if it is unknown.
+        principal: on whose behalf it was made.
     """
 
     position: Mapping[str, Any]
@@ -62,6 +65,8 @@ class LoggedCall:
     place: int | None = None
     nonce: str | None = None
     complete: bool = True
+    time: float | str | dt.datetime | None = None
+    principal: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +195,8 @@ class LogSteps:
             place if isinstance(place, int) else None,
             _string(nonce),
             is_complete(args) and is_complete(facts) and self.facts is not None,
+            _string(fields.get("time")),
+            fields.get("principal"),
         )
 
     def _facts(self, facts: Any) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from guardagent.batch.replay.recorded_values import STATE
 from guardagent.errors import ContentError, InputError
 from guardagent.log.verification import verify_log
 from guardagent.types import freeze
+from guardagent.types.principal import SessionPrincipal
 
 _POLICY_PROBLEMS = re.compile(
     r"unknown tool '|unknown argument '|no rule covers the tool |(?:tool|action|decision|tag) '.*' differs from '"
@@ -245,7 +246,7 @@ def _trace_answers(candidate: ReplayPolicy, trace: Trace) -> Iterator[RuleAnswer
     for step in trace.steps:
         if step.state is not None:
             conversation.change_state(step.state)
-        call = _recorded_call(step, facts)
+        call = _recorded_call(step, facts, trace.principal)
         answers, judged = conversation.judge(call)
         yield answers
         conversation.reserve(judged)
@@ -254,7 +255,17 @@ def _trace_answers(candidate: ReplayPolicy, trace: Trace) -> Iterator[RuleAnswer
     yield conversation.end()
 
 
-def _recorded_call(step: TraceStep, facts: Mapping[str, Any]) -> LoggedCall:
+def _recorded_call(step: TraceStep, facts: Mapping[str, Any], principal: SessionPrincipal | None) -> LoggedCall:
     event = step.event
     known = facts if step.facts is None else freeze({**facts, **step.facts})
-    return LoggedCall({}, event.tool, event.args, known, event.action, event.decision, event.tags)
+    return LoggedCall(
+        {},
+        event.tool,
+        event.args,
+        known,
+        event.action,
+        event.decision,
+        event.tags,
+        time=event.time,
+        principal=None if principal is None else principal.value,
+    )

@@ -232,6 +232,22 @@ def test_a_candidate_calls_no_model(tmp_path: Path, rows: Any) -> None:
     assert "model" in found["polite"]["undecidable_because"]
 
 
+def test_calls_keep_their_time_and_principal(tmp_path: Path, rows: Any) -> None:
+    """The log has both; counters across conversations are not replayed."""
+    shop = Shop(tmp_path, clock=lambda: 12 * 3600.0)
+    shop.call("a", "login")
+    shop.call("a", "pay", n=1)
+    late = shop.policy("late", changed(OLD, "{id: noon, temporal: 'forall(pay(), hour(now, \"UTC\") > 12)'}"))
+    assert rows(shop.log_path, "-p", late)[1]["noon"]["differs"] == 1
+    early = shop.policy("early", changed(OLD, "{id: noon, temporal: 'forall(pay(), hour(now, \"UTC\") == 12)'}"))
+    assert rows(shop.log_path, "-p", early)[0] == 0
+    owner = shop.policy("owner", changed(OLD, "{id: owner, temporal: 'forall(pay(), principal.id == \"ann\")'}"))
+    assert rows(shop.log_path, "-p", owner)[1]["owner"]["differs"] == 1
+    counted = OLD.replace("policies:", "counters: {paid: {on: pay(n=n), sum: n}}\npolicies:")
+    counted = changed(counted, "{id: total, temporal: 'forall(pay(n=n), counter(paid) + n <= 9)'}")
+    assert rows(shop.log_path, "-p", shop.policy("counted", counted))[1]["total"]["undecidable"] == 1
+
+
 def test_a_log_that_lacks_earlier_calls(tmp_path: Path, rows: Any) -> None:
     """A conversation that was restored from a snapshot: only rules that look back are undecidable."""
     shop = Shop(tmp_path)
