@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.injections.injections import INJECTIONS, Injection
 from benchmarks.injections.tasks import TASKS, Steps, Task
-from benchmarks.injections.world import Position, World
+from benchmarks.injections.environment import Position, ShopEnvironment
 from guardagent import Policies, Session, load_policies
 from guardagent.types import thaw
 
@@ -36,7 +36,7 @@ class Run:
         checks, records: the CPU time of each check and each record, in seconds.
     """
 
-    world: World
+    shop: ShopEnvironment
     session: Session | None
     injection: Injection | None = None
     denied: dict[str, list[str]] = field(default_factory=lambda: {"task": [], "attack": []})
@@ -63,14 +63,14 @@ class Run:
 
     def _call(self, tool: str, args: dict[str, Any], role: str) -> Any:
         if self.session is None:
-            return self.world.call(tool, args)
+            return self.shop.call(tool, args)
         started = time.process_time()
         verdict = self.session.check(tool, args)
         self.checks.append(time.process_time() - started)
         if verdict.label:
             self.denied[role].append(f"{tool}: {'; '.join(verdict.rules or verdict.errors)}")
             return None
-        output = self.world.call(tool, thaw(self.session.use(verdict.permit)))
+        output = self.shop.call(tool, thaw(self.session.use(verdict.permit)))
         started = time.process_time()
         self.session.record(output, permit=verdict.permit)
         self.records.append(time.process_time() - started)
@@ -79,10 +79,10 @@ class Run:
 
 def run(task: Task, policies: Policies | None, injection: Injection | None = None, position: Position = "end") -> Run:
     """Plays one task, guarded if there are policies, attacked if there is an injection."""
-    world = World(injection.text if injection else "", position)
+    shop = ShopEnvironment(injection.text if injection else "", position)
     messages = [{"role": "user", "content": task.words}]
     session = None if policies is None else policies.session(messages=messages)
-    one = Run(world, session, injection)
+    one = Run(shop, session, injection)
     one.follow(task.steps(), "task")
     return one
 
@@ -101,7 +101,7 @@ def measure(policies: Policies | None) -> dict[str, Any]:
     """The share of undisturbed tasks and successful attacks, and the CPU time of a check."""
     plain = [(task, run(task, policies)) for task in TASKS]
     attacked = list(attacks(policies))
-    through = [(task, injection, at) for task, injection, at, one in attacked if injection.succeeded(one.world)]
+    through = [(task, injection, at) for task, injection, at, one in attacked if injection.succeeded(one.shop)]
     checks = sorted(cost for _, one in plain for cost in one.checks) or [0.0]
     checks = sorted(checks + [cost for *_, one in attacked for cost in one.checks])
     return {

@@ -1,4 +1,4 @@
-"""The world of an assistant at a small shop: messages, web pages, documents, an account, contacts, orders.
+"""The environment of an assistant at a small shop: messages, web pages, documents, an account, contacts, orders.
 
 Eight tools read and change it. Messages, pages and documents are written by strangers, so an injection can stand there.
 """
@@ -60,7 +60,7 @@ ACCOUNT = {
 
 
 @dataclass
-class World:
+class ShopEnvironment:
     """The state of the shop, with an injection in every text that strangers write.
 
     Attributes:
