@@ -1,0 +1,1 @@
+"""Reads SQL with a parser, for the pack `guardagent:sql`."""
