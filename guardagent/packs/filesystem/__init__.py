@@ -1,0 +1,1 @@
+"""Judges paths after resolving them, for the pack `guardagent:filesystem`."""

@@ -1,0 +1,90 @@
+"""Resolves the path in a call as the tool could read it, and says where it leads."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from guardagent.errors import InputError
+
+MAX_CHARACTERS = 4096
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_WINDOWS = re.compile(r"^(?:[A-Za-z]:|\\\\|//[^/])")
+_VARIABLE = re.compile(r"^\$(?:\w+|\{\w+\}|\()|%\w+%|`")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the file system.
+
+    Attributes:
+        path: the absolute path; relative to its root if it is inside of one.
+        root: the folder around it that may be changed; empty if it is outside.
+    """
+
+    path: str
+    root: str
+
+    @property
+    def lower(self) -> str:
+        """For comparisons of names: in lower case, without the endings that Windows ignores."""
+        return "/".join(re.sub(r"(?<=[^.])[. ]+$|::?\$.*$|(?<=.):.*$", "", one) for one in self.path.lower().split("/"))
+
+
+def roots(workspace: str, folders: Sequence[str]) -> tuple[str, ...]:
+    """The folders that may be changed; the first is the workspace.
+
+    Args:
+        workspace: an absolute path; empty for the working folder of this process.
+        folders: further ones.
+
+    Raises:
+        InputError: one is not absolute.
+    """
+    for one in (workspace, *folders):
+        if one and not one.startswith("/"):
+            raise InputError(f"'{one}' is no absolute path; write 'workspace' and 'folders' with the whole path")
+    return tuple(os.path.realpath(one or Path.cwd()) for one in (workspace, *folders))
+
+
+def places(text: str, base: str, inside: tuple[str, ...]) -> list[Place] | None:
+    """The places that a path can mean; None if that is not known.
+
+    Args:
+        text: the path.
+        base: the folder that it is relative to; empty for the workspace.
+        inside: the folders that may be changed.
+    """
+    if len(text) > MAX_CHARACTERS or _FORBIDDEN.search(text) or _VARIABLE.search(text):
+        return None
+    return [_place(one, base, inside) for one in dict.fromkeys(_spellings(text))]
+
+
+def _spellings(text: str) -> Iterator[str]:
+    """A path, and its other forms: tools decode URLs, Windows accepts both slashes."""
+    text = text.strip()
+    yield text
+    plain = re.sub(r"^file:(?://(?:localhost)?(?=/))?", "", text, flags=re.IGNORECASE)
+    for _ in range(3):
+        decoded = unquote(plain)
+        yield from (decoded, decoded.replace("\\", "/"), unicodedata.normalize("NFKC", decoded))
+        if decoded == plain:
+            return
+        plain = decoded
+
+
+def _place(text: str, base: str, inside: tuple[str, ...]) -> Place:
+    if _WINDOWS.match(text) or re.match(r"[A-Za-z][\w+.-]+:", text) or "\0" in text:
+        return Place(text.replace("\\", "/"), "")
+    if re.match(r"~[\w-]*(?:/|$)", text):
+        text = str(Path.home()) + text[1:] if text == "~" or text.startswith("~/") else f"/{text}"
+    resolved = os.path.realpath(os.path.join(inside[0], base, text))  # noqa: PTH118 - an absolute path replaces the others
+    for root in inside:
+        if resolved == root or resolved.startswith(root.rstrip("/") + "/"):
+            return Place(os.path.relpath(resolved, root), root)
+    return Place(resolved, "")

@@ -1,0 +1,43 @@
+"""The constants of the pack `guardagent:sql`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from guardagent import Decision, load_policies
+
+
+def decision(sql: str, **constants: Any) -> Decision:
+    entry = {"pack": "guardagent:sql", "constants": constants}
+    return load_policies(data={"version": 1, "include": [entry]}).session().check("sql", {"sql": sql}).decision
+
+
+@pytest.mark.parametrize(
+    "sql", ["INSERT INTO t VALUES (1)", "DELETE FROM t WHERE id = 1", "EXPLAIN UPDATE t SET a = 1 WHERE id = 2"]
+)
+def test_reading_only(sql: str) -> None:
+    """`writes: false` denies each change of rows."""
+    assert decision(sql) is Decision.ALLOW
+    assert decision(sql, writes=False) is Decision.DENY
+
+
+def test_own_functions() -> None:
+    """They pass by their whole name, whatever the case."""
+    assert decision("SELECT app.total(1)") is Decision.ESCALATE
+    assert decision("SELECT app.total(1)", functions=["App.Total"]) is Decision.ALLOW
+    assert decision("SELECT other.total(1)", functions=["App.Total"]) is Decision.ESCALATE
+
+
+def test_the_dialect_decides() -> None:
+    """MySQL reads a backslash before a quote as an escape; without a dialect, the more dangerous reading counts."""
+    sql = "SELECT 'a\\'' ; DROP TABLE users -- '"
+    assert decision(sql, dialect="mysql") is Decision.DENY
+    assert decision(sql, dialect="postgres") is Decision.ALLOW
+    assert decision(sql) is Decision.DENY
+
+
+def test_an_unknown_dialect_allows_nothing() -> None:
+    """A typing error is no permission."""
+    assert decision("SELECT 1", dialect="postgre") is Decision.DENY
