@@ -1,0 +1,1 @@
+"""Judges addresses on the web, for the pack `guardagent:web`."""
