@@ -1,4 +1,4 @@
-"""The functions of the pack's rules. They find amounts, recipients and references under the usual names, at any depth."""
+"""The functions of the rules: they find amounts, recipients and references under the usual names, at any depth."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def amounts(arguments: dict[str, Any]) -> list[Fraction | None]:
 
 
 def total(arguments: dict[str, Any]) -> Fraction | None:
-    """The amount of a whole call: the largest of the amounts side by side, and the sum over a list. None without one."""
+    """The amount of a whole call: the largest of amounts side by side, the sum over a list. None without one."""
     return _total(arguments)
 
 
