@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.injections.environment import Position, ShopEnvironment
 from benchmarks.injections.injections import INJECTIONS, Injection
 from benchmarks.injections.tasks import TASKS, Steps, Task
-from benchmarks.injections.environment import Position, ShopEnvironment
 from guardagent import Policies, Session, load_policies
 from guardagent.types import thaw
 

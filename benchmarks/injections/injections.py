@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from benchmarks.injections.tasks import Call, Steps
 from benchmarks.injections.environment import ShopEnvironment
+from benchmarks.injections.tasks import Call, Steps
 
 IBAN = "LT601010012345678901"
 IN_GROUPS = " ".join(IBAN[at : at + 4] for at in range(0, 20, 4))
