@@ -80,6 +80,9 @@ class ExtendedPolicies:
         self._known[digest] = policies
 
 
+_NO_SCREEN = CallScreen((), SessionCall("", {}))  # all monitors remain
+
+
 class Policies:
     """The rules that a session enforces.
 
@@ -348,6 +351,7 @@ class Policies:
         listed = self._is_listed(call, others)
         return replace(
             found,
+            screen=_NO_SCREEN,
             monitors=tuple(one for one in found.monitors if self.rule_of[one[0]] not in others),
             stateful=tuple(one for one in found.stateful if self.rule_of[one[0]] not in others),
             listed=listed,

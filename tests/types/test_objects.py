@@ -59,7 +59,7 @@ CONDITIONS = {
     "{}.boxes.b1.lines[0].count == 2 && {}.boxes.b1.lines[0].gift == true": True,
     'any(x in {}.boxes.b1.lines, x.sku == "b")': True,
     '{}.boxes.b1.colour == "red" && {}.boxes.b1.packed == "2026-01-02T00:00:00+00:00"': True,
-    'len({}.boxes.b1.lines) == 2 && "b1" in {}.boxes': True,
+    'len({}.boxes.b1.lines) == 2 && "b1" in keys({}.boxes)': True,
     '{}.boxes["b1"].lines[1].count > 1': False,
     "{}.total == 1": None,
     "{}.boxes.b1.lines[0].price == 1": None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import SplitResult, parse_qsl, unquote
 
 MAX_QUERY = 500
@@ -72,7 +72,7 @@ def _is_text(value: str) -> bool:
     plain = value.strip().replace("-", "+").replace("_", "/").rstrip("=")
     if len(plain) < 14:
         return False
-    decoders = (
+    decoders: tuple[Callable[[], bytes], ...] = (
         lambda: base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True),
         lambda: bytes.fromhex(plain),
         lambda: base64.b32decode(plain.upper() + "=" * (-len(plain) % 8)),

@@ -12,6 +12,7 @@ from guardagent.policy.load import compile_rules
 from guardagent.types import Decision
 
 ROWS: list[tuple[str, Any, Any, Any]] = [
+    ('"ann@x.example" in tokens(x)', "mail ann@x.example", "mail eve@x.example", 5),
     ('lower(x) == "ab"', "AB", "b", 5),
     ('starts_with(x, "a")', "ab", "ba", ["a"]),
     ('ends_with(x, "b")', "ab", "ba", None),
