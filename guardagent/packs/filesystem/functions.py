@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from guardagent.packs.arguments import plain_name, strings
-from guardagent.packs.filesystem.paths import Place, places, roots
+from guardagent.packs.filesystem.paths import ResolvedPath, places, roots
 from guardagent.packs.filesystem.places import is_secret, runs_later
 
 _PATHS = frozenset(
@@ -115,7 +115,7 @@ def _of_path(text: str, base: str, action: str, inside: tuple[str, ...]) -> Iter
         yield from _of_place(place, action)
 
 
-def _of_place(place: Place, action: str) -> Iterator[str]:
+def _of_place(place: ResolvedPath, action: str) -> Iterator[str]:
     changes = action in ("write", "remove")
     if not place.root:
         yield "outside" if changes else "outside_read"

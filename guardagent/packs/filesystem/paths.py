@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"^\$(?:\w+|\{\w+\}|\()|%\w+%|`")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedPath:
     """A place in the file system.
 
     Attributes:
@@ -52,7 +52,7 @@ def roots(workspace: str, folders: Sequence[str]) -> tuple[str, ...]:
     return tuple(os.path.realpath(one or Path.cwd()) for one in (workspace, *folders))
 
 
-def places(text: str, base: str, inside: tuple[str, ...]) -> list[Place] | None:
+def places(text: str, base: str, inside: tuple[str, ...]) -> list[ResolvedPath] | None:
     """The places that a path can mean; None if that is not known.
 
     Args:
@@ -78,13 +78,13 @@ def _spellings(text: str) -> Iterator[str]:
         plain = decoded
 
 
-def _place(text: str, base: str, inside: tuple[str, ...]) -> Place:
+def _place(text: str, base: str, inside: tuple[str, ...]) -> ResolvedPath:
     if _WINDOWS.match(text) or re.match(r"[A-Za-z][\w+.-]+:", text) or "\0" in text:
-        return Place(text.replace("\\", "/"), "")
+        return ResolvedPath(text.replace("\\", "/"), "")
     if re.match(r"~[\w-]*(?:/|$)", text):
         text = str(Path.home()) + text[1:] if text == "~" or text.startswith("~/") else f"/{text}"
     resolved = os.path.realpath(os.path.join(inside[0], base, text))  # noqa: PTH118 - an absolute path replaces the others
     for root in inside:
         if resolved == root or resolved.startswith(root.rstrip("/") + "/"):
-            return Place(os.path.relpath(resolved, root), root)
-    return Place(resolved, "")
+            return ResolvedPath(os.path.relpath(resolved, root), root)
+    return ResolvedPath(resolved, "")
