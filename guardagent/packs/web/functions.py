@@ -13,7 +13,8 @@ from guardagent.packs.web.opaque import has_secret, is_opaque
 
 _URLS = frozenset(
     "url urls uri uris link links href hrefs address addresses targeturl endpoint website site page pages "
-    "webpage starturl weburl pageurl requesturl fullurl fetchurl sourceurl imageurl fileurl resource "
+    "webpage "
+    "starturl weburl pageurl requesturl fullurl fetchurl sourceurl imageurl fileurl resource "
     "navigateurl".split()
 )
 _HOSTS = frozenset("host hostname server domain".split())

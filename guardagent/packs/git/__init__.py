@@ -1,0 +1,1 @@
+"""Reads git commands, for the pack `guardagent:git`."""

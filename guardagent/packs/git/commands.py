@@ -1,0 +1,243 @@
+"""The dangers of one git command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from guardagent.packs.shell.words import Word
+
+_KNOWN = frozenset(
+    "add am annotate apply archive bisect blame branch bundle cat-file check-ignore checkout cherry cherry-pick clean clone commit "
+    "config count-objects describe diff diff-tree difftool fetch for-each-ref format-patch fsck gc grep help init lfs log ls-files "
+    "ls-remote ls-tree maintenance merge merge-base merge-tree mv name-rev notes pull push range-diff rebase reflog remote "
+    "restore rev-list rev-parse revert rm shortlog show show-ref sparse-checkout stash status submodule switch symbolic-ref tag "
+    "var verify-commit version whatchanged worktree reset rerere prune update-index".split()
+)
+_REWRITING = frozenset("filter-branch filter-repo replace fast-import".split())
+_HARMLESS_KEY = re.compile(
+    r"(?:user\.(?:name|email|signingkey)|color\..+|column\..+|advice\..+|init\.defaultbranch|core\.(?:quotepath|autocrlf|filemode|eol|ignorecase"
+    r"|longpaths|abbrev)|log\.\w+|pull\.(?:rebase|ff)|push\.(?:default|autosetupremote|followtags)|fetch\.prune|rebase\.auto(?:stash|squash)"
+    r"|merge\.(?:conflictstyle|ff|renames)|diff\.(?:algorithm|renames|context|colormoved)|status\.\w+|rerere\.enabled|gc\.auto|branch\.[\w./-]+"
+    r"|commit\.(?:verbose|gpgsign)|tag\.sort|branch\.sort|safe\.directory|http\.postbuffer|help\.autocorrect|protocol\.version|format\.pretty)$",
+    re.IGNORECASE,
+)
+_RUNNING = re.compile(
+    r"--(?:upload-pack|receive-pack|exec|extcmd|ext-diff|open-files-in-pager|template|config-env|exec-path|output|textconv)(?:=|$)"
+)
+_REMOTE_HELPER = re.compile(r"(?:[\w+.-]+::|file:|-)")
+_VALUED = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--super-prefix"}
+_MESSAGE = ("-m", "--message", "-am", "-F", "--author", "--date", "-t")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The constants of the policy."""
+
+    protected: tuple[str, ...]
+    hosts: tuple[str, ...]
+
+
+def git_kinds(words: Sequence[Word], limits: Limits) -> Iterator[str]:
+    """The kinds of danger in a git command, whose first word is `git`."""
+    plain = _plain(words)
+    if plain is None:
+        yield "unreadable"
+        plain = [word[0] if len(word) == 1 else "\0" for word in words[1:]]
+    at = 0
+    while at < len(plain) and plain[at].startswith("-"):
+        value = plain[at + 1] if plain[at] in _VALUED and at + 1 < len(plain) else ""
+        yield from _of_global_option(plain[at], value)
+        at += 2 if plain[at] in _VALUED else 1
+    if at < len(plain):
+        yield from _of_subcommand(plain[at], plain[at + 1 :], limits)
+
+
+def _plain(words: Sequence[Word]) -> list[str] | None:
+    """The words; the text of a message may be unknown."""
+    found: list[str] = []
+    for word in words[1:]:
+        if len(word) != 1 and not (found and found[-1] in _MESSAGE):
+            return None
+        found.append(word[0] if len(word) == 1 else "")
+    return found
+
+
+def _of_global_option(option: str, value: str) -> Iterator[str]:
+    key, _, setting = (value if option == "-c" else option.removeprefix("-c")).partition("=")
+    if option == "-c" or re.match(r"-c[A-Za-z]", option):
+        if not _HARMLESS_KEY.match(key) and setting not in ("cat", "true", ":") or key.lower().startswith("alias."):
+            yield "code"
+    elif _RUNNING.match(option):
+        yield "code"
+
+
+def _of_subcommand(name: str, words: list[str], limits: Limits) -> Iterator[str]:
+    options = (
+        {one for one in words[: words.index("--")] if one.startswith("-")}
+        if "--" in words
+        else {w for w in words if w.startswith("-")}
+    )
+    if name in _REWRITING:
+        yield "rewrite"
+    elif name not in _KNOWN:
+        yield (
+            "code"
+            if name.startswith("credential") or name in ("daemon", "shell", "instaweb", "send-email")
+            else "unreadable"
+        )
+    if any(_RUNNING.match(one) for one in options):
+        yield "code"
+    if name in ("commit", "push", "merge", "am", "rebase", "pull", "cherry-pick") and (
+        "--no-verify" in options or (name == "commit" and any(_has_flag(one, "n", "mFCctu") for one in options))
+    ):
+        yield "checks"
+    operands = [one for one in words if not one.startswith("-")]
+    yield from (kind for check in _CHECKS for kind in check(name, words, options, operands, limits))
+
+
+def _has_flag(option: str, flag: str, valued: str = "") -> bool:
+    """Whether a group of short options has one, before an option with a value of its own."""
+    if not re.match(r"-[A-Za-z]", option):
+        return False
+    return flag in re.split(f"[{valued}]", option[1:])[0] if valued else flag in option[1:]
+
+
+def _push(name: str, words: list[str], options: set[str], operands: list[str], limits: Limits) -> Iterator[str]:
+    if name != "push":
+        return
+    if any(one.startswith(("--force", "--mirror")) or _has_flag(one, "f", "o") for one in options):
+        yield "force"
+    if any(one in ("--delete", "--prune", "--mirror") or _has_flag(one, "d", "o") for one in options):
+        yield "delete_remote"
+    refs = operands[1:] + (["HEAD"] if not operands[1:] and "--tags" not in options else [])
+    if {"--all", "--branches"} & options:
+        yield "protected"
+    for ref in refs:
+        target = ref.lstrip("+").rpartition(":")[2].removeprefix("refs/heads/")
+        if ref.startswith("+"):
+            yield "force"
+        if re.match(r"\+?:.", ref):
+            yield "delete_remote"
+        if target in ("", "HEAD", "@", *limits.protected) or re.search(r"[*?@^~]", target):
+            yield "protected"
+
+
+def _address(name: str, words: list[str], options: set[str], operands: list[str], limits: Limits) -> Iterator[str]:
+    """The other repositories of a command."""
+    if name == "remote" and operands[:1] in (["add"], ["set-url"]):
+        yield from (kind for one in (operands[2:] or [""]) for kind in _of_address(one, limits))
+    elif name == "remote" and operands[:1] in (["rm"], ["remove"]):
+        yield "discard"
+    elif name in ("push", "fetch", "pull", "clone", "ls-remote", "archive") or (
+        name == "submodule" and "add" in operands
+    ):
+        for one in operands[1:] if name == "submodule" else operands[:1]:
+            if _REMOTE_HELPER.match(one):
+                yield "code"
+            if name in ("push", "submodule", "pull") and re.search(r"://|^[\w.-]+@[\w.-]+:|^/|^\.", one):
+                yield from _of_address(one, limits)
+
+
+def _of_address(text: str, limits: Limits) -> Iterator[str]:
+    if _REMOTE_HELPER.match(text):
+        yield "code"
+        return
+    short = re.match(r"(?:[\w.-]+@)?([\w.-]+):(?!//)", text)
+    try:
+        url = urlsplit(text)
+        host = short[1] if short else url.hostname or ""
+    except ValueError:
+        host = ""
+    if host.lower() not in [one.lower() for one in limits.hosts] or (not short and url.password):
+        yield "remote"
+
+
+def _discard(name: str, words: list[str], options: set[str], operands: list[str], _: Limits) -> Iterator[str]:
+    first = operands[0] if operands else ""
+    forced = any(one == "--force" or _has_flag(one, "f") for one in options)
+    if (
+        (name == "reset" and {"--hard", "--merge", "--keep"} & options)
+        or (name == "clean" and not any(one == "--dry-run" or _has_flag(one, "n", "e") for one in options))
+        or (name == "checkout" and (forced or "--" in words or any(_is_path(one) for one in operands)))
+        or (name == "restore" and not any(one in ("--staged", "-S") for one in options))
+        or (name == "restore" and {"--worktree", "-W"} & options)
+        or (
+            name in ("switch", "checkout")
+            and (
+                forced
+                or any(one == "--discard-changes" or _has_flag(one, "BC", "") for one in options)
+                or {"-B", "-C"} & options
+            )
+        )
+        or (
+            name == "branch"
+            and (forced or any(one in ("--force",) or _has_flag(one, "D") or _has_flag(one, "M") for one in options))
+        )
+        or (name == "tag" and (forced or any(one == "--delete" or _has_flag(one, "d", "mFu") for one in options)))
+        or (name == "stash" and first in ("drop", "clear"))
+        or (name == "reflog" and first in ("expire", "delete"))
+        or (name == "gc" and any(one.startswith("--prune") for one in options))
+        or name == "prune"
+        or (name == "worktree" and (first == "prune" or (first == "remove" and forced)))
+        or (name == "rm" and (forced or "." in operands or "*" in operands) and "--cached" not in options)
+        or (name == "submodule" and first == "deinit")
+        or (name == "symbolic-ref" and len(operands) > 1)
+        or (name == "fetch" and (forced or any(one.startswith("+") for one in operands)))
+    ):
+        yield "discard"
+
+
+def _is_path(operand: str) -> bool:
+    return (
+        operand in (".", "*")
+        or operand.startswith(("./", "../", ":/", ":("))
+        or re.search(r"\.[a-z]{1,4}$", operand) is not None
+    )
+
+
+def _rewrite(name: str, words: list[str], options: set[str], operands: list[str], _: Limits) -> Iterator[str]:
+    if name == "rebase" and any(one in ("--interactive", "--root") or _has_flag(one, "i", "xsX") for one in options):
+        yield "rewrite"
+    if (name == "rebase" and any(one == "-x" or one.startswith("--exec") for one in options)) or (
+        name,
+        *operands[:1],
+    ) in (
+        ("bisect", "run"),
+        ("submodule", "foreach"),
+    ):
+        yield "code"
+    if (name == "difftool" and "-x" in options) or (name == "grep" and any(one.startswith("-O") for one in options)):
+        yield "code"
+    if name in ("clone", "ls-remote", "fetch") and (
+        {"-u", "-c", "--config"} & options or any(one.startswith("--config=") for one in options)
+    ):
+        yield "code" if name == "clone" or name == "ls-remote" else ""
+
+
+def _config(name: str, words: list[str], options: set[str], operands: list[str], _: Limits) -> Iterator[str]:
+    if name != "config":
+        return
+    reads = {
+        "--get",
+        "--get-all",
+        "--get-regexp",
+        "--list",
+        "-l",
+        "--show-origin",
+        "--get-urlmatch",
+    } & options or operands[:1] in (["get"], ["list"])
+    keys = operands[1:] if operands[:1] in (["set"], ["unset"]) else operands
+    if {"--edit", "-e"} & options or operands[:1] == ["edit"] or {"--rename-section", "--remove-section"} & options:
+        yield "code"
+    elif (
+        not reads
+        and (len(keys) > 1 or {"--unset", "--unset-all"} & options)
+        and not any(map(_HARMLESS_KEY.match, keys[:1]))
+    ):
+        yield "code"
+
+
+_CHECKS = (_push, _address, _discard, _rewrite, _config)
