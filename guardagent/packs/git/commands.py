@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from urllib.parse import urlsplit
 
-from guardagent.packs.shell.words import Word
+from guardagent.packs.shell.words import MAX_VALUES, Word
 
 _KNOWN = frozenset(
     "add am annotate apply archive bisect blame branch bundle cat-file check-ignore checkout cherry cherry-pick clean clone commit "
@@ -18,14 +20,25 @@ _KNOWN = frozenset(
 )
 _REWRITING = frozenset("filter-branch filter-repo replace fast-import".split())
 _HARMLESS_KEY = re.compile(
-    r"(?:user\.(?:name|email|signingkey)|color\..+|column\..+|advice\..+|init\.defaultbranch|core\.(?:quotepath|autocrlf|filemode|eol|ignorecase"
-    r"|longpaths|abbrev)|log\.\w+|pull\.(?:rebase|ff)|push\.(?:default|autosetupremote|followtags)|fetch\.prune|rebase\.auto(?:stash|squash)"
-    r"|merge\.(?:conflictstyle|ff|renames)|diff\.(?:algorithm|renames|context|colormoved)|status\.\w+|rerere\.enabled|gc\.auto|branch\.[\w./-]+"
-    r"|commit\.(?:verbose|gpgsign)|tag\.sort|branch\.sort|safe\.directory|http\.postbuffer|help\.autocorrect|protocol\.version|format\.pretty)$",
+    r"(?:user\.(?:name|email|signingkey)|color\..+|column\..+|advice\..+|init\.defaultbranch|core\.(?:quotepath"
+    r"|autocrlf|filemode|eol|ignorecase"
+    r"|longpaths|abbrev)|log\.\w+|pull\.(?:rebase|ff)|push\.(?:default|autosetupremote|followtags)|fetch\.prune"
+    r"|rebase\.auto(?:stash|squash)"
+    r"|merge\.(?:conflictstyle|ff|renames)|diff\.(?:algorithm|renames|context|colormoved)|status\.\w+"
+    r"|rerere\.enabled|gc\.auto|branch\.[\w./-]+"
+    r"|commit\.(?:verbose|gpgsign)|tag\.sort|branch\.sort|safe\.directory|http\.postbuffer|help\.autocorrect"
+    r"|protocol\.version|format\.pretty)$",
     re.IGNORECASE,
 )
 _RUNNING = re.compile(
-    r"--(?:upload-pack|receive-pack|exec|extcmd|ext-diff|open-files-in-pager|template|config-env|exec-path|output|textconv)(?:=|$)"
+    r"--(?:upload-pack|receive-pack|exec|extcmd|ext-diff|open-files-in-pager|template|config-env|exec-path"
+    r"|output|textconv)(?:=|$)"
+)
+_DANGEROUS = tuple(
+    "--force --force-with-lease --hard --keep --delete --mirror --prune --no-verify --discard-changes "
+    "--interactive --root "
+    "--upload-pack --receive-pack --exec --extcmd --ext-diff --open-files-in-pager --template --output "
+    "--unsafe-paths".split()
 )
 _REMOTE_HELPER = re.compile(r"(?:[\w+.-]+::|file:|-)")
 _VALUED = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--super-prefix"}
@@ -43,9 +56,14 @@ class Limits:
 def git_kinds(words: Sequence[Word], limits: Limits) -> Iterator[str]:
     """The kinds of danger in a git command, whose first word is `git`."""
     plain = _plain(words)
-    if plain is None:
+    if not all(plain) or prod(map(len, plain)) > MAX_VALUES:
         yield "unreadable"
-        plain = [word[0] if len(word) == 1 else "\0" for word in words[1:]]
+        plain = [word[:1] or ("\0",) for word in plain]
+    for one in product(*plain):
+        yield from _of_words(list(one), limits)
+
+
+def _of_words(plain: list[str], limits: Limits) -> Iterator[str]:
     at = 0
     while at < len(plain) and plain[at].startswith("-"):
         value = plain[at + 1] if plain[at] in _VALUED and at + 1 < len(plain) else ""
@@ -55,31 +73,26 @@ def git_kinds(words: Sequence[Word], limits: Limits) -> Iterator[str]:
         yield from _of_subcommand(plain[at], plain[at + 1 :], limits)
 
 
-def _plain(words: Sequence[Word]) -> list[str] | None:
-    """The words; the text of a message may be unknown."""
-    found: list[str] = []
+def _plain(words: Sequence[Word]) -> list[Word]:
+    """The values of the words after `git`; the text of a message may be unknown."""
+    found: list[Word] = []
     for word in words[1:]:
-        if len(word) != 1 and not (found and found[-1] in _MESSAGE):
-            return None
-        found.append(word[0] if len(word) == 1 else "")
+        is_message = bool(found) and found[-1][:1] in {(one,) for one in _MESSAGE}
+        found.append(("",) if is_message and not word else word)
     return found
 
 
 def _of_global_option(option: str, value: str) -> Iterator[str]:
     key, _, setting = (value if option == "-c" else option.removeprefix("-c")).partition("=")
     if option == "-c" or re.match(r"-c[A-Za-z]", option):
-        if not _HARMLESS_KEY.match(key) and setting not in ("cat", "true", ":") or key.lower().startswith("alias."):
+        if (not _HARMLESS_KEY.match(key) and setting not in ("cat", "true", ":")) or key.lower().startswith("alias."):
             yield "code"
     elif _RUNNING.match(option):
         yield "code"
 
 
 def _of_subcommand(name: str, words: list[str], limits: Limits) -> Iterator[str]:
-    options = (
-        {one for one in words[: words.index("--")] if one.startswith("-")}
-        if "--" in words
-        else {w for w in words if w.startswith("-")}
-    )
+    options = set(_options(words))
     if name in _REWRITING:
         yield "rewrite"
     elif name not in _KNOWN:
@@ -98,6 +111,15 @@ def _of_subcommand(name: str, words: list[str], limits: Limits) -> Iterator[str]
     yield from (kind for check in _CHECKS for kind in check(name, words, options, operands, limits))
 
 
+def _options(words: list[str]) -> Iterator[str]:
+    """The options, and the dangerous ones that they can be short for: git accepts `--forc`."""
+    for word in words[: words.index("--")] if "--" in words else words:
+        if word.startswith("-"):
+            yield word
+        if re.match(r"--[a-z-]{2,}$", word):
+            yield from (one for one in _DANGEROUS if one.startswith(word))
+
+
 def _has_flag(option: str, flag: str, valued: str = "") -> bool:
     """Whether a group of short options has one, before an option with a value of its own."""
     if not re.match(r"-[A-Za-z]", option):
@@ -105,7 +127,7 @@ def _has_flag(option: str, flag: str, valued: str = "") -> bool:
     return flag in re.split(f"[{valued}]", option[1:])[0] if valued else flag in option[1:]
 
 
-def _push(name: str, words: list[str], options: set[str], operands: list[str], limits: Limits) -> Iterator[str]:
+def _push(name: str, _: list[str], options: set[str], operands: list[str], limits: Limits) -> Iterator[str]:
     if name != "push":
         return
     if any(one.startswith(("--force", "--mirror")) or _has_flag(one, "f", "o") for one in options):
@@ -116,7 +138,7 @@ def _push(name: str, words: list[str], options: set[str], operands: list[str], l
     if {"--all", "--branches"} & options:
         yield "protected"
     for ref in refs:
-        target = ref.lstrip("+").rpartition(":")[2].removeprefix("refs/heads/")
+        target = ref.lstrip("+").rpartition(":")[2].removeprefix("refs/").removeprefix("heads/")
         if ref.startswith("+"):
             yield "force"
         if re.match(r"\+?:.", ref):
@@ -125,7 +147,7 @@ def _push(name: str, words: list[str], options: set[str], operands: list[str], l
             yield "protected"
 
 
-def _address(name: str, words: list[str], options: set[str], operands: list[str], limits: Limits) -> Iterator[str]:
+def _address(name: str, _: list[str], __: set[str], operands: list[str], limits: Limits) -> Iterator[str]:
     """The other repositories of a command."""
     if name == "remote" and operands[:1] in (["add"], ["set-url"]):
         yield from (kind for one in (operands[2:] or [""]) for kind in _of_address(one, limits))
@@ -174,13 +196,14 @@ def _discard(name: str, words: list[str], options: set[str], operands: list[str]
         )
         or (
             name == "branch"
-            and (forced or any(one in ("--force",) or _has_flag(one, "D") or _has_flag(one, "M") for one in options))
+            and (forced or any(one == "--force" or _has_flag(one, "D") or _has_flag(one, "M") for one in options))
         )
         or (name == "tag" and (forced or any(one == "--delete" or _has_flag(one, "d", "mFu") for one in options)))
         or (name == "stash" and first in ("drop", "clear"))
         or (name == "reflog" and first in ("expire", "delete"))
         or (name == "gc" and any(one.startswith("--prune") for one in options))
         or name == "prune"
+        or (name == "apply" and "--unsafe-paths" in options)
         or (name == "worktree" and (first == "prune" or (first == "remove" and forced)))
         or (name == "rm" and (forced or "." in operands or "*" in operands) and "--cached" not in options)
         or (name == "submodule" and first == "deinit")
@@ -198,7 +221,7 @@ def _is_path(operand: str) -> bool:
     )
 
 
-def _rewrite(name: str, words: list[str], options: set[str], operands: list[str], _: Limits) -> Iterator[str]:
+def _rewrite(name: str, _: list[str], options: set[str], operands: list[str], __: Limits) -> Iterator[str]:
     if name == "rebase" and any(one in ("--interactive", "--root") or _has_flag(one, "i", "xsX") for one in options):
         yield "rewrite"
     if (name == "rebase" and any(one == "-x" or one.startswith("--exec") for one in options)) or (
@@ -214,10 +237,10 @@ def _rewrite(name: str, words: list[str], options: set[str], operands: list[str]
     if name in ("clone", "ls-remote", "fetch") and (
         {"-u", "-c", "--config"} & options or any(one.startswith("--config=") for one in options)
     ):
-        yield "code" if name == "clone" or name == "ls-remote" else ""
+        yield "code" if name in ("clone", "ls-remote") else ""
 
 
-def _config(name: str, words: list[str], options: set[str], operands: list[str], _: Limits) -> Iterator[str]:
+def _config(name: str, _: list[str], options: set[str], operands: list[str], __: Limits) -> Iterator[str]:
     if name != "config":
         return
     reads = {
@@ -230,12 +253,15 @@ def _config(name: str, words: list[str], options: set[str], operands: list[str],
         "--get-urlmatch",
     } & options or operands[:1] in (["get"], ["list"])
     keys = operands[1:] if operands[:1] in (["set"], ["unset"]) else operands
-    if {"--edit", "-e"} & options or operands[:1] == ["edit"] or {"--rename-section", "--remove-section"} & options:
-        yield "code"
-    elif (
-        not reads
-        and (len(keys) > 1 or {"--unset", "--unset-all"} & options)
-        and not any(map(_HARMLESS_KEY.match, keys[:1]))
+    if (
+        {"--edit", "-e"} & options
+        or operands[:1] == ["edit"]
+        or {"--rename-section", "--remove-section"} & options
+        or (
+            not reads
+            and (len(keys) > 1 or {"--unset", "--unset-all"} & options)
+            and not any(map(_HARMLESS_KEY.match, keys[:1]))
+        )
     ):
         yield "code"
 

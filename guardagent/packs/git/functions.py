@@ -21,9 +21,7 @@ _SETTERS = re.compile(
     r"GIT_(?!AUTHOR_|COMMITTER_|TERMINAL_PROMPT$|TRACE|MERGE_AUTOEDIT$)|(?:EDITOR|VISUAL|PAGER|SSH_ASKPASS)$"
 )
 _OTHERS = frozenset("git-filter-repo bfg git-filter-branch".split())
-_FLAGS = frozenset(
-    "force hard delete deleted prune mirror noverify forcewithlease discardchanges skiphooks recreate nohooks bypasshooks".split()
-)
+_FLAGS = frozenset("force hard delete deleted prune mirror noverify forcewithlease discardchanges skiphooks".split())
 _REFS = frozenset("branch branchname ref refspec refs refspecs targetbranch remotebranch destination".split())
 
 
@@ -50,8 +48,11 @@ def git_findings(arguments: dict[str, Any], protected: Sequence[str], hosts: Seq
 
 
 def git_tool_findings(
-    arguments: dict[str, Any], pushes: bool, protected: Sequence[str], hosts: Sequence[str]
-) -> list[str]:  # noqa: FBT001
+    arguments: dict[str, Any],
+    pushes: bool,
+    protected: Sequence[str],
+    hosts: Sequence[str],  # noqa: FBT001
+) -> list[str]:
     """The kinds of danger in the arguments of a tool for one git command, such as `git_push`.
 
     Args:
@@ -128,7 +129,7 @@ def _of_command(command: Command, limits: Limits, depth: int) -> Iterator[str]:
         yield from git_kinds(command.words, limits)
     elif command.name in _OTHERS:
         yield "rewrite"
-    elif command.name in SHELLS and command.sources:
+    elif command.name == "alias" or (command.name in SHELLS and command.sources):
         yield "unreadable"
     for inner in inner_commands(command):
         yield from _of_command(inner, limits, depth + 1)
