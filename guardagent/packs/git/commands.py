@@ -12,11 +12,14 @@ from urllib.parse import urlsplit
 from guardagent.packs.shell.words import MAX_VALUES, Word
 
 _KNOWN = frozenset(
-    "add am annotate apply archive bisect blame branch bundle cat-file check-ignore checkout cherry cherry-pick clean clone commit "
-    "config count-objects describe diff diff-tree difftool fetch for-each-ref format-patch fsck gc grep help init lfs log ls-files "
-    "ls-remote ls-tree maintenance merge merge-base merge-tree mv name-rev notes pull push range-diff rebase reflog remote "
-    "restore rev-list rev-parse revert rm shortlog show show-ref sparse-checkout stash status submodule switch symbolic-ref tag "
-    "var verify-commit version whatchanged worktree reset rerere prune update-index".split()
+    (
+        "add am annotate apply archive bisect blame branch bundle cat-file check-ignore checkout cherry "
+        "cherry-pick clean clone commit config count-objects describe diff diff-tree difftool fetch "
+        "for-each-ref format-patch fsck gc grep help init lfs log ls-files ls-remote ls-tree maintenance merge "
+        "merge-base merge-tree mv name-rev notes prune pull push range-diff rebase reflog remote rerere reset "
+        "restore rev-list rev-parse revert rm shortlog show show-ref sparse-checkout stash status submodule "
+        "switch symbolic-ref tag update-index var verify-commit version whatchanged worktree "
+    ).split()
 )
 _REWRITING = frozenset("filter-branch filter-repo replace fast-import".split())
 _HARMLESS_KEY = re.compile(

@@ -49,9 +49,9 @@ def git_findings(arguments: dict[str, Any], protected: Sequence[str], hosts: Seq
 
 def git_tool_findings(
     arguments: dict[str, Any],
-    pushes: bool,
+    pushes: bool,  # noqa: FBT001
     protected: Sequence[str],
-    hosts: Sequence[str],  # noqa: FBT001
+    hosts: Sequence[str],
 ) -> list[str]:
     """The kinds of danger in the arguments of a tool for one git command, such as `git_push`.
 
