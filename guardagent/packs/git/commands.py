@@ -49,14 +49,14 @@ _MESSAGE = ("-m", "--message", "-am", "-F", "--author", "--date", "-t")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GitLimits:
     """The constants of the policy."""
 
     protected: tuple[str, ...]
     hosts: tuple[str, ...]
 
 
-def git_kinds(words: Sequence[Word], limits: Limits) -> Iterator[str]:
+def git_kinds(words: Sequence[Word], limits: GitLimits) -> Iterator[str]:
     """The kinds of danger in a git command, whose first word is `git`."""
     plain = _plain(words)
     if not all(plain) or prod(map(len, plain)) > MAX_VALUES:
@@ -66,7 +66,7 @@ def git_kinds(words: Sequence[Word], limits: Limits) -> Iterator[str]:
         yield from _of_words(list(one), limits)
 
 
-def _of_words(plain: list[str], limits: Limits) -> Iterator[str]:
+def _of_words(plain: list[str], limits: GitLimits) -> Iterator[str]:
     at = 0
     while at < len(plain) and plain[at].startswith("-"):
         value = plain[at + 1] if plain[at] in _VALUED and at + 1 < len(plain) else ""
@@ -94,7 +94,7 @@ def _of_global_option(option: str, value: str) -> Iterator[str]:
         yield "code"
 
 
-def _of_subcommand(name: str, words: list[str], limits: Limits) -> Iterator[str]:
+def _of_subcommand(name: str, words: list[str], limits: GitLimits) -> Iterator[str]:
     options = set(_options(words))
     if name in _REWRITING:
         yield "rewrite"
@@ -130,7 +130,7 @@ def _has_flag(option: str, flag: str, valued: str = "") -> bool:
     return flag in re.split(f"[{valued}]", option[1:])[0] if valued else flag in option[1:]
 
 
-def _push(name: str, _: list[str], options: set[str], operands: list[str], limits: Limits) -> Iterator[str]:
+def _push(name: str, _: list[str], options: set[str], operands: list[str], limits: GitLimits) -> Iterator[str]:
     if name != "push":
         return
     if any(one.startswith(("--force", "--mirror")) or _has_flag(one, "f", "o") for one in options):
@@ -150,7 +150,7 @@ def _push(name: str, _: list[str], options: set[str], operands: list[str], limit
             yield "protected"
 
 
-def _address(name: str, _: list[str], __: set[str], operands: list[str], limits: Limits) -> Iterator[str]:
+def _address(name: str, _: list[str], __: set[str], operands: list[str], limits: GitLimits) -> Iterator[str]:
     """The other repositories of a command."""
     if name == "remote" and operands[:1] in (["add"], ["set-url"]):
         yield from (kind for one in (operands[2:] or [""]) for kind in _of_address(one, limits))
@@ -166,7 +166,7 @@ def _address(name: str, _: list[str], __: set[str], operands: list[str], limits:
                 yield from _of_address(one, limits)
 
 
-def _of_address(text: str, limits: Limits) -> Iterator[str]:
+def _of_address(text: str, limits: GitLimits) -> Iterator[str]:
     if _REMOTE_HELPER.match(text):
         yield "code"
         return
@@ -180,7 +180,7 @@ def _of_address(text: str, limits: Limits) -> Iterator[str]:
         yield "remote"
 
 
-def _discard(name: str, words: list[str], options: set[str], operands: list[str], _: Limits) -> Iterator[str]:
+def _discard(name: str, words: list[str], options: set[str], operands: list[str], _: GitLimits) -> Iterator[str]:
     first = operands[0] if operands else ""
     forced = any(one == "--force" or _has_flag(one, "f") for one in options)
     if (
@@ -224,7 +224,7 @@ def _is_path(operand: str) -> bool:
     )
 
 
-def _rewrite(name: str, _: list[str], options: set[str], operands: list[str], __: Limits) -> Iterator[str]:
+def _rewrite(name: str, _: list[str], options: set[str], operands: list[str], __: GitLimits) -> Iterator[str]:
     if name == "rebase" and any(one in ("--interactive", "--root") or _has_flag(one, "i", "xsX") for one in options):
         yield "rewrite"
     if (name == "rebase" and any(one == "-x" or one.startswith("--exec") for one in options)) or (
@@ -243,7 +243,7 @@ def _rewrite(name: str, _: list[str], options: set[str], operands: list[str], __
         yield "code" if name in ("clone", "ls-remote") else ""
 
 
-def _config(name: str, _: list[str], options: set[str], operands: list[str], __: Limits) -> Iterator[str]:
+def _config(name: str, _: list[str], options: set[str], operands: list[str], __: GitLimits) -> Iterator[str]:
     if name != "config":
         return
     reads = {

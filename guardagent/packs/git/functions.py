@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from guardagent.packs.arguments import named_values, plain_name, strings
-from guardagent.packs.git.commands import Limits, git_kinds
+from guardagent.packs.git.commands import GitLimits, git_kinds
 from guardagent.packs.shell.script import Command, read_script, require_parser
 from guardagent.packs.shell.wrappers import SHELLS, inner_commands, inner_scripts
 
@@ -33,7 +33,7 @@ def git_findings(arguments: dict[str, Any], protected: Sequence[str], hosts: Seq
         protected: the branches that need a person.
         hosts: the hosts of known repositories.
     """
-    limits = Limits(tuple(protected), tuple(hosts))
+    limits = GitLimits(tuple(protected), tuple(hosts))
     values = list(named_values(arguments, _COMMANDS)) or [one for one in arguments.values() if isinstance(one, str)]
     kinds: set[str] = set() if values else {"unreadable"}
     for value in values:
@@ -61,7 +61,7 @@ def git_tool_findings(
         protected: the branches that need a person.
         hosts: the hosts of known repositories.
     """
-    limits = Limits(tuple(protected), tuple(hosts))
+    limits = GitLimits(tuple(protected), tuple(hosts))
     kinds = {"discard" for key in _set_flags(arguments) if key}
     for text in _texts(arguments):
         if text.startswith(("-", "+")) or re.match(r"[\w+.-]+::|file:", text):
@@ -101,7 +101,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _of_script(text: str, limits: Limits, depth: int) -> Iterator[str]:
+def _of_script(text: str, limits: GitLimits, depth: int) -> Iterator[str]:
     if depth > MAX_DEPTH:
         yield "unreadable"
         return
@@ -119,7 +119,7 @@ def _of_script(text: str, limits: Limits, depth: int) -> Iterator[str]:
         yield from _of_command(command, limits, depth)
 
 
-def _of_command(command: Command, limits: Limits, depth: int) -> Iterator[str]:
+def _of_command(command: Command, limits: GitLimits, depth: int) -> Iterator[str]:
     if depth > MAX_DEPTH or (command.name is None and command.words):
         yield "unreadable"
         return
