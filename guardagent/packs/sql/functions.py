@@ -72,7 +72,10 @@ def _of_text(text: str, dialect: str, functions: tuple[str, ...]) -> frozenset[s
     found = readings(text[explained.end() :] if explained else text, dialect)
     if not found:
         return frozenset({"unreadable"})
-    return frozenset(kind for statements in found for kind in _of_statements(statements, COMPUTING | set(functions)))
+    try:
+        return frozenset(kind for one in found for kind in _of_statements(one, COMPUTING | set(functions)))
+    except RecursionError:  # nested too deeply
+        return frozenset({"unreadable"})
 
 
 def _of_statements(statements: list[exp.Expr], functions: frozenset[str]) -> Iterator[str]:

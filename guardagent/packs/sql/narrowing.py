@@ -27,7 +27,17 @@ _ARITHMETIC = (
 def is_narrow(statement: exp.Expr) -> bool:
     """Whether a DELETE or UPDATE has a condition that is false for some rows, as far as its text shows."""
     where = statement.args.get("where")
-    return where is not None and _narrows(where.this, {one.name.lower() for one in _targets(statement)})
+    if where is None or _joins_itself(statement):
+        return False
+    return _narrows(where.this, {one.name.lower() for one in _targets(statement)})
+
+
+def _joins_itself(statement: exp.Expr) -> bool:
+    """Whether a table has two names: `a.id = b.id` is true for every row then."""
+    inner = {id(table) for query in statement.find_all(exp.Query) for table in query.find_all(exp.Table)}
+    tables = [one for one in statement.find_all(exp.Table) if id(one) not in inner]
+    names = {(one.name.lower(), one.alias_or_name.lower()) for one in tables}
+    return len(names) > len({name for name, _ in names})
 
 
 def _targets(statement: exp.Expr) -> Iterator[exp.Table]:
