@@ -7,13 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from guardagent.packs.arguments import plain_name, strings
-<<<<<<< .merge_file_Cv1ueu
-from guardagent.packs.filesystem.paths import ResolvedPath, places, roots
-||||||| .merge_file_17sBOE
-from guardagent.packs.filesystem.paths import Place, places, roots
-=======
 from guardagent.packs.filesystem.paths import FilePlace, places, roots
->>>>>>> .merge_file_69ehU9
 from guardagent.packs.filesystem.places import is_secret, runs_later
 
 _PATHS = frozenset(
@@ -121,13 +115,7 @@ def _of_path(text: str, base: str, action: str, inside: tuple[str, ...]) -> Iter
         yield from _of_place(place, action)
 
 
-<<<<<<< .merge_file_Cv1ueu
-def _of_place(place: ResolvedPath, action: str) -> Iterator[str]:
-||||||| .merge_file_17sBOE
-def _of_place(place: Place, action: str) -> Iterator[str]:
-=======
 def _of_place(place: FilePlace, action: str) -> Iterator[str]:
->>>>>>> .merge_file_69ehU9
     changes = action in ("write", "remove")
     if not place.root:
         yield "outside" if changes else "outside_read"

@@ -19,13 +19,7 @@ _VARIABLE = re.compile(r"^\$(?:\w+|\{\w+\}|\()|%\w+%|`")
 
 
 @dataclass(frozen=True, slots=True)
-<<<<<<< .merge_file_8dvFoV
-class ResolvedPath:
-||||||| .merge_file_7tvCEY
-class Place:
-=======
 class FilePlace:
->>>>>>> .merge_file_K9w6pn
     """A place in the file system.
 
     Attributes:
@@ -58,13 +52,7 @@ def roots(workspace: str, folders: Sequence[str]) -> tuple[str, ...]:
     return tuple(os.path.realpath(one or Path.cwd()) for one in (workspace, *folders))
 
 
-<<<<<<< .merge_file_8dvFoV
-def places(text: str, base: str, inside: tuple[str, ...]) -> list[ResolvedPath] | None:
-||||||| .merge_file_7tvCEY
-def places(text: str, base: str, inside: tuple[str, ...]) -> list[Place] | None:
-=======
 def places(text: str, base: str, inside: tuple[str, ...]) -> list[FilePlace] | None:
->>>>>>> .merge_file_K9w6pn
     """The places that a path can mean; None if that is not known.
 
     Args:
@@ -90,33 +78,13 @@ def _spellings(text: str) -> Iterator[str]:
         plain = decoded
 
 
-<<<<<<< .merge_file_8dvFoV
-def _place(text: str, base: str, inside: tuple[str, ...]) -> ResolvedPath:
-||||||| .merge_file_7tvCEY
-def _place(text: str, base: str, inside: tuple[str, ...]) -> Place:
-=======
 def _place(text: str, base: str, inside: tuple[str, ...]) -> FilePlace:
->>>>>>> .merge_file_K9w6pn
     if _WINDOWS.match(text) or re.match(r"[A-Za-z][\w+.-]+:", text) or "\0" in text:
-<<<<<<< .merge_file_8dvFoV
-        return ResolvedPath(text.replace("\\", "/"), "")
-||||||| .merge_file_7tvCEY
-        return Place(text.replace("\\", "/"), "")
-=======
         return FilePlace(text.replace("\\", "/"), "")
->>>>>>> .merge_file_K9w6pn
     if re.match(r"~[\w-]*(?:/|$)", text):
         text = str(Path.home()) + text[1:] if text == "~" or text.startswith("~/") else f"/{text}"
     resolved = os.path.realpath(os.path.join(inside[0], base, text))  # noqa: PTH118 - an absolute path replaces the others
     for root in inside:
         if resolved == root or resolved.startswith(root.rstrip("/") + "/"):
-<<<<<<< .merge_file_8dvFoV
-            return ResolvedPath(os.path.relpath(resolved, root), root)
-    return ResolvedPath(resolved, "")
-||||||| .merge_file_7tvCEY
-            return Place(os.path.relpath(resolved, root), root)
-    return Place(resolved, "")
-=======
             return FilePlace(os.path.relpath(resolved, root), root)
     return FilePlace(resolved, "")
->>>>>>> .merge_file_K9w6pn
