@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent.packs.arguments import named_values, plain_name, strings
 from guardagent.packs.git.commands import GitLimits, git_kinds
-from guardagent.packs.shell.script import Command, read_script, require_parser
+from guardagent.packs.shell.script import ShellCommand, read_script, require_parser
 from guardagent.packs.shell.wrappers import SHELLS, inner_commands, inner_scripts
 
 require_parser()
@@ -119,7 +119,7 @@ def _of_script(text: str, limits: GitLimits, depth: int) -> Iterator[str]:
         yield from _of_command(command, limits, depth)
 
 
-def _of_command(command: Command, limits: GitLimits, depth: int) -> Iterator[str]:
+def _of_command(command: ShellCommand, limits: GitLimits, depth: int) -> Iterator[str]:
     if depth > MAX_DEPTH or (command.name is None and command.words):
         yield "unreadable"
         return
