@@ -13,7 +13,7 @@ _ERROR = re.compile(r"\s*\W{0,3}(error|exception|traceback|failed|failure|fatal)
 
 
 def fingerprint(value: Any) -> str:
-    """A string that is equal for equal values. Case, spaces, and the number or time of an attempt do not count."""
+    """A string that is equal for equal values. Case, spaces, and numbers or times of attempts do not count."""
     return json.dumps(_plain(value), sort_keys=True)
 
 

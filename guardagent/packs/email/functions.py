@@ -1,0 +1,121 @@
+"""The functions of the rules: they find recipients, headers, attachments and strings at any depth of a call."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+_RECIPIENT = re.compile(
+    r"to|cc|replyto|.*(recipient|receiver|addressee|invitee|attendee|participant).*|.*(bcc|blindcopy|blindcarboncopy)"
+    r"|emails?|(to|cc)emails?|emailto|mailto|.*address(es)?"
+)
+_HIDDEN = re.compile(r".*(bcc|blindcopy|blindcarboncopy)")
+_HEADER = re.compile(rf"{_RECIPIENT.pattern}|from|sender|subject|title|name|.*header.*")
+_ATTACHMENT = re.compile(r".*attachment.*|files?|filename|filepath|documents?|paths?")
+_ADDRESS = re.compile(r"[^\s<>,;:\"'()\[\]]+@[^\s<>,;:\"'()\[\]]+")
+_ALIKE = str.maketrans({"0": "o", "1": "l", "3": "e", "5": "s", "i": "l", "|": "l"})
+_MAX_DEPTH = 20
+
+
+def recipients(arguments: dict[str, Any]) -> list[str]:
+    """The addresses under 'to', 'cc', 'bcc', 'reply_to' and the like, in lower case; other text there as it is."""
+    found: dict[str, None] = {}
+    for text in _under(_without_names(arguments), _RECIPIENT):
+        plain = unicodedata.normalize("NFKC", text).lower()
+        found.update(dict.fromkeys(one.rstrip(".") for one in _ADDRESS.findall(plain) or [plain]))
+    return list(found)
+
+
+def hidden_recipients(arguments: dict[str, Any]) -> list[str]:
+    """The strings under 'bcc' and the like."""
+    return list(_under(arguments, _HIDDEN))
+
+
+def header_texts(arguments: dict[str, Any]) -> list[str]:
+    """The strings that become headers of a mail: addresses, the subject and the like."""
+    return list(_under(arguments, _HEADER))
+
+
+def attachments(arguments: dict[str, Any]) -> list[str]:
+    """The names of attached files, in lower case."""
+    return [text.strip().lower() for text in _under(arguments, _ATTACHMENT)]
+
+
+def strings(value: Any) -> list[str]:
+    """The strings in a value at any depth."""
+    return [text for _, text in _leaves(value)]
+
+
+def settings(value: Any) -> list[str]:
+    """The keys of a value at any depth, in lower case without separators."""
+    return [key for key, _ in _leaves(value, keep_empty=True)]
+
+
+def resembles(address: str, domains: list[str]) -> bool:
+    """Whether the domain of an address looks like one of some domains, or has letters that are not ASCII."""
+    domain = address.rpartition("@")[2]
+    if not domain.isascii() or "xn--" in domain:
+        return True
+    return any(_looks_like(domain, one.lower()) for one in domains)
+
+
+def _looks_like(domain: str, own: str) -> bool:
+    if domain == own or domain.endswith(f".{own}"):
+        return False
+    plain, mine = (one.replace("rn", "m").replace("vv", "w").translate(_ALIKE) for one in (domain, own))
+    return plain == mine or f".{own}." in f".{domain}" or (len(own) >= 6 and _differ_by_one(domain, own))
+
+
+def _differ_by_one(one: str, other: str) -> bool:
+    """Whether a letter is missing, added or another."""
+    short, long = sorted((one, other), key=len)
+    if len(long) - len(short) > 1:
+        return False
+    at = next((at for at, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]), len(short))
+    return short[at:] == long[at + 1 :] or short[at + 1 :] == long[at + 1 :]
+
+
+def _without_names(value: Any) -> Any:
+    """A value without the names that stand beside addresses."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        value = _parsed(value)
+    if isinstance(value, dict):
+        has_address = any(isinstance(one, str) and "@" in one for one in value.values())
+        names = ("name", "displayName", "display_name", "type") if has_address else ()
+        return {key: _without_names(one) for key, one in value.items() if key not in names or "@" in str(one)}
+    return [_without_names(one) for one in value] if isinstance(value, list) else value
+
+
+def _under(value: Any, names: re.Pattern[str]) -> Iterator[str]:
+    return (text for key, text in _leaves(value, names=names))
+
+
+def _leaves(
+    value: Any, key: str = "", depth: int = 0, *, names: re.Pattern[str] | None = None, keep_empty: bool = False
+) -> Iterator[tuple[str, str]]:
+    """The values that are no lists and mappings, as strings with their keys. With names: those below such a key.
+
+    Empty values count only if they are kept.
+    """
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        value = _parsed(value)
+    if isinstance(value, dict) and depth < _MAX_DEPTH:
+        for name, one in value.items():
+            own = re.sub(r"[^a-z]", "", str(name).lower())
+            inner = own if names is None or names.fullmatch(own) or not key else key
+            yield from _leaves(one, inner, depth + 1, names=names, keep_empty=keep_empty)
+    elif isinstance(value, list) and depth < _MAX_DEPTH:
+        for one in value:
+            yield from _leaves(one, key, depth + 1, names=names, keep_empty=keep_empty)
+    elif keep_empty or (value not in (None, "", False) and (names is None or names.fullmatch(key))):
+        yield key, str(value)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
