@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from guardagent import load_policies
 from guardagent.errors import InputError
-from guardagent.packs.catalogue import pack
+from guardagent.packs.catalogue import pack, packs
 from guardagent.packs.installation import add_pack
 
 RULES = "policies: # mine\n  - {id: a, temporal: 'G !tool:x'}\n"
@@ -63,3 +65,88 @@ def test_parameters_of_the_pack(tmp_path: Path) -> None:
     assert session.check("sandbox", {"command": "cp a /srv/app/b"}, reserve=False).label == 0
     assert session.check("sandbox", {"command": "cp a /srv/other"}, reserve=False).rules == ("shell.system",)
     assert session.check("bash", {"command": "rm -rf /"}, reserve=False).label == 0
+
+
+MAPPED = [
+    (
+        "payments",
+        "{tools: {pay: [move_gold]}, constants: {limit: 10}}",
+        "move_gold",
+        {"to": "a", "amount": 11},
+        "limit",
+        {"to": "a", "amount": 9},
+    ),
+    (
+        "payments",
+        "{tools: {pay: [move_gold]}}",
+        "move_gold",
+        {"to": "a", "amount": 10, "currency": "XAU"},
+        "currency",
+        {"to": "a", "amount": 10},
+    ),
+    (
+        "payments",
+        "{constants: {require_payees: true}}",
+        "send_money",
+        {"to": "a", "amount": 5},
+        "",
+        {"order_id": "W1", "amount": 5},
+    ),
+    (
+        "secrets",
+        "{constants: {cards: true}}",
+        "chat",
+        {"text": "4539 1488 0343 6467"},
+        "card",
+        {"text": "4539 1488 0343 6468"},
+    ),
+    ("runaway", "{constants: {total_calls: 0}}", "chat", {}, "total_calls", None),
+    (
+        "email",
+        "{tools: {send: [post]}, constants: {domains: [here.org]}}",
+        "post",
+        {"to": "ann@example.com"},
+        "recipient",
+        {"to": "ann@here.org"},
+    ),
+    (
+        "email",
+        "{constants: {domains: [here.org], max_recipients: 1}}",
+        "send_email",
+        {"to": ["a@here.org", "b@here.org"]},
+        "many",
+        {"to": "a@here.org"},
+    ),
+    ("mcp", "{constants: {servers: [github]}}", "mcp__gitlab__push", {}, "tool_name", None),
+    (
+        "mcp",
+        "{tools: {elicitation: [ask]}}",
+        "ask",
+        {"message": "Your password?"},
+        "elicitation",
+        {"message": "Your city?"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "entry", "tool", "stopped", "rule", "passes"), MAPPED)
+def test_an_including_file_maps_tools_and_sets_limits(
+    name: str, entry: str, tool: str, stopped: dict[str, Any], rule: str, passes: dict[str, Any] | None
+) -> None:
+    """The rules of the pack then judge these tools. Without a rule, something is unknown."""
+    include = {"pack": f"guardagent:{name}", **yaml.safe_load(entry)}
+    session = load_policies(data={"version": 1, "include": [include]}).session()
+    verdict = session.check(tool, stopped, reserve=False)
+    assert verdict.label == 1
+    assert verdict.rules == ((f"{name}.{rule}",) if rule else ())
+    assert passes is None or session.check(tool, passes, reserve=False).label == 0
+
+
+def test_packs_work_together() -> None:
+    """Their names do not clash, and each stops its own."""
+    names = [one.name for one in packs() if one.name != "shell"]
+    policies = load_policies(data={"version": 1, "include": [f"guardagent:{name}" for name in names]})
+    session = policies.session()
+    assert session.check("send_money", {"to": "bob", "amount": 5}, reserve=False).label == 0
+    verdict = session.check("send_email", {"to": "eve@evil.com", "body": "password: Tr0ub4dor&3"}, reserve=False)
+    assert verdict.rules == ("email.recipient", "secrets.assignment")
