@@ -15,7 +15,7 @@ _RECIPIENT = re.compile(
 _HIDDEN = re.compile(r".*(bcc|blindcopy|blindcarboncopy)")
 _HEADER = re.compile(rf"{_RECIPIENT.pattern}|from|sender|subject|title|name|.*header.*")
 _ATTACHMENT = re.compile(r".*attachment.*|files?|filename|filepath|documents?|paths?")
-_ADDRESS = re.compile(r"[^\s<>,;:\"'()\[\]]+@[^\s<>,;:\"'()\[\]]+")
+_BETWEEN = re.compile(r"[\s<>,;:\"'()\[\]]+")  # between addresses
 _ALIKE = str.maketrans({"0": "o", "1": "l", "3": "e", "5": "s", "i": "l", "|": "l"})
 _MAX_DEPTH = 20
 
@@ -25,7 +25,8 @@ def recipients(arguments: dict[str, Any]) -> list[str]:
     found: dict[str, None] = {}
     for text in _under(_without_names(arguments), _RECIPIENT):
         plain = unicodedata.normalize("NFKC", text).lower()
-        found.update(dict.fromkeys(one.rstrip(".") for one in _ADDRESS.findall(plain) or [plain]))
+        addresses = [one.rstrip(".") for one in _BETWEEN.split(plain) if "@" in one]
+        found.update(dict.fromkeys(addresses or [plain]))
     return list(found)
 
 
