@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,11 @@ def decisions(pack: Pack, label: int) -> Iterator[tuple[Any, Decision]]:
     policies = load_policies(pack.folder / "policy.yaml")
     for number, line in labelled(pack, label):
         yield json.loads(line), judge_case(policies, read_case(line, pack.cases, number)).decision
+
+
+def test_the_page_lists_every_pack() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "packs.md").read_text(encoding="utf-8")
+    assert [one.name for one in packs() if f"| `guardagent:{one.name}` |" not in page] == []
 
 
 def test_every_dangerous_case_is_stopped(pack: Pack) -> None:
