@@ -160,11 +160,13 @@ class Session:
         self._lapsed: list[SessionCall] = []  # withdrawn after their permits expired, and not recorded since
         self._lapses_reported = 0  # the number of them that `lapsed` has returned
         self._mementos: list[Any] | None = None  # of a fork: the mementos of its trial calls
+        self._is_followed = journal is not None or self._counters is not None  # whether others learn of the calls
         self._shadow: SessionShadow | None = None
         if policies.shadow is not None and on_difference is not False:
             from guardagent.session.shadow import SessionShadow, log_difference
 
             self._shadow = SessionShadow(policies.shadow, self.id, self._facts, on_difference or log_difference)
+            self._is_followed = True
 
     def _now(self) -> float:
         """The time of the check in seconds, for the counters; not a number if it is unknown."""
@@ -290,7 +292,8 @@ class Session:
             if self._mementos is not None:
                 self._mementos.append(self._conversation.memento(call))
             self._reserve(call, judgement)
-        self._follow()
+        if self._shadow is not None:
+            self._follow()
         return verdict
 
     def _stamp(self, call: SessionCall) -> None:
@@ -300,7 +303,7 @@ class Session:
             ClockError: the clock cannot be read.
         """
         context = self._conversation.context
-        moment = context.reading()[0]
+        moment = (context.check_time or context.reading())[0]
         if moment is None:
             raise ClockError(_NO_TIME)
         call.time = moment if moment >= context.latest else None
@@ -312,6 +315,9 @@ class Session:
             self._shadow.follow(self._conversation.calls, self._conversation.context.state_now)
 
     def _reserve(self, call: SessionCall, judgement: Judgement | None) -> None:
+        if not self._is_followed:  # the common case
+            self._conversation.reserve(call, judgement)
+            return
         if self._counters is None:
             self._add_to_history(call, judgement)
             return
@@ -337,6 +343,9 @@ class Session:
             raise
 
     def _settle(self, call: SessionCall, output: Any, status: CallStatus) -> None:
+        if not self._is_followed:  # the common case
+            self._conversation.settle(call, output, status)
+            return
         self._settle_in_history(call, output, status)
         if self._counters is not None:
             self._counters.settle(call)

@@ -26,7 +26,7 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from guardagent.types.verdicts import freeze
+from guardagent.types.verdicts import ATOMS, freeze
 
 _MISSING = object()
 
@@ -51,7 +51,7 @@ def readable(value: Any) -> Any:
 
 def readable_copy(value: Any) -> Any:
     """Returns an immutable deep copy in the form that rules read. An object without a form stays as it is."""
-    return freeze(value, _ObjectCopies())
+    return value if type(value) in ATOMS else freeze(value, _ObjectCopies())
 
 
 class _ObjectCopies:

@@ -393,18 +393,19 @@ def unchecked_verdict(error: str, **values: Any) -> Verdict:
     return Verdict(Decision.DENY, reasons=(f"could not be checked: {error}",), errors=(error,), **values)
 
 
-_ATOMS = frozenset({str, int, float, bool, type(None)})
+ATOMS = frozenset({str, int, float, bool, type(None)})
+"""The types of immutable JSON values."""
 _MAPPINGS = frozenset({dict, MappingProxyType})
 
 
 def freeze(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
     """Returns a read-only deep copy of a JSON-like value; `other` copies values of other types."""
-    if type(value) in _ATOMS:  # most values; a check for Mapping is slow
+    if type(value) in ATOMS:  # most values; a check for Mapping is slow
         return value
     if type(value) in _MAPPINGS or isinstance(value, Mapping):
         copy = dict(value)
         for key, item in copy.items():
-            if type(item) not in _ATOMS:
+            if type(item) not in ATOMS:
                 copy[key] = freeze(item, other)
         return MappingProxyType(copy)
     if isinstance(value, list | tuple):
@@ -430,12 +431,12 @@ class FrozenMapping(Mapping[str, Any]):
 
 def thaw(value: Any) -> Any:
     """Returns the plain JSON value of a frozen one, always as a copy."""
-    if type(value) in _ATOMS:
+    if type(value) in ATOMS:
         return value
     if type(value) in _MAPPINGS or isinstance(value, Mapping):
         copy = dict(value)
         for key, item in copy.items():
-            if type(item) not in _ATOMS:
+            if type(item) not in ATOMS:
                 copy[key] = thaw(item)
         return copy
     if isinstance(value, list | tuple):

@@ -282,7 +282,7 @@ class ConversationState:
             raise
         finally:
             context.before_place = context.as_of = None
-            if call.status is not None:
+            if call.status is not None and (call.applicability.indexes or context.provenance is not None):
                 self._index_call(call)
 
     def _update_reported(self, call: SessionCall) -> None:
