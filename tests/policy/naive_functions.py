@@ -162,7 +162,7 @@ def _in_leaf(leaf: Any, token: Any, text: str) -> Truth:
     if kind(leaf) == "number":
         if kind(token) == "number":
             return equal(leaf, token)
-        return UNKNOWN if number(leaf) is not UNKNOWN and _digits(number(leaf)) == text else False
+        return UNKNOWN if number(leaf) is UNKNOWN or _digits(number(leaf)) == text else False
     if kind(leaf) != "text":
         return False
     if _has_token(leaf, text):
@@ -175,9 +175,13 @@ def _has_token(whole: str, text: str) -> bool:
     return any(
         whole.startswith(text, at)
         and not _joined(whole[:at][::-1], text[0])
-        and not _joined(whole[at + len(text) :], "")
+        and (not _joined(whole[at + len(text) :], "") or _is_possessive(whole[at + len(text) :]))
         for at in range(len(whole))
     )
+
+
+def _is_possessive(after: str) -> bool:
+    return after[:2] in ("'s", "\u2019s") and not (after[2:3].isalnum() or after[2:3] == "_")
 
 
 def _joined(around: str, first: str) -> bool:

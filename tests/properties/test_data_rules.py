@@ -137,12 +137,15 @@ def judges_later(naive: Naive) -> bool:
 
 @pytest.mark.parametrize("run", slow_after(1, range(RUNS)))
 def test_both_evaluators_agree(run: int) -> None:
-    """They agree on every rule, history and call, and each result is frequent enough."""
+    """They agree on every rule, history and call, where the session may be stricter: unknown, which also denies.
+
+    Each result is frequent enough.
+    """
     seen = {"check": Counter[Truth](), "end": Counter[Truth](), "in flight": Counter[Truth]()}
     for seed in range(run * TRIPLES, (run + 1) * TRIPLES):
         case = case_of(seed)
         for question, expected, found in ParallelRun(case, begun=seed % 3 > 0, screened=seed % 2 > 0).play(case):
-            assert found is expected, f"{question}, seed {seed}: {case}"
+            assert found is expected or found is UNKNOWN, f"{question}, seed {seed}: {case}"
             seen[question][expected] += 1
     for counted in (seen["check"], seen["end"]):
         assert min(counted[value] for value in (True, False, UNKNOWN)) > LEAST * counted.total()

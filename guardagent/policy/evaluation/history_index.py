@@ -86,7 +86,7 @@ class HistoryQuery:
     @property
     def decided_by_key(self) -> bool:
         """Whether all settled calls with the same index key match alike."""
-        return not self.residual_conditions
+        return not self.residual_conditions and self.window is None
 
     def bind(self, env: Env, call: PastCall) -> bool:
         """Binds a past call and its arguments; false if it lacks an argument."""

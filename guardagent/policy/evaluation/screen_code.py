@@ -152,16 +152,14 @@ def matcher(regexes: list[str]) -> Callable[[str], frozenset[int]]:
 
 
 def text_in(item: Any, whole: Any) -> bool | None:
-    """Whether a string is in a string or a list; None if the rule has to decide."""
+    """Whether a string is in a string or a list of strings; None if the rule has to decide."""
     if type(item) is not str:
         return None
     if type(whole) is str:
         return item in whole
     if type(whole) not in LISTS:
         return None
-    if any(type(one) is str and one == item for one in whole):
-        return True
-    return False if all(type(one) is str for one in whole) else None
+    return item in whole if all(type(one) is str for one in whole) else None
 
 
 def plain_number(value: Any) -> int | float | None:
