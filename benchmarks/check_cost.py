@@ -1,13 +1,12 @@
 """The cost of a check: `python benchmarks/check_cost.py [ROUNDS]`, in microseconds of CPU time per check.
 
 Three rules (authentication over data, a refund to the method that was paid with, tools that are denied) after 10 and
-after 200 messages of a conversation. In the same rounds and for the same calls, it
-measures a hand-written function for these rules, and agent-os-kernel, agentproofx and cedarpy if installed. None of the
-three reads a history or a state, so the function computes their facts beforehand; that time is not counted.
-First, it measures rules with counts and sums after 10,000 calls, with the newest or the oldest calls in flight; then
-windows of time, after 10 and after 10,000 calls, and
-rules about the sources of values, and
-counters across conversations after 1,000 calls of one key (in memory 10,000).
+after 200 messages of a conversation. In the same rounds and for the same calls, it measures a hand-written function for
+these rules, and agent-os-kernel, agentproofx and cedarpy if installed. None of the three reads a history or a state, so
+the function computes their facts beforehand; that time is not counted. First, it measures rules with counts and sums
+after 10,000 calls, with the newest or the oldest calls in flight; then windows of time, after 10 and after 10,000
+calls, rules about the sources of values, and counters across conversations after 1,000 calls of one key (in memory
+10,000).
 """
 
 from __future__ import annotations
@@ -134,13 +133,8 @@ def by_hand(history: Sequence[Event], tool: str, args: dict[str, Any]) -> str | 
     order = STATE["orders"].get(args.get("order_id", ""))
     if tool == "get_order_details":
         for event in history:
-            if (
-                event.tool == "find_user_id_by_email"
-                and event.status == "ok"
-                and event.output != "Error: user not found"
-                and order is not None
-                and order["user_id"] == event.output
-            ):
+            known = event.tool == "find_user_id_by_email" and event.status == "ok"
+            if known and event.output != "Error: user not found" and order and order["user_id"] == event.output:
                 return None
         return "authenticated"
     if tool == "refund":
@@ -367,6 +361,7 @@ SOURCE_RULES = [
     'forall(send_email(subject=s), !("untrusted" in sources(s)))',
     'forall(send_email(body=b), !("private" in sources(b)))',
 ]
+WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "it,", "twice."]
 RECORDED_BYTES = 100_000
 WANTED_RECORD_MS = 10.0
 
@@ -385,7 +380,7 @@ def outputs() -> dict[str, Any]:
         )
         return chance.choice([*kinds, str(number)])
 
-    words = [chance.choice(["the", "quick", "brown", "fox", "jumps", "over", "it,", "twice."]) for _ in range(30_000)]
+    words = [chance.choice(WORDS) for _ in range(30_000)]
     prose = [word if at % 100 else tokens() for at, word in enumerate(words)]
     mails = [{"id": 10_000 + at, "from": tokens(), "body": f"Name {at}", "paid": at * 3.5} for at in range(1400)]
     return {
@@ -406,9 +401,11 @@ def mail_session(rules: Sequence[str], calls: int) -> Session:
     return session
 
 
-def new_mails(batch: int) -> Broken:
-    bodies = (f"Dear number {batch} of {at}, {MAIL['body']}" for at in range(100))
-    return [("send_email", {**MAIL, "body": body}, None) for body in bodies]
+def new_mails(batch: int, words: int) -> Broken:
+    """A hundred mails, each with a body that was never seen."""
+    chance = random.Random(f"{batch} {words}")  # noqa: S311 - a fixed seed
+    bodies = (" ".join(chance.choice(WORDS) for _ in range(words)) for _ in range(100))
+    return [("send_email", {**MAIL, "body": f"Dear Ann, the total of {batch} is due. {body}"}, None) for body in bodies]
 
 
 def show_sources() -> None:
@@ -422,9 +419,15 @@ def show_sources() -> None:
             for session in (mail_session(PLAIN_RULES, calls), mail_session(SOURCE_RULES, calls))
         )
         print(f"  after {calls:3} calls {sources:8.2f} ({sources / plain:4.2f}; wanted: 2)")
-        session = mail_session(SOURCE_RULES, calls)
-        new = min(microseconds(partial(checked, [session], new_mails(at)), 100, 100) for at in range(20))
-        print(f"  and with a new body each time {new:8.2f} ({new / plain:4.2f})")
+        for seen in (False, True):
+            session = mail_session(SOURCE_RULES, calls)
+            if seen:
+                session.observe(Event("get_balance", {}, {"balance": 4711.5}, "ok"), judge=False)
+            for words in (10, 220, 400):
+                batches = (new_mails((calls + seen) * 100 + at, words) for at in range(15))
+                new = min(microseconds(partial(checked, [session], one), 100, 100) for one in batches)
+                kind = f"new bodies of {words} words, private data {'' if seen else 'not '}read"
+                print(f"    {kind} {new:8.2f} ({new / plain:4.2f})")
     print("\nrecording 100 kB of output under such rules, milliseconds of CPU")
     for kind, output in outputs().items():
         session = mail_session(SOURCE_RULES, 0)

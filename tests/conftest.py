@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import textwrap
 from collections.abc import Callable
@@ -15,6 +16,13 @@ from tests import tiers  # noqa: F401 - its profiles hold for every test
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts background jobs this way
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """The collected tests stay, so the garbage collector need not visit them again and again."""
+    gc.collect()
+    gc.freeze()
+
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 

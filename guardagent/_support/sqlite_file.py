@@ -58,7 +58,7 @@ class SqliteFile:
     _is_full: bool  # the synchronous mode of the connection
 
     def __init__(self, path: Path, kind: SqliteFormat) -> None:
-        self.path, self._kind = path, kind
+        self.path, self._kind = path.absolute(), kind  # so that the process may change its folder
         self._reset()
         try:
             self._create()

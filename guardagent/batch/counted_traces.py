@@ -86,7 +86,14 @@ class _Replay:
     """One trace, replayed step by step."""
 
     def __init__(self, policies: Policies, trace: Trace, store: CounterStore | None, now: Sequence[float]) -> None:
-        session = policies.session(trace.state, trace.facts, counters=store, clock=lambda: now[0])
+        session = policies.session(
+            trace.state,
+            trace.facts,
+            counters=store,
+            clock=lambda: now[0],
+            principal=trace.principal,
+            on_difference=False,
+        )
         self._times = deque(step.time or 0.0 for step in trace.steps)
         self._steps = replay(session, trace)
 

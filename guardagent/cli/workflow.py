@@ -14,7 +14,13 @@ from guardagent.cli.output import note
 from guardagent.errors import InputError, UnknownNameError
 
 Target = Annotated[
-    str, typer.Argument(help="file.py (parsed, not run), file.py:attribute, module:attribute, or graph.json.")
+    str,
+    typer.Argument(
+        help="file.py or a folder (parsed, not run), file.py:attribute or module:attribute (imported), or graph.json."
+    ),
+]
+SourceOnly = Annotated[
+    bool, typer.Option("--source-only", help="Read file.py:attribute from its source too; import nothing.")
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="The file to write instead of standard output.")]
 
@@ -28,43 +34,53 @@ def verify(
         list[str] | None,
         typer.Option("--sensitive", help="A tool that no path may reach without a human check; repeatable."),
     ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail if a part of the graph is unknown.")] = False,
+    source_only: SourceOnly = False,
     output: Annotated[str, typer.Option("--format", help="text (the default), json, sarif, github or html.")] = "",
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Verify a workflow graph against the structural checks and the rules of a policy before it runs."""
+    """Verify workflow graphs against the structural checks and the rules of a policy before they run."""
     from guardagent.policy.load import read_policies
     from guardagent.workflow.analysis.paths import without_garbage_collection
-    from guardagent.workflow.model.targets import graph_of_target
-    from guardagent.workflow.reports import FORMATS, render, show
-    from guardagent.workflow.verify import verify as verified
+    from guardagent.workflow.reports import FORMATS, render_all, show_all
+    from guardagent.workflow.verify import verify_all
 
     form = _format(output, "text", FORMATS, as_json=as_json)
     rules = read_policies(policies) if policies else None
     with without_garbage_collection():
-        found = graph_of_target(target)
-        report = verified(found, rules, require_human=require_human, sensitive_tools=sensitive or (), name=target)
+        found = verify_all(
+            target,
+            rules,
+            require_human=require_human,
+            sensitive_tools=sensitive or (),
+            strict=strict,
+            source_only=source_only,
+        )
         if out is None:
-            show(report, form, sys.stdout)
+            show_all(found, form, sys.stdout)
         else:
-            _write(render(report, form), out)
-    raise typer.Exit(0 if report.passed else 1)
+            _write(render_all(found, form), out)
+    for part in (part for report in found.reports if strict for part in report.unknown):
+        note(f"unknown: {part}")
+    raise typer.Exit(found.status)
 
 
 def graph(
     target: Target,
     *,
-    output: Annotated[str, typer.Option("--format", help="json (the default), mermaid, dot or svg.")] = "",
+    source_only: SourceOnly = False,
+    output: Annotated[str, typer.Option("--format", help="json (the default), mermaid, dot, svg or html.")] = "",
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Extract and draw the graph of a workflow."""
-    from guardagent.workflow.drawing import FORMATS, draw
-    from guardagent.workflow.model.targets import graph_of_target
+    """Extract and draw the graphs of workflows."""
+    from guardagent.workflow.drawing import FORMATS, draw_all
+    from guardagent.workflow.model.targets import graphs_of
 
     form = _format(output, "json", FORMATS, as_json=as_json)
-    found = graph_of_target(target)
-    _write(draw(found, form), out)
+    found = graphs_of(target, source_only=source_only)
+    _write(draw_all(found, form), out)
     for one in found.notes:
         note(f"note: {one}")
 

@@ -58,7 +58,13 @@ class AuditRecords:
     required: bool
 
     def verdict(
-        self, kind: str, call: HostCall, verdict: Verdict, principal: Mapping[str, Any] | None = None, policy: str = ""
+        self,
+        kind: str,
+        call: HostCall,
+        verdict: Verdict,
+        principal: Mapping[str, Any] | None = None,
+        policy: str = "",
+        now: Mapping[str, Any] | None = None,
     ) -> Exception | None:
         """Writes a verdict. Returns the error if it could not be written and the log is required.
 
@@ -68,6 +74,7 @@ class AuditRecords:
             verdict: the verdict.
             principal: the principal of the call.
             policy: the digest of the policy; by default that of the conversation.
+            now: the time of the check, as for `verdict_record`.
         """
         from guardagent.log.records import verdict_record
 
@@ -76,6 +83,7 @@ class AuditRecords:
             "args": call.args,
             "facts": call.facts,
             "principal": principal,
+            "now": now,
             "action": call.action,
             "tags": call.tags,
         }

@@ -30,12 +30,14 @@ class CallRecorder:
         names: maps the host's tool names to the rules' names.
         records: writes to the audit log; None without a log.
         max_replans: the number of consecutive model turns with denied calls after which control returns to the user.
+        own_clock: whether the sessions have a clock or a zone of their own, which the log's times do not tell.
     """
 
     conversations: Conversations
     names: Names
     records: AuditRecords | None
     max_replans: int
+    own_clock: bool = False
 
     # --- a verdict
 
@@ -58,21 +60,16 @@ class CallRecorder:
 
     def log_verdict(self, call: HostCall, verdict: Verdict, kind: str = "verdict", policy: str = "") -> Verdict:
         """Writes a verdict to the log. Returns a denial if it cannot be written."""
-        error = (
-            None
-            if self.records is None
-            else self.records.verdict(kind, call, verdict, self._principal_of(call), policy)
-        )
+        error = None
+        if self.records is not None:
+            principal = self.conversations.principal(call.conversation, call.principal)
+            now = self.conversations.check_time(call.conversation) if self.own_clock else None
+            error = self.records.verdict(kind, call, verdict, principal, policy, now)
         if error is None:
             return verdict
         if verdict.label == 0 and verdict.grant is not None:
             self.revoke(call, verdict, "its verdict could not be written to the audit log")
         return combine(verdict, unchecked_verdict(f"the audit log cannot be written: {error}", checked_by="policy"))
-
-    def _principal_of(self, call: HostCall) -> Mapping[str, Any] | None:
-        """The principal of a call, for the log; as the host states it, if it is invalid."""
-        principal = self.conversations.principal(call.conversation)
-        return principal if call.principal is None else {**(principal or {}), **call.principal}
 
     # --- a call that was allowed
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent.enforcement.calls import HostCall
 from guardagent.errors import InputError
+from guardagent.policy.language.instants import seconds_of
 from guardagent.session.permit import Permit
 from guardagent.session.session import Session
 from guardagent.session.shared_history import SessionEndedError
 from guardagent.types import Decision, Verdict, freeze
+from guardagent.types.principal import SessionPrincipal, read_principal
 
 if TYPE_CHECKING:
     from guardagent.enforcement.ledger.protocol import ConversationJournal
@@ -224,8 +226,12 @@ class Conversations:
 
     def digest_of(self, name: str) -> str | None:
         """Returns the digest of the policy of a conversation; None if it has not begun here."""
-        found = self._known.get(name)
-        return None if found is None else getattr(getattr(found.session, "policies", None), "digest", None)
+        return getattr(self.policies_of(name), "digest", None)
+
+    def policies_of(self, name: Any) -> Any:
+        """Returns the policies of a conversation; None if it has not begun here."""
+        found = self._known.get(name) if isinstance(name, str) else None
+        return None if found is None else getattr(found.session, "policies", None)
 
     def _check_process(self, conversation: Conversation) -> Conversation:
         if conversation.process != os.getpid() and conversation.journal is not None:
@@ -261,11 +267,28 @@ class Conversations:
             self.drop(name)
         raise NotBegunError(f"no conversation {name!r} has begun here; expected the id of a conversation of this guard")
 
-    def principal(self, name: Any) -> Mapping[str, Any] | None:
-        """Returns the principal of a conversation that has begun; None if there is none."""
+    def principal(self, name: Any, part: Mapping[str, Any] | None = None) -> Mapping[str, Any] | None:
+        """Returns the principal of a conversation that has begun, or that of a call of it; None if there is none.
+
+        Args:
+            name: the id of the conversation.
+            part: the principal of the call, as the host states it; it is returned as it is if it is invalid.
+        """
         found = self._known.get(name) if isinstance(name, str) else None
-        principal = None if found is None else getattr(found.session, "principal", None)
-        return None if principal is None else principal.value
+        principal: SessionPrincipal | None = None if found is None else getattr(found.session, "principal", None)
+        try:
+            if principal is None:
+                return part
+            stated = read_principal(part)
+            return (principal if stated is None else principal.narrowed(stated)).value
+        except InputError:
+            return part
+
+    def check_time(self, name: Any) -> Mapping[str, Any] | None:
+        """Returns the time of the last check of a conversation; None if it is unknown."""
+        found = self._known.get(name) if isinstance(name, str) else None
+        reading = found.session.check_time if found is not None and isinstance(found.session, Session) else None
+        return None if reading is None else {"time": float(seconds_of(reading[0])), "zone": reading[1]}
 
     def put(self, conversation: Conversation) -> None:
         """Adds a restored conversation.

@@ -7,10 +7,12 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from guardagent.enforcement.schema import declared_arguments
 from guardagent.errors import InputError, name_hint
+from guardagent.policy.evaluation.tool_sets import AnyTool, union_of
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.named_arguments import unknown_arguments
 from guardagent.policy.monitors.rule import Rule
@@ -19,6 +21,8 @@ from guardagent.types import EMPTY
 
 EVENTS = ("handoff", "resource.read", "prompt.get", "sampling.create", "elicitation.create")
 """The rules' names of events that are judged like tool calls."""
+
+_PACKS = Path(__file__).parents[1] / "packs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class Coverage:
     Attributes:
         rules_without_tools: rule id -> the tools that it names and this agent does not have.
         tools_without_rules: the tools that no rule concerns, by their host names.
+        inclusions_without_tools: the included packs whose tags have no tool of this agent, by their prefix.
         undeclared: the tools that the policy's `tools:` does not list: each of their calls is denied.
         added, removed, changed: the tools that differ from those attached before.
     """
@@ -62,6 +67,7 @@ class Coverage:
     rules_without_tools: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
     tools_without_rules: tuple[str, ...] = ()
     undeclared: tuple[str, ...] = ()
+    inclusions_without_tools: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -71,6 +77,10 @@ class Coverage:
         lines = [
             f"rule {rule!r} names {_joined(tools)}, which this agent does not have"
             for rule, tools in self.rules_without_tools.items()
+        ]
+        lines += [
+            f"no tool of this agent is in a tag of the included {prefix[:-1]!r}; map them with 'tools:' in 'include:'"
+            for prefix in self.inclusions_without_tools
         ]
         for tools, why in (
             (self.tools_without_rules, "no rule concerns"),
@@ -124,7 +134,13 @@ class Names:
         before, self._digests = self._digests, {spec.name: spec.digest for spec in specs}
         self._specs = specs
         changes = _changes(before, self._digests)
-        return Coverage(found.rules_without_tools, found.tools_without_rules, found.undeclared, **changes)
+        return Coverage(
+            found.rules_without_tools,
+            found.tools_without_rules,
+            found.undeclared,
+            found.inclusions_without_tools,
+            **changes,
+        )
 
     def attached_to(self, policies: Policies) -> Coverage:
         """Compares the attached tools with the rules of another version.
@@ -151,12 +167,14 @@ class Names:
         self._refuse_misspelt_aliases(missing, {spec.name for spec in specs})
         self._refuse_bare_tools(known)
         self._refuse_unknown_arguments(specs)
-        return Coverage(missing, _unruled(policies, known), _undeclared(policies, known))
+        return Coverage(
+            missing, _unruled(policies, known), _undeclared(policies, known), _idle_inclusions(policies, set(known))
+        )
 
     def _missing(self, policies: Policies, known: set[str]) -> dict[str, tuple[str, ...]]:
         """Returns the missing tools of each rule."""
-        here = known | self._absent | {*EVENTS, ANSWER}
-        found = {rule.id: tuple(sorted(set(rule.tools) - here)) for rule in policies.rules}
+        here = known | self._absent | {*EVENTS, ANSWER} | _alternatives(policies)
+        found = {rule.id: tuple(sorted(rule.named_tools - here)) for rule in policies.rules}
         return {rule: tools for rule, tools in found.items() if tools}
 
     def _refuse_misspelt_aliases(self, missing: Mapping[str, tuple[str, ...]], hosts: set[str]) -> None:
@@ -189,7 +207,7 @@ class Names:
 def _refuse_misspelt(policies: Policies, missing: Mapping[str, tuple[str, ...]], known: set[str]) -> None:
     """Refuses misspelt tool names: a rule about a tool that does not exist never denies anything."""
     declared = policies.declared_tools
-    ruled = {tool for rule in policies.rules for tool in rule.tools}
+    ruled = {tool for rule in policies.rules for tool in rule.named_tools}
     unruled = sorted(tool.lower() for tool in known - ruled)
     for rule, tools in missing.items():
         for tool in tools:
@@ -201,11 +219,32 @@ def _refuse_misspelt(policies: Policies, missing: Mapping[str, tuple[str, ...]],
                 )
 
 
+def _prefixes(policies: Policies) -> list[str]:
+    """The prefixes of the included packs. A name in the tags of the operator's own files is no alternative."""
+    source = getattr(policies, "source", None)  # the host's own policies have none
+    rules = [rule for rule in (source.rules if source else ()) if _PACKS in rule.path.parents]
+    return sorted({scope for rule in rules for scope in rule.scopes if scope})
+
+
+def _tags_of(policies: Policies, prefix: str) -> frozenset[str]:
+    return union_of(tools for name, tools in policies.tags.items() if name.startswith(prefix))
+
+
+def _alternatives(policies: Policies) -> frozenset[str]:
+    """The tools in the tags of packs: the usual names, of which an agent has some."""
+    return union_of(_tags_of(policies, prefix) for prefix in _prefixes(policies))
+
+
+def _idle_inclusions(policies: Policies, known: set[str]) -> tuple[str, ...]:
+    tags = {prefix: _tags_of(policies, prefix) for prefix in _prefixes(policies)}
+    return tuple(prefix for prefix, tools in tags.items() if tools and tools.isdisjoint(known))
+
+
 def _unruled(policies: Policies, known: Mapping[str, str]) -> tuple[str, ...]:
     if policies.requests:
         return ()  # a natural-language rule concerns every call
-    ruled = {tool for rule in policies.rules for tool in rule.tools}
-    everywhere = any(not rule.tools for rule in policies.rules)
+    ruled = {tool for rule in policies.rules for tool in rule.named_tools}
+    everywhere = any(not rule.tools or isinstance(rule.tools, AnyTool) for rule in policies.rules)
     return () if everywhere else tuple(sorted(host for name, host in known.items() if name not in ruled))
 
 

@@ -70,6 +70,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "a time zone such as 'Europe/Berlin', or None",
         lambda one: one is None or isinstance(one, dt.tzinfo) or (isinstance(one, str) and zone_named(one) is not None),
     ),
+    "provenance_bytes": ("an integer of at least 0", lambda one: type(one) is int and one >= 0),
     "deadline": (
         "a number of seconds above 0",
         lambda one: type(one) in (int, float) and 0 < one <= threading.TIMEOUT_MAX,

@@ -33,6 +33,7 @@ from guardagent.policy.evaluation.clock import HostClock
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
+from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.session.counters.protocol import CounterStore
 from guardagent.session.counters.session_counters import SessionCounters
 from guardagent.session.session import Session
@@ -76,6 +77,7 @@ class ToolGuard:
         clock: the clock of every conversation, as for `Session`.
         zone: its time zone, as for `Session`.
         deadline: the time limit of a check in seconds; a check that takes longer denies.
+        provenance_bytes: the maximum size of the index for `sources(...)` of each conversation, as for `Session`.
         ledger: stores the used approvals. A `SqliteLedger` also stores conversations, for all processes that share its
             file, and over restarts. Without a ledger, this guard keeps the approvals in memory.
         counters: the store of the policy's counters across conversations, or its address, such as `sqlite:PATH`.
@@ -106,6 +108,7 @@ class ToolGuard:
         clock: HostClock | None = None,
         zone: dt.tzinfo | str | None = None,
         deadline: float = DEADLINE_SECONDS,
+        provenance_bytes: int = PROVENANCE_BYTES,
         ledger: Ledger | None = None,
         counters: CounterStore | str | None = None,
         approvals: Literal["asked here", "this host's"] = "asked here",
@@ -127,6 +130,7 @@ class ToolGuard:
             clock=clock,
             zone=zone,
             deadline=deadline,
+            provenance_bytes=provenance_bytes,
             ledger=ledger,
             counters=counters,
             approvals=approvals,
@@ -142,6 +146,7 @@ class ToolGuard:
         self.names = Names(self.policies, aliases, absent)
         self._state, self._counters, self._principal, self._extra = state, counters, principal, extra
         self._time: dict[str, Any] = {name: one for name, one in (("clock", clock), ("zone", zone)) if one is not None}
+        self._bound = {} if provenance_bytes == PROVENANCE_BYTES else {"provenance_bytes": provenance_bytes}
         if isinstance(self.policies, Policies):
             SessionCounters.of(self.policies, counters, time.time, "")  # a missing store is an error now, not at a call
         if isinstance(principal, Mapping):
@@ -156,7 +161,7 @@ class ToolGuard:
         sink = spooled_log(log, on_log_error, log_spool)
         records = None if sink is None else AuditRecords(sink, self._digest_of, required=on_log_error != "warn")
         self._on_difference = None if records is None or not own else records.difference
-        self._recorder = CallRecorder(self._conversations, self.names, records, max_replans)
+        self._recorder = CallRecorder(self._conversations, self.names, records, max_replans, bool(self._time))
         waits = (
             extra is not None
             or callable(state)
@@ -222,7 +227,7 @@ class ToolGuard:
         begun = getattr(self._ledger, "policy_of", None)  # a ledger of the host's own may lack it
         digest, versions = (None if begun is None else begun(conversation)), self._policies.versions
         held = () if versions is None or digest is None else versions.held()
-        return next((one for one in held if one.with_extra(extra).digest == digest), self.policies)
+        return next((one for one in held if _digest_with(one, extra) == digest), self.policies)
 
     # --- attaching
 
@@ -407,9 +412,10 @@ class ToolGuard:
             verdict = verdict_or_denial(session.finish)
             session.retire()
         digest = self._digest_of(conversation)
+        ended = HostCall("", EMPTY, conversation, principal=self._conversations.principal(conversation))
         self._conversations.drop(conversation)
         self._ledger.end(conversation)
-        return self._recorder.log_verdict(HostCall("", EMPTY, conversation), verdict, "end", digest)
+        return self._recorder.log_verdict(ended, verdict, "end", digest)
 
     def restore(self, snapshot: bytes, key: bytes, *, newest: int | None = None) -> Session:
         """Continues a conversation of another process from `session(id).snapshot(key)`.
@@ -458,8 +464,17 @@ class ToolGuard:
 
     @property
     def judges_answers(self) -> bool:
-        """Whether final answers are judged: by a guard of answers, or by rules that speak of them."""
-        return self.answers is not None or bool(getattr(self.policies, "judges_answers", False))
+        """Whether final answers are judged: by a guard of answers, or by rules that speak of them.
+
+        These may be rules of any conversation: of an earlier version of the policy, or for one task only.
+        """
+        return self.answers is not None or self._rules_judge_answers
+
+    @property
+    def _rules_judge_answers(self) -> bool:
+        versions = getattr(self._policies, "versions", None)
+        held = (self.policies,) if versions is None else versions.held()
+        return self._extra is not None or any(getattr(one, "judges_answers", False) for one in held)
 
     # --- internals
 
@@ -470,9 +485,10 @@ class ToolGuard:
         if self.answers is not None:
             judge = partial(self._judge_and_log, conversation, agent_input, output, facts)
             verdict = yield Operation(judge, partial(asyncio.to_thread, judge))
-        if verdict.label == 0 and getattr(self.policies, "judges_answers", False):
+        if verdict.label == 0 and self._rules_judge_answers:
             call = HostCall(ANSWER, answer_arguments(output), conversation, facts=facts or EMPTY)
-            judged = without_answer_text(self.policies, (yield from self.lifecycle.answer(call)))
+            judged = yield from self.lifecycle.answer(call)
+            judged = without_answer_text(self._conversations.policies_of(conversation) or self.policies, judged)
             return judged if self.answers is None else combine(verdict, judged)
         return verdict
 
@@ -489,7 +505,7 @@ class ToolGuard:
         self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]]
     ) -> tuple[Session, ConversationJournal | None]:
         state, extra = self._state_of(name), None if self._extra is None else self._extra(name)
-        options = {**self._time, **self._session_options()}
+        options = {**self._time, **self._bound, **self._session_options()}
         if self._principal is not None:
             options["principal"] = self._principal_of(name)
         if not self._shared:
@@ -520,6 +536,14 @@ def _loaded(policies: Any) -> Policies:
     """The policies of files; other objects are policies of the host's own."""
     loaded: Policies = load_policies(policies) if isinstance(policies, str | Path | list | tuple) else policies
     return loaded
+
+
+def _digest_with(version: Policies, extra: Any) -> str | None:
+    """The digest of a version with more rules for one task; None if it does not fit them, as another version does."""
+    try:
+        return version.with_extra(extra).digest
+    except InputError:
+        return None
 
 
 def _unchecked(tools: Iterable[ToolSpec]) -> list[str]:

@@ -39,6 +39,7 @@ def verdict_record(
     permit: PermitFields | None = None,
     facts: Mapping[str, Any] | None = None,
     principal: Mapping[str, Any] | None = None,
+    now: Mapping[str, Any] | None = None,
     action: str | None = None,
     tags: Iterable[str] = (),
 ) -> dict[str, Any]:
@@ -55,6 +56,7 @@ def verdict_record(
         permit: the permit of an allowed call; only the hash of its nonce is written.
         facts: the host's facts for this call; the log adds their hash.
         principal: on whose behalf the agent acts.
+        now: the time of the check, if the session has a clock or a zone of its own: `time` in seconds, and `zone`.
         action: the action of the call, for rules.
         tags: the tags of the call, for rules.
     """
@@ -67,6 +69,7 @@ def verdict_record(
         "args": args,
         **({"facts": facts} if facts else {}),
         **({"principal": principal} if principal else {}),
+        **({"now": now} if now else {}),
         **({"action": action} if action is not None else {}),
         **({"tags": sorted(tags)} if tags else {}),
         "decision": str(verdict.decision),

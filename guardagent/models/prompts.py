@@ -15,7 +15,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -151,20 +151,29 @@ class Prompts:
 
     @cached_property
     def _environment(self) -> Environment:
-        import jinja2
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-        return ImmutableSandboxedEnvironment(  # a template only fills in text and executes nothing
-            loader=jinja2.FileSystemLoader(self._folders),
-            undefined=jinja2.StrictUndefined,
-            autoescape=False,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
+        return _shipped_environment() if len(self._folders) == 1 else _environment(self._folders)
 
     def _file_of(self, name: str) -> Path | str:
         return next((file for folder in self._folders if (file := folder / f"{name}.j2").exists()), f"{name}.j2")
+
+
+@cache
+def _shipped_environment() -> Environment:
+    return _environment([shipped_folder("prompts")])
+
+
+def _environment(folders: Sequence[Path]) -> Environment:
+    import jinja2
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    return ImmutableSandboxedEnvironment(  # a template only fills in text and executes nothing
+        loader=jinja2.FileSystemLoader(folders),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
 
 
 def _fenced(value: Any, label: str, mark: str) -> Any:

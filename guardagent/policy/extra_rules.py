@@ -18,6 +18,7 @@ _FIXED = {
     "failed_output": "the policy tells failed calls apart",
     "ignored": "they are not verified",
 }
+_SOURCES = "rules of the policy read the sources of values, and these would get other labels"
 
 
 def with_extra(base: Policies, extra: Any) -> Policies:
@@ -40,7 +41,7 @@ def with_extra(base: Policies, extra: Any) -> Policies:
     file = _file(extra)
     if (known := base.extended.get(file.digest)) is not None:
         return known
-    _refuse_changes(base.source, file)
+    _refuse_changes(base.source, file, base_reads_sources=base.sources is not None)
     if base.locked is not None:
         require_locked(base.locked, file)
     functions = functions_of(file, toolbox_functions) if own is None else own.functions
@@ -74,11 +75,14 @@ def _file(extra: Any) -> PolicyFile:
     )
 
 
-def _refuse_changes(base: PolicyFile, file: PolicyFile) -> None:
+def _refuse_changes(base: PolicyFile, file: PolicyFile, *, base_reads_sources: bool) -> None:
     for field, why in _FIXED.items():
         if getattr(file, field):
             key = "ignore" if field == "ignored" else field
             raise ContentError(f"rules for one task cannot have {key!r}: {why}; remove it", file.path)
+    if base_reads_sources and (file.labels.sources or file.labels.ids):
+        key = "labels" if file.labels.sources else "ids"
+        raise ContentError(f"rules for one task cannot have {key!r}: {_SOURCES}; remove it", file.path)
     for rule in file.rules:
         if PREFIX + rule.id in {one.id for one in base.rules}:
             raise ContentError(f"policy id {PREFIX + rule.id!r} is already used by the policy", rule.path, rule.line)

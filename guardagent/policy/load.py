@@ -15,18 +15,19 @@ from guardagent.policy.evaluation.library import CompileError, Library
 from guardagent.policy.evaluation.terms import Compiler
 from guardagent.policy.file.policy_file import (
     PolicyFile,
-    RuleSource,
     read_policy_data,
     read_policy_file,
     read_policy_text,
 )
+from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.language import ast
 from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
 from guardagent.policy.language.declarations import Declarations
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.language.named_arguments import unknown_arguments
-from guardagent.policy.language.parser import read_definition, read_rule
+from guardagent.policy.language.parser import read_rule
+from guardagent.policy.language.term_parser import read_definition
 from guardagent.policy.monitors.rule import Rule, RuleMetadata, labels_of
 from guardagent.policy.policies import Policies
 from guardagent.policy.versions import PolicyVersions
@@ -197,22 +198,17 @@ def compile_policies(
     Raises:
         InputError: as for `load_policies`.
     """
-    queries = [] if base is None else list(base.history_queries)
-    library = Library(functions, file.tags, file.tools, _declarations(file, functions), file.labels, queries)
-    library.counters.update(
-        {name: compile_counter(name, one, library.scoped(one.scopes)) for name, one in file.counters.items()}
-    )
-    _check_definitions(file, library)
+    library = _library(file, functions, base)
     rules: list[Rule] = [] if base is None else list(base.rules)
     requests: list[tuple[RuleMetadata, Check]] = [] if base is None else list(base.requests)
     for source in file.rules[len(rules) + len(requests) :]:
-        scoped = library.scoped(source.scopes)
+        scoped, first = library.scoped(source.scopes), _monitor_count(rules)
         if source.kind == "temporal":
-            rules.append(_rule(source, scoped, _monitor_count(rules)))
+            rules.append(_rule(source, scoped, first))
         elif source.kind == "request":
             requests.append((_metadata(source), request_check(source)))
         else:
-            rules.append(_solver_rule(source, scoped, model, _monitor_count(rules)))
+            rules.append(_solver_rule(source, scoped, model, first))
     _refuse_bare_tools(file, rules)
     _refuse_unknown_arguments(file, rules)
     reads_sources = "sources" in library.features or (base is not None and base.sources is not None)
@@ -233,6 +229,17 @@ def compile_policies(
         source=file,
         base=base,
     )
+
+
+def _library(file: PolicyFile, functions: Functions, base: Policies | None) -> Library:
+    """The names that the rules of a file can use; after those of its compiled first rules."""
+    queries = [] if base is None else list(base.history_queries)
+    library = Library(functions, file.tags, file.tools, _declarations(file, functions), file.labels, queries)
+    library.counters.update(
+        {name: compile_counter(name, one, library.scoped(one.scopes)) for name, one in file.counters.items()}
+    )
+    _check_definitions(file, library)
+    return library
 
 
 def _declarations(file: PolicyFile, functions: Functions) -> Declarations:

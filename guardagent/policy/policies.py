@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,7 +26,8 @@ from guardagent.types import EMPTY, Check, Decision, Verdict
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from guardagent.policy.file.policy_file import IgnoredFinding, PolicyFile
+    from guardagent.policy.file.file_keys import IgnoredFinding
+    from guardagent.policy.file.policy_file import PolicyFile
     from guardagent.policy.versions import PolicyVersions
     from guardagent.session.session import Session
 
@@ -345,10 +346,14 @@ class Policies:
             found = self._labelled(call)
         return self._within_scopes(found, call) if self.is_scoped else found
 
+    def for_anyone(self, tool: str) -> Applicability:
+        """The checks of all policies that concern a tool, as if each applied to everyone."""
+        return self._by_tool.get(tool) or self._unknown(tool)
+
     def _within_scopes(self, found: Applicability, call: SessionCall) -> Applicability:
         """The checks of the policies that judge the calls of this principal and agent."""
         others = {rule for rule in self.rules if not rule.source.covers(call.principal, call.agent)}
-        listed = self._is_listed(call, others)
+        listed = self._is_listed(call)
         return replace(
             found,
             screen=_NO_SCREEN,
@@ -422,7 +427,7 @@ class Policies:
             for at, query in enumerate(self.history_queries)
             if (names(query.tools, ANSWER) if is_answer else call.tool in query.tools)
         )
-        listed = self._is_listed(call, ())
+        listed = self._is_listed(call, anyone=True)
         counters = tuple(counter for counter in self.counters if call.tool in counter.tools)
         declared = (ANSWER_TEXT,) if is_answer else (self._declared or {}).get(call.tool)
         return Applicability(
@@ -436,18 +441,21 @@ class Policies:
             counters=counters,
         )
 
-    def _is_listed(self, call: SessionCall, others: Collection[Rule]) -> bool:
-        """Whether a rule covers a call, or unlisted calls are allowed; `others` are rules that do not judge it."""
+    def _is_listed(self, call: SessionCall, *, anyone: bool = False) -> bool:
+        """Whether a rule lists a call, or unlisted calls are allowed. `anyone`: whether it is listed for someone."""
         if self.unlisted == "allow" or call.tool == ANSWER:
             return True
         labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
-        left_out, listing = {rule.id for rule in others}, self.listing
+
+        def permits(source: RuleMetadata) -> bool:
+            return anyone or source.permits(call.principal, call.agent)
+
+        listing = self.listing
         return (
-            any(source.covers(call.principal, call.agent) for source, _ in listing.requests)
-            or any(labels & rule.labels for rule in listing.rules if rule.id not in left_out)
+            any(permits(source) for source, _ in listing.requests)
+            or any(labels & rule.labels and permits(rule.source) for rule in listing.rules)
             or any(
-                names(one.tools, call.tool)
+                names(one.tools, call.tool) and permits(rule.source)
                 for one, rule in zip(listing.monitors, listing.rule_of, strict=True)
-                if rule.id not in left_out
             )
         )

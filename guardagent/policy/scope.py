@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from guardagent.types.principal import ASSIGNED
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -24,15 +26,23 @@ class Scope:
     excluded: Scope | None = None
 
     def covers(self, principal: Mapping[str, Any] | None, agent: str | None) -> bool:
-        """Whether a policy judges a call. It does if the principal or the agent is unknown."""
-        within, outside = self.matches(principal, agent), self.excluded
-        return within is not False and (outside is None or outside.matches(principal, agent) is not True)
+        """Whether a policy judges a call. It does if the principal or the agent is unknown.
 
-    def matches(self, principal: Mapping[str, Any] | None, agent: str | None) -> bool | None:
-        """Whether a call matches the sets; None if it is unknown."""
+        It also does for a role that the call has given up, or that only one of two principals has.
+        """
+        within, outside = self.matches(principal, agent, ASSIGNED), self.excluded
+        return within is not False and (outside is None or outside.matches(principal, agent, "roles") is not True)
+
+    def permits(self, principal: Mapping[str, Any] | None, agent: str | None) -> bool:
+        """Whether a policy surely judges a call by its effective roles, so that it lists its tools for this call."""
+        within, outside = self.matches(principal, agent, "roles"), self.excluded
+        return within is True and (outside is None or outside.matches(principal, agent, ASSIGNED) is False)
+
+    def matches(self, principal: Mapping[str, Any] | None, agent: str | None, roles: str) -> bool | None:
+        """Whether a call matches the sets; None if it is unknown. `roles`: the key of the roles that count."""
         known = principal or {}
         found = (
-            _meets(self.roles, known.get("roles")),
+            _meets(self.roles, known.get(roles, known.get("roles"))),
             _meets(self.tenants, None if known.get("tenant") is None else (known["tenant"],)),
             _meets(self.agents, None if agent is None else (agent,)),
         )

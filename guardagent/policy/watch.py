@@ -65,7 +65,7 @@ class PolicyWatch:
         except GuardError as error:
             _log.error("the policy is not reloaded, and the current version stays in force: %s", error)
             return
-        except Exception as error:  # noqa: BLE001 - code of the toolbox runs
+        except BaseException as error:  # noqa: BLE001 - code of the toolbox runs, and the watch has to go on
             _log.error("the policy is not reloaded, and the current version stays in force: %s", error_text(error))
             return
         if after is not before:

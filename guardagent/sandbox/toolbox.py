@@ -21,7 +21,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -69,7 +69,7 @@ class Toolbox(Mapping[str, Tool]):
     def __init__(self, paths: list[Path]) -> None:
         self._tools: dict[str, Tool] = {}
         for path in paths:
-            for tool in _tools_of(path):
+            for tool in _tools_of(read_text(path), path):
                 if other := self._tools.get(tool.name):
                     raise ContentError(
                         f"function {tool.name!r} is already defined in {other.path}:{other.line}; "
@@ -145,22 +145,22 @@ def _python_files(folder: Path) -> list[Path]:
     return paths
 
 
-def _tools_of(path: Path) -> Iterator[Tool]:
-    source = read_text(path)
+@lru_cache(maxsize=256)
+def _tools_of(source: str, path: Path) -> tuple[Tool, ...]:
     try:
         tree = syntax.parse(source, str(path))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ContentError(f"not Python: {error}", path, getattr(error, "lineno", None)) from None
-    seen: dict[str, int] = {}
+    found: dict[str, Tool] = {}
     for node in tree.body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
             continue
-        if node.name in seen:
+        if node.name in found:
             raise ContentError(
-                f"function {node.name!r} is already defined on line {seen[node.name]}", path, node.lineno
+                f"function {node.name!r} is already defined on line {found[node.name].line}", path, node.lineno
             )
-        seen[node.name] = node.lineno
-        yield _tool(node, path)
+        found[node.name] = _tool(node, path)
+    return tuple(found.values())
 
 
 def _tool(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> Tool:

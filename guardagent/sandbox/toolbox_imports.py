@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
@@ -35,7 +36,13 @@ class _ToolboxLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         """Returns the code of the source, ignoring `__pycache__`."""
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        return _compiled(self.get_data(path), path)
+
+
+@lru_cache(maxsize=256)
+def _compiled(source: bytes, path: str) -> CodeType:
+    """Compiles a source file; every guard runs the shipped ones anew."""
+    return compile(source, path, "exec", dont_inherit=True)
 
 
 class _ToolboxFinder(MetaPathFinder):
@@ -79,7 +86,7 @@ def package_name(folder: Path, files: Iterable[Path]) -> str:
     package = sys.modules[name] = _ToolboxPackage(name)
     package.__path__ = []
     package.folder = folder
-    package.sources = frozenset(source for file in files if file.parent == folder for source in source_files(file))
+    package.sources = frozenset(source_files(*(file for file in files if file.parent == folder)))
     if not any(isinstance(finder, _ToolboxFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _ToolboxFinder())
     return name

@@ -10,12 +10,12 @@ from pathlib import Path
 from guardagent._support import syntax
 
 
-def source_files(path: Path) -> tuple[Path, ...]:
-    """Returns a toolbox file and the files of its folder that it imports, also indirectly, sorted."""
-    found, waiting = {path}, [path]
+def source_files(*paths: Path) -> tuple[Path, ...]:
+    """Returns toolbox files of one folder and the files of this folder that they import, also indirectly, sorted."""
+    folder, found, waiting = paths[0].parent, set(paths), list(paths)
     while waiting:
         at = waiting.pop()
-        new = {file for file in _imported_by(at) if file.is_relative_to(path.parent)} - found
+        new = {file for file in _imported_by(at) if file.is_relative_to(folder)} - found
         found |= new
         waiting += new
     return tuple(sorted(found))

@@ -151,4 +151,9 @@ def _name_of(line: InputLine) -> str | None:
     except (ValueError, RecursionError):
         return None
     name = record.get("id") if isinstance(record, dict) else None
-    return " ".join(str(name).split()) or None if isinstance(name, str | int) else None
+    if not isinstance(name, str | int):
+        return None
+    shown = "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in str(name).strip()
+    )
+    return shown or None

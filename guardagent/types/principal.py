@@ -10,7 +10,10 @@ from typing import Any
 from guardagent.errors import InputError, name_hint
 
 FIELDS = ("id", "roles", "tenant", "on_behalf_of")
-"""The keys of a principal."""
+"""The keys of a principal, which rules can read."""
+
+ASSIGNED = "assigned_roles"
+"""The key of the roles that restrictions hold for, where they differ from the effective ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +25,19 @@ class SessionPrincipal:
         roles: its effective roles; None if they are unknown.
         tenant: its tenant; None if it is unknown.
         on_behalf_of: the principal that it acts for. It has at most the roles of that one, and its tenant.
+        assigned: its own roles, and those of everyone that it acts for or is a part of; unknown if `roles` is. A
+            restriction holds for all of these, so nobody escapes it by acting with fewer roles.
     """
 
     id: str
     roles: frozenset[str] | None = None
     tenant: str | None = None
     on_behalf_of: SessionPrincipal | None = None
+    assigned: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        found = None if self.roles is None else self.roles | (self.assigned or frozenset())
+        object.__setattr__(self, "assigned", found)
 
     def acting_for(self, other: SessionPrincipal) -> SessionPrincipal:
         """The same principal on behalf of another one, with the roles that both have.
@@ -41,7 +51,7 @@ class SessionPrincipal:
                 f"tenant {other.tenant!r}; expected the same tenant"
             )
         roles = None if self.roles is None or other.roles is None else self.roles & other.roles
-        return SessionPrincipal(self.id, roles, self.tenant, other)
+        return SessionPrincipal(self.id, roles, self.tenant, other, self._with_assigned(other))
 
     def narrowed(self, part: SessionPrincipal) -> SessionPrincipal:
         """The principal of a sub-agent, which has at most the roles of this one, and its tenant.
@@ -62,7 +72,11 @@ class SessionPrincipal:
             )
         if part.on_behalf_of not in (None, self.on_behalf_of):
             raise InputError(f"principal {part.id!r} of the call acts on behalf of another one than {self.id!r} does")
-        return SessionPrincipal(part.id, part.roles, part.tenant, self.on_behalf_of)
+        roles = None if self.roles is None else part.roles  # a part of unknown roles is unknown
+        return SessionPrincipal(part.id, roles, part.tenant, self.on_behalf_of, part._with_assigned(self))
+
+    def _with_assigned(self, other: SessionPrincipal) -> frozenset[str]:
+        return (self.assigned or frozenset()) | (other.assigned or frozenset())
 
     @property
     def value(self) -> Mapping[str, Any]:
@@ -72,6 +86,7 @@ class SessionPrincipal:
             "roles": None if self.roles is None else tuple(sorted(self.roles)),
             "tenant": self.tenant,
             "on_behalf_of": None if self.on_behalf_of is None else self.on_behalf_of.value,
+            ASSIGNED: None if self.assigned in (None, self.roles) else tuple(sorted(self.assigned or ())),
         }
         return MappingProxyType({name: value for name, value in fields.items() if value is not None})
 
@@ -105,14 +120,15 @@ def _of_mapping(value: Any, place: str) -> SessionPrincipal:
     if not isinstance(value, Mapping):
         raise InputError(f"{place!r} has the type {type(value).__name__!r}; expected a mapping with 'id'")
     for name in value:
-        if name not in FIELDS:
+        if name not in (*FIELDS, ASSIGNED):
             raise InputError(f"{place!r} has the unknown key {name!r}{name_hint(str(name), FIELDS)}")
     name, tenant, roles = value.get("id"), value.get("tenant"), value.get("roles")
     if not (isinstance(name, str) and name):
         raise InputError(f"'id' of {place!r} is {name!r}; expected a string that is not empty")
     if not (tenant is None or (isinstance(tenant, str) and tenant)):
         raise InputError(f"'tenant' of {place!r} is {tenant!r}; expected a string that is not empty")
-    return SessionPrincipal(name, None if roles is None else _roles(roles, place), tenant)
+    assigned = _roles(value.get(ASSIGNED, ()), place)
+    return SessionPrincipal(name, None if roles is None else _roles(roles, place), tenant, assigned=assigned)
 
 
 def _roles(value: Any, place: str) -> frozenset[str]:

@@ -1,18 +1,21 @@
-"""Verifies one graph: the structural checks and the rules of a policy."""
+"""Verifies graphs: the structural checks and the rules of a policy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
+from guardagent.errors import InputError, UnknownNameError
 from guardagent.policy.policies import Policies
 from guardagent.workflow.analysis.checks import structural_findings
-from guardagent.workflow.analysis.report import Report
+from guardagent.workflow.analysis.report import Report, ReportListing
 from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.analysis.suppressions import Suppression, apply_suppressions
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.model.graph_json import read_graph
+from guardagent.workflow.model.targets import graphs_of
+from guardagent.workflow.model.unknown import unknown_parts
 
 
 def verify(
@@ -21,29 +24,78 @@ def verify(
     *,
     require_human: bool = False,
     sensitive_tools: Iterable[str] = (),
+    strict: bool = False,
     name: str = "",
 ) -> Report:
     """Proves a workflow against the structural checks and the rules of a policy, before it runs.
 
     Args:
-        target: a framework's own object, a Graph, or the path of a graph's JSON.
+        target: a framework's own object, a Graph, or the path of a graph's JSON or of a Python file with one workflow,
+            whose source alone is read.
         policies: the rules.
         require_human: a human has to take part somewhere.
         sensitive_tools: tools that no path may reach without human approval.
+        strict: the report fails if a part of the graph is unknown.
         name: what the report calls the target.
 
     Raises:
-        InputError: the target is not a known workflow, or it does not have a sensitive tool.
+        InputError: the target is not a known workflow or has several, or it does not have a sensitive tool.
     """
     graph = _graph(target, name)
     found = structural_findings(graph, require_human=require_human, sensitive_tools=sensitive_tools)
     findings = apply_suppressions(graph, found, _suppressions(policies))
     rules = tuple(rule_results(graph, policies, findings)) if policies is not None else ()
-    return Report(name or graph.name, graph, tuple(findings), rules, _notes(graph))
+    return Report(name or graph.name, graph, tuple(findings), rules, _notes(graph), strict)
+
+
+def verify_all(
+    target: str | Path,
+    policies: Policies | None = None,
+    *,
+    require_human: bool = False,
+    sensitive_tools: Iterable[str] = (),
+    strict: bool = False,
+    source_only: bool = False,
+) -> ReportListing:
+    """Proves all workflows of a target, such as a Python file or a folder of them.
+
+    Args:
+        target: a target as on the command line: a file, a folder, an object of a file or module, or a graph.
+        policies: the rules.
+        require_human: a human has to take part in each workflow.
+        sensitive_tools: tools that no path may reach without human approval; at least one workflow has each.
+        strict: a report fails if a part of its graph is unknown.
+        source_only: import nothing, not even for an object of a file.
+
+    Raises:
+        InputError: the target cannot be read, or no workflow has a sensitive tool.
+    """
+    listing = graphs_of(target, source_only=source_only)
+    if not listing.workflows and not listing.unread:
+        raise InputError(f"{listing.target}: no Python file in it defines a workflow; expected one at least")
+    tools = tuple(sensitive_tools)
+    known = {tool for one in listing.workflows for node in one.graph.nodes for tool in node.tools}
+    if unknown := [tool for tool in tools if tool not in known and not listing.is_single]:
+        raise UnknownNameError("sensitive tool", unknown[0], known, listing.target)
+    reports = []
+    for one in listing.workflows:
+        name = listing.target if listing.is_single else one.graph.name
+        own = tools if listing.is_single else _tools_in(one.graph, tools)
+        reports.append(
+            verify(one.graph, policies, require_human=require_human, sensitive_tools=own, strict=strict, name=name)
+        )
+    return ReportListing(listing.target, tuple(reports), listing.unread, listing.is_single)
+
+
+def _tools_in(graph: Graph, tools: Iterable[str]) -> list[str]:
+    there = {tool for node in graph.nodes for tool in node.tools}
+    return [tool for tool in tools if tool in there]
 
 
 def _graph(target: object, name: str) -> Graph:
-    return read_graph(target) if isinstance(target, str | Path) else extract(target, name)
+    if not isinstance(target, str | Path):
+        return extract(target, name)
+    return graphs_of(target).single() if str(target).endswith(".py") else read_graph(target)
 
 
 def _suppressions(policies: Policies | None) -> list[Suppression]:
@@ -54,11 +106,9 @@ def _suppressions(policies: Policies | None) -> list[Suppression]:
 
 
 def _notes(graph: Graph) -> tuple[str, ...]:
-    """The notes of the extraction, with one for each guess and each widened node that has none."""
-    notes = list(graph.notes)
+    """The notes of the extraction, with one for each unknown part, and for each guess that has none."""
+    notes = list(dict.fromkeys([*map(str, unknown_parts(graph.nodes)), *graph.notes]))
     for node in graph.nodes:
-        if node.metadata.get("widened") and not any(node.id in note for note in notes):
-            notes.append(f"{node.id}: its targets are unknown; edges to every possible target are assumed")
         if node.metadata.get("guess") and not any(node.id in note for note in notes):
             notes.append(f"{node.id}: its kind is a guess from its name")
     return tuple(notes)

@@ -56,7 +56,7 @@ def test_every_plugin_fulfils_the_contract_of_its_kind(
 def test_listing_names_loads_nothing(registered: Install) -> None:
     """A missing module is detected when it is requested, and the error names its package."""
     kind = registered(acme={"neat": "acme_gone"})
-    assert list(kind) == ["dot", "json", "mermaid", "svg", "neat"]
+    assert list(kind) == ["dot", "html", "json", "mermaid", "svg", "neat"]
     assert kind.load("dot").render
     with pytest.raises(InputError, match=r"picture 'neat' of acme 1\.0 cannot be loaded: .*acme_gone.*uninstall"):
         kind.load("neat")

@@ -13,6 +13,7 @@ DEEP = "x = " + "[" * 40 + "]" * 40 + "\n"
 SOURCE = Path(ast.__file__).read_text() + DEEP
 
 
+@pytest.mark.slow
 def test_threads_do_not_disturb_each_other() -> None:
     """Another thread may call `ast.parse` itself, as a user's function might."""
     with ThreadPoolExecutor(8) as pool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 from guardagent import Limits
 from guardagent._support.fold import deny_on_crash
@@ -16,6 +17,7 @@ from guardagent.sandbox import engine_names, load_sandbox
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Context, Event
 
+ATTACKS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "attacks.yaml").read_text())
 ENGINES = [  # the default is one of the others
     pytest.param(name, marks=[pytest.mark.slow] if name == "auto" else []) for name in engine_names()
 ]

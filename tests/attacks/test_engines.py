@@ -5,15 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from guardagent.sandbox import engine_names
-from tests.attacks.attack import ENGINES, succeeded
+from tests.attacks.attack import ATTACKS, ENGINES, succeeded
 
-OWN = yaml.safe_load((Path(__file__).parent / "attacks.yaml").read_text())
 FAMILIES = [
     pytest.param(family, marks=[pytest.mark.slow] if family == "cpu" else [])  # each of them takes all the time it may
-    for family in sorted({attack["family"] for attack in OWN})
+    for family in sorted({attack["family"] for attack in ATTACKS})
 ]
 
 
@@ -21,7 +19,7 @@ FAMILIES = [
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_attack_succeeds(family: str, engine: str, tmp_path: Path) -> None:
     """Each attack has its own criterion of success; the host must also stay unchanged."""
-    attacks = [attack for attack in OWN if attack["family"] == family]
+    attacks = [attack for attack in ATTACKS if attack["family"] == family]
     assert not {attack["name"]: why for attack in attacks if (why := succeeded(attack, engine, tmp_path))}
 
 

@@ -4,18 +4,17 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from guardagent import ProgramError
 from guardagent.sandbox.engines._transformer import program_code
 from guardagent.sandbox.gate import admit
-from tests.attacks.attack import LIMITS, judge, wrapped
+from tests.attacks.attack import ATTACKS, LIMITS, judge, wrapped
 from tests.tiers import examples
 
 FOLDER = Path(__file__).parent
-CORPUS = [wrapped(attack["code"]) for attack in yaml.safe_load((FOLDER / "attacks.yaml").read_text())]
+CORPUS = [wrapped(attack["code"]) for attack in ATTACKS]
 CORPUS += [path.read_text() for path in sorted((FOLDER.parent / "sandbox" / "programs").glob("*.py"))]
 BITS = sorted({bit for source in CORPUS for bit in source.replace("(", "( ").replace(".", " . ").split()})
 FUNCTIONS = frozenset({"check_access", "check_rule"})

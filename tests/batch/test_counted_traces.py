@@ -65,6 +65,15 @@ def test_a_violating_call_ran_and_counts(policies: Policies) -> None:
     assert labels(policies, trace("empty"), trace("unknown", step(1, None))) == [0, 1]
 
 
+def test_a_trace_keeps_its_principal() -> None:
+    """Rules about it are judged as in a policy without counters."""
+    scoped = load_policies(
+        text=f"{POLICY}  - {{id: clerks, temporal: 'forall(refund(), \"clerk\" in principal.roles)'}}\n"
+    )
+    text = json.dumps({"id": "t", "principal": {"id": "a", "roles": ["clerk"]}, "events": [step(1, 5)]})
+    assert labels(scoped, read_trace(text, "t.jsonl", 1), trace("nobody", step(2, 5))) == [0, 1]
+
+
 def test_times_can_be_strings(policies: Policies) -> None:
     early, late = step("2026-01-31T09:30:00Z", 300), step("2026-01-31T10:45:00+01:00", 300)
     assert labels(policies, trace("late", late), trace("early", early)) == [1, 0]

@@ -57,6 +57,7 @@ def moments(work: Job, out: Path) -> Iterator[tuple[bytes, bytes]]:
         yield out.read_bytes(), beside(out).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_killed_anywhere_resumes(work: Job, out: Path) -> None:
     """Between rows, within one, and before the first of a chunk: nothing is lost, repeated, or judged again."""
     found = list(moments(work, out))

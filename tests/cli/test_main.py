@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -183,6 +184,7 @@ def test_a_shell_completes_commands_and_options() -> None:
 
     assert completed("guardagent bench") == ["bench", "bench-compare"]
     assert completed("guardagent check --po") == ["--policies"]
-    assert "_guardagent_completion" in subprocess.check_output(
-        [sys.executable, "-m", "guardagent", "--show-completion", "bash"], text=True
+    shown = (
+        f"{shlex.quote(sys.executable)} -m guardagent --show-completion; true"  # the shell is that of the process above
     )
+    assert "_guardagent_completion" in subprocess.check_output(["/bin/bash", "-c", shown], text=True)

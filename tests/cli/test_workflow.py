@@ -81,7 +81,7 @@ def test_what_is_no_graph_is_wrong_input(cli: Cli, tmp_path: Path, text: str) ->
     assert (answer.status, answer.out, len(answer.err.splitlines())) == (2, "", 1)
 
 
-@pytest.mark.parametrize("form", ["json", "mermaid", "dot", "svg"])
+@pytest.mark.parametrize("form", ["json", "mermaid", "dot", "svg", "html"])
 def test_a_graph_is_drawn(cli: Cli, tmp_path: Path, form: str) -> None:
     """To standard output, or to a file."""
     path = write(tmp_path, "read")

@@ -13,7 +13,7 @@ from tests.runs import ehr_input, ehr_log
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
-SLOW = ("guarded_chat.md", "lint.md", "policies.md", "programs.md", "solver.md", "verify.md")
+SLOW = ("guarded_chat.md", "lint.md", "log.md", "policies.md", "programs.md", "replay.md", "solver.md", "verify.md")
 SKIPPED = ("make ", "guardagent bench ")  # they run this suite, or need a data set
 
 

@@ -84,6 +84,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(out.glob("*.whl"))
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_content_and_one_top_level_name(wheel: Path) -> None:
     """Toolbox and memory are packed inside the package; benchmarks and tests stay in the checkout."""
     names = zipfile.ZipFile(wheel).namelist()

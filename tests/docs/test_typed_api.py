@@ -36,6 +36,7 @@ def test_the_program_uses_every_public_name() -> None:
     assert sorted(wanted - {one for one in imported_by(text) if one.name in used}) == []
 
 
+@pytest.mark.slow
 def test_mypy_accepts_the_program(program: Path) -> None:
     """It runs `--strict` without a configuration, relying on `py.typed`."""
     pytest.importorskip("mypy")

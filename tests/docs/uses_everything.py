@@ -77,6 +77,7 @@ from guardagent.session.counters import open_counters
 from guardagent.session.shadow import wait_for_shadows
 from guardagent.testing import ChatAnswer, ChatCandidate, ScriptedChat, ScriptedModel, WrittenCall
 from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check
+from guardagent.workflow import graphs_of, verify_all
 from guardagent.workflow.analysis.check_context import CheckDescription
 from guardagent.workflow.analysis.proofs import prove
 from guardagent.workflow.analysis.report import GraphFinding
@@ -195,6 +196,7 @@ def workflows(policies: Policies) -> Report:
     graph: Graph = read_graph("graph.json")
     report: Report = verify(graph, policies, require_human=True, sensitive_tools=["refund"])
     show([finding.check for finding in report.findings], report.passed, prove(graph, policies))
+    show([one.line for one in graphs_of("app.py").workflows], verify_all("app.py", policies).passed)
     return report
 
 

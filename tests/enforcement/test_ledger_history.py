@@ -218,6 +218,7 @@ def _pays(path: str, paid: str) -> Callable[[], None]:
     return pay
 
 
+@pytest.mark.slow
 def test_processes_that_pay_at_once_pay_each_order_once(path: Path, tmp_path: Path) -> None:
     """Three processes share one ledger file."""
     paid = tmp_path / "paid"

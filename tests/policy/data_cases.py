@@ -43,6 +43,7 @@ DOCS: list[Any] = [
     '{"k": 0.3, "s": "b", "doc": "{\\"k\\": 2}"}',
     '{"k": 1, "k": 2, "s": "a"}',
     {"k": 3, "s": "A ab, not abb: b@x.co. See http://X.co/a, www.b.org (-1) b's", "xs": ["b-1", {"s": "a@x.co 0.1"}]},
+    {"k": 2, "s": "Pay 1,234.50 to B@x.co for 4711, see /a/b.txt, and b@X.co", "xs": ["4711", "b@x.co", "/a/b"]},
     "[1, 2, 3]",
     "no such thing",
 ]
@@ -55,6 +56,12 @@ VALUES: dict[str, list[Any]] = {
 }
 OUTPUTS: list[Any] = [*DOCS, *DOCS, *TEXTS, *NUMBERS, *LISTS, True, False, None]
 NUMERALS = ['"1,234.50"', '"1,234"', '"-0.5 "', '"1,2"', '"2"', '"+3"']
+INSTANTS = [
+    '"1970-01-12T14:46:40+01:00"',
+    '"1970-01-13T13:46:40.5Z"',
+    '"1970-01-12T13:46:40"',
+    '"1970-02-30T00:00:00Z"',
+]
 STATES: list[Any] = [
     {"stock": {"a": 1, "b": 2}, "owner": {"a": "a", "b": "b", "ab": "a"}, "open": True, "level": 2},
     {"stock": {"a": 3, "ab": 0.3}, "owner": {"a": "b"}, "open": False, "level": 0.1},
@@ -371,6 +378,7 @@ class Maker:
             lambda: f"(now - time({self._call(scope, depth, outcome=True)}))",
             lambda: self._chance.choice(["hour(now)", "minute(now)", 'weekday(now, "UTC")', "hour(now - 90m)"]),
             lambda: self._chance.choice(DURATIONS),
+            lambda: f"(now - time({self._chance.choice([*INSTANTS, self.text(scope, depth - 1)])}))",
         )
 
     def text(self, scope: _Scope, depth: int) -> str:
@@ -397,6 +405,7 @@ class Maker:
             lambda: f"[{self._variable(scope, 'number', '1')}, 1]",
             lambda: f"{self._chance.choice(['keys', 'values'])}({self._of_call(scope, depth)})",
             lambda: f"{self._chance.choice(['links', 'emails'])}({self.text(scope, 0 if depth > 0 else -1)})",
+            lambda: f"tokens({self.text(scope, 0 if depth > 0 else -1)})",
             lambda: f"find({self.text(scope, 0 if depth > 0 else -1)}, {self._regex()})",
         )
 

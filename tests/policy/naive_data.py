@@ -92,7 +92,7 @@ class Naive:
     def end(self, history: Sequence[Step], *, reported: bool = False) -> Truth:
         """Whether the rule is satisfied at the end; a reported violation is not reported again.
 
-        A call that is still in flight satisfies nothing.
+        A call that is still in flight satisfies nothing itself. In a condition, its outcome is unknown.
         """
         return (reported and not self.conjunctive) or _combined(self.rule, partial(self._ended, history))
 
@@ -167,9 +167,7 @@ class Naive:
         return both([matched, matched and condition(scene, names)])
 
     def _earlier(self, pattern: ast.Pattern, condition: ast.Term, scene: Scene, names: Names, *, ok: bool) -> Truth:
-        found = self._found(pattern, condition, scene, names)
-        ended = {"ok": True, None: UNKNOWN} if ok else {}
-        return either(both([value, ended.get(step.status, not ok)]) for step, value, _ in found)
+        return _any_of(self._found(pattern, condition, scene, names), ok=ok)
 
     def _lacks_earlier(self, scene: Scene, rule: ast.Before) -> Truth:
         def alone(scene: Scene, names: Names) -> Truth:
@@ -299,7 +297,7 @@ class Naive:
         match term:
             case ast.SomeCall(pattern, condition, ok, within):
                 found = self._found(pattern, condition, scene, names, within)
-                return either(value for step, value, _ in found if not ok or step.status == "ok")
+                return _any_of(found, ok=ok)
             case ast.TimeOf(ast.Label(name)):
                 return _time_of(names[name])
             case ast.TimeOf(ast.Selected(which, pattern, condition)):
@@ -332,7 +330,7 @@ class Naive:
         """The first or last matching call, if known."""
         for step, value, _ in found if which == "first" else reversed(found):
             if value is not False:
-                return step if value is True else UNKNOWN
+                return step if value is True and _runs(step) else UNKNOWN
         return UNKNOWN
 
     # --- propositional rules
@@ -475,13 +473,24 @@ def _of_call(what: str, step: Any) -> Any:
     return step.args if what == "args" else none_as_unknown(step.output)
 
 
+def _runs(step: Step) -> bool:
+    """Whether a call certainly runs or ran."""
+    return step.begun or step.status is not None
+
+
+def _any_of(found: Sequence[tuple[Step, Truth, Names]], *, ok: bool) -> Truth:
+    """Whether a call was found; where it has to end well, one in flight may still do so."""
+    ended = {"ok": True, None: UNKNOWN} if ok else {}
+    return either(both([value, ended.get(step.status, not ok)]) for step, value, _ in found)
+
+
 def _total(found: Sequence[tuple[Step, Truth, Any]]) -> Any:
     """A sum over both possibilities of each call that may count."""
     total: Any = 0
-    for _, value, amount in found:
-        if value is True:
+    for step, value, amount in found:
+        if value is True and _runs(step):
             total = computed(total, "+", amount)
-        elif value is UNKNOWN:
+        elif value is not False:
             bounds = ends(amount)
             share = UNKNOWN if bounds is None else Between(min(0, bounds[0]), max(0, bounds[1]))
             total = computed(total, "+", share)

@@ -127,6 +127,34 @@ def _emails(text: str) -> list[str]:
     return [one for at, one in enumerate(found) if one not in found[:at]]
 
 
+def _tokens(text: str) -> list[str]:
+    """Reads words, as the generated texts have no other tokens."""
+    words = [word.strip("().,;:<>") for word in text.casefold().split()]
+    found = [token for word in words for token in _tokens_of(word)]
+    return [one for at, one in enumerate(found) if one not in found[:at]] or [text]
+
+
+def _tokens_of(word: str) -> list[str]:
+    if "://" in word:
+        return [word.rstrip("/"), word.split("/")[2]]
+    if re.fullmatch(r"[a-z.]+@[a-z.]+|/[a-z./]{3,}", word):
+        return [word]
+    number = word.replace(",", "") if re.fullmatch("[0-9]{1,3}(,[0-9]{3})*[.][0-9]+|[0-9]+", word) else ""
+    value = _number(number)
+    digits = "" if value is UNKNOWN else _digits(Fraction(value))
+    return [digits] if len(digits.replace(".", "")) > 3 else []
+
+
+def _instant(text: str) -> Any:
+    try:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return UNKNOWN
+    if found.tzinfo is None:
+        return UNKNOWN
+    return _whole(Fraction((found - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1), 10**6))
+
+
 def _mentions(value: Any, token: Any) -> Truth:
     if kind(token) not in ("text", "number") or (number(token) is UNKNOWN and kind(token) == "number"):
         return UNKNOWN
@@ -175,9 +203,16 @@ def _has_token(whole: str, text: str) -> bool:
     return any(
         whole.startswith(text, at)
         and not _joined(whole[:at][::-1], text[0])
+        and not (text[0].isdigit() and _groups(whole[:at][::-1]))
+        and not (text[-1].isdigit() and _groups(whole[at + len(text) :]))
         and (not _joined(whole[at + len(text) :], "") or _is_possessive(whole[at + len(text) :]))
         for at in range(len(whole))
     )
+
+
+def _groups(around: str) -> bool:
+    """Whether a number goes on after a comma or a colon, as in '1,234' and '10:30'."""
+    return around[:1] in (",", ":") and around[1:2].isdigit()
 
 
 def _is_possessive(after: str) -> bool:
@@ -217,7 +252,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "number": _of_texts(_number),
     "links": _of_texts(_links),
     "emails": _of_texts(_emails),
+    "tokens": _of_texts(_tokens),
     "mentions": _mentions,
+    "time": _of_texts(_instant),
     "hour": _local(lambda local: local.hour),
     "minute": _local(lambda local: local.minute),
     "weekday": _local(lambda local: local.weekday() + 1),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from guardagent import Decision, Policies, load_policies
-from guardagent.enforcement import HostCall, MemoryLedger, ToolGuard
+from guardagent.enforcement import HostCall, MemoryLedger, SqliteLedger, ToolGuard
 from guardagent.errors import InputError
 from guardagent.policy.file.lock_contents import policy_contents
 from guardagent.programs.runtime.lock import Lock
@@ -87,6 +87,16 @@ def test_rules_that_would_change_the_policy_are_refused(base: Policies, extra: A
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize("more", [{"labels": {"trusted": "web"}}, {"labels": {"new": "web"}}, {"ids": ["[a-z]"]}])
+def test_an_added_file_gives_no_label_to_the_sources_of_the_policy(more: Any) -> None:
+    """It could make a source trusted, or known. Without rules about sources it may have labels of its own."""
+    sources = rule('forall(send(to=r), "trusted" in sources(r))', labels={"trusted": "contacts"})
+    with pytest.raises(InputError, match="rules for one task cannot have"):
+        load_policies(data=sources).session(extra=rule("G !tool:wipe", **more))
+    own = rule('forall(send(to=r), "own" in sources(r))', labels={"own": "contacts"})
+    assert load_policies(data=rule("G !tool:wipe")).session(extra=own).check("send", {"to": "eve@e.com"}).label == 1
+
+
 def test_an_added_rule_does_not_list_a_tool() -> None:
     """`unlisted: deny` of the policy still denies a tool that only the added rules mention."""
     base = load_policies(text=BASE + "unlisted: deny\n")
@@ -127,6 +137,18 @@ def test_a_guard_has_rules_for_each_conversation(base: Policies) -> None:
     assert again.before(call).rules == ("extra.x",)
     with pytest.raises(InputError, match="another policy"):
         ToolGuard(base).restore(snapshot, KEY)
+
+
+def test_a_held_version_that_does_not_fit_the_added_rules_denies_no_other(tmp_path: Path) -> None:
+    """The conversations of a ledger continue under the version that they began with."""
+    path, ledger = tmp_path / "p.yaml", SqliteLedger(tmp_path / "l.db")
+    path.write_text(BASE.replace("constants: {limit: 5}", "constants: {limit: 5, old: 5}"))
+    policies, extra = load_policies(path), rule("forall(read(n=n), n < limit)", constants={"old": 1})
+    path.write_text(BASE)
+    policies.reload()
+    for at in range(2):
+        guard = ToolGuard(policies, extra=lambda _: extra, ledger=ledger)
+        assert guard.before(HostCall("other", {}, "c", id=str(at))).errors == ()
 
 
 def test_equal_rules_are_compiled_once(base: Policies) -> None:

@@ -27,8 +27,8 @@ from tests.policy.naive_values import UNKNOWN, Truth
 from tests.properties.test_data_rules import ParallelRun, answer, case_of
 from tests.tiers import slow_after
 
-TRIPLES = 300  # in each of the runs
-RUNS = 4
+TRIPLES = 100  # in each of the runs
+RUNS = 12
 DOMAIN: dict[str, tuple[Any, list[Any]]] = {
     "id": ({"enum": ["a", "b", "ab", "A"]}, ["a", "b", "ab", "A"]),
     "n": ({"type": "integer", "minimum": 0, "maximum": 3}, [0, 1, 2, 3]),
@@ -69,13 +69,14 @@ def test_it_agrees_with_the_evaluator(run: int) -> None:
         judged = Reasoner(case.session, FUNCTIONS).judge(case.call.tool, case.call.args, facts=case.call.facts)
         assert judged == {"rule 1": None if expected is UNKNOWN else expected}, f"seed {seed}"
         seen[expected] += 1
-    assert min(seen[value] for value in (True, False, UNKNOWN)) > 0.07 * TRIPLES
+    assert min(seen[value] for value in (True, False, UNKNOWN)) > 0.05 * TRIPLES
 
 
-def test_a_possible_completion_is_found() -> None:
+@pytest.mark.parametrize("run", slow_after(1, range(3)))
+def test_a_possible_completion_is_found(run: int) -> None:
     """A call can comply exactly if some combination of all values complies."""
     found = Counter[bool | None]()
-    for seed in range(300):
+    for seed in range(run * TRIPLES, (run + 1) * TRIPLES):
         case, names = played(seed), Random(seed).sample(sorted(DOMAIN), 1 + seed % 2)  # noqa: S311 - a fixed seed
         args = {name: value for name, value in case.call.args.items() if name not in names}
         every = product(*(DOMAIN[name][1] for name in names))
@@ -85,7 +86,7 @@ def test_a_possible_completion_is_found() -> None:
         assert answer in (possible, None), f"seed {seed}"
         found[answer] += 1
     assert found[None] <= 3
-    assert min(found[True], found[False]) > 20
+    assert min(found[True], found[False]) > 0.05 * TRIPLES
 
 
 SHORT, SOME = Open({"type": "string", "maxLength": 3}), Open({"enum": ["a", "b"]})
@@ -300,9 +301,10 @@ def test_an_example_names_the_conditions() -> None:
     assert "fact(limit) is " in found.description
 
 
-def test_proofs_hold_in_sessions() -> None:
+@pytest.mark.parametrize("batch", slow_after(1, range(3)))
+def test_proofs_hold_in_sessions(batch: int) -> None:
     """Every proof for a generated rule holds in the sessions that are tried."""
-    for seed in range(60):
+    for seed in range(20 * batch, 20 * batch + 20):
         rule = case_of(seed).rule
         policies = compile_rules([rule], functions=FUNCTIONS, tags=TAGS)
         always = PolicyAnalysis(policies).is_never_violated(policies.rules[0])

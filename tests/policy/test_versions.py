@@ -100,6 +100,7 @@ def test_a_snapshot_is_restored_under_its_own_version(path: Path) -> None:
         current.restore(stored[0], KEY)
 
 
+@pytest.mark.slow
 def test_many_threads_reload_and_open_sessions(path: Path) -> None:
     """Each session has one whole version: both rules of a version always have the same limit."""
     rule = "- {{id: other, temporal: 'forall(send(n=n), n <= {0})'}}\n"

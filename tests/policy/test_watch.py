@@ -82,3 +82,16 @@ def test_the_thread_looks_by_itself(tmp_path: Path) -> None:
         while not allows(policies, 12) and time.monotonic() < until:
             time.sleep(0.01)
     assert allows(policies, 12)
+
+
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "SystemExit", "GeneratorExit"])
+def test_no_error_of_a_toolbox_ends_the_watch(tmp_path: Path, error: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Otherwise the policy would never be reloaded again."""
+    path, code = write(tmp_path / "p.yaml", 10), tmp_path / "f.py"
+    code.write_text('def held(state) -> int:\n    """The amount."""\n    return 1\n')
+    path.write_text("toolbox: f.py\n" + path.read_text())
+    watch = PolicyWatch(load_policies(path))
+    code.write_text(f"{code.read_text()}raise {error}")
+    watch.look()
+    watch.look()
+    assert error in caplog.text

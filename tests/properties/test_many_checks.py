@@ -72,6 +72,7 @@ def test_concurrent_checks_from_a_loop_and_from_threads(serve: Serve) -> None:
     assert server.most_connections <= CONNECTIONS
 
 
+@pytest.mark.slow
 def test_cancelled_checks_leave_nothing_running(serve: Serve) -> None:
     """The server has no request and the process no task or descriptor left; the guard still works."""
     server = serve(lambda _: text(PLAN, seconds=20))

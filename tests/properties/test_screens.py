@@ -275,3 +275,14 @@ def test_an_error_of_a_value_denies() -> None:
     policies = _policies(['forall(pay(x=a, y=b), a == "a" || b == 1)'])
     assert policies.session().check("pay", {"x": "b", "y": 1}).label == 0
     assert policies.session().check("pay", {"x": _Raising("b"), "y": 1}).errors
+
+
+def test_a_clock_that_goes_back_denies_behind_a_screen_too() -> None:
+    """The condition decides without the time of day, but the clock cannot be trusted."""
+    for warmed in (False, True):
+        policies = compile_rules(["forall(f:refund(amount=a), a <= 500 || hour(now) < 18)"])
+        if warmed:
+            policies.warm_up()
+        times = iter([1_800_000_000.0, 1_700_000_000.0])
+        session = policies.session(clock=lambda: next(times))  # noqa: B023 - used within the iteration
+        assert [session.check("refund", {"amount": 1}).label for _ in range(2)] == [0, 1]

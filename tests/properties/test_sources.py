@@ -19,8 +19,8 @@ from tests.policy.naive_values import UNKNOWN, Truth
 from tests.properties.test_data_rules import answer
 from tests.tiers import slow_after
 
-CASES = 400  # in each of the runs
-RUNS = 5
+CASES = 200  # in each of the runs
+RUNS = 10
 LABELS: Labels = {"red": [("get", ())], "blue": [("list", ("*", "to")), ("get", ("to",))], "grey": [("note", ("to",))]}
 WRITTEN = {"red": "get", "blue": ["list[*].to", "get.to"], "grey": "note.to"}
 DECLARED = Declarations(labels=frozenset(LABELS))

@@ -185,7 +185,19 @@ def test_an_amount_that_cannot_be_added_is_denied(begin: Begin, store: CounterSt
     assert begin().check("refund", {"customer": "bob"}).label == 1
 
 
-@pytest.mark.parametrize("spelling", ["BOB", " bob ", "\N{FULLWIDTH LATIN SMALL LETTER B}ob", "bob\n", "b\u200bob"])
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "BOB",
+        " bob ",
+        "\N{FULLWIDTH LATIN SMALL LETTER B}ob",
+        "bob\n",
+        "b\u200bob",
+        "bob\ufe0f",
+        "b\u034fob",
+        "bob\u3164",
+    ],
+)
 def test_another_spelling_is_no_other_budget(begin: Begin, spelling: str) -> None:
     session = begin()
     refund(session, 500)
@@ -193,7 +205,18 @@ def test_another_spelling_is_no_other_budget(begin: Begin, spelling: str) -> Non
     assert refund(begin(), 1, spelling) is Decision.DENY
 
 
-@pytest.mark.parametrize(("one", "other"), [(7, "7"), (7, 7.0), (decimal.Decimal("7.0"), 7), (True, "true")])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (7, "7"),
+        (7, 7.0),
+        (decimal.Decimal("7.0"), 7),
+        (True, "true"),
+        (-1.5, "-1.5"),
+        (7, "\u0667"),
+        ("\u0390", "\u0390".upper()),
+    ],
+)
 def test_a_number_and_its_digits_are_one_key(begin: Begin, one: Any, other: Any) -> None:
     session = begin()
     refund(session, 500, one)
@@ -201,7 +224,7 @@ def test_a_number_and_its_digits_are_one_key(begin: Begin, one: Any, other: Any)
     assert refund(begin(), 1, other) is Decision.DENY
 
 
-@pytest.mark.parametrize("key", [None, ["bob"], {"id": 1}, float("nan")], ids=str)
+@pytest.mark.parametrize("key", [None, ["bob"], {"id": 1}, float("nan"), 10**31], ids=str)
 def test_what_cannot_be_a_key_is_denied(begin: Begin, key: Any) -> None:
     assert refund(begin(), 1, key) is Decision.DENY
 
@@ -390,6 +413,25 @@ def test_a_changed_total_denies(policies: Policies, tmp_path: Path, total: str) 
     assert refund(session, 1) is Decision.DENY
 
 
+def test_a_process_may_change_its_folder(policies: Policies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file stays the one that was opened."""
+    monkeypatch.chdir(tmp_path)
+    session = policies.session(counters=sqlite.Store("counters.db"))
+    monkeypatch.chdir("/")
+    assert refund(session, 500) is Decision.ALLOW
+
+
+def test_a_changed_time_is_an_error_of_the_store(policies: Policies, tmp_path: Path) -> None:
+    """Also outside of a check, where nothing turns a crash into a denial."""
+    session = policies.session(counters=sqlite.Store(str(tmp_path / "counters.db")))
+    refund(session, 1)
+    session.record("done")
+    with sqlite3.connect(tmp_path / "counters.db") as db:
+        db.execute("UPDATE keys SET clock = 'now'")
+    with pytest.raises(CounterError, match="changed or is damaged"):
+        session.observe(Event("refund", {"customer": "bob", "amount": 1}, status="ok"))
+
+
 def test_a_store_that_cannot_be_written_denies(policies: Policies, tmp_path: Path) -> None:
     """Such as on a full disk. The model sees no path, and the operator the cause."""
     store = sqlite.Store(str(tmp_path / "counters.db"))
@@ -475,6 +517,7 @@ def spending(path: str, output: str) -> Callable[[], None]:
     return work
 
 
+@pytest.mark.slow
 def test_processes_spend_exactly_the_limit(tmp_path: Path) -> None:
     outputs = [tmp_path / f"{number}" for number in range(3)]
     at_once(spending, [(str(tmp_path / "counters.db"), str(output)) for output in outputs])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,3 +136,29 @@ def test_the_end_of_a_log_shows_the_answer() -> None:
     """An observed answer is judged as a proposed one."""
     session = policies("cited").session()
     assert session.observe(Event("answer", {"text": "x"}, status="ok")).rules == ("cited",)
+
+
+def test_rules_of_one_task_judge_its_answers() -> None:
+    """A guard whose policy does not speak of the answer has to propose it, too."""
+    extra = {"version": 1, "policies": [{"id": "a", "temporal": RULES["no_cards"]}]}
+    guard = ToolGuard(compile_only("G !tool:wipe"), extra=lambda name: extra if name == "careful" else None)
+    assert guard.judges_answers
+    verdict = guard.answer("careful", "pay", "card 1234567812345678")
+    assert (verdict.rules, "1234" in verdict.feedback()) == (("extra.a",), False)
+    assert guard.answer("other", "pay", "card 1234567812345678").label == 0
+
+
+def test_a_conversation_keeps_the_answer_rules_of_its_version(tmp_path: Path) -> None:
+    """Also after a reload of a policy that has none."""
+    path = tmp_path / "p.yaml"
+    path.write_text(json.dumps({"version": 1, "policies": [{"id": "a", "temporal": RULES["no_cards"]}]}))
+    guard = ToolGuard(path)
+    assert guard.answer("old", "", "fine").label == 0
+    path.write_text("version: 1\npolicies: [{id: b, temporal: G !tool:wipe}]\n")
+    guard.reload()
+    assert guard.answer("old", "", "card 1234567812345678").rules == ("a",)
+    assert guard.answer("new", "", "card 1234567812345678").label == 0
+
+
+def compile_only(rule: str) -> Policies:
+    return load_policies(data={"version": 1, "policies": [{"id": "other", "temporal": rule}]})

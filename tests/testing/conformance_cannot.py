@@ -32,6 +32,7 @@ MCP = {
     "forged history": UNSEEN_MESSAGES,
     "streaming": UNSEEN_ANSWERS,
     "final answer": UNSEEN_ANSWERS,
+    "rules about the answer": UNSEEN_ANSWERS,
     "sub-agent under another id": ANOTHER_CONNECTION,
     "sub-agent in a thread of its own": ANOTHER_CONNECTION,
 }

@@ -275,6 +275,14 @@ class DirectAnswersUnjudged(CustomProcess):
         return output
 
 
+@broken("rules about the answer")
+class RulesForgetTheAnswer(CustomProcess):
+    """Judges an answer only where the operator has a guard of answers."""
+
+    def answered(self, talk: Talk, text: str) -> str:
+        return text if self.guard.answers is None else super().answered(talk, text)
+
+
 class RunsNothing(CustomProcess):
     """Runs no call at all, which is safe but useless."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.tiers import slow_after
 
 POLICY = """\
 version: 1
@@ -41,11 +44,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *options: str) -> tuple[int, str]:
-    """Runs pytest in a process of its own, with the plug-in whether or not it is installed."""
-    plugin = ["-p", "no:guardagent", "-p", "guardagent.testing.pytest_plugin", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugin, *options], cwd=folder, capture_output=True, text=True, check=False
-    )
+    """Runs pytest in a process of its own, with this plug-in alone, whether or not it is installed."""
+    command = [sys.executable, "-m", "pytest", "-p", "guardagent.testing.pytest_plugin", "-p", "no:cacheprovider"]
+    alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, check=False, env=alone)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -66,7 +68,9 @@ def test_each_case_is_a_test_and_the_gaps_are_listed(folder: Path) -> None:
     assert "never satisfied by a case: unused\n" in out
 
 
-@pytest.mark.parametrize("options", [["--guardagent-full-coverage"], ["-o", "guardagent_full_coverage=true"]])
+@pytest.mark.parametrize(
+    "options", slow_after(1, [["--guardagent-full-coverage"], ["-o", "guardagent_full_coverage=true"]])
+)
 def test_a_gap_can_fail_the_run(folder: Path, options: list[str]) -> None:
     write(folder, *COVERING)
     status, out = run(folder, *options)
@@ -113,6 +117,13 @@ def test_a_broken_line_fails_with_its_place(folder: Path) -> None:
     assert "Traceback" not in out
 
 
+def test_a_name_of_a_case_cannot_break_the_terminal_or_the_run(folder: Path) -> None:
+    """Invisible characters are escaped, and half of a character is no crash."""
+    write(folder, *(case(name, "pay", 5, label=0) for name in ("\x1b[31mred", "half \ud800")))
+    status, out = run(folder, "-v")
+    assert (status, "\x1b[31mred" in out, "Traceback" in out) == (0, False, False)
+
+
 def test_what_cannot_be_collected_is_an_error(folder: Path) -> None:
     """A missing policy, an invalid one, and a file without cases."""
     (folder / "wrong.yaml").write_text("version: 1\npolicies:\n- {id: a}")
@@ -135,9 +146,10 @@ def test_the_ini_file_can_name_the_policy(folder: Path) -> None:
     assert "shop.yaml: 3 of 4 rules covered by 3 cases" in out
 
 
+@pytest.mark.slow
 def test_coverage_is_whole_with_several_processes(folder: Path) -> None:
     write(folder, *COVERING)
-    status, out = run(folder, "-n", "2")
+    status, out = run(folder, "-p", "xdist", "-n", "2")
     assert status == 0
     assert "rules covered by 3 cases" in out
 

@@ -252,3 +252,46 @@ def test_processes_do_not_mix_principals(tmp_path: Path) -> None:
     assert first.before(HostCall("look", {}, "c")).label == 0
     assert same.before(HostCall("wipe", {}, "c")).label == 0
     assert "another principal" in other.before(HostCall("look", {}, "c")).errors[0]
+
+
+GUESTS = {"id": "guests", "temporal": "forall(pay(amount=a), a <= 20)", "applies_to": {"roles": ["guest"]}}
+
+
+@pytest.mark.parametrize(
+    ("principal", "part"),
+    [
+        ({"id": "ann", "roles": ["guest", "clerk"]}, {"id": "helper", "roles": ["clerk"]}),
+        ({"id": "ann", "roles": ["guest"]}, {"id": "helper", "roles": []}),
+        ({"id": "ann"}, {"id": "helper", "roles": []}),
+        ({"id": "bot", "roles": ["clerk"], "on_behalf_of": {"id": "ann", "roles": ["guest"]}}, None),
+        ({"id": "bot", "roles": ["guest"], "on_behalf_of": {"id": "ann", "roles": ["clerk"]}}, None),
+    ],
+)
+def test_nobody_escapes_a_restriction_by_acting_with_fewer_roles(principal: Any, part: Any) -> None:
+    """Neither a sub-agent, nor an agent on behalf of a user, nor after a restoration."""
+    policies = load_policies(data={"version": 1, "policies": [GUESTS]})
+    first = policies.session(principal=principal)
+    for restored in (False, True):
+        one = policies.restore(first.snapshot(KEY), KEY) if restored else first
+        assert one.check("pay", {"amount": 50}, principal=part, reserve=False).rules == ("guests",)
+
+
+@pytest.mark.parametrize(
+    ("scope", "principal", "part", "listed"),
+    [
+        ({"roles": ["admin"]}, None, None, False),
+        ({"roles": ["admin"]}, {"id": "x"}, None, False),
+        ({"roles": ["admin"]}, {"id": "x", "roles": ["admin"]}, None, True),
+        ({"roles": ["admin"]}, {"id": "x", "roles": ["admin"]}, {"id": "helper", "roles": []}, False),
+        ({"not": {"roles": ["guest"]}}, {"id": "x", "roles": ["guest", "b"]}, {"id": "helper", "roles": ["b"]}, False),
+        ({"not": {"roles": ["guest"]}}, {"id": "x", "roles": ["b"]}, None, True),
+        ({"agents": ["planner"]}, None, None, False),
+    ],
+)
+def test_a_scope_lists_tools_only_for_those_it_surely_covers(
+    scope: Any, principal: Any, part: Any, listed: bool
+) -> None:
+    """With `unlisted: deny`, an unknown principal gets nothing that only some may have."""
+    rule = {"id": "a", "temporal": "forall(wipe(), true)", "applies_to": scope}
+    policies = load_policies(data={"version": 1, "unlisted": "deny", "policies": [rule]})
+    assert (policies.session(principal=principal).check("wipe", principal=part).label == 0) is listed

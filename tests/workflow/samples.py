@@ -7,6 +7,7 @@ from typing import Any
 
 from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
 from guardagent.workflow.model.graph import EDGE_KINDS, END, NODE_KINDS, START, Graph, GraphBuilder
+from guardagent.workflow.model.unknown import mark
 
 HOSTILE = (
     "<script>document.title = 'gone'</script>",
@@ -33,7 +34,7 @@ def support(**metadata: Any) -> Graph:
     builder.node("orders", "tool", tools=["query_orders", "log"], model_chooses=True)
     builder.node("refund", "tool", tools=["notify", "refund"], gated_tools=["refund"])
     builder.node("approve", "human", guess=True)
-    builder.node("team", "subgraph", label="second level support", widened=True)
+    builder.node("team", "subgraph", label="second level support", widened=mark("it is chosen at run time"))
     builder.node("retry", "passthrough")
     builder.node("orphan", "llm")
     builder.edge(START, "classify")
@@ -72,7 +73,7 @@ def support_report(graph: Graph | None = None, target: str = "agents/support.py:
         RuleResult("no-drop", "proved", message="it holds on every path"),
         RuleResult("limit", "undecidable", message="it depends on data"),
     )  # fmt: skip
-    return Report(target, graph or support(), findings, rules, ("team: its targets are unknown",))
+    return Report(target, graph or support(), findings, rules, ("the state is not typed",))
 
 
 def hostile() -> Graph:

@@ -71,6 +71,17 @@ class ReplayPolicy:
             if any(isinstance(node, ast.CounterValue) for read in rule.rules for node in ast.walk(read)):
                 yield rule.id
 
+    def zone_rules(self, call: SessionCall) -> Iterator[str]:
+        """Yields the rules about a call that read the time zone of the clock."""
+        for rule in self.rules_of(call):
+            if any(isinstance(node, ast.Zone) for read in rule.rules for node in ast.walk(read)):
+                yield rule.id
+
+    def scoped_rules(self) -> Iterator[str]:
+        """Yields the rules with a scope."""
+        yield from (rule.id for rule in self.policies.rules if rule.source.applies_to is not None)
+        yield from (source.id for source, _ in self.policies.requests if source.applies_to is not None)
+
     def history_rules(self, call: SessionCall) -> Iterator[str]:
         """Yields the rules whose result for a call depends on earlier calls."""
         for number, monitor in self.policies.applicability(call).monitors:

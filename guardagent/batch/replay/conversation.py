@@ -17,7 +17,8 @@ from guardagent.policy.evaluation.clock import Clock, Reading
 from guardagent.policy.evaluation.failures import is_failure
 from guardagent.policy.evaluation.monitor_interface import CallStatus, MonitorResult, SessionCall
 from guardagent.policy.language.instants import parsed_instant
-from guardagent.policy.monitors.conversation import ConversationState, Judgement
+from guardagent.policy.monitors.conversation import ConversationState
+from guardagent.policy.monitors.judgement import Judgement
 from guardagent.policy.monitors.remedies import message_of
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
 from guardagent.types import EMPTY, Check, Decision, freeze
@@ -31,6 +32,8 @@ _NO_ARGUMENTS = "the log does not hold the arguments of a call of {!r}"
 _INCOMPLETE = "the log does not hold every value that a program reads"
 _OTHER_ORDER = "the log lacks earlier calls of this conversation, or has them in another order"
 _COUNTERS = "counters across conversations are not replayed"
+_NO_ZONE = "the log does not hold the time zone of the clock"
+_NO_AGENT = "the log redacts the agents, and the scope of the rule can depend on them"
 _MAY_RUN = "the log does not tell whether a call in flight had begun"
 
 
@@ -90,7 +93,7 @@ class ReplayedConversation:
         self._state = _RecordedState(candidate.policies, state, facts, clock=Clock(lambda: None))
         self._open: list[JudgedCall] = []
         self._uncertain: list[tuple[SessionCall, str]] = []  # calls whose arguments or outcomes are unknown
-        self._disordered = False
+        self._disordered = self._redacts_agents = False
 
     def has_begun_anew(self, call: LoggedCall) -> bool:
         """Whether a call is the first of another conversation with the same id."""
@@ -110,16 +113,20 @@ class ReplayedConversation:
         if not recorded.complete:
             self._state.problem = _INCOMPLETE
         self._disordered |= recorded.place is not None and recorded.place != call.place
+        self._redacts_agents |= recorded.redacts_agent
         judged = self._state.judge(call, call.applicability, reading=self._reading(recorded, call)) or Judgement()
         unclear = dict(self._unclear(call, judged))
         return self._answers(judged, unclear, lifted), JudgedCall(recorded, call, judged)
 
-    def end(self) -> RuleAnswers:
-        """Returns the answers at the end of the conversation."""
+    def end(self, principal: Any = None) -> RuleAnswers:
+        """Returns the answers at the end of the conversation. `principal`: that of the session."""
+        self._state.context.session_principal = freeze(principal)
         rules = self._candidate.policies.rules
         unclear = dict(self._uncertain_rules(rules))
         if self._disordered:
             unclear.update({rule.id: _OTHER_ORDER for rule in rules})
+        if self._redacts_agents:
+            unclear.update(dict.fromkeys(self._candidate.scoped_rules(), _NO_AGENT))
         return self._answers(self._state.pending_obligations(), unclear, frozenset(), at_end=True)
 
     def _reading(self, recorded: LoggedCall, call: SessionCall) -> Reading:
@@ -129,13 +136,14 @@ class ReplayedConversation:
             reading = clock.reading_of(parsed_instant(time) if isinstance(time, str) else time)
         except ValueError:
             reading = clock.reading_of(None)
+        reading = (reading[0], recorded.zone or reading[1])
         call.time = self._state.context.time_of(reading)
         return reading
 
     def _session_call(self, recorded: LoggedCall) -> SessionCall:
         call = SessionCall(recorded.tool, recorded.args or EMPTY, len(self._state.calls) + 1)
         call.labelled(recorded.action, recorded.decision, recorded.tags)
-        call.facts, call.id = recorded.facts, recorded.call_id
+        call.facts, call.id, call.agent = recorded.facts, recorded.call_id, recorded.agent
         call.principal = freeze(recorded.principal)
         call.applicability = self._candidate.policies.applicability(call)
         return call
@@ -147,6 +155,10 @@ class ReplayedConversation:
             yield NO_RULE, self._uncertain[-1][1]
         yield from self._uncertain_rules(candidate.rules_of(call))
         yield from ((rule, _COUNTERS) for rule in candidate.counter_rules(call))
+        if (self._state.context.check_time or (None, None))[1] is None:
+            yield from ((rule, _NO_ZONE) for rule in candidate.zone_rules(call))
+        if self._redacts_agents:
+            yield from ((rule, _NO_AGENT) for rule in candidate.scoped_rules())
         yield from ((rule, "a model would have to read the conversation") for rule in candidate.model_rules(call))
         if self._disordered:
             yield from ((rule, _OTHER_ORDER) for rule in candidate.history_rules(call))

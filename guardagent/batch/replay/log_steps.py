@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from guardagent.batch.replay.recorded_values import RecordedFacts, is_complete, recorded_value
 from guardagent.log.selection import ParsedEntry, Selection
+from guardagent.policy.language.instants import parsed_instant
 from guardagent.types import EMPTY
 
 StepKind = Literal["verdict", "outcome", "end"]
@@ -49,8 +50,11 @@ class LoggedCall:
         place: its place in the history, if the log has it.
         nonce: identifies its permit.
         complete: whether every value is recorded.
-        time: the time of its check: of a log, that of the entry; None if it is unknown.
+        time: the time of its check: of a log without it, that of the entry; None if it is unknown.
+        zone: the time zone of the clock, if the log has it.
         principal: on whose behalf it was made.
+        agent: the agent that proposed it.
+        redacts_agent: whether the log hides which agent proposed it.
     """
 
     position: Mapping[str, Any]
@@ -66,7 +70,10 @@ class LoggedCall:
     nonce: str | None = None
     complete: bool = True
     time: float | str | dt.datetime | None = None
+    zone: str | None = None
     principal: Any = None
+    agent: str | None = None
+    redacts_agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +186,7 @@ class LogSteps:
     def _call(self, one: ParsedEntry) -> LoggedCall:
         fields = one.fields
         args, facts = recorded_value(fields.get("args", {})), recorded_value(fields.get("facts", {}))
-        tool, permit = fields.get("tool"), fields.get("permit")
+        tool, permit, agent = fields.get("tool"), fields.get("permit"), fields.get("agent")
         readable = isinstance(args, Mapping) and isinstance(tool, str)
         place, nonce = (permit.get("place"), permit.get("nonce_hash")) if isinstance(permit, dict) else (None, None)
         return LoggedCall(
@@ -195,14 +202,28 @@ class LogSteps:
             place if isinstance(place, int) else None,
             _string(nonce),
             is_complete(args) and is_complete(facts) and self.facts is not None,
-            _string(fields.get("time")),
+            *_time(fields),
             fields.get("principal"),
+            _string(recorded_value(agent)),
+            isinstance(agent, dict),
         )
 
     def _facts(self, facts: Any) -> Mapping[str, Any]:
         if not isinstance(facts, Mapping):
             return RecordedFacts()
         return RecordedFacts(facts) if self.facts is None else {**self.facts, **facts}
+
+
+def _time(fields: Mapping[str, Any]) -> tuple[float | dt.datetime | None, str | None]:
+    """The time of the check and its zone. The time of an entry is in UTC, whatever the zone of the session is."""
+    now, written = fields.get("now"), fields.get("time")
+    if isinstance(now, dict):
+        time = now.get("time")
+        return time if isinstance(time, int | float) else None, _string(now.get("zone"))
+    try:
+        return (parsed_instant(written).timestamp() if isinstance(written, str) else None), None
+    except ValueError:
+        return None, None
 
 
 def _conversation(one: ParsedEntry) -> str | None:

@@ -146,7 +146,8 @@ class _LogReplay:
                 if one is not None:
                     one.settle(step)
         elif step.kind == "end":
-            self._compare(step, new.end(), None if old is None else old.end())
+            principal = None if step.call is None else step.call.principal
+            self._compare(step, new.end(principal), None if old is None else old.end(principal))
         else:
             self._judge(step, new, old)
 
@@ -252,7 +253,7 @@ def _trace_answers(candidate: ReplayPolicy, trace: Trace) -> Iterator[RuleAnswer
         conversation.reserve(judged)
         output = freeze(step.event.output)
         conversation.settle(LogStep("outcome", None, call, status=step.event.status, output=output), final=True)
-    yield conversation.end()
+    yield conversation.end(None if trace.principal is None else trace.principal.value)
 
 
 def _recorded_call(step: TraceStep, facts: Mapping[str, Any], principal: SessionPrincipal | None) -> LoggedCall:
@@ -268,4 +269,5 @@ def _recorded_call(step: TraceStep, facts: Mapping[str, Any], principal: Session
         event.tags,
         time=event.time,
         principal=None if principal is None else principal.value,
+        agent=event.agent,
     )

@@ -4,4 +4,4 @@ FRAMEWORK = "pydantic-graph"
 EXTRA = "pydantic-graph"
 DISTRIBUTIONS = {"pydantic-ai-slim": "1.107", "pydantic-graph": "1.107"}
 OBJECTS = ("pydantic_graph", "pydantic_ai")
-PACKAGES: tuple[str, ...] = ()
+PACKAGES = OBJECTS

@@ -27,14 +27,7 @@ def readings(text: str, dialect: str) -> list[list[exp.Expr]]:
     Args:
         text: one or more statements.
         dialect: a dialect of sqlglot, such as postgres; empty if it is not known.
-
-    Raises:
-        InputError: there is no such dialect.
     """
-    if dialect and dialect not in sqlglot.Dialect.classes:
-        raise InputError(
-            f"unknown dialect '{dialect}' of SQL; known: {', '.join(sorted(filter(None, sqlglot.Dialect.classes)))}"
-        )
     if len(text) > MAX_CHARACTERS or _AMBIGUOUS.search(text):
         return []
     if dialect:

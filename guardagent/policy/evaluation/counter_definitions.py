@@ -16,8 +16,9 @@ from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.functions import function
 from guardagent.policy.language import ast
 from guardagent.policy.language.grammar import TemporalError
-from guardagent.policy.language.parser import read_rule, read_term
+from guardagent.policy.language.parser import read_rule
 from guardagent.policy.language.printer import text_of
+from guardagent.policy.language.term_parser import read_term
 
 _PREFIX = "forall("  # reads a pattern as the language does
 _OF_SESSION = (*ast.OF_HISTORY, ast.CounterValue, ast.Sources, ast.Seen, ast.TimeOf)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from guardagent.policy.evaluation.history_index import Env, Term
 from guardagent.policy.language.values import Truth, Unknown, exact, kind_name, kind_of, mismatch
+from guardagent.policy.provenance.normalization import visible
 
 Number = int | Fraction
 
@@ -132,7 +133,8 @@ _joined_once = lru_cache(1024)(_joined)
 
 
 def _folded(text: str) -> str:
-    return "".join(filter(str.isprintable, unicodedata.normalize("NFKC", text))).strip().casefold()
+    shown = "".join(filter(str.isprintable, visible(text))).strip()
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKD", shown).casefold())
 
 
 def _key_text(value: Any) -> str | Unknown:
@@ -147,7 +149,19 @@ def _key_text(value: Any) -> str | Unknown:
         return "true" if value else "false"
     if kind == "number":
         number = exact(value)
-        return number if isinstance(number, Unknown) else str(number)
+        return number if isinstance(number, Unknown) else _digits(number)
     if kind is None:
         return mismatch(value, "")
     return Unknown(f"a {kind_name(value)} cannot be the key of a counter; expected a string, a number or a boolean")
+
+
+def _digits(number: Number) -> str | Unknown:
+    """The number as a tool would write it: a decimal without an exponent, if it has one."""
+    if number.denominator != 1 and DECIMALS % number.denominator:
+        return str(number)
+    size = abs(Fraction(number))
+    if size >= MAX_AMOUNT:
+        return Unknown("a number with more than 30 digits cannot be the key of a counter; expected a string")
+    whole, decimals = divmod(int(size * DECIMALS), DECIMALS)
+    text = f"{whole}.{decimals:018}".rstrip("0").rstrip(".")
+    return f"-{text}" if number < 0 else text

@@ -26,6 +26,7 @@ from guardagent.policy.evaluation.tool_sets import suggested
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import window_text
 from guardagent.policy.language.values import PLAIN, Truth, Unknown, equal, inverse, shown
+from guardagent.policy.provenance.leaves import is_one_string
 
 Explain = Callable[[Env, Explanation], str]
 """Explains a decided condition: returns the unmet requirement, or "" if met. Adds details to the explanation."""
@@ -62,7 +63,7 @@ def _joined_explanations(explanations: Iterable[Explain], between: str) -> Expla
     explainers = tuple(explanations)
 
     def explain(env: Env, found: Explanation) -> str:
-        parts = list(filter(None, [one(env, found) for one in explainers]))
+        parts = [text for one in explainers if (text := one(env, found))]
         return f"({between.join(parts)})" if len(parts) > 1 and between == " or " else between.join(parts)
 
     return explain
@@ -80,18 +81,23 @@ def _comparison(node: ast.Compare, compiler: Compiler, names: Names, *, wanted: 
     result, first, second = compiler.place(), compiler.place(), compiler.place()
     left, right = (OperandText(side, names, compiler.arguments, compiler.items) for side in (node.left, node.right))
     compared = _compared(node, compiler, names, result, first, second)
+    if not wanted and (lacks := _lacks_label(node, compiler, names)) is not None:
+        compared = _unless(lacks, compared, result)
     note_sources = source_evidence(node, compiler, names)
     operator = node.operator if wanted else _OPPOSITE.get(node.operator, f"not {node.operator}")
 
     def explain(env: Env, found: Explanation) -> str:
         if env[result] is not (not wanted):  # None: decided without this comparison
             return ""
-        for side, slot in ((left, first), (right, second)):
-            if not side.is_shown:
-                found.withheld += (f"{side.render(env)} is {shown(env[slot])}",)
+        one, other = env[first], env[second]
+        left_text, right_text = left.with_value(env, one), right.with_value(env, other)
+        if not left.is_shown:
+            found.withheld += (f"{left_text} is {shown(one)}",)
+        if not right.is_shown:
+            found.withheld += (f"{right_text} is {shown(other)}",)
         if note_sources is not None:
             note_sources(env, found)
-        return f"{left.with_value(env, env[first])} {operator} {right.with_value(env, env[second])}"
+        return f"{left_text} {operator} {right_text}"
 
     return compared, explain
 
@@ -118,6 +124,24 @@ def _compared(
         return found
 
     return compared if kind is None else equal_to
+
+
+def _lacks_label(node: ast.Compare, compiler: Compiler, names: Names) -> Term | None:
+    """Compiles whether a value has no such label, as nothing has it; None if this is not `label in sources(value)`."""
+    if node.operator != "in" or not isinstance(node.left, ast.Constant) or not isinstance(node.right, ast.Sources):
+        return None
+    label, body = node.left.value, compiler.term(node.right.body, names)
+    return lambda env: env[0].provenance.lacks(label, env[0]) and is_one_string(body(env))
+
+
+def _unless(decided: Term, compared: Callable[[Env], Truth], result: int) -> Callable[[Env], Truth]:
+    def unless(env: Env) -> Truth:
+        if decided(env):
+            env[result] = False
+            return False
+        return compared(env)
+
+    return unless
 
 
 def _opaque_condition(condition: ast.Term, compiler: Compiler, names: Names, *, wanted: bool) -> tuple[Term, Explain]:
@@ -152,12 +176,13 @@ def _earlier_call(condition: ast.SomeCall, compiler: Compiler, names: Names, *, 
     render = missing_call_text(pattern, condition.condition, compiler, names, condition.within)
     tools = tuple(suggested(compiler.library.tools_of(pattern)))
     timed = condition.within is not None or any(isinstance(one, ast.Now) for one in ast.walk(condition.condition))
+    known = known_arguments(pattern, names)
 
     def explain(env: Env, found: Explanation) -> str:
         call_text = render(env)
         if not wanted:
             return f"no earlier {call_text}"
-        args = known_arguments(pattern, names, env)
+        args = known(env)
         found.missing += (call_text,)
         found.timed = found.timed or timed
         found.sequences += tuple([((tool, args),) for tool in tools])
@@ -181,13 +206,19 @@ def missing_call_text(
     return lambda env: f"{call.render(env)} with {such.render(env)}"
 
 
-def known_arguments(pattern: ast.Pattern, names: Names, env: Env) -> dict[str, Any]:
-    """The arguments of a pattern with known values."""
-    found = {}
-    for argument in pattern.arguments:
-        match argument.value:
-            case ast.ExactValue(value):
-                found[argument.name] = value
-            case ast.Variable(name) if name in names and type(env[names[name]]) is not Unknown:
-                found[argument.name] = env[names[name]]
-    return found
+def known_arguments(pattern: ast.Pattern, names: Names) -> Callable[[Env], dict[str, Any]]:
+    """Compiles a function that returns the arguments of a pattern with known values."""
+    values = [
+        (one.name, one.value) for one in pattern.arguments if isinstance(one.value, ast.ExactValue | ast.Variable)
+    ]
+
+    def known(env: Env) -> dict[str, Any]:
+        found = {}
+        for argument, value in values:
+            if isinstance(value, ast.ExactValue):
+                found[argument] = value.value
+            elif value.name in names and type(env[names[value.name]]) is not Unknown:
+                found[argument] = env[names[value.name]]
+        return found
+
+    return known

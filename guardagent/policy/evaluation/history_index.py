@@ -358,6 +358,8 @@ class HistoryIndex:
 
     def contribution(self, env: Env, call: Any) -> Any:
         """The contribution of a call in flight to a count or sum; unknown with bounds if it may not count."""
+        if call.tool not in self._query.tools:
+            return 0
         if call.assumed_status == "withdrawn" or (self._query.ok_only and call.assumed_status != "ok"):
             return 0
         value = self._query.judge(env, call)

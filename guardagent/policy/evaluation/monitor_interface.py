@@ -14,7 +14,7 @@ from guardagent.policy.evaluation.history_index import HistoryIndex
 from guardagent.policy.language.instants import MICROSECONDS, seconds_of
 from guardagent.policy.language.values import Truth, Unknown
 from guardagent.policy.provenance.recorder import SourceRecorder
-from guardagent.types import EMPTY, Event, freeze, thaw
+from guardagent.types import EMPTY, Event, freeze, new, thaw
 
 _UNREAD = object()
 
@@ -259,6 +259,14 @@ class Explanation:
     timed: bool = False
 
 
+def blank_explanation() -> Explanation:
+    """An empty explanation, in a third of the time of `Explanation()`."""
+    found: Explanation = new(Explanation)
+    found.needed, found.missing, found.because, found.evidence = "", (), "", EMPTY
+    found.sequences, found.changes, found.withheld, found.timed = (), None, (), False
+    return found
+
+
 @dataclass(slots=True)
 class MonitorResult:
     """The result of an unsatisfied monitor: false or unknown. Call `explain` at once: later it may see other values."""
@@ -270,6 +278,13 @@ class MonitorResult:
     def merged(cls, value: Truth, results: Sequence[MonitorResult], between: str) -> MonitorResult:
         """One result for several."""
         return cls(value, partial(_merged, results, between))
+
+    @classmethod
+    def violated(cls, explain: Callable[[], Explanation]) -> MonitorResult:
+        """The result of a monitor that is certainly false, in half the time of `MonitorResult(...)`."""
+        result: MonitorResult = new(cls)
+        result.value, result.explain = False, explain
+        return result
 
 
 def _merged(results: Sequence[MonitorResult], between: str) -> Explanation:

@@ -37,7 +37,7 @@ class TermText:
         own: the label of the rendered call.
     """
 
-    __slots__ = ("_arguments", "_hidden", "_names", "_node", "_own", "_pieces")
+    __slots__ = ("_arguments", "_hidden", "_names", "_node", "_own", "_parts", "_slots")
 
     def __init__(
         self,
@@ -49,22 +49,30 @@ class TermText:
     ) -> None:
         self._node, self._names, self._own = node, dict(names), own
         self._arguments, self._hidden = arguments, frozenset(hidden)
-        self._pieces: list[str | tuple[int, str]] | None = None
+        self._parts: list[str] | None = None  # texts, alternating with names in whose places values go
+        self._slots: list[tuple[int, int, str]] = []  # (place among the parts, slot, name) of each value
 
     def render(self, env: Env | Mapping[int, Any]) -> str:
         """The text with the values of an environment."""
-        pieces = self._pieces or self.pieces()
-        if len(pieces) == 1 and type(pieces[0]) is str:
-            return pieces[0]
-        return "".join([one if type(one) is str else _value_or_name(env[one[0]], one[1]) for one in pieces])  # type: ignore[index]
+        parts = self._parts or self._read_parts()
+        if not self._slots:
+            return parts[0]
+        parts = parts.copy()
+        for at, slot, name in self._slots:
+            value = env[slot]
+            parts[at] = format_value(value) if type(value) is str else _value_or_name(value, name)
+        return "".join(parts)
 
-    def pieces(self) -> list[str | tuple[int, str]]:
-        """The pieces of the text: strings, and (slot, name) for values."""
-        if self._pieces is None:
-            text = Printer(self._named, self._own).text(self._node)
-            parts = text.split("\0")  # text alternates with names
-            self._pieces = [self._place(part) if at % 2 else part for at, part in enumerate(parts)]
-        return self._pieces
+    def slots(self) -> list[int]:
+        """The slots whose values the text shows."""
+        self._parts = self._parts or self._read_parts()
+        return [slot for _, slot, _ in self._slots]
+
+    def _read_parts(self) -> list[str]:
+        parts = Printer(self._named, self._own).text(self._node).split("\0")
+        self._slots = [(at, *self._place(parts[at])) for at in range(1, len(parts), 2)]
+        self._parts = parts
+        return parts
 
     def _named(self, name: str) -> str:
         return f"\0{name}\0" if self._names.get(name, None) not in (None, *self._hidden) else name
@@ -91,7 +99,7 @@ class OperandText(TermText):
         text = self._name or self.render(env)
         if not self._with_value:
             return text
-        if type(value) is str:  # the common case
+        if type(value) is str:
             return f"{text} ({format_value(value)})"
         value_text = _value_or_name(value, "") or (_short(value) if kind_of(value) == "list" else "")
         return f"{text} ({value_text})" if value_text else text
@@ -104,7 +112,7 @@ class Cause:
 
     def __init__(self, term: TermText, env: Env, problem: str) -> None:
         self._term, self._problem = term, problem
-        self._values = {one[0]: env[one[0]] for one in term.pieces() if type(one) is tuple}
+        self._values = {slot: env[slot] for slot in term.slots()}
 
     def __str__(self) -> str:
         return f"{self._term.render(self._values)} {self._problem}"
@@ -112,8 +120,6 @@ class Cause:
 
 def _value_or_name(value: Any, name: str) -> str:
     """The text of a scalar value or call; otherwise the name."""
-    if type(value) is str:  # the common case
-        return format_value(value)
     if kind_of(value) in _SCALARS:
         return shown(value)
     return value.tool if type(value) is SessionCall else name

@@ -21,8 +21,8 @@ from guardagent.policy.evaluation.state_functions import check_signature, in_sta
 from guardagent.policy.evaluation.term_text import Cause, TermText
 from guardagent.policy.language import ast
 from guardagent.policy.language.instants import MICROSECONDS
+from guardagent.policy.language.parts import NO_VALUE, field_of, item_of, length
 from guardagent.policy.language.values import (
-    NO_VALUE,
     Truth,
     Unknown,
     arithmetic,
@@ -34,11 +34,8 @@ from guardagent.policy.language.values import (
     count_of,
     disjunction,
     equal,
-    field_of,
     inverse,
-    item_of,
     kind_of,
-    length,
     less,
     not_boolean,
     null_or_invalid,
@@ -113,16 +110,14 @@ class Compiler:
                 tests.append((argument.name, _in_env(argument_test(argument))))
         self.arguments.update(binders)
 
-        if not tests and len(binders) == 1:  # the common case
-            return _bind_one(label, *binders[0])
+        if not tests:  # the common case
+            return _bind(label, tuple(binders))
 
         def match(env: Env, call: Any) -> Truth:
             env[label] = call
             args = call.args
             for slot, name in binders:
                 env[slot] = argument_of(args, name)
-            if not tests:
-                return True
             return conjunction(test(env, argument_of(args, name)) for name, test in tests)
 
         return match
@@ -595,11 +590,13 @@ def any_of_terms(parts: Sequence[Term]) -> Term:
     return any_of
 
 
-def _bind_one(label: int, slot: int, name: str) -> Callable[[Env, Any], Truth]:
+def _bind(label: int, binders: Sequence[tuple[int, str]]) -> Callable[[Env, Any], Truth]:
     def bind(env: Env, call: Any) -> Truth:
         env[label] = call
-        value = call.args.get(name)
-        env[slot] = argument_of(call.args, name) if value is None else value
+        args = call.args
+        for slot, name in binders:
+            value = args.get(name)
+            env[slot] = argument_of(args, name) if value is None else value
         return True
 
     return bind

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from guardagent.policy.file.policy_keys import Key, check_keys, keys, mapping, one_or_more, reads, text
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
+from guardagent.policy.language.durations import DURATION, duration_of
 
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
-_SECONDS: dict[str, Fraction | int] = {"ms": Fraction(1, 1000), "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _MAX_SECONDS = 100 * 366 * 86400
 
 
@@ -43,11 +41,10 @@ class CounterSource:
         return replace(self, scopes=tuple(prefix + scope for scope in self.scopes))
 
 
-@reads(lambda _: {"type": "string", "pattern": f"^{_DURATION.pattern}$"})
+@reads(lambda _: {"type": "string", "pattern": f"^{DURATION.pattern}$"})
 def _duration(node: SourceNode, key: Key) -> float:
     found = text(node, key)
-    match = _DURATION.fullmatch(found.text.strip())
-    seconds = Fraction(match[1]) * _SECONDS[match[2]] if match else 0
+    seconds = duration_of(found.text.strip()) or 0
     if not 0 < seconds <= _MAX_SECONDS:
         raise found.error(f"{key.name!r} is {node.description}; expected {key.expected}")
     return float(seconds)

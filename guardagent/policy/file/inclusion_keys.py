@@ -9,7 +9,7 @@ from pathlib import Path
 
 from guardagent._support.content import shipped_pack
 from guardagent.errors import InputError
-from guardagent.policy.file.declaration_keys import CONSTANTS, DeclaredConstant
+from guardagent.policy.file.constant_keys import SETTINGS, DeclaredConstant
 from guardagent.policy.file.policy_keys import (
     Key,
     Schema,
@@ -118,7 +118,7 @@ _ENTRY = Key(
         Key("file", any_file, "a policy file", "A policy file, relative to this file."),
         Key("pack", text, "the name of a shipped pack", "A shipped pack, such as guardagent:shell."),
         Key("as", name, "a name", "The prefix of its rule ids and names; the default is the name of the file."),
-        CONSTANTS,
+        SETTINGS,
         Key(
             "tools",
             by_name,

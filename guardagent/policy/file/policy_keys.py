@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from guardagent._support.patterns import PatternError, compile_pattern
 from guardagent.errors import ContentError, name_hint
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
@@ -234,6 +235,19 @@ def value(node: SourceNode, key: Key) -> Any:
     ):
         return node.plain
     raise key.mismatch(node)
+
+
+@reads(text.schema)
+def regular_expression(node: SourceNode, key: Key) -> str:
+    """Reads a regular expression (RE2)."""
+    found = text(node, key)
+    try:
+        compile_pattern(found.text)
+    except PatternError as error:
+        raise found.error(
+            f"{key.name!r} is not a valid regular expression: {shortened(str(error))}; expected RE2 syntax"
+        ) from None
+    return found.text
 
 
 @reads(lambda key: _TEXT_SCHEMA | ({"pattern": _ending(key)} if key.choices else {}))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 
-from guardagent.policy.file.policy_file import POLICY_FILE
+from guardagent.policy.file.file_keys import POLICY_FILE
 from guardagent.policy.file.policy_keys import Schema
 
 

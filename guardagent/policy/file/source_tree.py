@@ -41,6 +41,16 @@ class SourceNode:
         return ContentError(message, self.path, self.key_line)
 
     @property
+    def location(self) -> str:
+        """Its file and first line, or its path of keys."""
+        return f"{self.path}:{self.line}" if self.line else str(self.path)
+
+    @property
+    def key_location(self) -> str:
+        """Its file and the line of its key, or its path of keys."""
+        return f"{self.path}:{self.key_line}" if self.key_line else str(self.path)
+
+    @property
     def fields(self) -> dict[str, SourceNode]:
         """The entries of a mapping; empty for other values."""
         return self.value if isinstance(self.value, dict) else {}

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from guardagent.policy.functions import RuleFunction
-from guardagent.policy.language.values import Unknown, kind_name, kind_of, parsed
+from guardagent.policy.language.parts import parsed
+from guardagent.policy.language.values import Unknown, kind_name, kind_of
 
 
 def of_mapping(listed: Callable[[Any], list[Any]]) -> RuleFunction:

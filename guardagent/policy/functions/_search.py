@@ -18,7 +18,7 @@ def matches_in(text: str, regex: str) -> list[list[str | None]] | Unknown:
         return Unknown(f"a string has more than {MAX_SEARCHED:,} characters")
     found: list[list[str | None]] = []
     try:
-        for number, match in enumerate(_compiled(regex).finditer(text.encode())):
+        for number, match in enumerate(compiled(regex).finditer(text.encode())):
             if number >= MAX_FOUND:
                 return Unknown(f"a string has more than {MAX_FOUND:,} matches")
             if match[0]:
@@ -31,7 +31,7 @@ def matches_in(text: str, regex: str) -> list[list[str | None]] | Unknown:
 def has_match(text: str, regex: str) -> bool | Unknown:
     """Whether a regular expression matches somewhere."""
     try:
-        return _compiled(regex).search(text.encode()) is not None
+        return compiled(regex).search(text.encode()) is not None
     except UnicodeError:
         return Unknown("a string cannot be searched: it is not valid Unicode")
 
@@ -44,5 +44,6 @@ def escaped(text: str) -> str:
 
 
 @lru_cache(256)
-def _compiled(regex: str) -> Any:
+def compiled(regex: str) -> Any:
+    """A compiled regular expression; the latest ones are kept."""
     return compile_pattern(regex)

@@ -19,20 +19,15 @@ from functools import lru_cache
 from typing import Any
 
 from guardagent.policy.functions import RuleFunction
-from guardagent.policy.functions._search import escaped, has_match
-from guardagent.policy.language.values import (
-    Truth,
-    Unknown,
-    disjunction,
-    equal,
-    exact,
-    kind_name,
-    kind_of,
-    parsed,
-)
+from guardagent.policy.functions._search import compiled, escaped, has_match
+from guardagent.policy.language.parts import parsed
+from guardagent.policy.language.values import Truth, Unknown, disjunction, equal, exact, kind_name, kind_of
 from guardagent.types.formatting import MAX_DIGITS
 
 MAX_TOKEN = 1_000  # characters
+MAX_TRIED = 200  # occurrences, before one regular expression searches the rest
+_AROUND = 4  # characters
+_INVALID = Unknown("a string cannot be searched: it is not valid Unicode")
 _W = r"\pL\pN\pM_"  # of words
 _JOINS = r".@+'\x{2019}\x{2010}\x{2011}\-"  # between two word characters, they join words
 _JOINS_ONLY = r"@+'\x{2019}\x{2010}\x{2011}"  # not before a number, as a point or a minus
@@ -70,6 +65,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 def _in_leaf(leaf: Any, token: Any, text: str) -> Truth:
     kind = kind_of(leaf)
+    if type(leaf) is Unknown:
+        return leaf
     if kind == "text":
         return _in_text(str(leaf), text)
     if kind == "number":
@@ -78,25 +75,58 @@ def _in_leaf(leaf: Any, token: Any, text: str) -> Truth:
 
 
 def _alike(number: Any, text: str) -> Truth:
-    return Unknown("it occurs as a number, not as a string") if _digits(number) == text else False
+    digits = _digits(number)
+    if isinstance(digits, Unknown):
+        return digits
+    return Unknown("it occurs as a number, not as a string") if digits == text else False
 
 
 def _in_text(whole: str, text: str) -> Truth:
     if text in whole:
-        found = has_match(whole, _token(text))
-        if found is not False:
-            return found
+        if not _is_valid(whole):
+            return _INVALID
+        if has_token(whole, text):
+            return True
     if whole.isascii() and text.isascii() and " " not in text and text.lower() not in whole.lower():  # the common case
         return False
     folded, alike = _folded(text), _folded(whole)
-    if folded in alike and has_match(alike, _token(folded, beside=_UNSPACED)) is not False:
+    if folded in alike and not _is_valid(alike):
+        return _INVALID
+    if folded in alike and has_token(alike, folded, unspaced=True):
         return Unknown("it occurs only with other case, spacing or characters, or without a space around it")
     return False
 
 
+def _is_valid(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def has_token(whole: str, text: str, *, unspaced: bool = False) -> bool:
+    """Whether a text occurs as a whole token; with `unspaced`, also beside words of a script without spaces.
+
+    The characters around each occurrence are looked at: a regular expression of each token costs far more to compile.
+    """
+    before, after = token_edges(text, _UNSPACED if unspaced else "")
+    at = whole.find(text)
+    for _ in range(MAX_TRIED):
+        if at < 0:
+            return False
+        end = at + len(text)
+        if _fits(rf"(?:{before})\z", whole[max(0, at - _AROUND) : at]) and _fits(
+            rf"\A(?:{after})", whole[end : end + _AROUND]
+        ):
+            return True
+        at = whole.find(text, at + 1)
+    return has_match(whole, before + escaped(text) + after) is True
+
+
+def _fits(edge: str, around: str) -> bool:
+    return compiled(edge).search(around.encode()) is not None
+
+
 @lru_cache(256)
-def _token(text: str, beside: str = "") -> str:
-    """The regular expression of a whole token with the characters around it; it may stand beside `beside` too."""
+def token_edges(text: str, beside: str = "") -> tuple[str, str]:
+    """The regular expressions of what stands before and after a whole token, at most `_AROUND - 1` characters each."""
     before = after = ""
     if re.match("[0-9]", text):
         before = rf"(?:^|[^{_W}{_JOINS}\x{{2212}},:]|(?:^|[^{_W}])[{_JOINS_ONLY}]|(?:^|[^0-9])[,:]{beside})"
@@ -107,7 +137,7 @@ def _token(text: str, beside: str = "") -> str:
         after = rf"(?:$|[^{_W}{_JOINS},:]|[{_JOINS}](?:$|[^{_W}])|[,:](?:$|[^0-9])|{possessive}{beside})"
     elif re.search(rf"{_AT_EDGE}\Z", text):
         after = rf"(?:$|[^{_W}{_JOINS}]|[{_JOINS}](?:$|[^{_W}])|{possessive}{beside})"
-    return before + escaped(text) + after
+    return before, after
 
 
 def _folded(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 
 SECONDS: dict[str, Fraction | int] = {"ms": Fraction(1, 1000), "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)(ms|[smhdw])")
+DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)(ms|[smhdw])")
 
 
 def seconds(number: int | Fraction, unit: str) -> int | Fraction:
@@ -17,5 +17,5 @@ def seconds(number: int | Fraction, unit: str) -> int | Fraction:
 
 def duration_of(text: str) -> int | Fraction | None:
     """The seconds of a duration; None for other strings."""
-    found = _DURATION.fullmatch(text)
+    found = DURATION.fullmatch(text)
     return found and seconds(Fraction(found[1]), found[2])

@@ -6,50 +6,19 @@ arguments of the proposed call as `args(f)`, but not its output, which does not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NoReturn
 
-from guardagent._support.patterns import PatternError, compile_pattern
-from guardagent.errors import name_hint
-from guardagent.policy.file.source_tree import shortened
-from guardagent.policy.functions import FUNCTIONS, function
-from guardagent.policy.language import ast, mistakes
+from guardagent.policy.language import ast
 from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
-from guardagent.policy.language.durations import seconds
-from guardagent.policy.language.expansion import Call, expanded
 from guardagent.policy.language.formula import any_of
-from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
-from guardagent.policy.language.printer import text_of
+from guardagent.policy.language.grammar import Node, TemporalError, tree_of
+from guardagent.policy.language.pattern_parser import BoundNames
 from guardagent.policy.language.temporal import DATA_RULES, formula_of
-from guardagent.policy.language.values import NOT_IN_MAPPING, NOT_IN_MIXED, Unknown, is_searchable
-from guardagent.types.formatting import MAX_DIGITS
+from guardagent.policy.language.term_parser import TermParser, qualified
 
-_NO_CONDITION = (
-    ast.ListOf,
-    ast.SetOf,
-    ast.SetOperation,
-    ast.Arithmetic,
-    ast.Negative,
-    ast.Length,
-    ast.CountCalls,
-    ast.SumCalls,
-    ast.State,
-    ast.TimeOf,
-    ast.Now,
-    ast.Principal,
-    ast.Sources,
-    ast.CounterValue,
-)
-_NULLS = ("null", "None", "none", "nil")
-_KINDS = ("tool", "action", "decision")
-_WORDS: dict[str, ast.Term] = {
-    "now": ast.Now(),
-    "principal": ast.Principal(),
-}  # values, unless a pattern binds the name
-_RESERVED = frozenset({"state", "true", "false", "True", "False", "in", "matches"})
+_FLOW_CALL = "the call"  # no label in a rule can contain a space
 
 
 def read_rule(text: str, declarations: Declarations = NO_DECLARATIONS) -> ast.Rule:
@@ -63,56 +32,9 @@ def read_rule(text: str, declarations: Declarations = NO_DECLARATIONS) -> ast.Ru
         TemporalError: the rule does not parse or uses an unbound name; with the place and a correction.
     """
     try:
-        return _rule(_qualified(tree_of(text), declarations), text, declarations)
+        return _rule(qualified(tree_of(text), declarations), text, declarations)
     except RecursionError:
         raise TemporalError("the rule is nested too deeply; simplify it", text[:80], 1, 1) from None
-
-
-def read_term(text: str, names: Collection[str], declarations: Declarations = NO_DECLARATIONS) -> ast.Term:
-    """Parses an expression by itself.
-
-    Args:
-        text: the expression.
-        names: the variables in scope.
-        declarations: the names that it can use.
-
-    Raises:
-        TemporalError: as for `read_rule`.
-    """
-    try:
-        tree = _qualified(tree_of(text, "condition"), declarations)
-        return _RuleParser(text, declarations).term(tree, names)
-    except RecursionError:
-        raise TemporalError("the expression is nested too deeply; simplify it", text[:80], 1, 1) from None
-
-
-def read_definition(name: str, declarations: Declarations) -> ast.Term:
-    """The body of a definition, with calls of other definitions expanded.
-
-    Raises:
-        ContentError: the definition is invalid, or it uses itself; with its place.
-    """
-    definition, bodies = declarations.definitions[name], declarations.bodies
-    if name not in bodies:
-        bodies[name] = None
-        try:
-            inside = replace(declarations, scopes=definition.scopes)
-            bodies[name] = read_term(definition.body.text, definition.parameters, inside)
-        except TemporalError as error:
-            raise definition.body.error(str(error), error.line, error.column) from None
-    body = bodies[name]
-    if body is None:
-        raise definition.body.error(f"the definition {name!r} uses itself; expected definitions without a cycle")
-    return body
-
-
-def _qualified(tree: Node, declared: Declarations) -> Node:
-    """Replaces the tags of a rule in an included file by their full names."""
-    if declared.scopes != ("",):
-        for node in tree.find_pred(lambda one: one.data in ("group", "tagged")):
-            token = node.children[0]
-            node.children[0] = _at(token, declared.full(str(token), declared.tags))
-    return tree
 
 
 def _rule(tree: Node, text: str, declared: Declarations) -> ast.Rule:
@@ -140,52 +62,30 @@ def _any_of(parts: Sequence[ast.Rule]) -> ast.Rule:
     return ast.AnyOf((*others, ast.Temporal(any_of(formulas)))) if formulas else ast.AnyOf(others)
 
 
-@dataclass
-class _Scope:
-    """The names in scope at one place of a rule.
-
-    Attributes:
-        variables: the bound variables.
-        labels: the bound labels, each with whether the output of its call is available.
-    """
-
-    variables: set[str] = field(default_factory=set)
-    labels: dict[str, bool] = field(default_factory=dict)
-
-    def copy(self) -> _Scope:
-        return _Scope(set(self.variables), dict(self.labels))
-
-
-class _RuleParser:
+class _RuleParser(TermParser):
     """Parses one rule over data."""
-
-    def __init__(self, text: str, declared: Declarations) -> None:
-        self._text, self._declared = text, declared
 
     def rule(self, tree: Node) -> ast.Rule:
         return getattr(self, f"_{tree.data}")(tree.children)  # type: ignore[no-any-return]
 
-    def term(self, tree: Node, names: Collection[str]) -> ast.Term:
-        return self._term(tree, _Scope(set(names)))
-
     # --- the five forms
 
     def _forall(self, children: Sequence[Node]) -> ast.Rule:
-        scope = _Scope()
+        scope = BoundNames()
         return ast.Forall(self._pattern(children[0], scope, proposed=True), self._condition(children[1], scope))
 
     def _exists(self, children: Sequence[Node]) -> ast.Rule:
-        scope = _Scope()
+        scope = BoundNames()
         return ast.Exists(self._pattern(children[0], scope), self._condition(children[1], scope))
 
     def _before(self, children: Sequence[Node]) -> ast.Rule:
-        scope = _Scope()
+        scope = BoundNames()
         pattern = self._pattern(children[0], scope, proposed=True)
         condition = self._condition(children[1], scope)
         return ast.Before(pattern, condition, self._pattern(children[2], scope), self._condition(children[3], scope))
 
     def _after(self, children: Sequence[Node]) -> ast.Rule:
-        scope = _Scope()
+        scope = BoundNames()
         pattern = self._pattern(children[0], scope, proposed=True)
         condition = self._condition(children[1], scope)
         scope.labels = dict.fromkeys(scope.labels, True)  # the partner comes later, when the first call has its output
@@ -194,14 +94,14 @@ class _RuleParser:
     def _seq(self, children: Sequence[Node]) -> ast.Rule:
         """Reads `seq` as a `before` rule for each adjacent pair of steps."""
         parts: list[ast.Rule] = []
-        steps = [self._pattern(child, _Scope()) for child in children]
+        steps = [self._pattern(child, BoundNames()) for child in children]
         for number, step in enumerate(steps):
             if step in steps[:number]:
                 self._fail(
                     "this step appears twice, so neither occurrence could be the first; remove one", children[number]
                 )
         for earlier, later in pairwise(children):
-            scope = _Scope()
+            scope = BoundNames()
             pattern = self._pattern(later, scope)
             parts.append(ast.Before(pattern, ast.TRUE, self._pattern(earlier, scope), ast.TRUE))
         return parts[0] if len(parts) == 1 else ast.AllOf(tuple(parts))
@@ -209,7 +109,7 @@ class _RuleParser:
     def _flow(self, children: Sequence[Node]) -> ast.Rule:
         """Reads `flow(label -> call, condition)`: no argument of the call has the label, unless the condition holds."""
         labels, pattern, condition = children
-        scope = _Scope()
+        scope = BoundNames()
         call = self._pattern(pattern, scope, proposed=True)
         call = call if call.label else replace(call, label=_FLOW_CALL)
         inside = ast.Sources(ast.OfCall("args", ast.Label(call.label or _FLOW_CALL)))
@@ -219,496 +119,3 @@ class _RuleParser:
         if condition is None:
             return ast.Forall(call, none)
         return ast.Forall(call, ast.Or((none, self._condition(condition, scope))))
-
-    def _source_label(self, token: Any) -> str:
-        found = self._declared.find(str(token), self._declared.labels)
-        if found is None:
-            self._fail(
-                f"unknown label {str(token)!r}{name_hint(str(token), self._declared.labels)}; declare it in 'labels:'",
-                token,
-            )
-        return found
-
-    # --- patterns
-
-    def _pattern(self, tree: Node, scope: _Scope, *, proposed: bool = False) -> ast.Pattern:
-        """Reads a pattern and adds its label and variables to the scope."""
-        label, tools, *arguments = tree.children
-        read = tuple(self._argument(child, scope) for child in arguments if child is not None)
-        names = [argument.name for argument in read]
-        if twice := [name for name in names if names.count(name) > 1]:
-            self._fail(f"argument {twice[0]!r} appears twice; remove one", tree)
-        if label is not None:
-            if label in _KINDS:
-                self._fail(
-                    f"{str(label)!r} cannot be a label; expected a pattern 'TOOL(...)', or 'f:TOOL(...)' with a label",
-                    label,
-                )
-            if label in scope.labels or label in scope.variables:
-                self._fail(f"the name {str(label)!r} is already in use; choose another label", label)
-            self._refuse_declared(label)
-            scope.labels[str(label)] = not proposed
-        for argument in read:
-            if isinstance(argument.value, ast.Variable):
-                scope.variables.add(argument.value.name)
-        return ast.Pattern(tuple(map(self._tool, tools.children)), read, label and str(label), _place(tree))
-
-    def _tool(self, tree: Node) -> str:
-        if tree.data == "tagged":
-            return f"@{tree.children[0]}"
-        return self._name(tree.children[0])
-
-    def _name(self, token: Any) -> str:
-        return unquoted(token, self._text) if token.type == "QUOTED" else str(token)
-
-    def _argument(self, tree: Node, scope: _Scope) -> ast.Argument:
-        name, value = tree.children
-        if name.type == "NAME" and not name.isidentifier():
-            self._fail(f"{str(name)!r} is not a plain argument name; if it is the name, write it in quotes", name)
-        return ast.Argument(self._name(name), self._value(value, scope))
-
-    def _value(self, tree: Node, scope: _Scope) -> ast.ExactValue | ast.RegexValue | ast.AnyValue | ast.Variable:
-        match tree.data:
-            case "anything":
-                return ast.AnyValue()
-            case "regex":
-                return ast.RegexValue(self._regex(tree.children[0]))
-            case "variable":
-                token = tree.children[0]
-                if token in _NULLS:
-                    self._fail(
-                        f"{str(token)!r} is not a value; to test that an argument is present, write 'known(x)'", token
-                    )
-                if token in _RESERVED or token in scope.labels:
-                    self._fail(f"{str(token)!r} cannot name a variable; choose another name", token)
-                if token not in scope.variables:
-                    self._refuse_declared(token)
-                return ast.Variable(str(token), _place(token))
-        return ast.ExactValue(self._constant(tree).value)
-
-    def _regex(self, token: Any) -> str:
-        regex = token[1:-1].replace("\\/", "/")
-        try:
-            compile_pattern(regex)
-        except PatternError as error:
-            self._fail(f"invalid regular expression: {shortened(str(error))}; expected RE2 syntax", token)
-        return str(regex)
-
-    # --- terms
-
-    def _condition(self, tree: Node | None, scope: _Scope) -> ast.Term:
-        """Reads a term that can be true or false."""
-        if tree is None:
-            return ast.TRUE
-        term = self._term(tree, scope)
-        if isinstance(term, _NO_CONDITION) or (isinstance(term, ast.Constant) and type(term.value) is not bool):
-            self._fail(f"expected a condition; {text_of(term)[:60]!r} is neither true nor false", tree)
-        if isinstance(term, ast.OverItems) and term.which == "count":
-            self._fail("expected a condition; count(...) is a number", tree)
-        return term
-
-    def _conditions(self, trees: Sequence[Node], scope: _Scope) -> tuple[ast.Term, ...]:
-        return tuple(self._condition(tree, scope) for tree in trees)
-
-    def _term(self, tree: Node, scope: _Scope) -> ast.Term:
-        read: Callable[[Node, _Scope], ast.Term] = getattr(self, f"_t_{tree.data}", self._t_constant)
-        return read(tree, scope)
-
-    def _terms(self, trees: Sequence[Node], scope: _Scope) -> tuple[ast.Term, ...]:
-        return tuple(self._term(tree, scope) for tree in trees if tree is not None)
-
-    def _constant(self, tree: Node) -> ast.Constant:
-        match tree.data:
-            case "text":
-                return ast.Constant(unquoted(tree.children[0], self._text))
-            case "number":
-                return ast.Constant(self._number(tree.children[0]))
-            case "negative":
-                return ast.Constant(-self._number(tree.children[-1]))
-            case "true" | "false":
-                return ast.Constant(tree.data == "true")
-        raise AssertionError(tree.data)
-
-    def _t_constant(self, tree: Node, _: _Scope) -> ast.Term:
-        return self._constant(tree)
-
-    def _t_variable(self, tree: Node, scope: _Scope) -> ast.Term:
-        token = tree.children[0]
-        if token in scope.labels:
-            self._fail(
-                f"{str(token)!r} is a call; expected 'output({token})', 'args({token})' or 'failed({token})'", token
-            )
-        if token in _NULLS:
-            self._fail(f"{str(token)!r} is not a value; to test that a value is present, write 'known(x)'", token)
-        if token not in scope.variables and (term := self._declared_value(str(token), token, scope)) is not None:
-            return term
-        if token not in scope.variables and token in _WORDS:
-            return _WORDS[token]
-        if token not in scope.variables:
-            known = [*scope.variables, *self._declared.constants]
-            self._fail(
-                f"unknown variable {str(token)!r}"
-                f"{name_hint(str(token), known)}; "
-                "bind a variable in a pattern, or write a string in quotes",
-                token,
-            )
-        return ast.Variable(str(token), _place(token))
-
-    def _t_listed(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.ListOf(self._terms(tree.children, scope))
-
-    def _t_all_of(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.And(self._conditions(tree.children, scope))
-
-    def _t_any_of(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.Or(self._conditions(tree.children, scope))
-
-    def _t_negation(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.Negation(self._condition(tree.children[0], scope))
-
-    def _t_implies(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.Implies(*self._conditions(tree.children, scope))
-
-    def _t_compared(self, tree: Node, scope: _Scope) -> ast.Term:
-        left, operator, right = tree.children
-        whole = self._term(right, scope)
-        if operator == "in" and (problem := _unsearchable(whole)) is not None:
-            self._fail(str(problem.why[0]), right)
-        compared = ast.Compare(self._term(left, scope), str(operator), whole)  # type: ignore[arg-type]
-        self._check_labels(compared, tree)
-        return compared
-
-    def _check_labels(self, node: ast.Compare | ast.SetOperation, tree: Node) -> None:
-        """Rejects a label that does not exist beside `sources(...)`: the comparison could never hold."""
-        for sources, other in ((node.left, node.right), (node.right, node.left)):
-            if not _is_of_sources(sources):
-                continue
-            if isinstance(node, ast.Compare) and node.operator != "in" and isinstance(other, ast.Constant):
-                self._fail(
-                    f"sources(...) is a set; expected '{text_of(other)} in sources(...)', or a set in braces", tree
-                )
-            items = other.items if isinstance(other, ast.SetOf | ast.ListOf) else (other,)
-            for item in items:
-                if isinstance(item, ast.Constant) and isinstance(item.value, str):
-                    self._known_label(item.value, tree)
-
-    def _known_label(self, label: str, tree: Node) -> None:
-        known = sorted({*self._declared.labels, "model"})
-        if label not in known:
-            self._fail(f"unknown label {label!r}{name_hint(label, known)}; declare it in 'labels:'", tree)
-
-    def _t_matches(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.Matches(self._term(tree.children[0], scope), self._regex(tree.children[1]))
-
-    def _t_arithmetic(self, tree: Node, scope: _Scope) -> ast.Term:
-        left, operator, right = tree.children
-        return ast.Arithmetic(self._term(left, scope), str(operator), self._term(right, scope))  # type: ignore[arg-type]
-
-    def _t_minus(self, tree: Node, scope: _Scope) -> ast.Term:
-        body = self._term(tree.children[0], scope)
-        if isinstance(body, ast.Constant) and not isinstance(body.value, str | bool):
-            return ast.Constant(-body.value)
-        return ast.Negative(body)
-
-    def _t_field(self, tree: Node, scope: _Scope) -> ast.Term:
-        path = _path(tree)
-        if path and path[0] not in scope.variables:
-            term = self._declared_value(".".join(path), tree, scope)
-            if term is not None:
-                return term
-        return ast.Field(self._term(tree.children[0], scope), str(tree.children[1]))
-
-    def _t_item(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.Item(*self._terms(tree.children, scope))
-
-    def _t_known(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.Known(self._term(tree.children[0], scope))
-
-    def _t_length(self, tree: Node, scope: _Scope) -> ast.Term:
-        return ast.Length(self._term(tree.children[0], scope))
-
-    def _t_fact(self, tree: Node, _: _Scope) -> ast.Term:
-        return ast.Fact(tuple(self._name(tree.children[0]).split(".")))
-
-    def _t_state(self, _: Node, __: _Scope) -> ast.Term:
-        return ast.State()
-
-    def _t_state_of(self, tree: Node, scope: _Scope) -> ast.Term:
-        function, *arguments = tree.children
-        name = self._declared.full(str(function), self._declared.functions)
-        return ast.StateOf(name, self._terms(arguments, scope), _place(function))
-
-    def _t_of_call(self, tree: Node, scope: _Scope) -> ast.Term:
-        what, call = tree.children
-        if call.data == "label":
-            return ast.OfCall(str(what), self._label(call.children[0], str(what), scope))  # type: ignore[arg-type]
-        return ast.OfCall(str(what), self._selected(call, scope))  # type: ignore[arg-type]
-
-    def _selected(self, tree: Node, scope: _Scope) -> ast.Selected:
-        which, pattern, condition = tree.children
-        inner = scope.copy()
-        return ast.Selected(str(which), self._pattern(pattern, inner), self._condition(condition, inner))  # type: ignore[arg-type]
-
-    def _label(self, token: Any, what: str, scope: _Scope) -> ast.Label:
-        if token not in scope.labels:
-            known = (
-                name_hint(str(token), scope.labels)
-                if scope.labels
-                else "; label a call in its pattern, such as 'f:TOOL()'"
-            )
-            self._fail(f"unknown call {str(token)!r}{known}", token)
-        if what == "time" and not scope.labels[token]:
-            self._fail(f"the time of the proposed call {str(token)!r} is 'now'; expected 'now'", token)
-        if what not in ("args", "tool") and not scope.labels[token]:
-            self._fail(f"'{what}({token})' of a proposed call does not exist yet; expected 'args({token})'", token)
-        return ast.Label(str(token), _place(token))
-
-    def _window(self, tree: Node | None, scope: _Scope) -> ast.Term | None:
-        if tree is None:
-            return None
-        window = self._term(tree, scope)
-        seconds = window.value if isinstance(window, ast.Constant) else 1
-        if isinstance(seconds, str | bool) or seconds <= 0:
-            self._fail(f"{text_of(window)} is not the length of a time window; expected one such as '24h'", tree)
-        return window
-
-    def _t_count_calls(self, tree: Node, scope: _Scope) -> ast.Term:
-        inner = scope.copy()
-        pattern, condition, within = tree.children
-        window = self._window(within, scope)
-        return ast.CountCalls(self._pattern(pattern, inner), self._condition(condition, inner), window)
-
-    def _t_sum_calls(self, tree: Node, scope: _Scope) -> ast.Term:
-        inner = scope.copy()
-        pattern, condition, term, within = tree.children
-        window = self._window(within, scope)
-        call, such = self._pattern(pattern, inner), self._condition(condition, inner)
-        return ast.SumCalls(call, such, self._term(term, inner), window)
-
-    def _t_some_call(self, tree: Node, scope: _Scope) -> ast.Term:
-        inner = scope.copy()
-        pattern, condition, within = tree.children
-        window = self._window(within, scope)
-        call, such = self._pattern(pattern, inner), self._condition(condition, inner)
-        return ast.SomeCall(call, such, ok=True, within=window)
-
-    # --- sets, durations and functions
-
-    def _t_set_of(self, tree: Node, scope: _Scope) -> ast.Term:
-        items = self._terms(tree.children, scope)
-        for item in items:
-            if isinstance(item, ast.Constant) and not isinstance(item.value, str):
-                self._fail(f"{text_of(item)} in a set; expected strings, or a list for other values", tree)
-        return ast.SetOf(items)
-
-    def _t_set_operation(self, tree: Node, scope: _Scope) -> ast.Term:
-        left, operator, right = tree.children
-        combined = ast.SetOperation(self._term(left, scope), str(operator), self._term(right, scope))  # type: ignore[arg-type]
-        self._check_labels(combined, tree)
-        return combined
-
-    def _t_duration(self, tree: Node, _: _Scope) -> ast.Term:
-        token = tree.children[0]
-        number = token.rstrip("mshdw")
-        return ast.Constant(seconds(self._number(_at(token, number)), token[len(number) :]))
-
-    def _t_apply(self, tree: Node, scope: _Scope) -> ast.Term:
-        """Reads `name(...)`: a form of its own (`_f_NAME`), or a function."""
-        name, *operands = tree.children
-        found = [one for one in operands if one is not None]
-        special: Callable[..., ast.Term] | None = getattr(self, f"_f_{name}", None)
-        if special is not None:
-            return special(name, found, scope)
-        if name in FUNCTIONS.shipped():
-            arguments = self._operands(found, scope)
-            known = function(name)
-            if known is not None and known.zoned and len(arguments) == len(known.parameters) - 1:
-                arguments = (*arguments, ast.Zone())
-            return ast.Apply(str(name), arguments, _place(name))
-        return self._applied(str(name), name, found, scope)
-
-    def _t_apply_included(self, tree: Node, scope: _Scope) -> ast.Term:
-        """Reads `file.name(...)`: a definition or function of an included file."""
-        body, name, *operands = tree.children
-        path = _path(body)
-        if not path:
-            self._fail(f"{str(name)!r} is applied to a value; expected 'name(...)' or 'file.name(...)'", name)
-        found = [one for one in operands if one is not None]
-        return self._applied(".".join((*path, str(name))), name, found, scope)
-
-    def _applied(self, name: str, token: Any, operands: Sequence[Node], scope: _Scope) -> ast.Term:
-        """Applies a definition, or a function of the toolbox."""
-        if (defined := self._declared.find(name, self._declared.definitions)) is not None:
-            return self._expanded(defined, self._terms(operands, scope), token, scope)
-        found = self._declared.find(name, self._declared.functions)
-        if found is None:
-            self._fail(f"unknown function {name!r}{name_hint(name, self._functions())}", token)
-        return ast.Apply(found, self._operands(operands, scope), _place(token))
-
-    def _functions(self) -> list[str]:
-        declared = self._declared
-        return [*mistakes.FUNCTIONS, *FUNCTIONS.shipped(), *declared.functions, *declared.definitions]
-
-    # --- definitions and constants
-
-    def _declared_value(self, name: str, where: Any, scope: _Scope) -> ast.Term | None:
-        """The value of a constant, or of a definition without parameters; None if the name is neither."""
-        declared = self._declared
-        if (constant := declared.find(name, declared.constants)) is not None:
-            return _constant_term(declared.constants[constant])
-        defined = declared.find(name, declared.definitions)
-        return None if defined is None else self._expanded(defined, (), where, scope)
-
-    def _expanded(self, name: str, arguments: Sequence[ast.Term], where: Any, scope: _Scope) -> ast.Term:
-        parameters = self._declared.definitions[name].parameters
-        if len(arguments) != len(parameters):
-            form = f"{name}({', '.join(parameters)})"
-            self._fail(f"wrong number of arguments for {name!r}: {len(arguments)}; expected {form!r}", where)
-        body = read_definition(name, self._declared)
-        names = [*scope.variables, *scope.labels]
-        passed = dict(zip(parameters, arguments, strict=True))
-        return expanded(body, Call(passed, names, _place(where), lambda problem: self._fail(problem, where)))
-
-    def _refuse_declared(self, token: Any) -> None:
-        """Rejects a variable with the name of a constant: it would match any value."""
-        for kind, table in (("constant", self._declared.constants), ("definition", self._declared.definitions)):
-            if self._declared.find(str(token), table) is not None:
-                self._fail(
-                    f"{str(token)!r} is a {kind}, so it cannot name a variable; "
-                    "choose another name, and compare the values in a condition",
-                    token,
-                )
-
-    def _f_first(self, name: Any, _: Sequence[Node], __: _Scope) -> ast.Term:
-        self._fail(f"'{name}(...)' is a call; to read it, write 'output({name}(...))'", name)
-
-    _f_last = _f_first
-
-    def _operands(self, trees: Sequence[Node], scope: _Scope) -> tuple[ast.Term | ast.RegexValue, ...]:
-        return tuple(self._operand(one, scope) for one in trees)
-
-    def _operand(self, tree: Node, scope: _Scope) -> ast.Term | ast.RegexValue:
-        if tree.data == "regex":
-            return ast.RegexValue(self._regex(tree.children[0]))
-        if tree.data == "selected":
-            self._fail(
-                "expected a value; a call is one in 'output(...)', 'args(...)', 'failed(...)', 'time(...)'", tree
-            )
-        return self._term(tree, scope)
-
-    def _f_time(self, name: Any, operands: Sequence[Node], scope: _Scope) -> ast.Term:
-        """Reads the time of a call; of a string, the function `time` reads it."""
-        operand = self._only(name, operands, "a call or a string")
-        if operand.data == "selected":
-            return ast.TimeOf(self._selected(operand, scope))
-        if operand.data == "variable" and operand.children[0] in scope.labels:
-            return ast.TimeOf(self._label(operand.children[0], "time", scope))
-        return ast.Apply("time", (self._term(operand, scope),), _place(name))
-
-    def _f_tool(self, name: Any, operands: Sequence[Node], scope: _Scope) -> ast.Term:
-        operand = self._only(name, operands, "a call")
-        if operand.data == "selected":
-            return ast.OfCall("tool", self._selected(operand, scope))
-        if operand.data != "variable":
-            self._fail("expected 'tool(f)' with the label of a call", name)
-        return ast.OfCall("tool", self._label(operand.children[0], "tool", scope))
-
-    def _f_sources(self, name: Any, operands: Sequence[Node], scope: _Scope) -> ast.Term:
-        return ast.Sources(self._term(self._only(name, operands, "a value"), scope))
-
-    def _f_seen(self, name: Any, operands: Sequence[Node], _: _Scope) -> ast.Term:
-        if not operands or any(one.data != "variable" for one in operands):
-            self._fail("expected 'seen(LABEL)' with a label of 'labels:'", name)
-        return ast.Seen(tuple(self._source_label(one.children[0]) for one in operands))
-
-    def _f_counter(self, name: Any, operands: Sequence[Node], scope: _Scope) -> ast.Term:
-        counters = self._declared.counters
-        if not operands or operands[0].data != "variable":
-            self._fail("expected 'counter(NAME, KEY)' with a name of 'counters:'", name)
-        counter, keys = operands[0].children[0], self._terms(operands[1:], scope)
-        full = self._declared.find(str(counter), counters)
-        if full is None:
-            unknown = f"unknown counter {str(counter)!r}{name_hint(str(counter), counters)}"
-            self._fail(f"{unknown}; declare it in 'counters:'", counter)
-        if len(keys) != counters[full]:
-            self._fail(f"counter {str(counter)!r} has {counters[full]} keys; {len(keys)} are written", counter)
-        return ast.CounterValue(full, keys, _place(name))
-
-    def _only(self, name: Any, operands: Sequence[Node], expected: str) -> Node:
-        if len(operands) != 1:
-            self._fail(f"{name!s}(...) has {len(operands)} arguments; expected {expected}", name)
-        return operands[0]
-
-    def _t_count_items(self, tree: Node, scope: _Scope) -> ast.Term:
-        return self._over_items("count", *tree.children, scope=scope)
-
-    def _t_quantified(self, tree: Node, scope: _Scope) -> ast.Term:
-        return self._over_items(*tree.children, scope=scope)
-
-    def _over_items(self, which: str, name: Any, items: Node, condition: Node, *, scope: _Scope) -> ast.Term:
-        if not name.isidentifier() or name in _RESERVED or name in scope.variables or name in scope.labels:
-            self._fail(f"{str(name)!r} cannot name the items here; choose a new name", name)
-        self._refuse_declared(name)
-        inner = scope.copy()
-        inner.variables.add(str(name))
-        return ast.OverItems(which, str(name), self._term(items, scope), self._condition(condition, inner))  # type: ignore[arg-type]
-
-    def _number(self, token: Any) -> int | Fraction:
-        if len(token) > MAX_DIGITS:
-            self._fail(f"the number has {len(token):,} digits; expected at most {MAX_DIGITS}", token)
-        number = Fraction(str(token))
-        return int(number) if number.denominator == 1 else number
-
-    def _fail(self, problem: str, where: Any) -> NoReturn:
-        place = _place(where)
-        raise TemporalError(problem, self._text, place.line, place.column)
-
-
-_FLOW_CALL = "the call"  # no label in a rule can contain a space
-
-
-def _unsearchable(whole: ast.Term) -> Unknown | None:
-    """The reason why 'in' can never search the value of a term; None if it may."""
-    if isinstance(whole, ast.OfCall) and whole.what == "args":
-        return NOT_IN_MAPPING
-    if not isinstance(whole, ast.ListOf):
-        return None
-    known: list[Any] = [one.value if isinstance(one, ast.Constant) else [] for one in whole.items if not _is_open(one)]
-    return None if is_searchable(known) else NOT_IN_MIXED
-
-
-def _is_open(item: ast.Term) -> bool:
-    """Whether the kind of an item is open until the check."""
-    return not isinstance(item, ast.Constant | ast.ListOf | ast.SetOf)
-
-
-def _is_of_sources(node: ast.Term) -> bool:
-    """Whether a term is a set of labels."""
-    if isinstance(node, ast.SetOperation):
-        return _is_of_sources(node.left) or _is_of_sources(node.right)
-    return isinstance(node, ast.Sources)
-
-
-def _constant_term(value: Any) -> ast.Term:
-    if isinstance(value, tuple):
-        return ast.ListOf(tuple(map(ast.Constant, value)))
-    return ast.Constant(value)
-
-
-def _path(tree: Node) -> tuple[str, ...]:
-    """The names of `a.b.c`; empty for other terms."""
-    if tree.data == "variable":
-        return (str(tree.children[0]),)
-    inner = _path(tree.children[0]) if tree.data == "field" else ()
-    return (*inner, str(tree.children[1])) if inner else ()
-
-
-def _at(token: Any, text: str) -> Any:
-    """A part of a token, at its place."""
-    part = type(token)(text)
-    part.type, part.line, part.column = token.type, token.line, token.column
-    return part
-
-
-def _place(where: Any) -> ast.Place:
-    return ast.Place(getattr(where, "line", 1), getattr(where, "column", 1))

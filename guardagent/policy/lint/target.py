@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.policy.evaluation.library import Library
-from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.file.policy_file import PolicyFile, RuleSource, read_policy_file
+from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
+from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.language import ast
 from guardagent.policy.lint.step_formulas import bans
 from guardagent.policy.load import compile_policies, functions_of, inspection_only
@@ -70,7 +70,7 @@ class LintTarget:
     def tools(self) -> Sequence[str]:
         """The tools that can be called; if the file has no list of tools, another tool is included."""
         known = sorted(self.file.tools) if self.file.tools is not None else [*self.mentioned_tools, "another_tool"]
-        return [tool for tool in known if self.policies.applicability(SessionCall(tool, {})).listed]
+        return [tool for tool in known if self.policies.for_anyone(tool).listed]
 
     @cached_property
     def mentioned_tools(self) -> Sequence[str]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import shown
 from guardagent.policy.logic.expression_solver import MISSING, Z3Model, thread_solver
@@ -63,6 +62,7 @@ class PolicyAnalysis:
     def __init__(self, policies: Policies, *, seconds: float = SECONDS) -> None:
         self._policies = policies
         self._seconds = seconds
+        self._possible_tools: dict[tuple[frozenset[str], tuple[Rule, ...]], frozenset[str]] = {}
 
     @cached_property
     def tools(self) -> frozenset[str]:
@@ -77,13 +77,16 @@ class PolicyAnalysis:
     def is_never_allowed(self, tool: str, rules: Iterable[Rule] | None = None) -> bool:
         """Whether it is proved that the given rules, by default all, never allow a call of a tool."""
         found = tuple(self._policies.rules if rules is None else rules)
-        return tool not in self._possible({tool, *self.tools}, found)
+        key = self.tools | {tool}, found
+        if key not in self._possible_tools:  # the answer for one tool needs the answers for all
+            self._possible_tools[key] = self._possible(*key)
+        return tool not in self._possible_tools[key]
 
-    def _possible(self, tools: Iterable[str], rules: Sequence[Rule]) -> frozenset[str]:
+    def _possible(self, tools: frozenset[str], rules: Sequence[Rule]) -> frozenset[str]:
         """Returns the tools that may have an allowed call, after calls of such tools."""
         possible: frozenset[str] = frozenset()
         while True:
-            more = {tool for tool in set(tools) - possible if self._may_follow(tool, rules, possible)}
+            more = {tool for tool in tools - possible if self._may_follow(tool, rules, possible)}
             if not more:
                 return possible
             possible |= more
@@ -155,7 +158,7 @@ class _Scene:
         self.operations = Operations(Symbols())
         self.context = SymbolicSession(self.operations, earlier)
         self.semantics = Semantics(self.operations, self.context, policies.tags, policies.functions)
-        self.concern = policies.applicability(SessionCall(tool, {}))
+        self.concern = policies.for_anyone(tool)
         self.call = SymbolicCall(tool, of_leaf(SymbolicMapping("args", names=self.concern.arguments)))
 
     def allows(self, rule: Rule) -> Expression:

@@ -35,11 +35,14 @@ class ExpressionNode:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, ExpressionNode)
-            and self._hash == other._hash
-            and (self.sort, self.name, self.parts) == (other.sort, other.name, other.parts)
-        )
+        if self is other:
+            return True
+        if not isinstance(other, ExpressionNode) or self._hash != other._hash:
+            return False
+        if (self.sort, self.name, self.parts) != (other.sort, other.name, other.parts):
+            return False
+        other.parts = self.parts  # expressions share parts, so comparing copies again and again takes exponential time
+        return True
 
     def __repr__(self) -> str:
         return f"({self.name} {' '.join(map(repr, self.parts))})"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
-from functools import reduce
 from itertools import product
 from typing import Any, Final, TypeGuard
 
 from guardagent.policy.evaluation.patterns import folded_name, regex_test
+from guardagent.policy.language.parts import parsed
 from guardagent.policy.language.values import (
     StringSet,
     Unknown,
@@ -16,13 +16,13 @@ from guardagent.policy.language.values import (
     combine_sets,
     exact,
     kind_of,
-    parsed,
     set_bounds_of,
     set_of,
 )
 from guardagent.policy.logic import expressions as ex
 from guardagent.policy.logic.exact_functions import TRANSLATIONS
 from guardagent.policy.logic.expressions import Expression, ExpressionNode, conj, neg, same
+from guardagent.policy.logic.ranges import computed_range, is_ranged, range_is_less
 from guardagent.policy.logic.symbols import KINDS, Symbols
 from guardagent.policy.logic.values import (
     FALSE,
@@ -160,7 +160,7 @@ class Operations:
     def _less(self, left: Leaf, right: Leaf) -> Value:
         if left.kind == right.kind == "set":
             return conjunction([self._subset(left, right), negation(self._subset(right, left))])
-        return _range_is_less(left, right) if _is_ranged(left, right) else _less(left, right)
+        return range_is_less(left, right) if is_ranged(left, right) else _less(left, right)
 
     def _at_most(self, left: Leaf, right: Leaf) -> Value:
         return self._subset(left, right) if left.kind == right.kind == "set" else negation(self._less(right, left))
@@ -177,8 +177,8 @@ class Operations:
         return _pairs(left, right, self._equal)
 
     def _equal(self, left: Leaf, right: Leaf) -> Value:
-        if _is_ranged(left, right):
-            apart = disjunction([_range_is_less(left, right), _range_is_less(right, left)])
+        if is_ranged(left, right):
+            apart = disjunction([range_is_less(left, right), range_is_less(right, left)])
             return truth(False, when_true(apart))  # noqa: FBT003
         if left.kind != right.kind or left.kind == "opaque":
             return UNKNOWN
@@ -297,8 +297,8 @@ class Operations:
 
     def arithmetic(self, left: Value, sign: str, right: Value) -> Value:
         def result(first: Leaf, second: Leaf) -> Value:
-            if _is_ranged(first, second):
-                return _computed_range(first, sign, second)
+            if is_ranged(first, second):
+                return computed_range(first, sign, second)
             if not (isinstance(first, ScalarValue) and isinstance(second, ScalarValue)):
                 return UNKNOWN
             return _computed(first, sign, second)
@@ -432,32 +432,6 @@ def _pairs(left: Value, right: Value, result: Callable[[Leaf, Leaf], Value]) -> 
             if both is not False:
                 found.append((both, result(one, other)))
     return joined(found)
-
-
-def ends_of(leaf: Leaf) -> tuple[Expression, Expression] | None:
-    """Returns the bounds of a number, or None for other values."""
-    if isinstance(leaf, Range):
-        return leaf.least, leaf.most
-    return (leaf.payload, leaf.payload) if isinstance(leaf, ScalarValue) and leaf.kind == "number" else None
-
-
-def _is_ranged(left: Leaf, right: Leaf) -> bool:
-    return isinstance(left, Range) or isinstance(right, Range)
-
-
-def _range_is_less(left: Leaf, right: Leaf) -> Value:
-    first, second = ends_of(left), ends_of(right)
-    if first is None or second is None:
-        return UNKNOWN
-    return truth(ex.less(first[1], second[0]), neg(ex.less(first[0], second[1])))
-
-
-def _computed_range(left: Leaf, sign: str, right: Leaf) -> Value:
-    first, second = ends_of(left), ends_of(right)
-    if first is None or second is None or sign in "/%":
-        return UNKNOWN
-    corners = [ex.arithmetic(one, sign, other) for one in first for other in second]
-    return of_leaf(Range(reduce(ex.least, corners), reduce(ex.greatest, corners)))
 
 
 def _is_searchable(items: Sequence[Value]) -> Expression:

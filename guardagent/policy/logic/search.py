@@ -111,7 +111,9 @@ class CompletionSearch:
 
     @property
     def _concern(self) -> Applicability:
-        return self._session.policies.applicability(SessionCall(self._tool, {}))
+        call = SessionCall(self._tool, {})
+        call.principal = self._session._principal  # noqa: SLF001 - as above
+        return self._session.policies.applicability(call)
 
     def _is_denied_outright(self) -> bool:
         """Whether the call is denied before any rule is checked."""

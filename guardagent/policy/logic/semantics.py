@@ -18,7 +18,8 @@ from guardagent.policy.logic.exact_functions import TRANSLATIONS
 from guardagent.policy.logic.expressions import Expression, arithmetic, conditional, conj, disj, neg, same
 from guardagent.policy.logic.expressions import greatest as greater
 from guardagent.policy.logic.expressions import least as lesser
-from guardagent.policy.logic.operations import Operations, ends_of, number
+from guardagent.policy.logic.operations import Operations, number
+from guardagent.policy.logic.ranges import ends_of
 from guardagent.policy.logic.values import (
     FALSE,
     TRUE,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from guardagent.errors import GuardError, error_text, name_hint
-from guardagent.policy.evaluation.clock import Clock, ClockError, Reading
+from guardagent.errors import name_hint
+from guardagent.policy.evaluation.clock import Clock, Reading
 from guardagent.policy.evaluation.counters import CountedAmount
 from guardagent.policy.evaluation.monitor_interface import (
     CallStatus,
@@ -16,85 +16,16 @@ from guardagent.policy.evaluation.monitor_interface import (
     RuleContext,
     SessionCall,
 )
-from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.values import Unknown
+from guardagent.policy.monitors.judgement import Judgement
 from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.policy.provenance.recorder import SourceRecorder
-from guardagent.types import Check, Context, Decision, Event, Verdict, freeze, thaw
+from guardagent.types import EMPTY, Check, Context, Decision, Event, Verdict, freeze, thaw
 
-Broken = list[tuple[RuleMetadata, MonitorResult]]  # (the rule, its violation)
 Memento = tuple[dict[int, Any], dict[str, set[int]]]  # (monitor -> memory, the reported rules)
-
-
-class Judgement:
-    """The judgement of a proposed call.
-
-    Attributes:
-        results: the result of each unsatisfied monitor, by number.
-        broken: the rules that the call would violate.
-        errors: the checks that could not be made, with causes.
-        reasons: the errors for people and the model; the author's message comes first.
-        withheld: details for the operator that errors and reasons leave out.
-        request_verdicts: the verdicts of the `request:` policies.
-        undecided: rule id -> the unknown value that left it undecided; None for a check that failed. The empty id
-            stands for the checks beyond the rules.
-        only_arguments_missing: whether missing arguments are the only causes of errors.
-    """
-
-    __slots__ = (
-        "broken", "errors", "only_arguments_missing", "reasons", "request_verdicts", "results", "undecided", "withheld",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.results: dict[int, MonitorResult] = {}
-        self.broken: Broken = []
-        self.errors: list[str] = []
-        self.reasons: list[str] = []
-        self.withheld: list[str] = []
-        self.request_verdicts: list[Verdict] = []
-        self.undecided: dict[str, Unknown | None] = {}
-        self.only_arguments_missing = True
-
-    def fail(self, problem: str, source: RuleMetadata | None = None) -> None:
-        """Records a check that could not be made."""
-        self.only_arguments_missing = False
-        self._add_error(problem, source)
-
-    def _add_error(self, problem: str, source: RuleMetadata | None) -> None:
-        error = problem if source is None else f"{source.id}: {problem}"
-        self.undecided.setdefault("" if source is None else source.id, None)
-        self.errors.append(error)
-        line = source.message_line if source is not None else ""
-        self.reasons.append(f"{line} (could not be checked: {problem})" if line else f"could not be checked: {error}")
-
-    def crashed(self, source: RuleMetadata, error: Exception, *, shown: bool = False) -> None:
-        """Records the crash of a rule. Messages of foreign errors are withheld: they may contain anything."""
-        ours = isinstance(error, StateFunctionError | ClockError) or (shown and isinstance(error, GuardError))
-        self.fail(str(error) if ours else f"the check raised {type(error).__name__}", source)
-        detail = error.detail if isinstance(error, StateFunctionError | ClockError) else error_text(error)
-        if detail != str(error):
-            self.withheld.append(f"{source.id}: {detail}")
-
-    def unknown(self, source: RuleMetadata, result: MonitorResult) -> None:
-        """Records a rule that cannot be decided, with the unknown values."""
-        value = result.value
-        assert isinstance(value, Unknown)
-        self.undecided[source.id] = value
-        self.only_arguments_missing = self.only_arguments_missing and value.absent
-        self._add_error("; ".join(value.why), source)
-        self.withheld += [f"{source.id}: {one}" for one in result.explain().withheld]
-
-    def decision(self, lifted: Decision | None = None) -> Decision:
-        """The most severe decision. `lifted`: violations with this decision are approved and do not count."""
-        if len(self.broken) == 1 and not self.errors and lifted is None:  # the common case
-            return self.broken[0][0].on_violation
-        decisions = [source.on_violation for source, _ in self.broken if source.on_violation is not lifted]
-        if self.errors:
-            decisions.append(Decision.DENY)
-        return decisions[0] if len(decisions) == 1 else max(decisions, default=Decision.ALLOW)
 
 
 class ConversationState:
@@ -113,6 +44,8 @@ class ConversationState:
     ) -> None:
         self.policies = policies
         self.calls: list[SessionCall] = []
+        self._calls_of: dict[str, list[SessionCall]] = {}  # tool -> its calls, among the first ones
+        self._sorted = 0  # the number of these
         self.skipped: frozenset[int] = frozenset()  # proved monitors, skipped for calls of the graph's tools
         self.graph_tools: frozenset[str] = frozenset()
         self.context = RuleContext(facts, state, policies.history_indexes(), messages, clock, principal)
@@ -149,6 +82,7 @@ class ConversationState:
             if context.provenance is not None:
                 context.provenance.read_messages(context.messages)
         judged = self._judge_beyond_rules(call, applicability) if applicability.needs_more_checks else None
+        results: dict[int, MonitorResult] | None = None
         skipped = self.skipped if self.skipped and call.tool in self.graph_tools else None
         screen = applicability.screen
         remaining = applicability.monitors if screen.idle else screen.remaining(context, call, memory)
@@ -161,10 +95,15 @@ class ConversationState:
                 judged = judged or Judgement()
                 judged.crashed(self.policies.rule_of[number].source, error)
                 continue
-            if result is not None:
-                judged = judged or Judgement()
-                judged.results[number] = result
-        if judged is not None and judged.results:
+            if result is None:
+                continue
+            if results is None:
+                results = {number: result}
+            else:
+                results[number] = result
+        if results is not None:
+            judged = judged or Judgement()
+            judged.results = results
             self._judge_rules(judged)
         return judged
 
@@ -173,15 +112,16 @@ class ConversationState:
         rule_of, results = self.policies.rule_of, judged.results
         if len(results) == 1:  # the common case
             [(number, only)] = results.items()
-            if rule_of[number].simple and only.value is False:
-                judged.broken.append((rule_of[number].source, only))
+            rule = rule_of[number]
+            if only.value is False and rule.simple:
+                judged.broken += ((rule.source, only),)
                 return
         for rule in dict.fromkeys(rule_of[number] for number in results):
             result = rule.combined_result(results, self._memory)
             if result is None:
                 continue
             if result.value is False:
-                judged.broken.append((rule.source, result))
+                judged.broken += ((rule.source, result),)
             else:
                 judged.unknown(rule.source, result)
 
@@ -230,11 +170,11 @@ class ConversationState:
             except Exception as error:  # noqa: BLE001 - as above
                 judged.crashed(source, error, shown=True)
                 continue
-            judged.request_verdicts.append(verdict)
+            judged.request_verdicts += (verdict,)
             for problem in verdict.errors:
                 judged.fail(problem, source)
             if verdict.label and not verdict.errors:
-                judged.broken.append((source, MonitorResult(False, partial(_program_explanation, verdict))))  # noqa: FBT003 - a value
+                judged.broken += ((source, MonitorResult.violated(partial(_program_explanation, verdict))),)
 
     def request_checks(self, _judged: Judgement) -> Iterable[tuple[RuleMetadata, Check]]:
         """The checks of the request policies that can judge a call of this conversation."""
@@ -243,14 +183,16 @@ class ConversationState:
     def reserve(self, call: SessionCall, judged: Judgement | None) -> None:
         """Appends a call to the history as in flight."""
         call.place = len(self.calls) + 1
-        found = judged.results if judged is not None else {}
-        for number, monitor in call.applicability.stateful:
-            monitor.reserved(self.context, call, self._memory[number], found.get(number))
+        context, stateful = self.context, call.applicability.stateful
+        if stateful:
+            found = judged.results if judged is not None else EMPTY
+            for number, monitor in stateful:
+                monitor.reserved(context, call, self._memory[number], found.get(number))
         if judged is not None:
             for source, _ in judged.broken:
                 self._reported.setdefault(source.id, set()).add(call.place)
-        if self.context.provenance is not None:
-            call.provenance = self.context.provenance.reserved(call, self.context)
+        if context.provenance is not None:
+            call.provenance = context.provenance.reserved(call, context)
         self._append(call)
 
     def settle(
@@ -324,7 +266,7 @@ class ConversationState:
                 judged.crashed(rule.source, error)
                 continue
             if result is not None and result.value is False:
-                judged.broken.append((rule.source, result))
+                judged.broken += ((rule.source, result),)
             elif result is not None:
                 judged.unknown(rule.source, result)
         return judged
@@ -352,6 +294,17 @@ class ConversationState:
             rule.id: "violated" if rule.id in self._reported else rule.status(self._memory)
             for rule in self.policies.rules
         }
+
+    def calls_of(self, tool: str) -> Sequence[SessionCall]:
+        """The calls of a tool in order. They are sorted only when somebody asks."""
+        calls_of = self._calls_of
+        for call in self.calls[self._sorted :]:
+            if call.tool in calls_of:
+                calls_of[call.tool].append(call)
+            else:
+                calls_of[call.tool] = [call]
+        self._sorted = len(self.calls)
+        return calls_of.get(tool, ())
 
     def history(self) -> tuple[Event, ...]:
         return tuple([call.event() for call in self.calls if call.status != "withdrawn"])
@@ -453,6 +406,7 @@ class ConversationState:
     def forget(self, memento: Memento) -> None:
         """Removes the last call, which is in flight."""
         call = self.calls.pop()
+        self._calls_of, self._sorted = {}, 0
         self.context.in_flight.remove(call)
         if self.context.provenance is not None:
             self.context.provenance.forgotten(call)

@@ -85,12 +85,12 @@ class _MissingCall:
     """A missing call, to be explained."""
 
     def __init__(self, pattern: ast.Pattern, condition: ast.Term, compiler: Compiler, names: Names) -> None:
-        self._pattern, self._names = pattern, names
+        self._known = known_arguments(pattern, names)
         self._tools = tuple(suggested(compiler.library.tools_of(pattern)))
         self._words = missing_call_text(pattern, condition, compiler, names)
 
     def explained(self, env: Env, obliged_by: SessionCall | None = None) -> Explanation:
-        args = known_arguments(self._pattern, self._names, env)
+        args = self._known(env)
         return Explanation(
             missing=(self._words(env),),
             evidence={} if obliged_by is None else {"obliged by": obliged_by.shown()},

@@ -8,7 +8,13 @@ from typing import Any
 from guardagent.policy.evaluation.certain_conditions import CallScope, CertainConditions
 from guardagent.policy.evaluation.evidence import compile_with_evidence
 from guardagent.policy.evaluation.history_index import Env
-from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, RuleContext, SessionCall
+from guardagent.policy.evaluation.monitor_interface import (
+    Explanation,
+    MonitorResult,
+    RuleContext,
+    SessionCall,
+    blank_explanation,
+)
 from guardagent.policy.evaluation.screen_code import ScreenCode
 from guardagent.policy.evaluation.terms import Compiler, Names
 from guardagent.policy.language import ast
@@ -37,6 +43,8 @@ class ForallMonitor:
     def screened(self, code: ScreenCode, _number: int, _kind: SessionCall) -> str | None:
         if self._asks_known and self._of_history:  # calls in flight can make known what was unknown
             return None
+        if self._reads_time:  # a clock that went back denies, whatever the condition is
+            return None
         return CertainConditions(code, self._scope).kept(self._rule.pattern, self._rule.condition)
 
     def concerns(self, call: SessionCall) -> bool:
@@ -61,12 +69,13 @@ class ForallMonitor:
             return None
         if matched is not True or value is not False or (self._adds_up and context.in_flight):
             return self._undecided(env, call, matched, value)
-        return MonitorResult(value, partial(self._explained, env))
+        return MonitorResult.violated(partial(self._explained, env))
 
     def _explained(self, env: Env) -> Explanation:
-        found = Explanation()
+        found = blank_explanation()
         needed = self._explain(env, found)
-        if not found.missing or [needed] != [f"an earlier {call}" for call in found.missing]:
+        missing = found.missing
+        if len(missing) != 1 or needed != f"an earlier {missing[0]}":
             found.needed = needed
         return found
 

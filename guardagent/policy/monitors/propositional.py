@@ -18,6 +18,7 @@ from guardagent.policy.evaluation.monitor_interface import (
     MonitorResult,
     RuleContext,
     SessionCall,
+    blank_explanation,
 )
 from guardagent.policy.evaluation.screen_code import ScreenCode
 from guardagent.policy.language.formula import Formula, atoms
@@ -63,6 +64,7 @@ class PropositionalMonitor:
             all(row[letter] == state and row[letter ^ 1] == state for state, row in self._live())
             for letter in range(len(self.alphabet.letters))
         ]
+        self._violations: dict[tuple[int, int], MonitorResult] = {}
         self._known_repairs: dict[tuple[int, int], tuple[CallSequence, ...]] = {}
         self._effects: dict[tuple[int, bool], Effect] = {}
         self._advanced: dict[tuple[tuple[int, ...], int, bool], tuple[tuple[int, ...], bool]] = {}
@@ -92,13 +94,22 @@ class PropositionalMonitor:
         letter = self.alphabet.index(call, ok=call.status is None or call.status == "ok")
         for state in memory.possible:
             if self._breaks[state][letter]:
-                return MonitorResult(False, partial(self._explained, state, letter, memory))  # noqa: FBT003 - a value
+                if memory.unsettled:
+                    return MonitorResult.violated(partial(self._explained, state, letter, memory))
+                return self._violations.get((state, letter)) or self._violation(state, letter)
         return None
 
-    def _explained(self, state: int, letter: int | None, memory: _AutomatonMemory) -> Explanation:
-        open_calls = _open_calls(memory) if letter is not None else []
-        evidence = {"in flight": open_calls} if open_calls else EMPTY
-        return Explanation(evidence=evidence, sequences=self._repairs(state, letter))
+    def _violation(self, state: int, letter: int) -> MonitorResult:
+        """The result of a violation while no call is in flight, kept for all sessions."""
+        found = MonitorResult.violated(partial(self._explained, state, letter, None))
+        return self._violations.setdefault((state, letter), found)
+
+    def _explained(self, state: int, letter: int | None, memory: _AutomatonMemory | None) -> Explanation:
+        found = blank_explanation()
+        if letter is not None and memory is not None and (open_calls := _open_calls(memory)):
+            found.evidence = {"in flight": open_calls}
+        found.sequences = self._repairs(state, letter)
+        return found
 
     def reserved(
         self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory, _result: MonitorResult | None
@@ -221,11 +232,13 @@ class PropositionalMonitor:
     def _repairs(self, state: int, letter: int | None) -> tuple[CallSequence, ...]:
         """The single calls after which the step is allowed or the trace may end; otherwise one shortest sequence."""
         key = state, -1 if letter is None else letter
-        if key not in self._known_repairs:
+        found = self._known_repairs.get(key)
+        if found is None:
             way = self._shortest_repair(state, letter) or []
             single = [[tool] for tool in sorted(self.tools) if self._repairs_in_one(state, letter, tool)]
-            self._known_repairs[key] = tuple(tuple((tool, EMPTY) for tool in one) for one in single or [way] if one)
-        return self._known_repairs[key]
+            found = tuple(tuple((tool, EMPTY) for tool in one) for one in single or [way] if one)
+            self._known_repairs[key] = found
+        return found
 
     def _repairs_in_one(self, state: int, letter: int | None, tool: str) -> bool:
         automaton = self.automaton
@@ -255,7 +268,7 @@ class PropositionalMonitor:
 
 def _open_calls(memory: _AutomatonMemory) -> list[dict[str, Any]]:
     """The calls in flight, as evidence."""
-    return [one.shown() for one in memory.unsettled if isinstance(one, SessionCall)] if memory.unsettled else []
+    return [one.shown() for one in memory.unsettled if isinstance(one, SessionCall)]
 
 
 def _composed(first: Effect, second: Effect) -> Effect:

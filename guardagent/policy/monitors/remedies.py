@@ -37,22 +37,27 @@ class Remedies:
         untried = self._untried(found)
         if source.remedy is not None and self._is_feasible(source.remedy, untried, found):
             return " ".join(source.remedy.split())
-        return self._calls(untried) or self._changes(found.changes)
+        calls = self._calls(untried) if untried else None
+        return calls or (None if found.changes is None else self._changes(*found.changes))
 
     def _untried(self, found: Explanation) -> list[CallSequence]:
         """The suggested sequences without a call that was made in vain."""
         needed_before = bool(found.missing) and self._call is not None and not found.timed
-        return [
-            sequence
-            for sequence in found.sequences
-            if not any(self._in_vain(tool, args, even_if_ok=needed_before) for tool, args in sequence)
-        ]
+        untried = []
+        for sequence in found.sequences:
+            for tool, args in sequence:
+                if self._in_vain(tool, args, even_if_ok=needed_before):
+                    break
+            else:
+                untried.append(sequence)
+        return untried
 
     def _in_vain(self, tool: str, args: Mapping[str, Any], *, even_if_ok: bool = False) -> bool:
         """Whether the last such call did not end well; `even_if_ok`: it ended well, and still does not suffice."""
-        calls = reversed(self._conversation.calls)
-        last = next((call for call in calls if call.tool == tool and _is_repeated(call, args)), None)
-        return last is not None and (even_if_ok or last.status not in (None, "ok"))
+        for call in reversed(self._conversation.calls_of(tool)):
+            if _is_repeated(call, args):
+                return even_if_ok or call.status not in (None, "ok")
+        return False
 
     def _is_feasible(self, text: str, untried: Sequence[CallSequence], found: Explanation) -> bool:
         """Whether a text names no other tool than the denied one, or at least one that is allowed and worth a try."""
@@ -65,8 +70,6 @@ class Remedies:
         return any(not self._in_vain(*call) and self._permits(*call) for call in calls)
 
     def _calls(self, sequences: Sequence[CallSequence]) -> str | None:
-        if not sequences:  # the common case
-            return None
         single = [
             sequence[0] for sequence in sequences[:MAX_SEQUENCES] if len(sequence) == 1 and self._permits(*sequence[0])
         ]
@@ -76,10 +79,9 @@ class Remedies:
         names = (", then " if several else " or ").join(_call_text(*one) for one in single or several)
         return f"call {names}{' first' if self._call else ''}"
 
-    def _changes(self, changes: tuple[Mapping[str, Any] | None, str] | None) -> str | None:
-        if changes is None or self._call is None:
+    def _changes(self, args: Mapping[str, Any] | None, text: str) -> str | None:
+        if self._call is None:
             return None
-        args, text = changes
         return text if args is None or self._permits(self._call.tool, {**self._call.args, **args}) else None
 
     def _permits(self, tool: str, args: Mapping[str, Any]) -> bool:
@@ -112,7 +114,9 @@ class Remedies:
 
 def _is_repeated(call: SessionCall, args: Mapping[str, Any]) -> bool:
     """Whether a call had these arguments, among others, and ran or may have run."""
-    return call.status != "withdrawn" and all(equal(call.args.get(name), value) is True for name, value in args.items())
+    if call.status == "withdrawn":
+        return False
+    return not args or all(equal(call.args.get(name), value) is True for name, value in args.items())
 
 
 def _call_text(tool: str, args: Mapping[str, Any]) -> str:

@@ -42,6 +42,10 @@ class RuleMetadata:
         """Whether the rule judges a call; it does if the principal or the agent is unknown."""
         return self.applies_to is None or self.applies_to.covers(principal, agent)
 
+    def permits(self, principal: Mapping[str, Any] | None, agent: str | None) -> bool:
+        """Whether the policy lists its tools for calls of this principal and agent; see `Scope.permits`."""
+        return self.applies_to is None or self.applies_to.permits(principal, agent)
+
     @cached_property
     def message_line(self) -> str:
         """The author's message on one line."""
@@ -63,6 +67,7 @@ class Rule:
         first_monitor: the number of its first monitor among those of all rules.
         simple: whether all monitors must be satisfied; an earlier violation then does not affect the next call.
         tools: the tools that it refers to.
+        named_tools: the same, without a pattern that matches any tool.
         mentioned_tools: the tools that it names, also those of earlier and later calls.
         labels: the actions, decisions and tags that it refers to.
     """
@@ -79,6 +84,7 @@ class Rule:
         for monitor in self.monitors:
             monitor.stateful = monitor.stateful or not self.simple
         self.tools = union_of(part.tools for part in self.monitors)
+        self.named_tools = union_of(part.tools for part in self.monitors if not isinstance(part.tools, AnyTool))
         patterns = (node for rule in rules for node in ast.walk(rule) if isinstance(node, ast.Pattern))
         sets = [*(part.tools for part in self.monitors), *map(library.tools_of, patterns)]
         self.mentioned_tools = union_of(tools for tools in sets if not isinstance(tools, AnyTool))
@@ -220,7 +226,7 @@ class _Builder:
                 none = ast.Negation(ast.SomeCall(partner, partner_condition, ok=False))
                 return ExistsMonitor(ast.Exists(pattern, ast.And((condition, none))), compiler)
             case ast.Exists(pattern, condition):
-                _require_arguments_only(pattern, condition)
+                _require_no_outcome(pattern, condition)
                 return ForallMonitor(ast.Forall(pattern, ast.Negation(condition)), compiler)
             case ast.After():
                 return ResponseMonitor(rule, compiler, negated=True)
@@ -249,12 +255,17 @@ def _precondition(condition: ast.Term, partner: ast.Pattern, partner_condition: 
     return needed if is_true(condition) else ast.Implies(condition, needed)
 
 
-def _require_arguments_only(pattern: ast.Pattern, condition: ast.Term) -> None:
+def _require_no_outcome(pattern: ast.Pattern, condition: ast.Term) -> None:
     """Rejects outcomes in NOT exists, which is judged on proposed calls."""
+    own = ast.Label(pattern.label or "")
     for one in ast.walk(condition):
-        if isinstance(one, ast.OfCall) and one.what != "args" and one.call == ast.Label(pattern.label or ""):
-            problem = f"NOT exists(...) is checked before the call runs; expected only 'args({pattern.label})'"
-            raise CompileError(problem, pattern.place)
+        if isinstance(one, ast.TimeOf) and one.call == own:
+            expected = "'now'"
+        elif isinstance(one, ast.OfCall) and one.call == own and one.what not in ("args", "tool"):
+            expected = f"only 'args({pattern.label})'"
+        else:
+            continue
+        raise CompileError(f"NOT exists(...) is checked before the call runs; expected {expected}", pattern.place)
 
 
 def labels_of(rule: ast.Rule) -> set[str]:

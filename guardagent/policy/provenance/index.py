@@ -37,17 +37,20 @@ class SourceIndex:
 
     Args:
         limit: the maximum number of bytes.
+
+    Attributes:
+        labels: all labels that its strings have, or may have.
     """
 
-    __slots__ = ("_bytes", "_limit", "_origins", "_shared")
+    __slots__ = ("_bytes", "_limit", "_origins", "_shared", "labels")
 
     def __init__(self, limit: int) -> None:
-        self._limit, self._bytes, self._shared = limit, 0, False
+        self._limit, self._bytes, self._shared, self.labels = limit, 0, False, 0
         self._origins: dict[str, Origin] = {}
 
     def copied(self) -> SourceIndex:
         copy = SourceIndex(self._limit)
-        copy._origins, copy._bytes = self._origins, self._bytes
+        copy._origins, copy._bytes, copy.labels = self._origins, self._bytes, self.labels
         copy._shared = self._shared = True
         return copy
 
@@ -62,10 +65,12 @@ class SourceIndex:
         """Adds strings with an origin; returns whether they fit. Otherwise only known ones get the new labels."""
         if self._shared:
             self._origins, self._shared = dict(self._origins), False
+        self.labels |= origin.labels | origin.possible
         origins = self._origins
-        known = [key for key in keys if key in origins] if origins else []
-        new = keys.difference(known) if known else keys
-        size = sum(map(len, new)) * (1 if all(map(str.isascii, new)) else WIDE) + ENTRY * len(new)
+        known = origins.keys() & keys
+        new = keys - known if known else keys
+        text = "".join(new)
+        size = len(text) * (1 if text.isascii() else WIDE) + ENTRY * len(new)
         fits = self._bytes + size <= self._limit
         if fits:
             self._bytes += size

@@ -122,7 +122,12 @@ class DeclaredLabels:
         return frozenset(tool for sources in self.sources.values() for one in sources for tool in one.tools)
 
     def bits(self, labels: Iterable[str]) -> int:
-        return sum(1 << self.names.index(label) for label in set(labels))
+        return sum(self.bit_of[label] for label in set(labels))
+
+    @cached_property
+    def bit_of(self) -> Mapping[str, int]:
+        """The bit of each label."""
+        return {label: 1 << at for at, label in enumerate(self.names)}
 
     def set_of(self, bits: int) -> StringSet:
         found = self._sets.get(bits)

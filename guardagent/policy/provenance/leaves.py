@@ -12,18 +12,24 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from guardagent.policy.language.values import Unknown, kind_of, parsed
+from guardagent.policy.language.parts import parsed
+from guardagent.policy.language.values import Unknown, kind_of
 from guardagent.policy.provenance.labels import ALL_ITEMS, Path
 from guardagent.policy.provenance.tokens import number_key
 
 DEPTH = 100
 _SCALARS = frozenset({bool, type(None)})
 _TRANSPARENT = (Enum, bytes, bytearray, set, frozenset, date, time, UUID, PurePath)  # arguments that a rule can read
-_NUMBERS = frozenset({float, Decimal})
+_NUMBERS = frozenset({int, float, Decimal})
 _MAPPINGS, _LISTS = frozenset({dict, MappingProxyType}), frozenset({list, tuple})
 _OPENING = frozenset({"{", "[", " ", "\t", "\r", "\n"})  # the first character of a JSON object or list
 
 Paths = tuple[tuple[int, Path, int], ...]  # (the number of a source, the rest of its path, its labels)
+
+
+def is_one_string(value: Any) -> bool:
+    """Whether a value is a string that stands for no other value."""
+    return type(value) is str and value[:1] not in _OPENING
 
 
 class Leaves:
@@ -92,27 +98,24 @@ class LeafReader:
     def _collect(self, value: Any, labels: int, depth: int) -> None:
         """Reads a value in which nothing has labels of its own."""
         leaves = self._of(labels)
-        left = [value]
+        left: list[Iterable[Any]] = [(value,)]
         while left:
-            one = left.pop()
-            kind = type(one)
-            if kind is str:
-                if one[:1] in _OPENING:
-                    self._read_text(one, labels, (), depth)
-                else:
-                    leaves.strings.append(one)
-            elif kind is int:
-                if not -1000 < one < 1000:
-                    leaves.numbers.add(str(abs(one)))
-            elif kind in _NUMBERS:
-                leaves.numbers.add(number_key(one))
-            elif kind in _MAPPINGS:
-                leaves.names.update(one)
-                left.extend(one.values())
-            elif kind in _LISTS:
-                left.extend(one)
-            elif kind not in _SCALARS:
-                self._read_other(one, labels, (), depth + 1)
+            for one in left.pop():
+                kind = type(one)
+                if kind is str:
+                    if one[:1] in _OPENING:
+                        self._read_text(one, labels, (), depth)
+                    else:
+                        leaves.strings.append(one)
+                elif kind in _NUMBERS:
+                    leaves.numbers.add(number_key(one))
+                elif kind in _MAPPINGS:
+                    leaves.names.update(one)
+                    left.append(one.values())
+                elif kind in _LISTS:
+                    left.append(one)
+                elif kind not in _SCALARS:
+                    self._read_other(one, labels, (), depth + 1)
 
     def _read_text(self, text: str, labels: int, paths: Paths, depth: int) -> None:
         if depth < DEPTH and text.lstrip()[:1] in ("{", "["):

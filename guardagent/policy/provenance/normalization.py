@@ -16,6 +16,7 @@ _ENTITY = re.compile("&(?:#[0-9A-Za-z]{1,8}|[A-Za-z]{2,31});")
 _ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
 _SPELLED = re.compile(r" {0,2}[\[({] {0,2}(at|dot) {0,2}[\])}] {0,2}", re.IGNORECASE)
 _SPELLED_SIGN = re.compile(r"[\[({] {0,2}(?:[aA][tT]|[dD][oO][tT]) {0,2}[\])}]")
+_SPACED_SIGN = re.compile(r"(?<=[^\s,;:]) {1,2}@ {0,2}(?=[\w-]{1,63}\.\w)|@ {1,2}(?=[\w-]{1,63}\.\w)")
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
@@ -26,16 +27,17 @@ _PUNYCODE = re.compile(r"(?<![\w-])xn--([a-z0-9-]{1,59})", re.IGNORECASE)
 
 def normalized(text: str) -> str:
     """Returns a text in NFKC, without invisible characters, and with its encoded characters decoded."""
-    text = _visible(text)
+    text = visible(text)
     for _ in range(ROUNDS):
         decoded = _decoded(text)
         if decoded == text:
             break
-        text = _visible(decoded)
+        text = visible(decoded)
     return text
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
+    """Returns a text in NFKC, without invisible characters, and with ASCII digits."""
     if text.isascii():
         return text
     text = unicodedata.normalize("NFKC", text)
@@ -52,11 +54,13 @@ def _decoded(text: str) -> str:
         text = unquote(text, errors="replace")
     if "&" in text and _ENTITY.search(text):
         text = html.unescape(text)
-    if "\\u" in text:
+    if "\\" in text:
         text = _ESCAPE.sub(_character, text)
-    if "xn--" in text or "XN--" in text:
+    if "--" in text:
         text = _PUNYCODE.sub(_of_punycode, text)
-    if _SPELLED_SIGN.search(text):
+    if "@" in text and (" @" in text or "@ " in text):
+        text = _SPACED_SIGN.sub("@", text)
+    if ("[" in text or "(" in text or "{" in text) and _SPELLED_SIGN.search(text):
         text = _SPELLED.sub(lambda word: "@" if word[1].lower() == "at" else ".", text)
     return text
 
@@ -68,6 +72,8 @@ def _character(escape: re.Match[str]) -> str:
 
 def _of_punycode(label: re.Match[str]) -> str:
     try:
-        return label[1].encode().decode("punycode")
+        found = unicodedata.normalize("NFKC", label[1].encode().decode("punycode"))
     except UnicodeError:
         return label[0]
+    is_label = not found.isascii() and all(sign in "-_" or unicodedata.category(sign)[0] in "LMN" for sign in found)
+    return found if is_label else label[0]  # no host has this name, or it would read as several

@@ -272,6 +272,12 @@ class SourceRecorder:
             return certain
         return Unknown(*(found.causes or ()), bounds=(certain, self.declared.set_of(found.labels | found.possible)))
 
+    def lacks(self, label: Any, session: Surroundings) -> bool:
+        """Whether surely no value has a label, because nothing that was recorded has it."""
+        if self._index.labels & self.declared.bit_of.get(label, -1):
+            return False
+        return label in self.declared.sources and not self._has_gaps(session)
+
     def _remember(self, value: str, labels: StringSet, facts: Any) -> None:
         """Keeps the labels of a string until something is recorded, or the facts change."""
         if facts is not self._memo_facts or len(self._memo) >= _MOST_REMEMBERED:
@@ -323,6 +329,8 @@ class SourceRecorder:
     def _look_up_token(
         self, token: SourceToken, found: _Lookup, indexes: Sequence[SourceIndex], gaps: Sequence[_Gap]
     ) -> None:
+        for origin in _origins(token.within, indexes):
+            found.add_possible(origin.labels | origin.possible, "an address, a path or a word contains a known value")
         if _take(_origins(token.readings, indexes), found, gaps):
             for part in token.parts:
                 _take(_origins(part.readings, indexes), found, ())

@@ -26,36 +26,58 @@ MIN_LENGTH = 4  # characters of a string, digits of a number: shorter ones say n
 SHORT_KEY = 64  # characters; longer strings are stored as a hash
 CACHED = 2000  # characters; the tokens of shorter strings are cached
 DEPTH = 2  # of base64 in base64
+_LARGE = 10**300  # no float is much larger
+_HUGE = 10**4000  # Python refuses to write the digits of larger numbers
 _PHONE = range(7, 16)  # digits
 _LONGEST_PHONE = 40  # characters
 _IBAN = 15  # characters, at least
+_MAIL_AT, _TAIL_AT = 1, 2  # the groups of the expression
 _LONG_WORD = 16  # characters of a word that may be base64
 
 _EXPRESSION = r"""
 (?<![\w.+%@/~\\-])(?:
   ([a-z][a-z0-9+.-]{1,20}://[^\s"'<>\x00]++)
- |([\w.+%=-]{1,64}+@(?:[\w-]{1,63}+\.)+[\w-]{2,63}+)
+ |([\w.+%=-]{1,64}+@(?:[\w-]{1,63}+\.)*[\w-]{1,63}+)
+    (?=(\.?(?:[!#$%&'*+/\\=^`{|}~][^\s,;:?<>()\[\]"@\x00]*?\.\w
+             |\u3002\w
+             |[^\x00-\x7f\s\u00ab\u00bb\u2013-\u201e\u2026\u2039\u203a\u3001\u3002\u3008-\u3011])
+        [^\s,;:?<>()\[\]"@\x00]*+)?)
  |([a-z]{2}[0-9]{2}(?:\ ?[a-z0-9]{4}){2,7}(?:\ ?[a-z0-9]{1,3})?(?![a-z0-9]))
  |((?:~|\.{1,2}|[a-z]:)?[/\\][^\s"'<>|,;()\[\]{}\x00]++)
  |((?:[\w-]{1,63}+[./\\])+[a-z][\w-]{1,62}+)
+ |(\[[0-9a-f]*:[0-9a-f:.]*+\]|[0-9._-]*+[^\W0-9_][\w.-]*+(?![.,]?[0-9]))
 )
+|(@[\w\[][^\s"'<>,;()\x00]*+)
 |(\+?[0-9]++(?:[ ()./,-]{1,2}[0-9]++)*+)
 """
 _ASCII, _ANY = re.compile(_EXPRESSION, re.VERBOSE | re.ASCII), re.compile(_EXPRESSION, re.VERBOSE)
-_MAIL = re.compile(r"(?<![\w.+%=-])[\w.+%-]{1,64}+@(?:[\w-]{1,63}+\.)+[\w-]{2,63}+")
+_MAIL = re.compile(r"(?<![\w.+%=-])[\w.+%-]{1,64}+@(?:[\w-]{1,63}+\.)*[\w-]{1,63}+")
 _DIGITS, _NUMBER = re.compile("[0-9]+"), re.compile("[0-9]+(?:[.,][0-9]+)*")
 _ENGLISH = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.([0-9]+))?")
 _GERMAN = re.compile(r"([0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+)(?:,([0-9]+))?")
 _EXTENSION = re.compile(r"\.[a-z]\w{0,7}$")
 _BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{16,}+={0,2}")
 _LETTER = re.compile("[^\\W0-9_]")
-_HOST = re.compile(r"(?m)(?<=://)(?:[^/?#\\\n@]*@)*([^/?#\\:\n@]+)")
+_HOST = re.compile(r"(?m)(?<=://)(?:[^/?#\\\n@]*@)*(\[[^\]/?#\\\n@]*\]|[^/?#\\:\n@]+)")
+_URL = re.compile(r"(?<![\w.+%@/~\\-])[A-Za-z][A-Za-z0-9+.-]{1,20}+://[^\s\"'<>\x00]++")
+_WHOLE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,20}+://[^ ]++")  # a program that takes a URL drops line breaks in it
+_NO_HOST = re.compile(r"[^\w.:\[\]-]")
+_STRANGE = "\ua66e"  # a letter for a character that no address has: nothing that was seen has it
+_FOUR_DIGITS = re.compile(r"(?:[0-9][^0-9]*+){4}")
 _SPACES = dict.fromkeys(map(ord, "\t\r\n"), " ")
-_PROSE = re.compile(  # neither a token nor base64: short words, and numbers of up to three digits by themselves
-    r"(?:[A-Za-z]{1,15}+(?![A-Za-z0-9])|[0-9]{1,3}+(?![A-Za-z]|[ ()./,-]{0,2}[0-9])|[ ,;:!?'\"-]|\.(?=\s|$))*+"
+_WHITESPACE = "\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
+_LETTERS = bytes(code for code in range(128) if chr(code).isalpha() or chr(code) in "_-")
+_CLASSES = bytes.maketrans(
+    _LETTERS + _WHITESPACE.encode() + b"123456789@/\\%&+[({\x00",
+    b"a" * len(_LETTERS) + b" " * len(_WHITESPACE) + b"0" * 19,
 )
-_CANDIDATE = r"[^\s0-9@/\\.]*+[0-9@/\\.]\S*+"
+_BASE64_SIGNS = _LETTERS + b"0123456789+/"
+_RUNS, _LONG_RUN = bytes.maketrans(_BASE64_SIGNS, b"a" * len(_BASE64_SIGNS)), b"a" * _LONG_WORD
+_CANDIDATE = (
+    r"[^\s0-9@/\\.]*+(?:[0-9@/\\]|\.\S)\S*+"  # a word with a sign of a token, other than a full stop at its end
+)
 _CANDIDATES = re.compile(rf"(?<!\S){_CANDIDATE}(?: {{1,2}}(?:{_CANDIDATE}|[a-z]{{4}}(?!\S)))*+")
+_AFTER_HOST = ".,;!?'*`)}"
 _TRAILING = ".,:;!?'*_=`)]}"
 
 
@@ -67,12 +89,14 @@ class SourceToken(NamedTuple):
         identifies: whether one that was never seen comes from the model.
         parts: the tokens that it may consist of instead.
         near: the spellings of tokens that contain it, such as the parents of a host.
+        within: the spellings of tokens in it that say little about it, such as the numbers in a mail address.
     """
 
     readings: tuple[str, ...]
     identifies: bool = True
     parts: tuple[SourceToken, ...] = ()
     near: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
 
     def spellings(self) -> Iterator[str]:
         """The strings under which the token is recorded."""
@@ -104,42 +128,51 @@ class Scanner:
         return self._cached(text) if len(text) < CACHED else self._read(text)
 
     def _read(self, text: str) -> TextReading:
-        if self._ids is None and _PROSE.fullmatch(text):
-            key = key_of(text.casefold())
+        if self._ids is None and _is_plain(text):
+            key = key_of(text.lower())
             return TextReading((key,) if key else (), ())
         keys: list[str] = []
         tokens: list[SourceToken] = []
-        for plain, _ in _texts_in(normalized(text)):
-            folded = plain.casefold()
-            keys += filter(None, [key_of(folded)])
-            for columns in _scanned(folded):
-                tokens += (token for kind, one in zip(KINDS, columns, strict=True) if one for token in kind.read(one))
+        visible = normalized(text)
+        for plain in _texts_in(visible.replace("\x00", _STRANGE)):
+            keys += filter(None, [key_of(plain.lower())])
+            for columns in _scanned(plain.lower()):
+                tokens += _tokens_of(columns)
             tokens += (SourceToken((one,)) for one in self._ids_in(plain))
+        if "://" in text:
+            known = {reading for token in tokens for reading in token.readings}
+            hosts = chain(_written_hosts(_URL.findall(text) if text != visible else ()), _other_hosts(text))
+            tokens += (SourceToken((host,)) for host in hosts if host not in known)
         return TextReading(tuple(keys), tuple(tokens))
 
     def recorded(self, texts: Iterable[str]) -> set[str]:
         """The keys of many strings: their own, and those of their tokens."""
         keys: set[str] = set()
-        for plain, words in _texts_in(normalized("\x00".join(texts))):
-            folded = plain.casefold()
-            whole = map(str.strip, " ".join(words).casefold().split("\x00"))
+        written = "\x00".join(texts)
+        text = normalized(written)
+        if text != written and "://" in written:
+            keys.update(_written_hosts(_URL.findall(written)))
+        for plain in _texts_in(text):
+            whole = map(str.strip, _squeezed(plain).lower().split("\x00"))
             keys.update([one if len(one) <= SHORT_KEY else _hashed(one) for one in whole if len(one) >= MIN_LENGTH])
-            for kind, column in zip(KINDS, zip(*_scanned(folded), strict=True), strict=False):
+            matches = _scanned(plain.lower())
+            for kind, column in zip(KINDS, zip(*matches, strict=True), strict=False):
                 found = set(column)
                 found.discard("")
                 keys.update(kind.keys(found))
+            keys.update(match[_MAIL_AT] + match[_TAIL_AT] for match in matches if match[_TAIL_AT])
             keys.update(self._ids_in(plain))
         keys.discard("")
         return keys
 
     def words(self, text: str, longest: int) -> set[str]:
         """The keys of all sequences of words of a text."""
-        words = [word.strip(_TRAILING + '([{"') for word in normalized(text).casefold().split()]
+        words = [word.strip(_TRAILING + '([{"') for word in normalized(text).lower().split()]
         runs = (" ".join(words[at : at + size]) for size in range(1, longest + 1) for at in range(len(words)))
         return set(filter(None, map(key_of, runs)))
 
     def _ids_in(self, plain: str) -> list[str]:
-        return [] if self._ids is None else [one[0].casefold() for one in self._ids.finditer(plain)]
+        return [] if self._ids is None else [one[0].lower() for one in self._ids.finditer(plain)]
 
 
 def key_of(folded: str) -> str:
@@ -159,17 +192,38 @@ def _hashed(text: str) -> str:
 def number_key(value: float | Decimal | Fraction) -> str:
     """The key of a number, as its digits; empty if it has less than four."""
     if type(value) is int:
-        return str(abs(value)) if not -1000 < value < 1000 else ""
-    text = str(value)
-    if not text.replace(".", "", 1).lstrip("-").isdecimal():  # an exponent, a fraction, or no number
+        return "" if -1000 < value < 1000 else str(abs(value)) if -_HUGE < value < _HUGE else hex(value)
+    whole, _, fraction = str(value).lstrip("-").partition(".")
+    if not (whole + fraction).isdecimal():  # an exponent, a fraction, or no number
         number = exact(value)
-        text = "" if isinstance(number, Unknown) else f"{float(number):.12f}"
-    whole, _, fraction = text.lstrip("-").partition(".")
+        if isinstance(number, Unknown):
+            return ""
+        if not -_LARGE < number < _LARGE:
+            return hex(int(number))
+        whole, _, fraction = f"{float(number):.12f}".lstrip("-").partition(".")
     return _canonical(whole, fraction)
 
 
 def _squeezed(text: str) -> str:
-    return " ".join(text.split())
+    """The text with one space between words."""
+    if not text.isascii():
+        return " ".join(text.split())
+    for sign in _WHITESPACE:
+        if sign in text:
+            text = text.replace(sign, " ")
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text has no sign of a token, of an encoding, or of base64; False if that is not quickly seen."""
+    if not text.isascii() or "--" in text:
+        return False
+    signs = text.encode().translate(_CLASSES)
+    return (
+        b"0" not in signs.replace(b". ", b" ").rstrip(b" ").rstrip(b".").replace(b".", b"0") and _LONG_RUN not in signs
+    )
 
 
 def _scanned(folded: str) -> list[tuple[str, ...]]:
@@ -178,18 +232,49 @@ def _scanned(folded: str) -> list[tuple[str, ...]]:
     return (_ASCII if text.isascii() else _ANY).findall(text)
 
 
+def _tokens_of(columns: Sequence[str]) -> Iterator[SourceToken]:
+    """The tokens of one match."""
+    mail, tail = columns[_MAIL_AT], columns[_TAIL_AT]
+    if tail:  # what stands before it may be another's address
+        yield SourceToken((mail + tail,), near=(mail,))
+        return
+    for kind, one in zip(KINDS, columns, strict=True):
+        if one:
+            yield from kind.read(one)
+
+
+def _other_hosts(text: str) -> Iterator[str]:
+    """Hosts that a program can find in a text because it drops line breaks in a URL, or ends it elsewhere."""
+    text = text.strip()
+    whole = _WHOLE_URL.match(text if " " in text else "".join(text.split())) if len(text) < CACHED else None
+    return _written_hosts([whole[0]] if whole else [])
+
+
+def _written_hosts(urls: Iterable[str]) -> Iterator[str]:
+    """The hosts of URLs whose encoded characters are decoded last."""
+    for host in (host for url in urls for host in _hosts(url) if _host_key(host)):
+        yield _NO_HOST.sub(_STRANGE, _host_key(normalized(_host_key(host)).lower()))
+
+
+def _hosts(text: str) -> list[str]:
+    """The hosts in a URL: browsers read a backslash as a slash, and other programs do not."""
+    found = _HOST.findall(text)
+    if "\\" in text:
+        found += _HOST.findall(text.replace("\\", _STRANGE))
+    return found
+
+
 def _condensed(text: str) -> str:
     """The text without plain words, which contain no token, except for those inside of an IBAN with spaces."""
     return "\n".join(_CANDIDATES.findall(text))
 
 
-def _texts_in(text: str, depth: int = DEPTH) -> Iterator[tuple[str, list[str]]]:
-    """The text, and the texts that its base64 words encode, each with its words."""
-    words = text.split()
-    yield text, words
-    if not depth:
+def _texts_in(text: str, depth: int = DEPTH) -> Iterator[str]:
+    """The text, and the texts that its base64 words encode."""
+    yield text
+    if not depth or _LONG_RUN not in text.encode("utf-8", "replace").translate(_RUNS):
         return
-    long = {word for word in words if len(word) >= _LONG_WORD}
+    long = {word for word in text.split() if len(word) >= _LONG_WORD}
     mixed = [word for word in long if not (word.islower() or word.isupper())]  # as base64 nearly always is
     for word in set(_BASE64.findall("\n".join(mixed))) if mixed else ():
         if word.islower() or word.isupper() or word.isdecimal():
@@ -220,15 +305,20 @@ class Kind(NamedTuple):
 
 def _url(text: str) -> Iterator[SourceToken]:
     yield SourceToken((_url_key(text),))
-    for host in _HOST.findall(text):
+    for host in map(_host_key, _hosts(text)):
         labels = host.split(".")
         yield SourceToken((host,), near=tuple(".".join(labels[at:]) for at in range(1, len(labels) - 1)))
         yield from (SourceToken((label,), identifies=False) for label in labels if _is_long(label))
-    yield from _inside(text)
+    for one in _inside(text):
+        yield SourceToken((one,), identifies="@" in one)
 
 
 def _url_keys(texts: set[str]) -> Iterable[str]:
-    return chain(map(_url_key, texts), _HOST.findall("\n".join(texts)), _keys_inside(texts))
+    return chain(map(_url_key, texts), map(_host_key, _hosts("\n".join(texts))), _keys_inside(texts))
+
+
+def _host_key(host: str) -> str:
+    return host.rstrip(_AFTER_HOST)
 
 
 def _url_key(text: str) -> str:
@@ -236,8 +326,27 @@ def _url_key(text: str) -> str:
 
 
 def _mail(text: str) -> Iterator[SourceToken]:
-    yield SourceToken((text.lstrip(".=%"),))
-    yield from _weak_numbers(text)
+    yield SourceToken((text.lstrip(".=%"),), within=_numbers_in(text))
+
+
+def _sign(text: str) -> Iterator[SourceToken]:
+    """A handle, or the end of an address whose beginning is no word."""
+    yield SourceToken((text.rstrip(_TRAILING),), within=_numbers_in(text))
+
+
+def _sign_keys(texts: set[str]) -> Iterable[str]:
+    return chain((text.rstrip(_TRAILING) for text in texts), _number_keys(texts))
+
+
+def _code(text: str) -> Iterator[SourceToken]:
+    """A word with letters and a number, or an IPv6 address."""
+    if within := _numbers_in(text):
+        yield SourceToken((text.rstrip(_TRAILING),), within=within)
+
+
+def _code_keys(texts: set[str]) -> Iterable[str]:
+    found = {text.rstrip(_TRAILING) for text in texts if _FOUR_DIGITS.search(text)}
+    return chain(found, _number_keys(found))
 
 
 def _mail_keys(texts: set[str]) -> Iterable[str]:
@@ -266,8 +375,9 @@ def _iban_keys(texts: set[str]) -> Iterable[str]:
 def _path(text: str) -> Iterator[SourceToken]:
     path = _path_key(text)
     if _is_long(path) and _LETTER.search(path):
-        yield SourceToken((path,))
-    yield from _inside(text)
+        yield SourceToken((path,), within=tuple(_inside(text)))
+    else:
+        yield from _numbers(text)
 
 
 def _path_keys(texts: set[str]) -> Iterable[str]:
@@ -281,8 +391,7 @@ def _path_key(text: str) -> str:
 
 def _name(text: str) -> Iterator[SourceToken]:
     if "/" not in text and "\\" not in text:
-        yield SourceToken((text,), identifies=False)
-        yield from _weak_numbers(text)
+        yield SourceToken((text,), identifies=False, within=_numbers_in(text))
     else:
         yield from _path(text) if _EXTENSION.search(text) else _numbers(text)
 
@@ -291,11 +400,11 @@ def _name_keys(texts: set[str]) -> Iterable[str]:
     return chain([_path_key(text) for text in texts if _EXTENSION.search(text)], _number_keys(texts))
 
 
-def _inside(text: str) -> Iterator[SourceToken]:
-    """The tokens in the path and the query of a URL, or in a path."""
+def _inside(text: str) -> Iterator[str]:
+    """The spellings of the tokens in the path and the query of a URL, or in a path."""
     if "@" in text:
-        yield from (SourceToken((one,)) for one in _MAIL.findall(text))
-    yield from _weak_numbers(text)
+        yield from _MAIL.findall(text)
+    yield from _numbers_in(text)
 
 
 def _keys_inside(texts: set[str]) -> Iterable[str]:
@@ -303,8 +412,8 @@ def _keys_inside(texts: set[str]) -> Iterable[str]:
     return chain(_MAIL.findall(whole) if "@" in whole else (), _number_keys(texts))
 
 
-def _weak_numbers(text: str) -> Iterator[SourceToken]:
-    return (token._replace(identifies=False) for token in _numbers(text))
+def _numbers_in(text: str) -> tuple[str, ...]:
+    return tuple(reading for token in _numbers(text) for reading in token.readings)
 
 
 def _run(text: str) -> Iterator[SourceToken]:
@@ -331,10 +440,11 @@ def _numbers(text: str) -> Iterator[SourceToken]:
 
 
 def _number_keys(texts: set[str]) -> list[str]:
-    found = set(_NUMBER.findall("\n".join(texts)))
-    plain = [number.lstrip("0") for number in found if number.isdecimal()]
-    others = [reading for number in found if not number.isdecimal() for reading in _readings(number)]
-    return [number for number in plain if len(number) >= MIN_LENGTH] + others
+    found = {number for number in _NUMBER.findall("\n".join(texts)) if len(number) >= MIN_LENGTH}
+    keys = [number.lstrip("0") for number in found if number.isdecimal()]
+    if len(keys) < len(found):
+        keys += (reading for number in found if not number.isdecimal() for reading in _readings(number))
+    return [key for key in keys if len(key) >= MIN_LENGTH]
 
 
 def _readings(text: str) -> tuple[str, ...]:
@@ -342,14 +452,18 @@ def _readings(text: str) -> tuple[str, ...]:
     if text.isdecimal():
         digits = text.lstrip("0")
         return (digits,) if _is_long(digits) else ()
-    found = [_canonical(match[1], match[2] or "") for one in (_ENGLISH, _GERMAN) if (match := one.fullmatch(text))]
+    found = [
+        _canonical(match[1].replace(separator, ""), match[2] or "")
+        for one, separator in ((_ENGLISH, ","), (_GERMAN, "."))
+        if (match := one.fullmatch(text))
+    ]
     if not found:  # a date, a version or an address
         return (text,) if sum(map(str.isdecimal, text)) >= MIN_LENGTH else ()
     return tuple(dict.fromkeys(filter(None, found)))
 
 
 def _canonical(whole: str, fraction: str) -> str:
-    whole, fraction = whole.replace(",", "").replace(".", "").lstrip("0"), fraction.rstrip("0")
+    whole, fraction = whole.lstrip("0"), fraction.rstrip("0")
     if len(whole) + len(fraction) < MIN_LENGTH:
         return ""
     return f"{whole or 0}.{fraction}" if fraction else whole
@@ -358,8 +472,11 @@ def _canonical(whole: str, fraction: str) -> str:
 KINDS = (  # in the order of the groups of the expression
     Kind(_url, _url_keys),
     Kind(_mail, _mail_keys),
+    Kind(lambda _: (), lambda _: ()),  # what follows a mail address without a break
     Kind(_iban, _iban_keys),
     Kind(_path, _path_keys),
     Kind(_name, _name_keys),
+    Kind(_code, _code_keys),
+    Kind(_sign, _sign_keys),
     Kind(_run, _run_keys),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.evaluation.library import Library
 from guardagent.policy.evaluation.terms import Compiler
-from guardagent.policy.file.policy_file import RuleSource
+from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.file.solver_keys import GovernedTool, SolverSource, VariableSource
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.language import ast

@@ -17,7 +17,7 @@ from guardagent.policy.evaluation.terms import Compiler
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.language import ast
 from guardagent.policy.language.grammar import TemporalError
-from guardagent.policy.language.parser import read_term
+from guardagent.policy.language.term_parser import read_term
 
 ARGS = "args"
 ROLES = ("user", "assistant", "tool", "system")

@@ -13,7 +13,7 @@ from guardagent.errors import CounterError, GuardError, InputError
 from guardagent.policy.evaluation.counters import Counter, CounterKey, Number
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language.values import Unknown
-from guardagent.policy.monitors.conversation import Judgement
+from guardagent.policy.monitors.judgement import Judgement
 from guardagent.policy.policies import Policies
 from guardagent.session.counters.protocol import CounterReading, CountersChangedError, CounterStore, open_counters
 from guardagent.session.counters.trial_store import TrialStore
@@ -179,7 +179,7 @@ def _failed(judgement: Judgement | None, problem: str, error: GuardError | None 
     judgement = judgement or Judgement()
     judgement.fail(problem)
     if error is not None:
-        judgement.withheld.append(f"counters: {error}")
+        judgement.withheld += (f"counters: {error}",)
     return judgement
 
 

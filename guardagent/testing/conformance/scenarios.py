@@ -6,13 +6,13 @@ Each also allows a call, so that a host that runs nothing at all fails.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from guardagent.enforcement import Approval
-from guardagent.testing.conformance.host import Call, HandOff, HostUnderTest, Operator, Process, Reply, SubAgent
+from guardagent.testing.conformance.host import Call, HandOff, HostUnderTest, Operator, Process, Reply, Script, SubAgent
 from guardagent.testing.conformance.shop import REFUSALS, SECRET, Shop
 
 LIMIT = """
@@ -40,7 +40,17 @@ APPROVED = """
     message: Nobody refunds more than 1000.
 """
 
+ANSWERS = f"""
+  - id: secret
+    temporal: forall(answer(text=t), !(t matches /(?s:.*){SECRET}(?s:.*)/))
+    message: Do not tell a PIN.
+  - id: refunded
+    temporal: before(answer(), true, f:refund(), true)
+    message: Pay before you say so.
+"""
+
 LOGIN: Call = ("authenticate", {"email": "ann@example.com"})
+LOOK: Call = ("get_order", {"order_id": "A"})
 YES = Approval("approve", by="ann")
 
 
@@ -315,13 +325,15 @@ async def _separate_sub_agent(stage: ScenarioStage, where: Literal["other id", "
 
 @scenario("streaming")
 async def streaming(stage: ScenarioStage) -> None:
-    """Calls in a streamed run are judged, and no part of an answer is shown before it is judged."""
-    async with stage.one_process(LIMIT, answers=True) as process:
-        calls = await process.run([[refund("A", 500)], [refund("A")], f"The PIN is {SECRET}."], stream=True)
-        plain = await process.run(["You have 50 back."], stream=True, conversation="c2")
-    stage.paid(("A", 50))
-    stage.expect(SECRET not in calls.shown, "no secret in the stream", calls.shown)
-    stage.expect("50 back" in plain.shown, "the harmless answer in the stream", plain.shown)
+    """Calls in a streamed run are judged, and no part of an answer is shown before it is judged, also by rules."""
+    for judge, rules in (("guard", (LIMIT,)), ("rules", (LIMIT, ANSWERS))):
+        async with stage.one_process(*rules, answers=judge == "guard", ledger=None) as process:
+            talk: Script = [[refund(judge, 500)], [refund(judge)], f"The PIN is {SECRET}."]
+            calls = await process.run(talk, stream=True, conversation=judge)
+            plain = await process.run([[refund(f"{judge} 2")], "You have 50 back."], stream=True, conversation="c2")
+        stage.expect(SECRET not in calls.shown, "no secret in the stream", calls.shown)
+        stage.expect("50 back" in plain.shown, "the harmless answer in the stream", plain.shown)
+    stage.paid(*((order, 50) for order in ("guard", "guard 2", "rules", "rules 2")))
 
 
 @scenario("restart")
@@ -354,11 +366,25 @@ async def restart_without_a_ledger(stage: ScenarioStage) -> None:
 @scenario("final answer")
 async def final_answer(stage: ScenarioStage) -> None:
     """An answer with a secret is withheld, whether a model wrote it or a tool whose output is the answer."""
-    look: Mapping[str, Any] = {"order_id": "A"}
     async with stage.one_process(LIMIT, answers=True, direct=frozenset({"get_order"})) as process:
         spoken = await process.run([f"The PIN is {SECRET}."])
-        direct = await process.run([[("get_order", look)]], conversation="c2")
+        direct = await process.run([[LOOK]], conversation="c2")
         plain = await process.run(["You have 50 back."], conversation="c3")
     for reply in (spoken, direct):
         stage.expect(SECRET not in reply.shown, "no secret in the answer", reply.shown)
     stage.expect("50 back" in plain.shown, "the harmless answer", plain.shown)
+
+
+@scenario("rules about the answer")
+async def rules_about_the_answer(stage: ScenarioStage) -> None:
+    """An answer is a step of the rules: it is withheld if it breaks one, or lacks an earlier call."""
+    async with stage.one_process(LIMIT, ANSWERS, direct=frozenset({"get_order"})) as process:
+        secret = await process.run([[refund("A")], f"The PIN is {SECRET}."])
+        direct = await process.run([[refund("B")], [LOOK]], conversation="c2")
+        early = await process.run(["You have 50 back."], conversation="c3")
+        plain = await process.run([[refund("C")], "You have 50 back."], conversation="c4")
+    for reply in (secret, direct):
+        stage.expect(SECRET not in reply.shown, "no secret in the answer", reply.shown)
+    stage.expect("50 back" not in early.shown, "no answer before the refund", early.shown)
+    stage.expect("50 back" in plain.shown, "the harmless answer", plain.shown)
+    stage.paid(("A", 50), ("B", 50), ("C", 50))

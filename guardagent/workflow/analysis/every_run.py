@@ -22,6 +22,7 @@ from guardagent.policy.policies import Policies
 from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding, RunCall
 from guardagent.workflow.analysis.tool_order import order_of
 from guardagent.workflow.model.graph import Graph, Node
+from guardagent.workflow.model.unknown import unknown_tools
 
 Sets = Mapping[str, frozenset[str]]
 _SHOWN = 3  # nodes in a message
@@ -66,11 +67,6 @@ def automaton_of(rule: Rule, formula: Formula, sets: Sets) -> PropositionalMonit
     return PropositionalMonitor(formula, {atom[1:]: sets[atom[1:]] for atom in atoms(formula) if atom.startswith("@")})
 
 
-def may_call_hidden_tools(node: Node) -> bool:
-    """Whether a node may call tools that its extractor could not see."""
-    return bool(node.metadata and (node.metadata.get("tools_unknown") or node.metadata.get("unknown_tools")))
-
-
 def _violated(tools: Iterable[str], rule: PropositionalMonitor) -> EveryRunResult | None:
     """Returns a shortest word that violates a rule, with successful calls if possible."""
     automaton, letters = rule.automaton, dict[int, RunCall]()
@@ -103,6 +99,6 @@ def _obstacle(graph: Graph, policies: Policies, findings: Iterable[GraphFinding]
 
 def _is_uncertain(node: Node) -> bool:
     metadata = node.metadata
-    if metadata and (metadata.get("widened") or metadata.get("guess") or may_call_hidden_tools(node)):
+    if metadata and (metadata.get("widened") or metadata.get("guess") or unknown_tools(node)):
         return True
     return node.kind == "tool" and not node.tools

@@ -5,7 +5,8 @@ obligation that a cycle can postpone forever.
 
 A node with one tool calls it once. A node with several tools calls one or more, in any order; a node where a model
 chooses calls none or more. Every call succeeds. The search covers all paths, so a proof is sound, but a violation may
-be on a path that no run takes.
+be on a path that no run takes. With `unknown_calls`, a node with unknown tools calls anything, too, and a violation
+holds whatever that is.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.workflow.analysis.cycles import on_cycles
 from guardagent.workflow.analysis.paths import GraphIndex, without_garbage_collection
 from guardagent.workflow.analysis.report import Mechanism
-from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.analysis.uncertain_states import UncertainStates
+from guardagent.workflow.model.graph import Graph, Node
+from guardagent.workflow.model.unknown import unknown_tools
 
 _SILENT = ("entry", "exit")
 
@@ -27,7 +30,7 @@ State = tuple[int, int]  # (state of the automaton, number of the node)
 _NOWHERE: State = (-1, -1)  # the parent of a state where a path begins
 _STAY: tuple[int, ...] = ()
 _FEW = 50  # states of an automaton
-NodeCalls = tuple[tuple[str, ...], bool]  # the tools of a node, and whether it may call none
+NodeCalls = tuple[tuple[str, ...], bool, bool]  # the tools of a node, whether it may call none, and unknown ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class PathViolation:
 
 
 class NumberedGraph:
-    """A graph with numbered nodes and their calls.
+    """A graph with numbered nodes and their calls; with `unknown_calls`, also those that could not be seen.
 
     Attributes:
         ids: number -> id of a node.
@@ -59,16 +62,20 @@ class NumberedGraph:
         ends: number -> whether a run can end there: at an exit or at a dead end.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, unknown_calls: bool = False) -> None:
         with without_garbage_collection():
             numbered = GraphIndex.of(graph)
             self.successors = numbered.successors()
         self.ids, self.entry = numbered.ids, numbered.numbers[graph.entry_id]
-        silent: NodeCalls = ((), True)
+        self.unknown_calls = unknown_calls
+        anywhere = unknown_calls and unknown_tools(graph.by_id[graph.entry_id]) is not None
+        silent: NodeCalls = ((), True, False)
         kinds: dict[NodeCalls, int] = {silent: 0}
         self.kinds = [
-            kinds.setdefault((node.tools, bool(node.metadata.get("model_chooses"))), len(kinds))
-            if node.tools and node.kind not in _SILENT
+            kinds.setdefault(
+                _calls_of(node, unknown=anywhere or (unknown_calls and unknown_tools(node) is not None)), len(kinds)
+            )
+            if (node.tools or unknown_calls) and node.kind not in _SILENT
             else 0
             for node in graph.nodes
         ]
@@ -76,6 +83,10 @@ class NumberedGraph:
         self.ends = [not targets for targets in self.successors]
         for exit_id in graph.exit_ids:
             self.ends[numbered.numbers[exit_id]] = True
+
+
+def _calls_of(node: Node, *, unknown: bool) -> NodeCalls:
+    return node.tools, not node.tools or bool(node.metadata.get("model_chooses")), unknown
 
 
 class _SparseRow(dict[int, State | int]):
@@ -92,8 +103,9 @@ class GraphProduct:
     """
 
     def __init__(self, graph: NumberedGraph, rule: PropositionalMonitor) -> None:
-        self._graph, self._automaton = graph, rule.automaton
-        tools = {tool for tools, _ in graph.callable for tool in tools}
+        self._graph = graph
+        self._automaton = UncertainStates(rule.automaton) if graph.unknown_calls else rule.automaton
+        tools = {tool for tools, _, _ in graph.callable for tool in tools}
         self._letters = {tool: rule.alphabet.index(SessionCall(tool, {}), ok=True) for tool in tools}
         classes = self._classes()
         self._class_of = [classes[kind] for kind in graph.kinds]
@@ -107,11 +119,11 @@ class GraphProduct:
 
     def _classes(self) -> list[int]:
         """Kind of a node -> its equivalence class for the rule."""
-        found: dict[tuple[frozenset[int], bool, bool], int] = {}
+        found: dict[tuple[frozenset[int], bool, bool, bool], int] = {}
         classes = []
-        for tools, chooses in self._graph.callable:
+        for tools, chooses, unknown in self._graph.callable:
             letters = frozenset([self._letters[tool] for tool in tools])
-            classes.append(found.setdefault((letters, chooses, len(tools) > 1), len(found)))
+            classes.append(found.setdefault((letters, chooses, len(tools) > 1, unknown), len(found)))
         return classes
 
     def _exit_table(self) -> dict[int, list[tuple[int, ...]]]:
@@ -136,19 +148,31 @@ class GraphProduct:
             entered: the state in which the run enters the node.
             pending: only calls after each of which an obligation is pending.
         """
-        tools, chooses = kind
-        table = self._automaton.table
+        tools, chooses, unknown = kind
+        entered = self._after_unknown(entered) if unknown else entered
+        if pending and self._automaton.accepting[entered]:
+            return {}
         found: dict[int, tuple[str, ...]] = {entered: ()} if chooses else {}
         waiting: deque[tuple[int, tuple[str, ...]]] = deque([(entered, ())])
         while waiting:
             state, calls = waiting.popleft()
             for tool in tools:
-                target = table[state][self._letters[tool]]
+                target = self._after(state, self._letters[tool])
+                target = self._after_unknown(target) if unknown else target
                 if target not in found and not (pending and self._automaton.accepting[target]):
                     found[target] = (*calls, tool)
                     if chooses or len(tools) > 1:
                         waiting.append((target, found[target]))
         return found
+
+    def _after(self, state: int, letter: int) -> int:
+        if isinstance(self._automaton, UncertainStates):
+            return self._automaton.after(state, letter)
+        return self._automaton.table[state][letter]
+
+    def _after_unknown(self, state: int) -> int:
+        assert isinstance(self._automaton, UncertainStates)
+        return self._automaton.after_anything(state)
 
     def violation(self) -> PathViolation | None:
         """Returns the shortest path with a bad prefix or a pending obligation at its end; else a postponing cycle."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.model.listing import UnreadPlace
+from guardagent.workflow.model.unknown import UnknownPart, unknown_parts
 
 Severity = Literal["error", "warning", "note"]
 RuleStatus = Literal["proved", "violated", "undecidable"]
@@ -108,16 +111,27 @@ class RuleResult:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a verification; `passed` if it has no unsuppressed error and no violated rule."""
+    """The result of a verification.
+
+    It `passed` if it has no unsuppressed error and no violated rule, and if `strict`, no unknown part.
+    """
 
     target: str
     graph: Graph
     findings: tuple[GraphFinding, ...]
     rules: tuple[RuleResult, ...]
     notes: tuple[str, ...]
+    strict: bool = False
+
+    @cached_property
+    def unknown(self) -> tuple[UnknownPart, ...]:
+        """The parts of the graph that could not be seen."""
+        return tuple(unknown_parts(self.graph.nodes))
 
     @property
     def passed(self) -> bool:
+        if self.strict and self.unknown:
+            return False
         counting = [one for one in self.findings if one.suppressed is None and one.severity == "error"]
         return not counting and all(rule.status != "violated" for rule in self.rules)
 
@@ -128,7 +142,42 @@ class Report:
             "framework": self.graph.framework,
             "graph_hash": self.graph.digest,
             "passed": self.passed,
+            **({"unknown": [part.to_dict() for part in self.unknown]} if self.unknown else {}),
             "findings": [finding.to_dict() for finding in self.findings],
             "rules": [rule.to_dict() for rule in self.rules],
             "notes": list(self.notes),
         }
+
+
+@dataclass(frozen=True)
+class ReportListing:
+    """The reports of all workflows of a target.
+
+    Attributes:
+        target: the target.
+        reports: a report for each workflow.
+        unread: the places that may define other workflows, which are not verified.
+        is_single: the target has exactly one workflow, so that its output is this report alone.
+    """
+
+    target: str
+    reports: tuple[Report, ...]
+    unread: tuple[UnreadPlace, ...] = ()
+    is_single: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether all workflows passed, and nothing is unread."""
+        return not self.unread and all(report.passed for report in self.reports)
+
+    @property
+    def status(self) -> int:
+        """The exit status: 1 if a report fails, else 3 if a place could not be checked, else 0."""
+        return 1 if any(not report.passed for report in self.reports) else 3 if self.unread else 0
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Returns one report as it is, and several as a list."""
+        if self.is_single:
+            return self.reports[0].to_dict()
+        unread = {"unread": [one.to_dict() for one in self.unread]} if self.unread else {}
+        return {"reports": [one.to_dict() for one in self.reports], **unread}

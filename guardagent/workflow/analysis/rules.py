@@ -16,11 +16,12 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
-from guardagent.workflow.analysis.every_run import PossibleCalls, Sets, automaton_of, every_run, may_call_hidden_tools
+from guardagent.workflow.analysis.every_run import PossibleCalls, Sets, automaton_of, every_run
 from guardagent.workflow.analysis.product import GraphProduct, NumberedGraph, PathViolation
 from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding, RuleResult
 from guardagent.workflow.analysis.tool_order import order_of
 from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.model.unknown import unknown_tools
 
 _ANSWERS = "it speaks of the final answer, which is no step of the graph; it is checked at run time"
 _MESSAGES = {
@@ -32,27 +33,36 @@ _MESSAGES = {
 
 def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFinding] = ()) -> Iterator[RuleResult]:
     """Yields a result for each rule of a policy; `findings` are the structural findings, with suppressions."""
-    numbered, runs = NumberedGraph(graph), PossibleCalls.of(graph, policies, findings)
+    drawn, runs = NumberedGraph(graph), PossibleCalls.of(graph, policies, findings)
     unseen = [
         "unknown parts of the graph" if node.kind == "entry" else repr(node.id)
         for node in graph.nodes
-        if may_call_hidden_tools(node)
+        if unknown_tools(node)
     ]
+    uncertain = NumberedGraph(graph, unknown_calls=True) if unseen else None
     for rule in policies.rules:
         if ANSWER in rule.mentioned_tools:
             yield RuleResult(rule.id, "undecidable", message=_ANSWERS, every_run=EveryRunResult(message=_ANSWERS))
             continue
-        found = _result(numbered, rule, policies.tags, unseen)
+        found = _result(drawn, uncertain, rule, policies.tags, unseen)
         yield replace(found, every_run=every_run(runs, rule, policies.tags))
     for source, _ in policies.requests:
         why = "a natural language rule is checked at run time"
         yield RuleResult(source.id, "undecidable", message=why, every_run=EveryRunResult(message=why))
 
 
-def _result(graph: NumberedGraph, rule: Rule, sets: Sets, unseen: list[str]) -> RuleResult:
+def _result(
+    graph: NumberedGraph, uncertain: NumberedGraph | None, rule: Rule, sets: Sets, unseen: list[str]
+) -> RuleResult:
     order = order_of(ast.AllOf(rule.rules))
     needed = automaton_of(rule, order.necessary, sets)
     violation = GraphProduct(graph, needed).violation()
+    shown = f"{', '.join(unseen[:3])}{' and others' if len(unseen) > 3 else ''}"
+    if violation is not None and uncertain is not None:
+        violation = GraphProduct(uncertain, needed).violation()
+        if violation is None:
+            message = f"whether a path violates it depends on {shown}, which may call tools that cannot be seen"
+            return RuleResult(rule.id, "undecidable", message=message)
     if violation is not None:
         return _violated(rule.id, violation)
     enough = needed if order.sufficient == order.necessary else automaton_of(rule, order.sufficient, sets)
@@ -60,7 +70,6 @@ def _result(graph: NumberedGraph, rule: Rule, sets: Sets, unseen: list[str]) -> 
         says_nothing = needed.automaton.satisfied[0]
         return RuleResult(rule.id, "undecidable", message=_undecidable_message(rule, says_nothing=says_nothing))
     if unseen and not enough.automaton.satisfied[0]:
-        shown = f"{', '.join(unseen[:3])}{' and others' if len(unseen) > 3 else ''}"
         message = f"it holds on every visible path, but {shown} may call tools that cannot be seen"
         return RuleResult(rule.id, "undecidable", message=message)
     return RuleResult(rule.id, "proved", message="it holds on every path")

@@ -9,6 +9,7 @@ from guardagent.workflow.drawing._card import card, description, name_of
 from guardagent.workflow.drawing._palettes import PALETTES
 from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Graph, Node, NodeKind
+from guardagent.workflow.model.listing import GraphListing
 
 SUFFIX = ".dot"
 _SHAPES: dict[NodeKind, str] = {
@@ -31,8 +32,19 @@ _LINES = {
 
 def render(graph: Graph) -> str:
     """Returns a digraph from top to bottom."""
-    lines = [
-        f"digraph {_quoted(single_line(graph.name))} {{",
+    return "\n".join(_lines_of(graph))
+
+
+def render_all(listing: GraphListing) -> str:
+    """Returns the digraphs one after another, each with its name as title."""
+    return "\n\n".join("\n".join(_lines_of(one.graph, titled=True)) for one in listing.workflows)
+
+
+def _lines_of(graph: Graph, *, titled: bool = False) -> list[str]:
+    name = _quoted(single_line(graph.name))
+    return [
+        f"digraph {name} {{",
+        *([f"  label={name}; labelloc=t;"] if titled else []),
         '  graph [rankdir=TB, fontname="sans-serif"];',
         '  node [fontname="sans-serif", fontsize=12];',
         '  edge [fontname="sans-serif", fontsize=10];',
@@ -40,7 +52,6 @@ def render(graph: Graph) -> str:
         *map(_edge, arrows(graph)),
         "}",
     ]
-    return "\n".join(lines)
 
 
 def _node(index: int, node: Node) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from guardagent.workflow.drawing._arrows import Arrow, arrows
@@ -9,6 +10,7 @@ from guardagent.workflow.drawing._card import card, name_of
 from guardagent.workflow.drawing._palettes import PALETTES
 from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Graph, Node, NodeKind
+from guardagent.workflow.model.listing import GraphListing
 
 SUFFIX = ".mmd"
 _SHAPES: dict[NodeKind, tuple[str, str]] = {
@@ -27,6 +29,14 @@ _LINES = {"direct": "-->", "conditional": "-.->", "parallel": "==>", "loop": "--
 def render(graph: Graph) -> str:
     """Returns a flowchart from top to bottom; ids are numbers, so no name is read as a keyword."""
     return "\n".join(["flowchart TD", *_nodes(graph), *map(_line, arrows(graph)), *_classes(graph)])
+
+
+def render_all(listing: GraphListing) -> str:
+    """Returns the flowcharts one after another, each with its name as title."""
+    charts = (
+        f"---\ntitle: {json.dumps(single_line(one.graph.name))}\n---\n{render(one.graph)}" for one in listing.workflows
+    )
+    return "\n\n".join(charts)
 
 
 def _nodes(graph: Graph) -> Iterator[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from guardagent.workflow.model.unknown import Unseen, mark
+
 
 @dataclass
 class AgentTools:
@@ -17,7 +19,7 @@ class AgentTools:
         unknown: sets of tools whose members are known only at run time.
         runs: the agent or workflow node that a tool runs, with the name of the tool.
         escalates: one of the tools can end the loop around the agent.
-        opaque_calls: descriptions of their calls that could not be seen.
+        opaque_calls: their calls that could not be seen.
         notes: remarks for human readers.
     """
 
@@ -27,7 +29,7 @@ class AgentTools:
     unknown: list[str] = field(default_factory=list)
     runs: list[tuple[str, object]] = field(default_factory=list)
     escalates: bool = False
-    opaque_calls: list[str] = field(default_factory=list)
+    opaque_calls: list[Unseen | str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, gate: str | None = None) -> None:
@@ -47,18 +49,13 @@ class AgentTools:
         if gate:
             self.gated_when[name] = gate
 
-    def all_notes(self) -> list[str]:
-        """Returns the remarks on the tools, including the opaque calls."""
-        return [
-            *self.notes,
-            *(f"may call tools that cannot be seen: {what}" for what in dict.fromkeys(self.opaque_calls)),
-        ]
-
     def metadata(self) -> dict[str, Any]:
         """Returns the metadata of the tools for a node."""
+        named = ", ".join(map(repr, self.unknown))
+        members = f"the members of {named} are known only at run time" if named else None
         return {
             "gated_when": self.gated_when,
             "unknown_tools": tuple(self.unknown),
-            "tools_unknown": bool(self.unknown or self.opaque_calls),
-            "widened": bool(self.unknown),
+            "tools_unknown": mark(*self.opaque_calls, members),
+            "widened": mark(members),
         }

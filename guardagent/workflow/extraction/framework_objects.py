@@ -17,10 +17,13 @@ class UnknownValue:
     Attributes:
         name: the name of the value in the program, or of its attribute.
         is_function: the value is probably callable.
+        path: the path of the imported class that it is an object of; empty if it is not known.
+        is_named: the program imports or declares the name.
     """
 
-    def __init__(self, name: str, *, callable_: bool = False) -> None:
-        self.name, self.is_function = name, callable_
+    def __init__(self, name: str, *, callable_: bool = False, path: str = "") -> None:
+        self.name, self.is_function, self.path = name, callable_, path
+        self.is_named = callable_ or bool(path)
 
     def __bool__(self) -> bool:
         return False

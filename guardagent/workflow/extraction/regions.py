@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.workflow.model.graph import END, START, EdgeKind, Graph, GraphBuilder, NodeKind
+from guardagent.workflow.model.unknown import MarkKey, Unseen, merged, unknown_parts
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,11 @@ class Assembly:
         """Adds metadata to a node."""
         self._drafts[node].metadata.update(metadata)
 
+    def mark_unknown(self, node: str, key: MarkKey, *unknown: Unseen | str) -> None:
+        """Marks a node with what is unknown about its tools or its edges; the notes of the graph follow."""
+        metadata = self._drafts[node].metadata
+        metadata[key] = merged(metadata.get(key), *unknown)
+
     def note(self, text: str) -> None:
         """Adds a remark for human readers."""
         self._notes.append(text)
@@ -160,7 +166,8 @@ class Assembly:
         for edge in graph.edges:
             if edge.source in ids and edge.target in ids:
                 self._edges.setdefault((ids[edge.source], ids[edge.target], edge.kind), {})[edge.condition] = None
-        self._notes += graph.notes
+        marked = set(map(str, unknown_parts(graph.nodes)))
+        self._notes += [note for note in graph.notes if note not in marked]
         entries = [RegionEntry(ids[one.target], one.kind, one.condition) for one in graph.edges if one.source == START]
         exits = [
             RegionExit(ids[one.source], one.condition, one.kind == "conditional")

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from guardagent.types import EMPTY, freeze, thaw
+from guardagent.workflow.model.unknown import MARKS, MarkKey, Unseen, merged, unknown_parts
 
 NodeKind = Literal["entry", "exit", "tool", "llm", "router", "human", "subgraph", "passthrough"]
 EdgeKind = Literal["direct", "conditional", "parallel", "loop"]
@@ -30,8 +31,8 @@ class Node:
         tools: the tools that it can call.
         gated_tools: those of the tools that need human approval before they run.
         metadata: `model_chooses` (a model decides whether to call the tools), `file` and `line` of its definition,
-            `widened` (its targets are unknown, so there are more edges than in the program),
-            `tools_unknown` (it may call tools that could not be seen),
+            `tools_unknown` (why it may call tools that could not be seen), `widened` (why its edges are assumed, so
+            that there are more than in the program), both as `unknown.py` describes,
             `guess` (its kind is a guess from its name), and other keys of the extractor.
     """
 
@@ -143,6 +144,11 @@ class GraphBuilder:
     ) -> None:
         """Adds a node, or replaces the node with that id. Leaves out metadata that is None."""
         known = {key: value for key, value in metadata.items() if value is not None}
+        for key in MARKS:
+            if key in known and not (shown := _without_own_file(known, key)):
+                del known[key]
+            elif key in known:
+                known[key] = shown
         all_tools, gated = tuple(dict.fromkeys(tools)), tuple(dict.fromkeys(gated_tools))
         self._nodes[id] = Node(id, kind, label or id, all_tools, gated, freeze(known))
 
@@ -161,15 +167,22 @@ class GraphBuilder:
         if text not in self.notes:
             self.notes.append(text)
 
-    def note_hidden_tools(self, text: str) -> None:
-        """Notes that an unknown part of the workflow may call tools that cannot be seen, and marks the entry."""
-        self.note(text)
-        entry = self._nodes[START]
-        self._nodes[START] = replace(entry, metadata=freeze({**entry.metadata, "tools_unknown": True}))
+    def mark(self, id: str, key: MarkKey, *unknown: Unseen | str) -> None:  # noqa: A002 - as above
+        """Marks a node with what is unknown; a mark on the entry is for parts of the workflow that have no node."""
+        node = self._nodes[id]
+        known = {**node.metadata, key: merged(node.metadata.get(key), *unknown)}
+        self._nodes[id] = replace(node, metadata=freeze({**known, key: _without_own_file(known, key)}))
 
     def graph(self) -> Graph:
-        """Returns the graph. An unreachable exit stays in it: the checks report it."""
-        return Graph(
-            self.name, self.framework, START, (END,), tuple(self._nodes.values()), tuple(self._edges.values()),
-            tuple(self.notes),
-        )  # fmt: skip
+        """Returns the graph, with a note for each mark. An unreachable exit stays in it: the checks report it."""
+        nodes = tuple(self._nodes.values())
+        notes = dict.fromkeys([*map(str, unknown_parts(nodes)), *self.notes])
+        return Graph(self.name, self.framework, START, (END,), nodes, tuple(self._edges.values()), tuple(notes))
+
+
+def _without_own_file(metadata: Mapping[str, Any], key: str) -> object:
+    """Returns a mark without its file if that is the file of the node."""
+    value = metadata[key]
+    if not isinstance(value, Mapping) or value.get("file") != metadata.get("file"):
+        return value
+    return {name: one for name, one in value.items() if name != "file"}

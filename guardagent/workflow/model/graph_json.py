@@ -12,6 +12,7 @@ from guardagent.types import EMPTY, freeze
 from guardagent.workflow.analysis.paths import GraphIndex, without_garbage_collection
 from guardagent.workflow.model.graph import EDGE_KINDS, NODE_KINDS, Edge, Graph, Node
 from guardagent.workflow.model.json_text import JsonError, JsonText
+from guardagent.workflow.model.unknown import mark_problem
 
 MAX_BYTES = 1_500_000_000
 MAX_DEPTH = 50  # of the metadata of a node
@@ -23,7 +24,10 @@ _EXPECTED = {
     "nodes": "a list",
     "edges": "a list",
     "notes": "a list",
+    "file": "a string",
+    "line": "a number",
 }
+_PLACE = ("file", "line")  # where a graph of a list was found; they are no part of it
 _REQUIRED = ("entry_id", "exit_ids", "nodes", "edges")
 _NODE_KEYS = frozenset({"id", "kind", "label", "tools", "gated_tools", "metadata"})
 _EDGE_KEYS = frozenset({"source", "target", "kind", "condition"})
@@ -131,6 +135,8 @@ class _GraphReader:
         edges, sources, targets = found.pop("edges")
         if found["framework"] != "json":  # written by an extractor; a graph written by hand needs no notes
             found.setdefault("notes", (_NOTES_MISSING,))
+        for key in _PLACE:
+            found.pop(key, None)
         graph = Graph(**found, edges=edges)
         self.check_ends(graph)
         GraphIndex(self._ids, self._numbers, sources, targets).kept_on(graph)
@@ -154,7 +160,10 @@ class _GraphReader:
             and (not tools or (_are_strings(tools) and _are_strings(gated)))
             and (tools or not gated)
             and (not gated or set(gated) <= set(tools))
-            and (metadata is EMPTY or (type(metadata) is dict and not _is_deeper(metadata, MAX_DEPTH)))
+            and (
+                metadata is EMPTY
+                or (type(metadata) is dict and not _is_deeper(metadata, MAX_DEPTH) and not mark_problem(metadata))
+            )
         ):
             self.fail_node(value, at)
         self._numbers[name] = len(self._ids)
@@ -187,7 +196,10 @@ class _GraphReader:
         metadata = value.get("metadata", {})
         if type(metadata) is not dict:
             self.fail(f"{place}metadata", f"is {_kind(metadata)}; expected an object")
-        self.fail(f"{place}metadata", f"is nested more than {MAX_DEPTH} levels deep")
+        if _is_deeper(metadata, MAX_DEPTH):
+            self.fail(f"{place}metadata", f"is nested more than {MAX_DEPTH} levels deep")
+        where, problem = mark_problem(metadata) or ("", "")
+        self.fail(f"{place}metadata.{where}", problem)
 
     # --- edges
 

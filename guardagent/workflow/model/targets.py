@@ -2,8 +2,9 @@
 
     graph.json        a graph
     app.py            the source alone: nothing is imported or run
-    app.py:graph      an object of a file, which is imported
+    app.py:graph      an object of a file, which is imported; with `source_only`, its source alone
     app.flows:graph   an object of a module, which is imported
+    folder            the source of all its Python files: nothing is imported or run
 
 Imports run in a separate process with a time limit, since a target may print, exit or never end.
 """
@@ -22,33 +23,63 @@ from pathlib import Path
 from guardagent.errors import InputError
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.model.graph_json import graph_of, read_graph
+from guardagent.workflow.model.listing import GraphListing, WorkflowGraph
 
 SECONDS = 25.0  # to import a target and extract its graph
 
 
-def graph_of_target(target: str, *, seconds: float = SECONDS) -> Graph:
-    """Returns the graph of a target.
+def graph_of_target(target: str, *, source_only: bool = False, seconds: float = SECONDS) -> Graph:
+    """Returns the graph of a target with one workflow.
+
+    Raises:
+        InputError: as `graphs_of`, or the target has several workflows.
+    """
+    return graphs_of(target, source_only=source_only, seconds=seconds).single()
+
+
+def graphs_of(target: str | Path, *, source_only: bool = False, seconds: float = SECONDS) -> GraphListing:
+    """Returns the graphs of all workflows of a target, with the places that could not be read.
+
+    Args:
+        target: a file, a folder, an object of a file or module, or a graph.
+        source_only: import nothing, not even for an object of a file.
+        seconds: to import a target, or to read one file of a folder.
 
     Raises:
         InputError: the target does not exist or is not a workflow, or its import fails or takes too long.
     """
+    target = str(target)
     if target.endswith(".json"):
-        return read_graph(target)
+        return _one(target, read_graph(target))
+    if Path(target).is_dir():
+        from guardagent.workflow.python_source.folder import graphs_of_folder
+
+        return graphs_of_folder(Path(target), seconds=seconds)
     if target.endswith(".py"):
-        return _source_graph(target)
+        from guardagent.workflow.python_source.source_graph import graphs_of_source
+
+        return graphs_of_source(Path(target))
+    return _one(target, _object_graph(target, seconds, source_only=source_only))
+
+
+def _one(target: str, graph: Graph) -> GraphListing:
+    return GraphListing(target, (WorkflowGraph("", target, 1, graph),))
+
+
+def _object_graph(target: str, seconds: float, *, source_only: bool) -> Graph:
     place, _, attribute = target.rpartition(":")
     if not place or not attribute:
-        expected = "expected 'FILE.py', 'FILE.py:ATTRIBUTE', 'MODULE:ATTRIBUTE' or 'GRAPH.json'"
+        expected = "expected 'FILE.py', 'FILE.py:ATTRIBUTE', 'MODULE:ATTRIBUTE', 'GRAPH.json' or a folder"
         raise InputError(f"{target}: is not a target; {expected}")
     if place.endswith(".py") and not Path(place).is_file():
         raise InputError(f"{place}: no such file")
-    return _imported_graph(target, seconds)
-
-
-def _source_graph(target: str) -> Graph:
+    if not source_only:
+        return _imported_graph(target, seconds)
+    if not place.endswith(".py"):
+        raise InputError(f"{target}: names a module, which has to be imported; expected 'FILE.py:NAME' to read source")
     from guardagent.workflow.python_source.source_graph import graph_of_source
 
-    return graph_of_source(Path(target))
+    return graph_of_source(Path(place), attribute)
 
 
 def _imported_graph(target: str, seconds: float) -> Graph:

@@ -10,14 +10,15 @@ the calls of that framework. A reader is the module `source` of a framework, wit
     extract(value, name: str) -> Graph                   the graph of a workflow
 
 A reader can also have `KINDS`, the classes of the framework with stubs (`stubs.py`), which are extracted like live
-objects; `piped` and `anded(interpreter, left, right)`, which evaluate `a | b` and `a & b`; and
-`opened(interpreter, value)`, which returns the argument of `extract`.
+objects; `piped` and `anded(interpreter, left, right)`, which evaluate `a | b` and `a & b`;
+`opened(interpreter, value)`, which returns the argument of `extract`; `unwrapped(value)`, which returns the
+workflow that a value only runs; and `arranged(interpreter, found)`, which joins or leaves out parts of workflows.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import os
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -26,41 +27,118 @@ from types import ModuleType
 from guardagent.errors import ContentError, GuardError, InputError, UnknownNameError
 from guardagent.workflow.extraction.registry import FRAMEWORKS, SOURCES
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.evaluation.values import Class, Function, PartialFunction, Values, exactly
+from guardagent.workflow.model.listing import GraphListing, UnreadPlace, WorkflowGraph
+from guardagent.workflow.python_source.program_workflows import USUAL_NAMES, FoundWorkflow, ProgramWorkflows
 from guardagent.workflow.python_source.programs.interpreter import Interpreter
-from guardagent.workflow.python_source.programs.scopes import FlowScope, ProgramObject
-
-_USUAL = ("graph", "app", "workflow", "agent", "crew", "team", "flow", "root_agent", "main")
+from guardagent.workflow.python_source.programs.stubs import converter_of
 
 
 def graph_of_source(path: Path, name: str = "") -> Graph:
-    """Returns the graph of the workflow that a file defines.
+    """Returns the graph of a workflow of a file.
 
     Args:
         path: the Python file.
-        name: the variable with the workflow, or the function that returns it; by default the only workflow of the
-            file, or the one with the most usual name.
+        name: the variable with the workflow, or the function that returns or runs it; by default the only workflow
+            of the file, or the one with the most usual name.
 
     Raises:
         InputError: the file does not exist, is not Python, or defines no known workflow.
     """
-    interpreter = Interpreter(path, _readers())
-    scope = interpreter.run(_parsed(path))
-    found = _workflows(interpreter, scope, name)
     if name:
-        if name not in found:
-            raise UnknownNameError("workflow", name, found, str(path))
-        return _graph(interpreter, found[name], f"{path}:{name}")
+        interpreter, workflows = _program(path)
+        value = workflows.named(name)
+        if value is None:
+            raise UnknownNameError(
+                "workflow", name, [one.name for one in _found(interpreter, path, workflows)], str(path)
+            )
+        return _graph(interpreter, value, f"{path}:{name}")
+    interpreter, results = _read(path)
+    chosen = _chosen([one for one, _ in results], interpreter)
+    graph = next(made for one, made in results if one is chosen)
+    if isinstance(graph, GuardError):
+        raise graph
+    if len(results) == 1:
+        return graph
+    names = ", ".join(repr(one.name) for one, _ in results)
+    note = f"{path}: read {chosen.name!r} of the workflows {names}; use '{path}:NAME' for another"
+    return replace(graph, notes=(*graph.notes, note))
+
+
+def graphs_of_source(path: Path, *, always_named: bool = False) -> GraphListing:
+    """Returns the graphs of all workflows of a file that stand alone, in order of its lines.
+
+    A workflow whose graph cannot be determined is listed as unread, unless it is the only one.
+
+    Args:
+        path: the Python file.
+        always_named: the name of a graph has the name of its workflow, also if the file has only one.
+
+    Raises:
+        InputError: as `graph_of_source`.
+    """
+    interpreter, results = _read(path)
+    if len(results) == 1 and isinstance(results[0][1], GuardError):
+        raise results[0][1]
+    unread = [_unread(path, one.site[1], str(made)) for one, made in results if isinstance(made, GuardError)]
+    only = len(results) == 1 and not unread and not always_named
+    graphs = [_named(path, one, made, only=only) for one, made in results if isinstance(made, Graph)]
+    # Workflows of functions that were not followed may be missing.
+    late = [note for note in interpreter.not_followed if not any(note in one.graph.notes for one in graphs)]
+    if late and only:
+        graphs = [replace(graphs[0], graph=replace(graphs[0].graph, notes=(*graphs[0].graph.notes, *late)))]
+        late = []
+    unread += [_unread(path, 1, note) for note in late]
+    return GraphListing(str(path), tuple(graphs), tuple(unread))
+
+
+def _read(path: Path) -> tuple[Interpreter, list[tuple[FoundWorkflow, Graph | GuardError]]]:
+    """Returns the workflows of a file with their graphs or errors."""
+    interpreter, workflows = _program(path)
+    # Functions, which are interpreted with unknown arguments, must not change what the script makes.
+    early = {id(one.value): _graph_or_error(interpreter, one, path) for one in workflows.of_script()}
+    found = _found(interpreter, path, workflows)
+    results = [(one, early.get(id(one.value)) or _graph_or_error(interpreter, one, path)) for one in found]
+    return interpreter, list({_content(one, made): (one, made) for one, made in results}.values())
+
+
+def _content(one: FoundWorkflow, made: Graph | GuardError) -> object:
+    """Returns a key for a workflow; without a name of its own, it equals others of its line with the same graph."""
+    return one.name if one.bound or not isinstance(made, Graph) else (one.site, made.digest)
+
+
+def _graph_or_error(interpreter: Interpreter, one: FoundWorkflow, path: Path) -> Graph | GuardError:
+    try:
+        return _graph(interpreter, one.value, str(path))
+    except GuardError as error:
+        return error
+
+
+def _named(path: Path, one: FoundWorkflow, graph: Graph, *, only: bool) -> WorkflowGraph:
+    named = graph if only else replace(graph, name=f"{path}:{one.name}")
+    file = str(path) if one.site[0] == os.path.abspath(path) else one.site[0]  # noqa: PTH100 - as the interpreter
+    return WorkflowGraph(one.name, file, one.site[1], named)
+
+
+def _unread(path: Path, line: int, reason: str) -> UnreadPlace:
+    return UnreadPlace(str(path), line, reason.removeprefix(f"{path}: "))
+
+
+def _program(path: Path) -> tuple[Interpreter, ProgramWorkflows]:
+    interpreter = Interpreter(path, _readers())
+    return interpreter, ProgramWorkflows(interpreter, interpreter.run(_parsed(path)), _workflow_of)
+
+
+def _found(interpreter: Interpreter, path: Path, workflows: ProgramWorkflows) -> list[FoundWorkflow]:
+    found = workflows.all() or workflows.imported()
     if not found:
         known = ", ".join(one.FRAMEWORK for _, one in FRAMEWORKS.load_all() if one.PACKAGES)
-        raise InputError(f"{path}: its source defines no workflow; expected one of {known}")
-    chosen = _chosen(found, interpreter.started)
-    graph = _graph(interpreter, found[chosen], str(path))
-    others = [other for other in found if found[other] is not found[chosen]]
-    if not others:
-        return graph
-    note = f"{path}: read {chosen!r} of the workflows {', '.join(map(repr, found))}; use '{path}:NAME' for another"
-    return replace(graph, notes=(*graph.notes, note))
+        why = "".join(f" ({note})" for note in interpreter.not_followed)
+        raise NoWorkflowError(f"{path}: its source defines no workflow{why}; expected one of {known}")
+    return found
+
+
+class NoWorkflowError(InputError):
+    """A file that could be read defines no workflow."""
 
 
 def _parsed(path: Path) -> ast.Module:
@@ -74,98 +152,12 @@ def _parsed(path: Path) -> ast.Module:
         raise InputError(f"{path}: not Python: {error}") from None
 
 
-def _workflows(interpreter: Interpreter, scope: FlowScope, name: str) -> dict[str, object]:
-    """Returns the workflows that names of the file are bound to; if there are none, those that its functions return."""
-    found = {where: value for where, value in _bound_values(scope.names) if _reader_of(value) is not None}
-    if name in found or (found and not name):
-        return found
-    found |= {} if name else _run_by_program(interpreter)
-    for one, values in list(scope.names.items()):
-        for value in values.known if not name or one == name.partition(".")[0] else ():
-            found |= _built_by(interpreter, one, value)
-    return (
-        found
-        or _run_by_program(interpreter, name)
-        or _in_modules(scope, name)
-        or _constructed_by_program(interpreter, name)
-    )
-
-
-def _in_modules(scope: FlowScope, name: str) -> dict[str, object]:
-    """Returns the workflows of the modules that a file imports, if it has none itself."""
-    modules = {
-        place: one
-        for place, values in scope.names.items()
-        for one in values.known
-        if isinstance(one, ProgramObject) and one.made_of is None
-    }
-    return {
-        f"{place}.{inner}": one
-        for place, module in modules.items()
-        for inner, values in module.attributes.items()
-        for one in values.known
-        if _reader_of(one) is not None and name in ("", f"{place}.{inner}")
-    }
-
-
-def _run_by_program(interpreter: Interpreter, name: str = "") -> dict[str, object]:
-    """Returns the workflows that functions of the program construct and run, but neither store nor return."""
-    run = [one for one in interpreter.started if _reader_of(one) is not None]
-    return {name or str(getattr(one, "name", "workflow")): one for one in dict.fromkeys(run)}
-
-
-def _constructed_by_program(interpreter: Interpreter, name: str) -> dict[str, object]:
-    """Returns the workflows that functions of the program construct and pass to unknown code."""
-    result = [one for one in interpreter.objects if _reader_of(one) is not None]
-    inner = {id(part) for one in result for part in getattr(one, "parts", lambda: ())()}
-    return {str(getattr(one, "name", "workflow")): one for one in result if id(one) not in inner and not name}
-
-
-def _built_by(interpreter: Interpreter, name: str, value: object) -> dict[str, object]:
-    """Returns the workflows that a function returns, or that an object of a class stores or builds."""
-    if isinstance(value, Function | PartialFunction):
-        result = _workflow_of(interpreter.run_function(value))
-        return {} if result is None else {name: result}
-    if not isinstance(value, Class):
-        return {}
-    one = interpreter.make(value)
-    held = {place: inner for place, inner in _bound_values({name: exactly(one)}) if _reader_of(inner) is not None}
-    if held:
-        return held
-    methods = [node.name for node in value.tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    built = {
-        f"{name}.{method}": _workflow_of(interpreter.run_function(found))
-        for method in methods
-        if not method.startswith("__")
-        for found in interpreter.attribute(one, method).known
-        if isinstance(found, Function | PartialFunction)
-    }
-    return {place: inner for place, inner in built.items() if inner is not None}
-
-
-def _workflow_of(values: Values) -> object | None:
-    return next((value for value in values.known if _reader_of(value) is not None), None)
-
-
-def _bound_values(names: dict[str, Values]) -> Iterable[tuple[str, object]]:
-    """Yields the values of the names of a file, and of the attributes of their objects."""
-    for name, values in names.items():
-        for value in values.known:
-            yield name, value
-            if isinstance(value, ProgramObject) and isinstance(value.made_of, Class) and _reader_of(value) is None:
-                for attribute, inner in value.attributes.items():
-                    yield from ((f"{name}.{attribute}", one) for one in inner.known)
-
-
-def _chosen(found: dict[str, object], started: list[object]) -> str:
-    """Chooses a workflow: one with a usual name, one that the program runs, or the last that is not part of another."""
-    usual = [name for name in _USUAL if name in found]
-    run = [name for name in found if any(found[name] is one for one in started)]
-    if usual or run:
-        return (usual or run)[0]
-    inner = {id(part) for value in found.values() for part in getattr(value, "parts", lambda: ())()}
-    outer = [name for name, value in found.items() if id(value) not in inner]
-    return (outer or list(found))[-1]
+def _chosen(found: list[FoundWorkflow], interpreter: Interpreter) -> FoundWorkflow:
+    """Chooses a workflow: one with a usual name, one that the program runs, or the last."""
+    named = {one.name: one for one in found}
+    usual = [named[name] for name in USUAL_NAMES if name in named and named[name].bound]
+    run = [one for one in found if any(one.value is _workflow_of(started) for started in interpreter.started)]
+    return (usual or run or found[-1:])[0]
 
 
 def _graph(interpreter: Interpreter, value: object, name: str) -> Graph:
@@ -173,8 +165,10 @@ def _graph(interpreter: Interpreter, value: object, name: str) -> Graph:
     assert reader is not None
     if hasattr(reader, "opened"):
         value = reader.opened(interpreter, value)
+    before = converter_of(interpreter)
+    interpreter.converter = before.copy()  # its notes are those of one graph
     try:
-        return reader.extract(value, name)  # type: ignore[no-any-return]
+        graph: Graph = reader.extract(value, name)
     except GuardError:
         raise
     except Exception as error:  # the source does not determine all that the extractor needs
@@ -182,6 +176,17 @@ def _graph(interpreter: Interpreter, value: object, name: str) -> Graph:
             f"{name}: its graph cannot be determined from the source alone: {type(error).__name__}: {error}; "
             f"expected agents that are made by plain calls; verify the object instead, as in 'FILE.py:NAME'"
         ) from error
+    finally:
+        interpreter.converter = before
+    return replace(graph, notes=(*graph.notes, *interpreter.not_followed))
+
+
+def _workflow_of(value: object) -> object | None:
+    """Returns a workflow, or the one that a value only runs; None for other values."""
+    reader = _reader_of(value)
+    if reader is None:
+        return None
+    return reader.unwrapped(value) if hasattr(reader, "unwrapped") else value
 
 
 def _reader_of(value: object) -> ModuleType | None:

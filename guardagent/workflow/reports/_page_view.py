@@ -14,7 +14,7 @@ from guardagent.workflow.model.graph import Graph, Node
 from guardagent.workflow.reports._excerpt import excerpt
 from guardagent.workflow.reports._source_locations import location_of
 from guardagent.workflow.reports._walks import WitnessStep, WitnessWalk, WitnessWalks
-from guardagent.workflow.reports._wording import MECHANISMS, check_descriptions, every_run_line
+from guardagent.workflow.reports._wording import MECHANISMS, check_descriptions, every_run_line, other_notes
 from guardagent.workflow.reports.text import summary
 
 MOST_CARDS = 200
@@ -89,7 +89,8 @@ class PageView:
         self.rules = [self._rule(len(findings) + index, one) for index, one in enumerate(rules)]
         self.more = len(report.findings) - len(self.findings) + len(report.rules) - len(self.rules)
         self.nodes = [self._node(node) for node in self.graph.nodes]
-        self.notes = [single_line(note) for note in report.notes]
+        self.notes = [single_line(note) for note in other_notes(report)]
+        self.unknown = [single_line(str(part)) for part in report.unknown[:MOST_CARDS]]
         self.title, self.name = single_line(report.target), single_line(report.graph.name)
         self.framework = single_line(report.graph.framework)
         self.passed, self.summary, self.digest = report.passed, summary(report), report.graph.digest

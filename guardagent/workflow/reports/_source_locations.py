@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ def location_of(node: Node | None) -> SourceLocation | None:
     file, line = node.metadata.get("file"), node.metadata.get("line")
     if not isinstance(file, str) or not file or "\0" in file:
         return None
-    return SourceLocation(_relative(file), line if isinstance(line, int) and line is not True and line > 0 else 1)
+    return SourceLocation(relative_file(file), line if isinstance(line, int) and line is not True and line > 0 else 1)
 
 
 class SourceLocations:
@@ -62,12 +63,16 @@ def _first(nodes: Iterable[Node | None]) -> SourceLocation | None:
 
 def _target(target: str) -> SourceLocation | None:
     found = _TARGET_FILE.fullmatch(target)
-    return SourceLocation(_relative(found["file"])) if found else None
+    return SourceLocation(relative_file(found["file"])) if found else None
 
 
-def _relative(file: str) -> str:
-    path = Path(file)
+def relative_file(file: str) -> str:
+    """Returns a file below the working directory relative to it, and any other as an absolute path."""
     try:
-        return path.relative_to(Path.cwd()).as_posix() if path.is_absolute() else path.as_posix()
+        whole = os.path.abspath(file)  # noqa: PTH100 - `..` is resolved, and links are not
+        for path, root in ((Path(whole), Path.cwd()), (Path(whole).resolve(), Path.cwd().resolve())):
+            if path.is_relative_to(root):
+                return path.relative_to(root).as_posix()
     except (ValueError, OSError):
         return file
+    return Path(whole).as_posix()

@@ -7,13 +7,19 @@ from functools import cache
 
 from guardagent.workflow.analysis.check_context import CheckDescription
 from guardagent.workflow.analysis.checks import descriptions
-from guardagent.workflow.analysis.report import EveryRunResult, Mechanism, RuleStatus
+from guardagent.workflow.analysis.report import EveryRunResult, Mechanism, Report, RuleStatus
 
 _SUPPRESSIONS = CheckDescription(
     "Every suppression has a reason and matches a finding",
     "A suppression without a reason or a finding can hide later findings.",
     "Write the reason after '--', or remove the suppression.",
 )
+
+
+def other_notes(report: Report) -> list[str]:
+    """Returns the notes of a report without those on unknown parts, which stand at its beginning."""
+    shown = set(map(str, report.unknown))
+    return [note for note in report.notes if note not in shown]
 
 
 @cache

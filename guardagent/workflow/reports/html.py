@@ -7,15 +7,23 @@ page forbids it to load anything.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
 from guardagent._version import __version__
-from guardagent.workflow.analysis.report import Report
+from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
 from guardagent.workflow.drawing import svg
+from guardagent.workflow.drawing._listing_page import PageSection, graph_facts, listing_page
 from guardagent.workflow.drawing._style import TEXT, dark
+from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.reports._legend import legend
 from guardagent.workflow.reports._page_view import PageView
+from guardagent.workflow.reports._source_locations import location_of
+from guardagent.workflow.reports._walk_lines import walk_lines
+from guardagent.workflow.reports._walks import WitnessWalks
+from guardagent.workflow.reports._wording import every_run_line
+from guardagent.workflow.reports.text import summary
 
 SUFFIX = ".html"
 
@@ -38,6 +46,42 @@ def render(report: Report) -> str:
         size=size,
         view_box=svg.view_box(size),
     )
+
+
+def render_all(listing: ReportListing) -> str:
+    """Returns one page with a list of all workflows, and below it their reports with the witnesses as text."""
+    failed = sum(not report.passed for report in listing.reports)
+    summary_ = f"{len(listing.reports):,} workflows, {failed:,} failed, {len(listing.unread):,} places not verified"
+    return listing_page(listing.target, summary_, map(_section, listing.reports), listing.unread)
+
+
+def _section(report: Report) -> PageSection:
+    walks = WitnessWalks(report.graph, [*report.findings, *report.rules])
+    groups = {
+        "Findings": [_finding(report, one, walks) for one in report.findings],
+        "Rules": [_rule(one, walks) for one in report.rules],
+        "Notes": [single_line(note) for note in report.notes],
+    }
+    facts = f"{graph_facts(report.graph)} · {summary(report)}"
+    status = "passed" if report.passed else "failed"
+    return PageSection(single_line(report.target), facts, report.graph, status, groups)
+
+
+def _finding(report: Report, finding: GraphFinding, walks: WitnessWalks) -> str:
+    place = location_of(report.graph.by_id.get(finding.node)) if finding.node is not None else None
+    level = finding.severity if finding.suppressed is None else f"suppressed: {finding.suppressed}"
+    text = f"{level}: {finding.check}: {finding.message}{f' ({place})' if place else ''}"
+    return "\n".join([single_line(text), *_path(finding, walks)])
+
+
+def _rule(rule: RuleResult, walks: WitnessWalks) -> str:
+    text = f"{rule.status}: {rule.id}{f': {rule.message}' if rule.message else ''}"
+    return "\n".join([single_line(text), single_line(every_run_line(rule.every_run)), *_path(rule, walks)])
+
+
+def _path(found: GraphFinding | RuleResult, walks: WitnessWalks) -> Iterator[str]:
+    for line in walk_lines(walks.of(found)):
+        yield "".join(text for text, _ in line)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guardagent.workflow.analysis.report import Report
+from guardagent.workflow.analysis.report import Report, ReportListing
 from guardagent.workflow.drawing._pretty_json import pretty_json
 
 SUFFIX = ".json"
@@ -11,3 +11,8 @@ SUFFIX = ".json"
 def render(report: Report) -> str:
     """Returns one JSON object in the public key order, with a line for each finding and each rule."""
     return pretty_json(report.to_dict())
+
+
+def render_all(listing: ReportListing) -> str:
+    """Returns one JSON object with a line for each report and each unread place."""
+    return pretty_json(listing.to_dict())

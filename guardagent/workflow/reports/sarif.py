@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from guardagent._version import __version__
-from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
+from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
 from guardagent.workflow.drawing._card import description
 from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Node
-from guardagent.workflow.reports._source_locations import SourceLocation, SourceLocations, location_of
+from guardagent.workflow.model.listing import UnreadPlace
+from guardagent.workflow.reports._source_locations import SourceLocation, SourceLocations, location_of, relative_file
 from guardagent.workflow.reports._walks import WitnessStep, WitnessWalks
-from guardagent.workflow.reports._wording import MECHANISMS, STATUSES, check_descriptions
+from guardagent.workflow.reports._wording import MECHANISMS, STATUSES, check_descriptions, other_notes
 
 SUFFIX = ".sarif"
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -25,41 +26,64 @@ _Json = dict[str, Any]
 
 def render(report: Report) -> str:
     """Returns a SARIF log of one run: problems as results, undecidable rules as notifications."""
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [_SarifRun(report).to_dict()]})
+    return render_all(ReportListing(report.target, (report,), is_single=True))
 
 
-class _SarifRun:
-    def __init__(self, report: Report) -> None:
+def render_all(listing: ReportListing) -> str:
+    """Returns a SARIF log of one run with the results of all reports; unread places are notifications of errors."""
+    rules = list({rule["id"]: rule for rule in [*_check_rules(), *_policy_rules(listing)]}.values())
+    parts = [_SarifReport(one, rules, _MOST_STEPS // max(1, len(listing.reports))) for one in listing.reports]
+    results = [result for part in parts for result in part.results()]
+    notifications = [*(one for part in parts for one in part.notifications()), *map(_unread, listing.unread)]
+    about = [part.properties() for part in parts]
+    run = {
+        "tool": {"driver": {"name": "GuardAgent", "version": __version__, "rules": rules}},
+        "automationDetails": {"id": f"guardagent/{single_line(listing.target)}/"},
+        "invocations": [{"executionSuccessful": not listing.unread, "toolExecutionNotifications": notifications}],
+        "originalUriBaseIds": {_ROOT: {"description": _message("The folder in which verify was run.")}},
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+        "properties": about[0] if listing.is_single else {"passed": listing.passed, "reports": about},
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _policy_rules(listing: ReportListing) -> Iterator[_Json]:
+    return (_policy_rule(rule) for report in listing.reports for rule in report.rules)
+
+
+def _unread(place: UnreadPlace) -> _Json:
+    physical = _physical(SourceLocation(relative_file(place.file), place.line))
+    return {"level": "error", "message": _message(place.reason), "locations": [{"physicalLocation": physical}]}
+
+
+class _SarifReport:
+    """The part of a run that is about one report."""
+
+    def __init__(self, report: Report, rules: Sequence[_Json], most_steps: int) -> None:
         self._report, self._places = report, SourceLocations(report)
         self._walks = WitnessWalks(report.graph, [*report.findings, *report.rules])
-        self._rules = [*_check_rules(), *map(_policy_rule, report.rules)]
-        self._steps_left, self._without_path = _MOST_STEPS, 0
-        self._index = {rule["id"]: index for index, rule in enumerate(self._rules)}
+        self._steps_left, self._without_path = most_steps, 0
+        self._index = {rule["id"]: index for index, rule in enumerate(rules)}
 
-    def to_dict(self) -> _Json:
-        report = self._report
-        violated = [rule for rule in report.rules if rule.status == "violated"]
-        results = [*map(self._violation, violated), *map(self._finding, report.findings)]
+    def results(self) -> list[_Json]:
+        violated = [rule for rule in self._report.rules if rule.status == "violated"]
+        return [*map(self._violation, violated), *map(self._finding, self._report.findings)]
+
+    def properties(self) -> _Json:
         return {
-            "tool": {"driver": {"name": "GuardAgent", "version": __version__, "rules": self._rules}},
-            "automationDetails": {"id": f"guardagent/{single_line(report.target)}/"},
-            "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": list(self._notifications())}],
-            "originalUriBaseIds": {_ROOT: {"description": _message("The folder in which verify was run.")}},
-            "columnKind": "unicodeCodePoints",
-            "results": results,
-            "properties": {
-                "passed": report.passed,
-                "graphHash": report.graph.digest,
-                "rules": [
-                    {
-                        "id": rule.id,
-                        "status": rule.status,
-                        "everyRun": rule.every_run.status,
-                        "everyRunMessage": single_line(rule.every_run.message),
-                    }
-                    for rule in report.rules
-                ],
-            },
+            "target": single_line(self._report.target),
+            "passed": self._report.passed,
+            "graphHash": self._report.graph.digest,
+            "rules": [
+                {
+                    "id": rule.id,
+                    "status": rule.status,
+                    "everyRun": rule.every_run.status,
+                    "everyRunMessage": single_line(rule.every_run.message),
+                }
+                for rule in self._report.rules
+            ],
         }
 
     def _finding(self, finding: GraphFinding) -> _Json:
@@ -125,8 +149,12 @@ class _SarifRun:
     def _logical(self, node: Node) -> _Json:
         return {"name": node.id, "fullyQualifiedName": f"{self._report.graph.name}/{node.id}", "kind": "node"}
 
-    def _notifications(self) -> Iterator[_Json]:
-        for note in self._report.notes:
+    def notifications(self) -> Iterator[_Json]:
+        for part in self._report.unknown:
+            location = self._location(self._node(part.node.id))
+            level = "error" if self._report.strict else "warning"
+            yield {"level": level, "message": _message(str(part)), "locations": [location] if location else []}
+        for note in other_notes(self._report):
             yield {"level": "note", "message": _message(note)}
         if self._without_path:
             text = f"{self._without_path} results have no path here, to limit the size; '--format json' has all."

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, TextIO
 
-from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
+from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
 from guardagent.workflow.drawing._text import single_line
-from guardagent.workflow.reports._source_locations import location_of
+from guardagent.workflow.reports._source_locations import SourceLocation, location_of, relative_file
 from guardagent.workflow.reports._walk_lines import walk_lines
 from guardagent.workflow.reports._walks import WitnessWalks
-from guardagent.workflow.reports._wording import MECHANISMS, every_run_line
+from guardagent.workflow.reports._wording import MECHANISMS, every_run_line, other_notes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,10 +38,46 @@ def show(report: Report, stream: TextIO) -> None:
     _print(report, Console(file=stream))
 
 
+def render_all(listing: ReportListing) -> str:
+    """Returns all reports without colours, and a summary."""
+    from rich.console import Console
+
+    stream = io.StringIO()
+    console = Console(file=stream, width=100, color_system=None, force_terminal=False, legacy_windows=False)
+    _print_all(listing, console)
+    return stream.getvalue()
+
+
+def show_all(listing: ReportListing, stream: TextIO) -> None:
+    """Writes all reports, in colour if the stream is a terminal with colours."""
+    from rich.console import Console
+
+    _print_all(listing, Console(file=stream))
+
+
+def _print_all(listing: ReportListing, console: Console) -> None:
+    for report in listing.reports:
+        _print(report, console)
+        _line(console, ("", ""))
+    _heading("not verified", len(listing.unread), console)
+    for one in listing.unread:
+        place = SourceLocation(relative_file(one.file), one.line)
+        _line(console, ("  ? ", "yellow"), (single_line(f"{place}: {one.reason}"), ""))
+    mark, style = ("✔ PASSED", "bold green") if listing.passed else ("✘ FAILED", "bold red")
+    failed = sum(not report.passed for report in listing.reports)
+    counts = f"{len(listing.reports):,} workflows, {failed:,} failed, {len(listing.unread):,} places not verified"
+    _line(console, (mark, style), (f"  {single_line(listing.target)}: {counts}", "bold"))
+
+
 def _print(report: Report, console: Console) -> None:
     findings = sorted(report.findings, key=lambda finding: finding.suppressed is not None)
     walks = WitnessWalks(report.graph, [*findings[:_MOST], *report.rules])
     _summary(report, console)
+    _heading("unknown", len(report.unknown), console)
+    for part in report.unknown[:_MOST]:
+        _line(console, ("  ? ", "yellow"), (single_line(str(part)), ""))
+    if (rest := len(report.unknown) - _MOST) > 0:
+        _line(console, (f"  and {rest:,} more; '--format json' has all of them", "dim"))
     _heading("findings", len(findings), console)
     for finding in findings[:_MOST]:
         _finding(report, finding, walks, console)
@@ -50,8 +86,9 @@ def _print(report: Report, console: Console) -> None:
     _heading("rules", len(report.rules), console)
     for rule in report.rules:
         _rule(rule, walks, console)
-    _heading("notes", len(report.notes), console)
-    for note in report.notes:
+    notes = other_notes(report)
+    _heading("notes", len(notes), console)
+    for note in notes:
         _line(console, ("  • ", "cyan"), (single_line(note), ""))
 
 
@@ -69,6 +106,7 @@ def summary(report: Report) -> str:
     counts_ = [f"{len(counting):,} {'finding' if len(counting) == 1 else 'findings'}"]
     if suppressed := len(report.findings) - len(counting):
         counts_.append(f"{suppressed:,} suppressed")
+    counts_ += [f"{len(report.unknown):,} unknown"] if report.unknown else []
     counts = {status: sum(rule.status == status for rule in report.rules) for status in _RULES}
     counts_ += [f"{count:,} {'rule' if count == 1 else 'rules'} {status}" for status, count in counts.items() if count]
     return ", ".join(counts_)

@@ -324,3 +324,49 @@ def test_a_log_can_grow_meanwhile(tmp_path: Path) -> None:
     report = replay(shop.log_path, policy, progress=append)
     assert (report.conversations, report.table.calls) == (1, 1)
     assert replay(shop.log_path, policy).conversations > 1
+
+
+SCOPED = """\
+version: 1
+policies:
+- {id: planner, temporal: "G !tool:wipe", applies_to: {agents: [AGENT]}}
+- {id: admins, temporal: "forall(pay(), \\"admin\\" in principal.roles)"}
+- {id: told, temporal: "tool:pay -> F tool:mail", applies_to: {roles: [guest]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("agent", "redact", "status"), [("planner", [], 0), ("root", [], 1), ("planner", ["agent"], 3)]
+)
+def test_a_replay_knows_who_proposed_a_call(tmp_path: Path, agent: str, redact: list[str], status: int) -> None:
+    """The agent and the principal as the session judged them, also at the end; a redacted agent is undecidable."""
+    policy = SCOPED.replace("AGENT", "planner")
+    (tmp_path / "old.yaml").write_text(policy)
+    with AuditLog(tmp_path / "log.db", redact=redact) as log:
+        ann = {"id": "ann", "roles": ["admin", "guest"]}
+        guard = ToolGuard(tmp_path / "old.yaml", log=log, principal=ann)
+        parts: list[Any] = [None, {"id": "helper"}, {"id": "helper", "roles": ["guest"]}]
+        for call in (
+            HostCall("wipe", {}, "c", agent="planner"),
+            *(HostCall("pay", {}, "c", agent="planner", principal=part) for part in parts),
+        ):
+            if guard.before(call).label == 0:
+                guard.use(call)
+                guard.after(call, DONE)
+        guard.end("c")
+    (tmp_path / "new.yaml").write_text(policy.replace("[planner]", f"[{agent}]"))
+    assert replay(tmp_path / "log.db", load_replay_policy(tmp_path / "new.yaml")).status == status
+
+
+@pytest.mark.parametrize(
+    ("options", "limit", "status"),
+    [({}, 25, 3), ({"zone": "Asia/Tokyo"}, 25, 0), ({"zone": "Asia/Tokyo", "clock": lambda: 1_769_810_400.0}, 8, 0)],
+)
+def test_a_replay_reads_the_clock_of_the_session(tmp_path: Path, options: Any, limit: int, status: int) -> None:
+    """It is 7 o'clock in Tokyo. The time of an entry tells neither another clock nor the zone."""
+    path = tmp_path / "p.yaml"
+    path.write_text(f"version: 1\npolicies: [{{id: early, temporal: 'forall(pay(), hour(now) < {limit})'}}]\n")
+    with AuditLog(tmp_path / "log.db") as log:
+        guard = ToolGuard(path, log=log, **options)
+        assert guard.before(HostCall("pay", {}, "c")).label == (0 if options else 1)
+    assert replay(tmp_path / "log.db", load_replay_policy(path)).status == status

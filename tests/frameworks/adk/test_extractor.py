@@ -47,15 +47,15 @@ def built(name: str) -> Graph:
 
 def test_an_unknown_agent_is_noted_with_its_reason() -> None:
     """A note names the node, the line of its code, and what is assumed instead."""
-    (note,) = built("agent_that_is_not_known").notes
-    assert note.startswith("own: line ")
-    assert note.endswith("runs is unknown; any agent that it holds is assumed to follow at any time")
+    (note,) = built("agents_that_run_together").notes
+    assert note.startswith("own: its edges are assumed: line ")
+    assert note.endswith("any agent that it holds is assumed to follow at any time")
 
 
 def test_an_unknown_route_is_noted() -> None:
     """The note gives the reason for the edge to the end."""
     assert built("route_that_cannot_be_known").notes == (
-        "echo: not all its routes are known; if no edge matches the route, the branch ends",
+        "echo: its edges are assumed: not all its routes are known; if no edge matches the route, the branch ends",
     )
 
 
@@ -115,7 +115,9 @@ def test_unknown_toolsets_are_reported() -> None:
     """Unknown tools of a toolset are in the metadata and in a note."""
     graph = built("set_of_tools")
     assert graph.by_id["a"].metadata["unknown_tools"] == ("box_Set.*",)
-    assert graph.notes == ("a: the tools of 'box_Set.*' are known only at run time",)
+    assert graph.notes == (
+        "a: may call tools that cannot be seen: the members of 'box_Set.*' are known only at run time",
+    )
 
 
 def test_extraction_is_deterministic() -> None:

@@ -35,6 +35,22 @@ from google.adk import Agent
 a = Agent(name="a", model="m")
 root_agent = SequentialAgent(name="row", sub_agents=[a, Agent(name="b", tools=[FunctionTool(mail, require_confirmation=True)])])
 
+# a decorator of the tools' package that is not known: a:tool+look (>a a>)
+from google.adk.tools import marked
+@marked
+def look(to: str) -> str:
+    return to
+root_agent = LlmAgent(name="a", tools=[look])
+
+# a wrapper of an imported function has its name: a:tool+far (>a a>)
+import functools
+def timed(function):
+    @functools.wraps(function)
+    def wrapper(*values):
+        return function(*values)
+    return wrapper
+root_agent = LlmAgent(name="a", tools=[timed(far)])
+
 # transfers, agents as tools: root:tool+google_search+pipe a:llm b:tool+mail (>root root?a a?root root?b b>root root?) a?)
 helper = SequentialAgent(name="pipe", sub_agents=[LlmAgent(name="b", tools=[mail])])
 root_agent = LlmAgent(
@@ -115,6 +131,100 @@ from google.adk.runners import InMemoryRunner
 async def main():
     runner = InMemoryRunner(agent=LlmAgent(name="a"), app_name="x")
     await runner.run_debug("hi")
+
+# an agent of each name, by a factory that waits: boss:llm law_expert:tool+mail tax_expert:tool+mail (>boss boss?law_expert boss?tax_expert law_expert?boss law_expert?tax_expert tax_expert?boss tax_expert?law_expert boss?) law_expert?) tax_expert?)
+import asyncio
+async def expert(topic, tools):
+    made = LlmAgent(name=f"{topic}_expert", tools=tools)
+    return made, far()
+async def team():
+    experts = {topic: (await expert(topic, [mail]))[0] for topic in ("law", "tax")}
+    return LlmAgent(name="boss", sub_agents=list(experts.values()))
+root_agent = asyncio.run(team())
+
+# names that are not known: planner:llm doer:tool+go (>planner planner>doer doer>)
+class Desk:
+    def __init__(self, settings):
+        self.planner = LlmAgent(name=settings.planner)
+        self.doer = LlmAgent(name=settings["doer"], tools=[self.go])
+        self.root = SequentialAgent(name=settings.root, sub_agents=[self.planner, self.doer])
+    def go(self): pass
+
+# tools that a caller may pass: helper:tool+mail+tools.* (>helper helper>)
+def build(tools=None):
+    tools = tools or []
+    return LlmAgent(name="helper", tools=[mail, *tools])
+
+# anything that a caller may pass: helper:tool+tools.* (>helper helper?)
+def build(name, **options):
+    return LlmAgent(name="helper", **options)
+
+# a guard against a missing framework: a:tool+google_search b:llm (>a a>b b>)
+try:
+    from google.adk.agents import Agent, SequentialAgent as Row
+except ImportError:
+    Row = None
+    class Agent:
+        def __init__(self, **options): self.options = options
+root_agent = Row(name="row", sub_agents=[Agent(name="a", tools=[google_search]), Agent(name="b")])
+
+# tools of other frameworks: a:tool+Finder+news+corpus+vertex_ai_search+code_executor (>a a>)
+from google.adk.code_executors import BuiltInCodeExecutor
+from google.adk.tools import VertexAiSearchTool
+from google.adk.tools.crewai_tool import CrewaiTool
+from google.adk.tools.langchain_tool import LangchainTool
+from google.adk.tools.retrieval import FilesRetrieval
+from elsewhere.finders import Finder
+adapted = [LangchainTool(tool=Finder(most=3)), CrewaiTool(name="news", description="d", tool=Finder())]
+corpus = FilesRetrieval(name="corpus", description="d", input_dir="d")
+root_agent = LlmAgent(name="a", tools=[*adapted, corpus, VertexAiSearchTool(data_store_id="d")], code_executor=BuiltInCodeExecutor())
+
+# tools of a server and the stack that closes it: files:tool+read+write boss:llm shop:tool+MCPToolset.* (>boss boss?files boss?shop files?boss files?shop shop?boss shop?files boss?) files?) shop?)
+from google.adk.tools.mcp_tool.mcp_toolset import MCPToolset
+async def create_agent():
+    some, stack = await MCPToolset.from_server(connection_params=far(), async_exit_stack=far())
+    files = LlmAgent(name="files", tools=[MCPToolset(connection_params=far(), tool_filter=["read", "write"])])
+    return LlmAgent(name="boss", sub_agents=[files, LlmAgent(name="shop", tools=some)]), stack
+
+# a class that declares its parts anew: boss:llm z:llm (>boss boss?z z?boss boss?) z?)
+class Boss(LlmAgent):
+    name: str = "boss"
+    sub_agents: list[BaseAgent] = far(default_factory=list)
+root_agent = Boss(sub_agents=[LlmAgent(name="z")])
+
+# a choice by a table: desk:router a:llm b:llm (>desk desk?a desk?b a>) b>)
+class Desk(BaseAgent):
+    a: LlmAgent
+    b: LlmAgent
+    def __init__(self, a, b):
+        super().__init__(name="desk", a=a, b=b, sub_agents=[a, b])
+    async def _run_async_impl(self, ctx):
+        table = {"a": self.a, "b": self.b}
+        async for event in table.get(ctx.session.state["kind"], self.a).run_async(ctx):
+            yield event
+root_agent = Desk(LlmAgent(name="a"), LlmAgent(name="b"))
+
+# a choice by a name that is not known: desk:router a:llm b:llm (>desk desk?a desk?b a>) b>)
+class Desk(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        chosen = self.find_sub_agent(ctx.session.state["next"])
+        async for event in chosen.run_async(ctx):
+            yield event
+root_agent = Desk(name="desk", sub_agents=[LlmAgent(name="a"), LlmAgent(name="b")])
+
+# tools behind a wrapper: a:tool+mail+fetch (>a a>)
+from functools import wraps
+def logged(function):
+    @wraps(function)
+    def wrapper(*args): return function(*args)
+    return wrapper
+@logged
+def fetch(url): return url
+root_agent = LlmAgent(name="a", tools=[*map(logged, [mail]), fetch])
+
+# an agent that a file describes: root_agent:tool+tools.* (>root_agent root_agent?)
+from google.adk.agents import config_agent_utils
+root_agent = config_agent_utils.from_config("root_agent.yaml")
 
 # what is defined elsewhere: a:tool+far+far.*+FooToolset.* (>a a>)
 from google.adk.tools.foo import FooToolset

@@ -83,10 +83,10 @@ def test_choices_of_model_and_function_are_distinguished() -> None:
 def test_unknown_values_are_noted() -> None:
     """Notes name the assumed hand-off targets, and the sources of tools known only at run time."""
     assert built("swarm_with_an_agent_of_its_own").notes == (
-        "the hand-off targets of 'c' are unknown; they are assumed to be all participants",
+        "c: its edges are assumed: the hand-off targets of 'c' are unknown; they are assumed to be all participants",
     )
     assert built("only_tools_that_are_known_later").notes == (
-        "the tools of 'a' from a Remote are known only at run time",
+        "a: may call tools that cannot be seen: its tools come from a Remote",
     )
 
 

@@ -64,12 +64,13 @@ def test_a_guardrail_is_an_edge_condition() -> None:
 
 def test_unknown_values_are_noted() -> None:
     """A note names the assumption."""
-    assert built("ARouterThatCannotBeKnown").notes == ("the result of 'r' is unknown; any label is assumed",)
-    crew, calls = sorted(built("ACrewThatCannotBeKnown").notes, reverse=True)
-    assert crew == "the crew that 'a' runs is unknown; verify it separately"
-    assert calls.startswith("'a' may call tools that cannot be seen")
+    assert built("ARouterThatCannotBeKnown").notes == (
+        "r: its edges are assumed: the result of 'r' is unknown; any label is assumed",
+    )
+    calls, _ = built("ACrewThatCannotBeKnown").notes
+    assert calls.startswith("a: may call tools that cannot be seen: the crew that 'a' runs is unknown")
     assert built("only_tools_of_a_server").notes == (
-        "tools of 'a' come from MCP servers; they are known only at run time",
+        "a: may call tools that cannot be seen: its tools come from MCP servers",
     )
 
 

@@ -122,6 +122,80 @@ class Agent:
 
 agent = Agent(None, [mail])
 
+# with values that are used many times: a:router b:llm (>a a?b a?) b>)
+def choose(state):
+    one = [state["text"]]
+    two = [one, one, one, one, one, one, one, one]
+    three = [two, two, two, two, two, two, two, two]
+    four = [three, three, three, three, three, three, three, three]
+    five = [four, four, four, four, four, four, four, four]
+    six = [five, five, five, five, five, five, five, five]
+    if six:
+        return Command(goto="b", update={"text": six})
+    return Command(goto=END, update={"text": six})
+g = StateGraph(State)
+g.add_node("a", choose)
+g.add_node("b", step)
+g.add_edge(START, "a")
+g.add_edge("b", END)
+graph = g.compile()
+
+# with a path map that is unknown: a:llm b:llm (>a a?a a?b a?) b>)
+from far.away import targets
+g = StateGraph(State)
+g.add_node("a", step)
+g.add_node("b", step)
+g.add_edge(START, "a")
+g.add_conditional_edges("a", lambda state: "on" if state else "off", targets)
+g.add_edge("b", END)
+graph = g.compile()
+
+# with an object that is called in another function: a:tool+far.look (>a a>)
+class Look:
+    async def __call__(self, session):
+        return await session.call_tool("far.look")
+async def apply(what):
+    async with Session() as session:
+        return await what(session)
+async def a(state):
+    return {"text": await apply(Look())}
+g = StateGraph(State)
+g.add_node(a)
+g.add_edge(START, "a")
+g.add_edge("a", END)
+graph = g.compile()
+
+# with an executor of an agent: a:tool+mail+look (>a a>)
+from langchain.agents import AgentExecutor
+from langchain.tools import Tool
+class Helper:
+    def __init__(self):
+        self.tools = [mail, Tool(name="look", func=lambda text: text, description="Looks.")]
+        self.runner = AgentExecutor(agent=object(), tools=self.tools)
+    def process(self, text):
+        return self.runner.invoke({"input": text})
+def a(state):
+    return {"text": Helper().process(state["text"])}
+g = StateGraph(State)
+g.add_node(a)
+g.add_edge(START, "a")
+g.add_edge("a", END)
+graph = g.compile()
+
+# with an agent whose tools are unknown: a:tool b:tool (>a a>b b>)
+from langgraph.prebuilt import create_react_agent
+def build(model, tools):
+    by_name = {one.name: one for one in tools}
+    def a(state):
+        return create_react_agent(model, tools).invoke(state)
+    def b(state):
+        tool = by_name[state["name"]]
+        return {"text": tool.invoke(state) if interrupt("?") else ""}
+    g = StateGraph(State).add_sequence([a, b])
+    g.add_edge(START, "a")
+    g.add_edge("b", END)
+    return g.compile()
+
 # in a loop over pairs: a:llm b:llm c:llm (>a a>b b>c c>)
 steps = [("a", step), ("b", step), ("c", step)]
 g = StateGraph(State)
@@ -132,6 +206,94 @@ for name, function in steps:
     previous = name
 g.add_edge(previous, END)
 graph = g.compile()
+
+# in a loop over positions: a:llm b:llm (>a a>b b>)
+steps = [("a", step), ("b", step)]
+g = StateGraph(State)
+for i in range(len(steps)):
+    name, function = steps[i]
+    g.add_node(name, function)
+    if i > 0:
+        g.add_edge(steps[i - 1][0], name)
+g.set_entry_point(steps[0][0])
+g.set_finish_point(steps[-1][0])
+graph = g.compile()
+
+# with pairs of names of an enumeration: a:llm b:llm (>a a>b b>)
+from enum import StrEnum
+from itertools import pairwise
+
+class Name(StrEnum):
+    A = "a"
+    B = "b"
+
+def text_of(name):
+    if isinstance(name, Name):
+        return name.value
+    return name
+
+def build():
+    g = StateGraph(State)
+    g.add_node(Name.A, step)
+    g.add_node(Name.B, step)
+    for first, second in pairwise([START, Name.A, Name.B, END]):
+        g.add_edge(text_of(first), text_of(second))
+    return g.compile()
+
+# a node that is added under a condition only: a:llm (>a a>)
+def build(other=END, function=None):
+    g = StateGraph(State)
+    g.add_node("a", step)
+    if other != END and function is not None:
+        g.add_node(other, function)
+    g.add_edge(START, "a")
+    g.add_edge("a", other)
+    return g.compile()
+
+# with the names of functions: step:passthrough other:llm (>step step>other other>)
+def rename(function):
+    @functools.wraps(function)
+    def inner(*args): return function(*args)
+    return inner
+
+def other(state): return {}
+import functools
+def made(state): return {}
+made.__name__ = "other"
+g = StateGraph(State)
+for one in (rename(step), made):
+    g.add_node(one.__name__, one)
+g.add_edge(START, rename(step).__name__)
+g.add_edge(step.__name__, other.__name__)
+g.add_edge(made.__name__, END)
+graph = g.compile()
+
+# with names that are unknown: agent.name:llm last:llm (>agent.name agent.name>last last>)
+def build(agents):
+    g = StateGraph(State)
+    for agent in agents:
+        g.add_node(agent.name, step)
+    g.add_node("last", step)
+    for agent in agents:
+        g.add_edge(START, agent.name)
+        g.add_edge(agent.name, "last")
+    g.add_edge("last", END)
+    return g.compile()
+
+# a supervisor: supervisor/agent:llm supervisor/tools:tool+transfer_to_maths+transfer_to_mailer maths/agent:llm mailer/agent:llm mailer/tools:tool+mail (>supervisor/agent supervisor/agent?supervisor/tools supervisor/agent?) supervisor/tools>supervisor/agent supervisor/tools?maths/agent supervisor/tools?mailer/agent maths/agent>supervisor/agent mailer/agent?mailer/tools mailer/tools>mailer/agent mailer/agent?supervisor/agent
+from langgraph.prebuilt import create_react_agent
+from langgraph_supervisor import create_supervisor
+maths = create_react_agent("openai:gpt", tools=[], name="maths")
+mailer = create_react_agent("openai:gpt", tools=[mail], name="mailer")
+workflow = create_supervisor([maths, mailer], model="openai:gpt", prompt="Lead.")
+app = workflow.compile()
+
+# a swarm: one/agent:llm one/tools:tool+transfer_to_two two/agent:llm two/tools:tool+mail+transfer_to_one (?one/agent (?two/agent one/agent?one/tools one/agent?) one/tools>one/agent one/tools?two/agent two/agent?two/tools two/agent?) two/tools>two/agent two/tools?one/agent
+from langgraph.prebuilt import create_react_agent
+from langgraph_swarm import create_handoff_tool, create_swarm
+one = create_react_agent("openai:gpt", [create_handoff_tool(agent_name="two")], name="one")
+two = create_react_agent("openai:gpt", [mail, create_handoff_tool(agent_name="one")], name="two")
+app = create_swarm([one, two], default_active_agent="one").compile()
 
 # with names made up in a loop: w0:llm w1:llm (>w0 w0>) (>w1 w1>)
 g = StateGraph(State)
@@ -182,6 +344,17 @@ g.add_conditional_edges("a", after)
 g.add_edge("b", END)
 graph = g.compile()
 
+# a wrapper around an imported function: a:llm (>a a>)
+import functools
+from far.away import plain
+
+other = functools.wraps(plain)(functools.partial(plain, 1))
+g = StateGraph(State)
+g.add_node("a", step)
+g.add_edge(START, "a")
+g.add_edge("a", END)
+graph = g.compile()
+
 # nothing of the condition known: a:llm (>a a?a a?)
 g = StateGraph(State)
 g.add_node("a", step)
@@ -229,7 +402,7 @@ else:
 g.add_edge("b", END)
 graph = g.compile()
 
-# a function that is defined elsewhere: a:llm b:llm (>a a>b a?a a?b a?) b>)
+# a function that is defined elsewhere: a:llm b:llm (>a a>b a?a a?) b>)
 from somewhere import far
 g = StateGraph(State)
 g.add_node("a", far)
@@ -382,8 +555,24 @@ def test_assumptions_are_noted(write: Write) -> None:
 def test_an_unknown_function_widens_its_node(write: Write) -> None:
     """Its commands could lead anywhere; a note gives the reason."""
     graph = graph_of_source(write("program.py", HEAD + CASES["a function that is defined elsewhere"][1]))
-    assert graph.by_id["a"].metadata["widened"] is True
+    assert graph.by_id["a"].metadata["widened"]["reason"] == "'somewhere.far' is defined elsewhere"
     assert any("'somewhere.far' is defined elsewhere" in note for note in graph.notes)
+
+
+def test_a_node_that_is_too_long_to_be_read_may_lead_anywhere(write: Write) -> None:
+    """A command after the end of the budget is not missing from the graph."""
+    shown = "    print(" + ", ".join(map(str, range(60))) + ")\n"
+    code = f"""def a(state):
+{shown * 400}    return Command(goto="b")
+g = StateGraph(State)
+g.add_node(a)
+g.add_node("b", step)
+g.add_edge(START, "a")
+graph = g.compile()
+"""
+    graph = graph_of_source(write("program.py", HEAD + code))
+    assert {edge.target for edge in graph.edges if edge.source == "a"} >= {"b", END}
+    assert "widened" in graph.by_id["a"].metadata
 
 
 def test_another_file_of_the_program_is_read(write: Write) -> None:

@@ -56,14 +56,16 @@ def test_the_function_that_decides_on_approval_is_named() -> None:
 def test_unknown_values_are_noted() -> None:
     """A hand-off to an unknown agent is noted, with the assumption."""
     first, *_ = built("handoff_to_whom_cannot_be_known").notes
-    assert first.startswith("a: the target of 'ask' is unknown; an agent 'someone' that can call any tool is assumed")
+    assert first.startswith("a: its edges are assumed: the target of 'ask' is unknown; an agent 'someone'")
 
 
 def test_unknown_toolsets_are_reported() -> None:
     """Unknown tools of a server are in the metadata and in a note."""
     graph = built("mcp_servers")
     assert graph.by_id["a"].metadata["unknown_tools"] == ("files.*",)
-    assert graph.notes == ("a: the tools of 'files.*' are known only at run time",)
+    assert graph.notes == (
+        "a: may call tools that cannot be seen: the members of 'files.*' are known only at run time",
+    )
 
 
 def test_a_sandbox_adds_unknown_tools() -> None:

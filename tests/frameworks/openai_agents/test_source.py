@@ -85,6 +85,34 @@ if os.environ.get("MAIL"):
     agent.tools.append(mail)
     agent.handoffs.insert(0, Agent(name="b"))
 
+# kept by name in an object: boss:tool+fetch help:tool+post! (>boss boss?help boss?) help>)
+class Pool:
+    def __init__(self): self.all = {}
+    def make(self, name, *tools):
+        self.all[name] = Agent(name=name, tools=list(tools))
+        return self.all[name]
+
+pool = Pool()
+boss = pool.make("boss", fetch)
+boss.handoffs.append(pool.make("help", mail))
+
+# tools that are wrapped: a:tool+read+look (>a a>)
+from functools import wraps
+def safe(function):
+    @wraps(function)
+    def wrapper(*arguments): return function(*arguments)
+    return wrapper
+
+@function_tool
+@safe
+def read(path: str) -> str: return path
+def look(path: str) -> str: return path
+a = Agent(name="a", tools=[read, function_tool(safe(look))])
+
+# a clone of a clone: c:tool+fetch+post! (>c c>)
+def variant(agent, name, *more): return agent.clone(name=name, tools=[*agent.tools, *more])
+agent = variant(variant(Agent(name="a"), "b", fetch), "c", mail)
+
 # a copy with other tools: b:tool+post! c:llm (>b b?c b?) c>)
 a = Agent(name="a", tools=[fetch], handoffs=[Agent(name="c")])
 agent = a.clone(name="b", tools=[mail])
@@ -137,7 +165,7 @@ def test_the_framework_is_not_imported(write: Write) -> None:
     assert not [name for name in set(sys.modules) - before if name.partition(".")[0] == "agents"]
     metadata = graph.by_id["b"].metadata
     assert Path(metadata["file"]).name == "program.py"
-    assert "Agent(name=" in Path(metadata["file"]).read_text(encoding="utf-8").splitlines()[metadata["line"] - 1]
+    assert "a.clone(name=" in Path(metadata["file"]).read_text(encoding="utf-8").splitlines()[metadata["line"] - 1]
 
 
 def test_helpers_in_other_files_are_read(write: Write) -> None:

@@ -263,7 +263,7 @@ class ByName(BaseAgent):
             yield event
 
 
-@case("own:router a b", ANY, widened="own")
+@case("own:router a b", "__start__>own own?own own?a own?b a>__end__ b>__end__")
 def agent_that_is_not_known():
     return ByName(name="own", sub_agents=some("ab"))
 

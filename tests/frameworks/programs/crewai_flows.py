@@ -260,7 +260,7 @@ class ARouterWithAnEnum(Flow):
 class ARouterThatCannotBeKnown(Flow):
     @start()
     def a(self):
-        return 1
+        return self.state["answer"]
 
     @router(a)
     def r(self, given):

@@ -149,7 +149,7 @@ class Log(AgentMiddleware):
 
 
 @case(
-    "model tools:tool Log.before_agent Log.after_agent count.before_model",
+    "model tools:tool Log.before_agent Log.after_agent count.before_model:passthrough",
     "__start__>Log.before_agent Log.before_agent>count.before_model count.before_model?model count.before_model?Log.after_agent "
     "model?tools model?Log.after_agent tools?count.before_model tools?Log.after_agent Log.after_agent>__end__",
     tools={"tools": ["answer", "mail"]},

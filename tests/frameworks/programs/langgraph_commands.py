@@ -205,7 +205,7 @@ def one_target_is_no_choice():
     return g.compile()
 
 
-@case("pick b c", "__start__>pick pick?b pick?c pick?__end__ b>__end__ c>__end__")
+@case("pick:passthrough b c", "__start__>pick pick?b pick?c pick?__end__ b>__end__ c>__end__")
 def union_of_state_and_command():
     def pick(state) -> State | Command[Literal["b", "c"]]:
         return step(state)

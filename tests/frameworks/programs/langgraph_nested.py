@@ -280,7 +280,7 @@ def same_graph_twice():
     return line(one=inner, two=inner)
 
 
-@case("flow:llm", "__start__>flow flow>__end__")
+@case("flow:passthrough", "__start__>flow flow>__end__")
 def function_alone():
     @entrypoint()
     def flow(text: str) -> str:
@@ -309,7 +309,7 @@ def send(text):
 
 
 @case(
-    "flow flow/write flow/interrupt:human flow/send:tool",
+    "flow:passthrough flow/write:passthrough flow/interrupt:human flow/send:tool",
     "__start__>flow flow>flow/write flow/write>flow/interrupt flow/interrupt?flow/send flow/interrupt?__end__ flow/send>__end__",
     tools={"flow/send": ["mail"]},
 )
@@ -325,7 +325,7 @@ def tasks_and_a_person():
 
 
 @case(
-    "flow flow/write flow/send:tool",
+    "flow:passthrough flow/write:passthrough flow/send:tool",
     "__start__>flow flow?flow/write flow?flow/send flow/write?flow/write flow/write?flow/send flow/send>__end__",
     tools={"flow/send": ["mail"]},
 )
@@ -341,7 +341,7 @@ def tasks_in_a_loop():
 
 
 @case(
-    "flow flow/write flow/both:passthrough flow/send:tool",
+    "flow:passthrough flow/write:passthrough flow/both:passthrough flow/send:tool",
     "__start__>flow flow>flow/both flow/both>flow/write flow/write>flow/send flow/send>__end__",
     tools={"flow/send": ["mail"]},
 )
@@ -357,7 +357,7 @@ def tasks_in_a_helper():
 
 
 @case(
-    "a flow/flow flow/flow/write",
+    "a flow/flow:passthrough flow/flow/write:passthrough",
     "__start__>a a>flow/flow flow/flow>flow/flow/write flow/flow/write>__end__",
 )
 def function_as_a_node():

@@ -170,7 +170,7 @@ def names_alone():
     return line(human_review=step, approve=step)
 
 
-@case("a", "__start__>a a>__end__")
+@case("a:passthrough", "__start__>a a>__end__")
 def interrupt_of_ones_own():
     def interrupt(words):
         return words

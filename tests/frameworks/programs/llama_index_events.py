@@ -22,6 +22,16 @@ def case(nodes, edges, **more):
     return register
 
 
+def case_of(nodes, edges, **more):
+    """Registers the function under it, which makes a workflow, with the graph expected of that."""
+
+    def register(build):
+        CASES[build.__name__] = (build, expected(nodes, edges, **more))
+        return build
+
+    return register
+
+
 class A(Event):
     pass
 
@@ -578,10 +588,11 @@ CASES["FreeFunctions"] = (
     Free,
     expected("first:passthrough second:passthrough", "__start__>first first>second second>__end__"),
 )
-CASES["ClassOfWorkflows"] = (
-    lambda: TwoSteps,
-    expected("one:passthrough two:passthrough", "__start__>one one>two two>__end__"),
-)
+
+
+@case_of("one:passthrough two:passthrough", "__start__>one one>two two>__end__")
+def class_of_workflows():
+    return TwoSteps
 
 
 class Inner(Workflow):
@@ -618,13 +629,12 @@ class Keeps(Workflow):
         return StopEvent(result=await self.inner.run())
 
 
-CASES["WorkflowOfAnInstance"] = (
-    lambda: Keeps(Inner()),
-    expected(
-        "one:subgraph begin:passthrough end:human",
-        "__start__>one one?begin begin>end end@one one?__end__",
-    ),
+@case_of(
+    "one:subgraph begin:passthrough end:human",
+    "__start__>one one?begin begin>end end@one one?__end__",
 )
+def workflow_of_an_instance():
+    return Keeps(Inner())
 
 
 def make_inner() -> Inner:

@@ -259,10 +259,12 @@ class ToStep(BaseNode):
         return work.as_node(1) if ctx.state else End(0)
 
 
+later.add(later.edge_from(later.start_node).to(ToStep), later.node(ToStep))
+later.add(later.edge_from(work).to(later.end_node))
+
+
 @case("work:passthrough ToStep:router", "__start__>ToStep ToStep?work ToStep?__end__ work>__end__")
 def class_before_a_step():
-    later.add(later.edge_from(later.start_node).to(ToStep), later.node(ToStep))
-    later.add(later.edge_from(work).to(later.end_node))
     return later.build()
 
 

@@ -17,6 +17,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_graph import extractor as pydantic_graph
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import END, START, Graph
+from guardagent.workflow.python_source.source_graph import graph_of_source
 from tests.frameworks.program_files import Case, cases, conditions, shape, stated
 
 builders: Any = pytest.importorskip("pydantic_graph.graph_builder", reason="pydantic-graph is not installed")
@@ -49,9 +50,9 @@ def test_a_step_has_its_location() -> None:
 
 def test_unknown_values_are_noted() -> None:
     """Notes name unknown agents, unknown tools and conditional questions."""
-    runs, calls = sorted(built("agent_that_is_not_known").notes, reverse=True)
-    assert runs == "unknown: what 'ctx.deps.agent' runs is known only at run time"
+    calls = built("agent_that_is_not_known").notes[0]
     assert calls.startswith("unknown: may call tools that cannot be seen")
+    assert "what 'ctx.deps.agent' runs is known only at run time" in calls
     assert built("agent_that_is_not_known").by_id["unknown"].metadata["unknown_tools"] == ("agent.*",)
     assert "a: the tool 'danger' asks for approval only under a condition; it is not gated" in built(
         "tools_that_raise_for_approval"
@@ -184,11 +185,12 @@ def test_runs_of_classes_follow_the_edges(seed: int, tmp_path: Path) -> None:
     choice = random.Random(seed)  # noqa: S311 - no secret
     source = HEAD + "\n".join(_node(choice, name) for name in NAMES) + CLASSES
     module = _program(source, tmp_path)
-    edges = {(edge.source, edge.target) for edge in extract(module.graph).edges}
+    graphs = extract(module.graph), graph_of_source(Path(str(module.__file__)))
     for run in range(6):
         path = [START, *(one for batch in asyncio.run(batches(module.graph, run)) for one in batch)]
         assert len(path) > 1
-        assert set(itertools.pairwise(path)) <= edges, source
+        for graph in graphs:
+            assert set(itertools.pairwise(path)) <= {(edge.source, edge.target) for edge in graph.edges}, source
 
 
 def random_steps(seed: int) -> Any:

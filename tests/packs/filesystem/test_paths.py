@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent import Decision, load_policies
+from guardagent import Decision, InputError, load_policies
 
 
 def decision(workspace: Path | str, tool: str, path: str, *folders: str) -> Decision:
@@ -53,6 +53,7 @@ def test_further_folders(workspace: Path) -> None:
     assert decision(workspace, "write_file", f"{other}/x") is Decision.DENY
 
 
-def test_a_relative_workspace_allows_nothing() -> None:
+def test_a_relative_workspace_is_refused() -> None:
     """It would depend on the folder in which the process runs."""
-    assert decision("work", "read_file", "x") is Decision.DENY
+    with pytest.raises(InputError, match="constant 'workspace' is 'work'; expected an absolute folder"):
+        decision("work", "read_file", "x")

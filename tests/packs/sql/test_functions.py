@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import sqlglot
 
-from guardagent import Decision, load_policies
+from guardagent import Decision, InputError, load_policies
+from guardagent.packs.catalogue import pack
 
 
 def decision(sql: str, **constants: Any) -> Decision:
@@ -38,6 +40,8 @@ def test_the_dialect_decides() -> None:
     assert decision(sql) is Decision.DENY
 
 
-def test_an_unknown_dialect_allows_nothing() -> None:
-    """A typing error is no permission."""
-    assert decision("SELECT 1", dialect="postgre") is Decision.DENY
+def test_an_unknown_dialect_is_refused() -> None:
+    """The pack names the dialects of sqlglot."""
+    with pytest.raises(InputError, match="constant 'dialect' is 'postgre'; did you mean 'postgres'"):
+        decision("SELECT 1", dialect="postgre")
+    assert {*pack("sql").policy.constants["dialect"].limits.choices} == {*sqlglot.Dialect.classes}

@@ -96,6 +96,7 @@ PAST = st.lists(
     [],
     [("pay", 0, False), ("pay", -1, False)],
 )
+@example("count(f:get(), true) <= count(f:pay(), true)", "{}", [], [("pay", 0, False), ("get", 0, False)])
 def test_the_verdict_covers_every_outcome(condition: str, form: str, past: list[Event], calls: list[Call]) -> None:
     """Counts, sums of amounts of any sign, the first and the last call; combined, and in rules that are combined."""
     policies = compile_rules([form.format(f"forall(b:buy(), {condition})", "forall(b:buy(), count(f:pay()) < 3)")])

@@ -8,7 +8,8 @@ import pytest
 
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.file import policy_file
-from guardagent.policy.file.policy_file import POLICY_FILE, PolicyFile, read_policy_file
+from guardagent.policy.file.file_keys import POLICY_FILE
+from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
 from guardagent.policy.file.policy_keys import Key
 from guardagent.policy.file.policy_schema import policy_schema
 from guardagent.types import Decision

@@ -404,6 +404,8 @@ FORMULAS: list[tuple[str, str]] = [
     ("forall(refund(amount=a), a in [1, 2)", "unexpected ')'; expected ',' or ']'"),
     ("forall(f:refund(), output(f) == 1)", "'output(f)' of a proposed call does not exist yet; expected 'args(f)'"),
     ("forall(f:refund(), failed(f))", "'failed(f)' of a proposed call does not exist yet; expected 'args(f)'"),
+    ("NOT exists(f:refund(), failed(f))", "before the call runs; expected only 'args(f)'"),
+    ("NOT exists(f:refund(), time(f) < now)", "before the call runs; expected 'now'"),
     ("forall(f:refund(), args(g).amount == 1)", "unknown call 'g'; known: f"),
     ("forall(refund(), args(f).amount == 1)", "unknown call 'f'; label a call in its pattern, such as 'f:TOOL()'"),
     ("forall(f:refund(), f.amount == 1)", "'f' is a call; expected 'output(f)', 'args(f)' or 'failed(f)'"),

@@ -6,8 +6,12 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from guardagent.policy.functions import function
+from guardagent.policy.functions._search import escaped, has_match
+from guardagent.policy.functions.mentions import MAX_TRIED, has_token, token_edges
 from guardagent.policy.language.values import Unknown
 
 UNKNOWN = "unknown"
@@ -111,3 +115,20 @@ def test_depth_is_no_limit() -> None:
     for _ in range(50_000):
         value = [value]
     assert mentions(value, "W1") is True
+
+
+_PIECES = st.lists(
+    st.sampled_from(["a", "A1", "1", ".", ",", "-", "'s", "\u2019s", "@", " ", "_", "é", "\u4e2d", "$", "\n"])
+)
+
+
+@given(_PIECES.map("".join), _PIECES.map("".join).filter(bool))
+@example("1" * (MAX_TRIED + 5) + " 1", "1")
+def test_the_characters_around_decide_as_one_regular_expression(whole: str, text: str) -> None:
+    before, after = token_edges(text)
+    assert has_token(whole, text) == has_match(whole, before + escaped(text) + after)
+
+
+def test_a_string_that_is_not_valid_unicode_is_unknown() -> None:
+    """Also where only the case differs."""
+    assert [mentions(f"\ud800{found} x", "bob") for found in ("bob", "BOB")] == [UNKNOWN, UNKNOWN]

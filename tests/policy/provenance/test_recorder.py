@@ -266,3 +266,14 @@ def test_another_process_has_the_same_sources() -> None:
     second.catch_up()
     assert sources(second, "ann@example.com") == {"user"}
     assert sources(second, "eve@evil.com") == {"untrusted"}
+
+
+def test_a_label_that_nothing_has_needs_no_scan() -> None:
+    """As soon as something may have it, the values are looked up."""
+    session = session_of('forall(show(x=x), !("private" in sources(x)))', labels={"private": "read_file"})
+    assert session.check("show", {"x": "the word is 4711-0815"}, reserve=False).label == 0
+    fork = recorded(session.fork(), "read_file", "4711-0815")
+    assert fork.check("show", {"x": "the word is 4711-0815"}, reserve=False).label == 1
+    session.check("read_file", {})
+    assert session.check("show", {"x": "the word is 4711-0815"}, reserve=False).label == 1
+    assert fork.check("show", {"x": None}, reserve=False).errors

@@ -87,7 +87,7 @@ WORDS = st.sampled_from(
 @given(st.lists(WORDS, max_size=8), st.sampled_from([" ", ", ", "\n", ""]))
 def test_recorded_tokens_are_found(words: list[str], between: str) -> None:
     """Every token that a lookup of the same text reads was recorded, so that nothing recorded seems new."""
-    text = between.join(words)
+    text = "- " + between.join(words)  # more than a URL, in which line breaks do not count
     reading = SCANNER.read(text)
     assert flat(reading.tokens) | set(reading.keys) <= SCANNER.recorded([text])
 

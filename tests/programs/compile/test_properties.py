@@ -61,6 +61,7 @@ def test_the_report_says_on_how_many_runs_a_property_was_tried(compiler: Compile
     assert "the property of clause 2 makes no claim about any of" in str(findings(report))
 
 
+@pytest.mark.slow
 def test_a_counterexample_goes_back_shrunk(compiler: Compiler) -> None:
     """No example has twelve loans, and no transformation finds it; a run with one change does."""
     exit_status, report = compiler(TWELVE_ARE_FINE + block(PROPERTY), block(RIGHT), options=FAST)

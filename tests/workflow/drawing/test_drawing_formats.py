@@ -16,7 +16,7 @@ from tests.workflow.samples import hostile, support
 def test_a_format_is_a_file() -> None:
     """Each module without a leading underscore is a format."""
     files = Path(drawing.__file__).parent.glob("[a-z]*.py")
-    assert set(FORMATS) == {file.stem for file in files} == {"dot", "json", "mermaid", "svg"}
+    assert set(FORMATS) == {file.stem for file in files} == {"dot", "html", "json", "mermaid", "svg"}
 
 
 @pytest.mark.parametrize("form", list(FORMATS))

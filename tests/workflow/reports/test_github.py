@@ -16,7 +16,7 @@ def test_a_finding_is_beside_the_line_of_its_node() -> None:
     """The annotation has the remedy and the path; suppressed findings have none."""
     finding = GraphFinding("dead_ends", "classify", "error", "50% of\nit", ("__start__", "classify"))
     report = support_report(support(file="agents/a,b.py", line=7))
-    first, *_ = render(replace(report, findings=(finding,), rules=())).splitlines()
+    _, first, *_ = render(replace(report, findings=(finding,), rules=())).splitlines()
     assert first == (
         "::error file=agents/a%2Cb.py,line=7,title=dead_ends%3A Every node except an exit has an outgoing edge::"
         "50%25 of%0Ait%0AAdd an edge to the next node or to the exit.%0Apath: __start__ → classify"
@@ -25,7 +25,8 @@ def test_a_finding_is_beside_the_line_of_its_node() -> None:
 
 def test_rules_that_are_not_proved_are_annotated() -> None:
     """A violation is an error, in the file of the target if no location is known."""
-    lines = render(support_report()).splitlines()
+    unknown, *lines = render(support_report()).splitlines()
+    assert unknown.endswith("::team: its edges are assumed: it is chosen at run time")
     assert lines[0].startswith("::error file=agents/support.py,line=1,title=policy%3A ask-first::ask-first: violated")
     assert lines[1].endswith("orders → retry → orders → …")
     assert lines[2].startswith("::notice ")

@@ -91,7 +91,8 @@ def test_notes_and_undecidable_rules_are_notifications() -> None:
     run = run_of(support_report())
     notifications = run["invocations"][0]["toolExecutionNotifications"]
     assert [one["message"]["text"] for one in notifications] == [
-        "team: its targets are unknown",
+        "team: its edges are assumed: it is chosen at run time",
+        "the state is not typed",
         "limit cannot be decided before run time: it depends on data",
     ]
     assert {rule["id"]: rule["status"] for rule in run["properties"]["rules"]}["no-drop"] == "proved"

@@ -15,7 +15,7 @@ def test_the_first_line_is_the_outcome() -> None:
     """The second line has the numbers."""
     first, second, *_ = render(support_report()).splitlines()
     assert first.startswith("✘ FAILED  agents/support.py:graph  (langgraph, 10 nodes, 14 edges, graph ")
-    assert second == "  3 findings, 1 suppressed, 1 rule proved, 2 rules violated, 1 rule undecidable"
+    assert second == "  3 findings, 1 suppressed, 1 unknown, 1 rule proved, 2 rules violated, 1 rule undecidable"
 
 
 def test_a_witness_is_drawn_as_a_path() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from guardagent.frameworks._template.package import FRAMEWORK
 from guardagent.workflow.extraction.framework_objects import UnknownValue, is_a
 from guardagent.workflow.model.graph import END, START, Graph, GraphBuilder
+from guardagent.workflow.model.unknown import TOOLS
 
 
 def recognises(target: object) -> bool:
@@ -21,7 +22,7 @@ def extract(target: Any, name: str) -> Graph:
     builder, before = GraphBuilder(name, FRAMEWORK), START
     for step in target.steps:
         if isinstance(step, UnknownValue):  # the source does not determine the step: record it as unseen
-            builder.note_hidden_tools(f"{name}: not all of its steps could be seen")
+            builder.mark(START, TOOLS, f"not all steps of {name!r} could be seen")
             continue
         builder.node(step.name, "tool", tools=[step.tool])
         builder.edge(before, step.name)

@@ -54,6 +54,7 @@ from guardagent.workflow.extraction.regions import (
 )
 from guardagent.workflow.extraction.source_location import source_location
 from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.model.unknown import EDGES, TOOLS
 from guardagent.workflow.python_source.functions.bodies import opaque_calls_in
 
 _DELEGATED = ("task", "single_turn")
@@ -73,9 +74,10 @@ def extract(target: Any, name: str) -> Graph:
     """
     root = target
     while is_a(root, ADK, "App", "Runner") and not is_a(root, ADK, "BaseNode"):
-        root = getattr(root, "root_agent", None) or getattr(root, "agent", None)
+        root = getattr(root, "root_agent" if is_a(root, ADK, "App") else "agent", None)
     if not is_a(root, ADK, "BaseNode"):
-        raise InputError(f"{name}: the app has no root agent; expected an agent or a workflow. Set its 'root_agent'")
+        expected = "expected an agent or a workflow as its 'root_agent' or 'agent'"
+        raise InputError(f"{name}: no root agent of the app or runner is known; {expected}")
     traversal = _AdkTraversal()
     whole = traversal.region(root)
     traversal.finish()
@@ -132,7 +134,7 @@ class _AdkTraversal:
         self.assembly.describe(
             node, "tool", target.name, tools=box.names, model_chooses=True, within=within, **box.metadata()
         )
-        self.assembly.note(f"{node}: the agent is unknown; it is assumed to call any tool")
+        self.assembly.mark_unknown(node, TOOLS, "the agent is unknown; it is assumed to call any tool")
         return Region(
             (RegionEntry(node),),
             (RegionExit(node), RegionExit(node, conditional=True, escalated=True)),
@@ -145,8 +147,9 @@ class _AdkTraversal:
             return workflow_region(self, workflow, (*within, workflow.name))
         region = node_region(self, workflow, within)
         node = region.entries[0].node
-        self.assembly.mark(node, widened=True)
-        self.assembly.note(f"{node}: its class overrides the run method; its graph is assumed to run at any time")
+        self.assembly.mark_unknown(
+            node, EDGES, "its class overrides the run method; its graph is assumed to run at any time"
+        )
         graph = partial(workflow_region, self, workflow, (*within, workflow.name))
         self._add_call(node, workflow.name, workflow, graph)
         return replace(region, exits=(RegionExit(node, conditional=True),))
@@ -208,6 +211,10 @@ class _AdkTraversal:
             nodes.add(node)
             targets = _transfer_targets(member)
             for target in targets:
+                if _is_unseen(target):
+                    escalates = True
+                    self._mark_unseen(node)
+                    continue
                 reached = self._member(target, within, members, caller)
                 self.assembly.connect([RegionExit(node, "transfer_to_agent", conditional=True)], reached.entries)
                 exits += reached.exits
@@ -222,6 +229,11 @@ class _AdkTraversal:
         if escalates:
             exits += [replace(one, escalated=True) for one in exits if not one.escalated]
         return Region((RegionEntry(self._llm(first, within)[0]),), tuple(exits), frozenset(nodes))
+
+    def _mark_unseen(self, node: str) -> None:
+        why = "not all its sub-agents and peers are known; it may transfer to one that calls any tool"
+        self.assembly.mark_unknown(node, TOOLS, why)
+        self.assembly.mark_unknown(node, EDGES, why)
 
     def _member(self, target: Any, within: tuple[str, ...], members: list[Any], caller: str | None) -> Region:
         """The region of a transfer target; an agent with a model joins the family."""
@@ -255,11 +267,14 @@ class _AdkTraversal:
 
     def _box(self, agent: Any) -> AgentTools:
         box = toolbox(getattr(agent, "tools", None) or ())
-        if getattr(agent, "code_executor", None) is not None:
+        executor = getattr(agent, "code_executor", None)
+        if isinstance(executor, UnknownValue) and executor.name == "code_executor":
+            box.opaque_calls.append("its code executor is unknown")
+        elif executor is not None:
             box.add("code_executor")
         box.runs = [(name, inner) for name, inner in box.runs if not is_silent(inner)]
         box.escalates = box.escalates or any(AdkCode(one).escalates for one in _callbacks(agent))
-        box.opaque_calls.extend(f"a callback: {what}" for one in _callbacks(agent) for what in opaque_calls_in(one))
+        box.opaque_calls.extend(what.inside("a callback") for one in _callbacks(agent) for what in opaque_calls_in(one))
         return box
 
     def _describe(self, node: str, agent: Any, box: AgentTools, within: tuple[str, ...]) -> None:
@@ -274,10 +289,8 @@ class _AdkTraversal:
             within=within,
             **source_location(agent, agent.name, "LlmAgent", "Agent", type(agent).__name__),
         )
-        for note in box.all_notes():
+        for note in box.notes:
             self.assembly.note(f"{node}: {note}")
-        for unknown in box.unknown:
-            self.assembly.note(f"{node}: the tools of {unknown!r} are known only at run time")
         for name, inner in box.runs:
             self.call(node, name, inner)
 
@@ -285,9 +298,10 @@ class _AdkTraversal:
         """Whether an agent with a model overrides the run method, and so may run the agents that it holds."""
         held = agents_held(agent) if _own_code(agent) is not None else []
         if held:
-            self.assembly.mark(node, widened=True)
-            self.assembly.note(
-                f"{node}: its class overrides the run method; any agent that it holds is assumed to follow at any time"
+            self.assembly.mark_unknown(
+                node,
+                EDGES,
+                "its class overrides the run method; any agent that it holds may follow at any time",
             )
         for one in held:
             family = partial(self._family, one, (), node) if is_a(one, ADK, "LlmAgent") else partial(self.region, one)
@@ -301,7 +315,7 @@ class _AdkTraversal:
         node, _ = self._llm(agent, within)
         self.assembly.mark(node, runs_as=type(agent).__name__)
         for one in agent.sub_agents:
-            self.assembly.mark(node, widened=True)
+            self.assembly.mark_unknown(node, EDGES, f"it can run {one.name!r} at any time")
             self.call(node, one.name, one)
         return single(node, conditional=bool(agent.sub_agents))
 
@@ -364,6 +378,11 @@ def _transfer_targets(agent: Any) -> list[Any]:
             peers = [one for one in parent.sub_agents if one.name != agent.name]
             found += [one for one in peers if getattr(one, "mode", None) not in _DELEGATED]
     return found
+
+
+def _is_unseen(target: object) -> bool:
+    """Whether a target stands for elements of a list that the source does not determine, so it has no name."""
+    return isinstance(target, UnknownValue) and target.name == "sub_agents"
 
 
 def _delegated(agent: Any) -> list[Any]:

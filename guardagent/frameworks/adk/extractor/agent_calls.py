@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from guardagent.frameworks.adk.extractor.tools import ADK
 from guardagent.workflow.extraction.framework_objects import is_a
 from guardagent.workflow.python_source.evaluation.scope import CodeScope
 from guardagent.workflow.python_source.evaluation.values import (
+    Attribute,
     Class,
     ImportedName,
     NameScope,
     PartialFunction,
     Sequence,
+    Table,
     Values,
     exactly,
     path_of,
@@ -34,6 +36,7 @@ class AgentCalls:
 
     def __init__(self, code: FunctionCode, agent: object) -> None:
         self._code, self._evaluator, self._agent = code, code.evaluator, agent
+        self._found: dict[tuple[str, int, int], tuple[NameScope, bool]] = {}
 
     def run_by(self, call: ast.Call, scope: NameScope) -> Values | None:
         """The agents that a call runs; None if it runs none."""
@@ -51,7 +54,9 @@ class AgentCalls:
         """The values of an expression; resolves agents looked up by name or index."""
         match expression:
             case ast.Call(func=ast.Attribute(value=owner, attr=attribute), args=[name, *_]) if attribute in _LOOKUPS:
-                return self._by_name(self.values(owner, scope), self._evaluator.value(name, scope))
+                named = self._by_name(self.values(owner, scope), self._evaluator.value(name, scope))
+                inner = tuple(one for one in named.known if one is not self._agent or attribute == "find_agent")
+                return Values(inner, named.complete)
             case ast.Subscript(value=inner, slice=ast.UnaryOp() | ast.Constant() as place):
                 items, number = self._items(inner, scope), _number(place)
                 if items is not None and isinstance(number, int) and -len(items) <= number < len(items):
@@ -70,8 +75,11 @@ class AgentCalls:
         return result
 
     def _by_name(self, owners: Values, names: Values) -> Values:
-        if names.strings is None or not owners.complete:
+        if not owners.complete:
             return Values(complete=False)
+        if names.strings is None:  # any of them
+            found = [one for owner in owners.known for one in _agents_in(owner)]
+            return Values(tuple({id(one): one for one in found}.values()), bool(found))
         found = [_find_agent(owner, name) for owner in owners.known for name in sorted(names.strings)]
         return Values(tuple(one for one in found if one is not None), all(one is not None for one in found))
 
@@ -120,10 +128,18 @@ class AgentCalls:
     def runs(self, trees: Iterable[ast.AST], scope: NameScope, depth: int = 0) -> bool:
         """Whether code runs agents, directly or in a helper."""
         calls = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call))
-        return any(
-            is_method(call, "run_node") or self.run_by(call, scope) is not None or self._helper_runs(call, scope, depth)
-            for call in calls
-        )
+        return any(self._once("runs", call, scope, lambda call: self._runs(call, scope, depth)) for call in calls)
+
+    def _runs(self, call: ast.Call, scope: NameScope, depth: int) -> bool:
+        is_own = is_method(call, "run_node") or self.run_by(call, scope) is not None
+        return is_own or self._helper_runs(call, scope, depth)
+
+    def _once(self, what: str, call: ast.Call, scope: NameScope, find: Callable[[ast.Call], bool]) -> bool:
+        """Answers a question about a call in a scope; enclosing blocks ask it again."""
+        key = what, id(call), id(scope)
+        if key not in self._found:
+            self._found[key] = scope, find(call)
+        return self._found[key][1]
 
     def _helper_runs(self, call: ast.Call, scope: NameScope, depth: int) -> bool:
         if depth >= MOST_NESTED:
@@ -133,6 +149,9 @@ class AgentCalls:
 
     def passes_agents(self, call: ast.Call, scope: NameScope) -> bool:
         """Whether a call passes agents, or the run context, to code that cannot be read."""
+        return self._once("passes", call, scope, lambda call: self._passes_agents(call, scope))
+
+    def _passes_agents(self, call: ast.Call, scope: NameScope) -> bool:
         arguments = [*call.args, *(one.value for one in call.keywords)]
         agents = any(self._is_agent(one, scope) for one in arguments)
         if not agents and not takes_context(call):
@@ -146,6 +165,8 @@ class AgentCalls:
             return True
         while isinstance(callee, PartialFunction):
             callee = callee.function
+        if isinstance(callee, Attribute) and callee.name == "get":
+            return isinstance(callee.owner, Table | dict)
         root = path_of(callee).partition(".")[0]
         is_class = isinstance(callee, type | Class) or (
             isinstance(callee, ImportedName) and _is_class_name(callee.path)
@@ -178,6 +199,14 @@ def _find_agent(owner: Any, name: str) -> Any:
     if owner.name == name:
         return owner
     return next((one for child in owner.sub_agents if (one := _find_agent(child, name)) is not None), None)
+
+
+def _agents_in(owner: Any) -> Iterable[Any]:
+    """All agents in a tree of agents."""
+    if is_a(owner, ADK, "BaseAgent"):
+        yield owner
+        for child in owner.sub_agents:
+            yield from _agents_in(child)
 
 
 def _known_list(values: Values) -> list[Any] | None:

@@ -19,6 +19,7 @@ from guardagent.frameworks.adk.extractor.traversal import Traversal
 from guardagent.workflow.extraction.framework_objects import is_a
 from guardagent.workflow.extraction.regions import Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import NodeKind
+from guardagent.workflow.model.unknown import EDGES, TOOLS
 from guardagent.workflow.python_source.evaluation.values import Binding, NameScope, Values, exactly
 from guardagent.workflow.python_source.functions.bodies import summarize
 from guardagent.workflow.python_source.functions.code import CalledFunction, is_method
@@ -47,8 +48,7 @@ def flow_region(traversal: Traversal, agent: Any, function: Callable[..., Any], 
     kind: NodeKind = "human" if code.asks else "router" if len(following) + len(outcomes) > 1 else "passthrough"
     traversal.assembly.set_kind(node, kind)
     if unseen := summarize(code.target).opaque_calls:
-        traversal.assembly.mark(node, tools_unknown=True)
-        traversal.assembly.note(f"{node}: may call tools that cannot be seen: {'; '.join(unseen)}")
+        traversal.assembly.mark_unknown(node, TOOLS, *unseen)
     if code.asks:
         traversal.assembly.mark(node, asks="always" if code.always_asks else "sometimes")
     return region
@@ -68,8 +68,8 @@ def _widened(
 ) -> tuple[Region, set[str]]:
     """The region in which the agents held follow in any order, any number of times."""
     node = traversal.assembly.id(agent, agent.name)
-    traversal.assembly.mark(node, widened=True)
-    traversal.assembly.note(f"{node}: {reason}; any agent that it holds is assumed to follow at any time")
+    why = f"{reason}; any agent that it holds is assumed to follow at any time"
+    traversal.assembly.mark_unknown(node, EDGES, why)
     parts = [traversal.region(one, inside) for one in agents_held(agent)]
     for part in parts:
         traversal.assembly.connect([RegionExit(node, conditional=True)], part.entries)
@@ -126,6 +126,10 @@ class _AgentFlow(PathWalker[_Front]):
         tree = code.function.tree
         self._consumed |= _consumed(tree)
         return _merged(self.function(tree, code.scope, front))
+
+    def statement(self, node: ast.stmt, state: _Front) -> _Front | None:
+        self._code.evaluator.resume()  # the agents that it runs may have spent the budget
+        return super().statement(node, state)
 
     # Branches and joins.
 
@@ -268,6 +272,7 @@ class _AgentFlow(PathWalker[_Front]):
     def _run(self, agents: Values, front: _Front, call: ast.Call) -> _Front | None:
         """Runs one of some agents."""
         agents = self._code.shown(agents)
+        agents = Values(tuple(one for one in agents.known if one is not None), agents.complete)  # None cannot be run
         known = [one for one in agents.known if one is BASE or callable(one) or is_a(one, ADK, "BaseNode", "BaseTool")]
         if not known or not agents.complete or len(known) < len(agents.known):
             raise _UnclearError(f"line {call.lineno}: the agent that {_short(call.func)!r} runs is unknown")

@@ -34,7 +34,7 @@ def toolbox(tools: Iterable[object]) -> AgentTools:
             _tool(box, tool)
         elif callable(tool):
             _function(box, _name_of_callable(tool), tool)
-        else:
+        elif tool is not None:
             _wildcard(box, type(tool).__name__, None)
     return box
 
@@ -82,7 +82,7 @@ def _function_tool(box: AgentTools, tool: Any) -> None:
 def _function(box: AgentTools, name: str, function: object, gate: str | None = None) -> None:
     """Adds a function of the program, which may ask a person in its body."""
     code = AdkCode(function)
-    box.opaque_calls.extend(f"the tool {name}: {what}" for what in opaque_calls_in(function))
+    box.opaque_calls.extend(what.inside(f"the tool {name}") for what in opaque_calls_in(function))
     box.add(name, _gate_in(box, name, code) if gate is None else gate)
     box.escalates = box.escalates or code.escalates
 
@@ -102,7 +102,7 @@ def _long_running(box: AgentTools, tool: Any) -> None:
     Its function runs before that, so it is a gate only if the function does nothing but return its value.
     """
     code = AdkCode(tool.func)
-    box.opaque_calls.extend(f"the tool {tool.name}: {what}" for what in opaque_calls_in(tool.func))
+    box.opaque_calls.extend(what.inside(f"the tool {tool.name}") for what in opaque_calls_in(tool.func))
     asks = tool.name in _APPROVAL_TOOLS or code.is_pure
     box.add(tool.name, "" if asks else _gate_in(box, tool.name, code))
     box.escalates = box.escalates or code.escalates
@@ -120,7 +120,7 @@ def _other_tool(box: AgentTools, tool: Any) -> None:
     run = defined_outside(tool, ADK, "run_async")
     if run is not None:
         code = AdkCode(functools.partial(run, tool))
-        box.opaque_calls.extend(f"the tool {tool.name}: {what}" for what in opaque_calls_in(code.target))
+        box.opaque_calls.extend(what.inside(f"the tool {tool.name}") for what in opaque_calls_in(code.target))
         gate = _gate_in(box, tool.name, code) if gate is None else gate
         box.escalates = box.escalates or code.escalates
     box.add(tool.name, gate)
@@ -163,7 +163,8 @@ def _toolset(box: AgentTools, toolset: Any) -> None:
 def _wildcard(box: AgentTools, source: str, gate: str | None) -> None:
     """Adds a wildcard for tools of which only the source is known."""
     box.add(f"{source}.*", gate)
-    box.unknown.append(f"{source}.*")
+    if f"{source}.*" not in box.unknown:
+        box.unknown.append(f"{source}.*")
 
 
 def _gate_of(tool: object) -> str | None:

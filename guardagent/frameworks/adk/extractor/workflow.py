@@ -15,6 +15,7 @@ from guardagent.workflow.extraction.agent_tools import AgentTools
 from guardagent.workflow.extraction.framework_objects import defined_outside, is_a, private_attribute
 from guardagent.workflow.extraction.regions import EMPTY_REGION, Region, RegionEntry, RegionExit, single
 from guardagent.workflow.model.graph import NodeKind
+from guardagent.workflow.model.unknown import EDGES
 
 _START = "__START__"
 _DEFAULT = "__DEFAULT__"
@@ -108,9 +109,9 @@ class _WorkflowGraph:
             return ()
         reason = _unmatched(node, {route for edge in outgoing for route in _routes(edge.route)})
         if reason:
-            self._note(last, f"{reason}; if no edge matches the route, the branch ends")
             for one in last:
-                self.traversal.assembly.mark(one, widened=True)
+                why = f"{reason}; if no edge matches the route, the branch ends"
+                self.traversal.assembly.mark_unknown(one, EDGES, why)
         return [] if reason is None else [replace(one, conditional=True, condition=_UNMATCHED) for one in region.exits]
 
     def _note(self, nodes: Iterable[str], text: str) -> None:
@@ -261,6 +262,6 @@ def _add_run_nodes(traversal: Traversal, own: str, code: AdkCode) -> bool:
         for one in known:
             traversal.call(own, _name(one), one)
         if not known or not values.complete or len(known) < len(values.known):
-            traversal.assembly.mark(own, widened=True, runs_unknown=True)
-            traversal.assembly.note(f"{own}: the nodes that it runs by 'run_node' are unknown; any is assumed")
+            traversal.assembly.mark(own, runs_unknown=True)
+            traversal.assembly.mark_unknown(own, EDGES, "the nodes that it runs by 'run_node' are unknown")
     return bool(code.runs)

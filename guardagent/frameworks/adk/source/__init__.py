@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from guardagent.frameworks.adk import extractor as live
 from guardagent.frameworks.adk.extractor.tools import ADK
+from guardagent.frameworks.adk.package import OBJECTS as OBJECTS
 from guardagent.frameworks.adk.package import PACKAGES as PACKAGES
 from guardagent.frameworks.adk.source import workflow as adk_workflow
 from guardagent.workflow.extraction.framework_objects import is_a
@@ -16,6 +18,7 @@ from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.evaluation.scope import LiveScope
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
+    UNKNOWN,
     Arguments,
     CallResult,
     Function,
@@ -37,11 +40,22 @@ from guardagent.workflow.python_source.programs.stubs import (
 )
 
 _NO = Values((False,))
+_NAMING = {"func", "agent", "tool"}  # what a tool is named after
 _DELEGATED = {"task": "_TaskAgentTool", "single_turn": "_SingleTurnAgentTool"}
 
 
 def is_workflow(value: object) -> bool:
     return isinstance(value, ObjectStub) and is_a(value, ADK, "BaseAgent", "Workflow", "App", "Runner")
+
+
+def unwrapped(value: object) -> object:
+    """The agent that an app or a runner runs, if the source determines it; else the value."""
+    while isinstance(value, ObjectStub) and is_a(value, ADK, "App", "Runner"):
+        agents = value.attributes["root_agent" if is_a(value, ADK, "App") else "agent"]
+        if len(agents.known) != 1 or not agents.complete or not is_workflow(agents.known[0]):
+            break
+        value = agents.known[0]
+    return value
 
 
 def extract(value: ObjectStub, name: str) -> Graph:
@@ -52,16 +66,49 @@ def extract(value: ObjectStub, name: str) -> Graph:
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
-    """The values of a call of `node`, the only relevant function of ADK; None for other calls."""
+    """The values of a call of a function of ADK that makes nodes, tools or agents; None for other calls."""
     maker = target.callee if isinstance(target, CallResult) else target
     path = maker.path if isinstance(maker, ImportedName) else ""
-    if not path.startswith(f"{ADK}.") or not path.endswith(".node"):
+    if not path.startswith(f"{ADK}."):
+        return None
+    if path.endswith("Toolset.from_server"):
+        return _from_server(interpreter, path, arguments, line)
+    if isinstance(target, ImportedName) and _is_decorator(path, arguments):
+        return arguments.positional[0]
+    if path.endswith(".from_config"):
+        return _from_config(interpreter, arguments, line)
+    if not path.endswith(".node"):
         return None
     wrapped = arguments.get("node_like", 0)
     if wrapped is None or not wrapped.known:
         return None
     options = target.arguments if isinstance(target, CallResult) else arguments
     return adk_workflow.node(interpreter, wrapped, options, line)
+
+
+def _is_decorator(path: str, arguments: Arguments) -> bool:
+    """Whether an unknown function of the tools' package takes nothing but a function, whose name the tool keeps."""
+    if arguments.keywords or len(arguments.positional) != 1 or not path.startswith(f"{ADK}.tools."):
+        return False
+    passed = arguments.positional[0]
+    return path.rpartition(".")[2].islower() and passed.complete and all(isinstance(o, Function) for o in passed.known)
+
+
+def _from_server(interpreter: Interpreter, path: str, arguments: Arguments, line: int) -> Values:
+    """The tools of a server and the stack that closes its connection, as early versions of ADK return them."""
+    kind = interpreter.kinds.of(path.rpartition(".")[0])
+    assert kind is not None
+    toolset = make(interpreter, kind, Arguments((), arguments.keywords), line)
+    return exactly(Sequence((exactly(Sequence((exactly(toolset),))), UNKNOWN)))
+
+
+def _from_config(interpreter: Interpreter, arguments: Arguments, line: int) -> Values:
+    """An agent that a YAML file describes, which is not read."""
+    files = (arguments.get("config_path", 0) or UNKNOWN).strings or ("a file",)
+    converter_of(interpreter).note(
+        f"line {line}: the agent is described in {' or '.join(sorted(files))}, which is not read"
+    )
+    return exactly(make(interpreter, _LLM, Arguments(open=True), line))
 
 
 # Side effects of the constructors of ADK's classes.
@@ -112,6 +159,26 @@ def _changes(agent: ObjectStub, arguments: Arguments) -> dict[str, Values]:
         for key, value in agent.interpreter.pairs(one) or ():
             found |= dict.fromkeys(key.strings or (), value)
     return found
+
+
+def _settle_tool(stub: ObjectStub) -> None:
+    """Names a tool without a name after its class, as ADK names its own: `UrlContextTool` is `url_context`."""
+    if stub.attributes["name"].known == (None,) and not _NAMING.intersection(stub.kind.all_fields):
+        stub.attributes["name"] = exactly(_snake_case(type(stub).__name__.removesuffix("Tool")))
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _settle_adapted_tool(stub: ObjectStub) -> None:
+    """Names a tool of another framework: by its name there, or by its class or function."""
+    if stub.attributes["name"].known == (None,):
+        stage = converter_of(stub.interpreter)
+        inner = stub.attributes["tool"]
+        names = [getattr(stage.convert(one), "name", "") or getattr(stage.convert(one), "__name__", "")
+                 for one in inner.known]  # fmt: skip
+        stub.attributes["name"] = Values(tuple(dict.fromkeys(filter(None, names))), inner.complete and all(names))
 
 
 def _settle_function_tool(stub: ObjectStub) -> None:
@@ -190,7 +257,8 @@ _LLM = ClassStub(
 )  # fmt: skip
 _TOOL = ClassStub(
     "BaseTool", "google.adk.tools.base_tool",
-    fields={"name": None, "description": "", "is_long_running": False, "custom_metadata": None}, suffix="Tool",
+    fields={"name": None, "description": "", "is_long_running": False, "custom_metadata": None},
+    finish=_settle_tool, suffix="Tool",
 )  # fmt: skip
 _FUNCTION_TOOL = ClassStub(
     "FunctionTool", "google.adk.tools.function_tool", _TOOL, {"func": None, "require_confirmation": False},
@@ -200,6 +268,9 @@ _TOOLSET = ClassStub(
     "BaseToolset", "google.adk.tools.base_toolset",
     fields={"tool_filter": None, "tool_name_prefix": None}, suffix="Toolset",
 )  # fmt: skip
+_MCP_TOOLSET = ClassStub(
+    "McpToolset", "google.adk.tools.mcp_tool.mcp_toolset", _TOOLSET, {"require_confirmation": False}
+)
 _RUNNER = ClassStub(
     "Runner", "google.adk.runners", finish=_settle_runner,
     fields={"agent": None, "app": None, "node": None, "app_name": None, "session_service": None},
@@ -220,14 +291,19 @@ KINDS = (
     ClassStub("ParallelAgent", "google.adk.agents.parallel_agent", _AGENT, optional_elements=_ORDERED),
     ClassStub("LoopAgent", "google.adk.agents.loop_agent", _AGENT, {"max_iterations": None}, ordered_fields=_ORDERED,
          fallbacks={"max_iterations": _UnknownCount(2)}),
+    ClassStub("BaseRetrievalTool", "google.adk.tools.retrieval.base_retrieval_tool", _TOOL, suffix="Retrieval"),
+    ClassStub("LangchainTool", "google.adk.integrations.langchain", _TOOL, {"tool": None},
+         finish=_settle_adapted_tool, positional=("tool", "name", "description")),
+    ClassStub("CrewaiTool", "google.adk.integrations.crewai", _TOOL, {"tool": None},
+         finish=_settle_adapted_tool, positional=("tool",)),
     ClassStub("LangGraphAgent", "google.adk.agents.langgraph_agent", _AGENT, {"graph": None}),
     ClassStub("LongRunningFunctionTool", "google.adk.tools.long_running_tool", _FUNCTION_TOOL, positional=("func",)),
     ClassStub("AgentTool", "google.adk.tools.agent_tool", _TOOL, {"agent": None}, finish=_settle_agent_tool,
          positional=("agent",)),
     ClassStub("McpTool", "google.adk.tools.mcp_tool.mcp_tool", _TOOL, {"require_confirmation": False},
          finish=_settle_mcp_tool, aliases=("MCPTool",)),
-    ClassStub("McpToolset", "google.adk.tools.mcp_tool.mcp_toolset", _TOOLSET, {"require_confirmation": False},
-         aliases=("MCPToolset",)),
+    _MCP_TOOLSET,
+    ClassStub("MCPToolset", "google.adk.tools.mcp_tool.mcp_toolset", _MCP_TOOLSET),
     ClassStub("OpenAPIToolset", "google.adk.tools.openapi_tool.openapi_spec_parser.openapi_toolset", _TOOLSET),
     ClassStub("App", "google.adk.apps.app", fields={"name": "", "root_agent": None, "plugins": None}),
     ClassStub("InMemoryRunner", "google.adk.runners", _RUNNER, positional=("agent",)),
@@ -258,7 +334,10 @@ def _function(code: str) -> Function:
 
 
 def _shipped_tools() -> dict[str, object]:
-    names = "google_search url_context enterprise_web_search load_artifacts preload_memory google_maps".split()
+    names = (
+        "google_search url_context enterprise_web_search load_artifacts load_memory preload_memory google_maps "
+        "built_in_code_execution"
+    ).split()
     found: dict[str, object] = {
         name: _instance(f"{name}_tool", "google.adk.tools", _TOOL_TYPE, name=name) for name in names
     }
@@ -269,14 +348,6 @@ def _shipped_tools() -> dict[str, object]:
             "LongRunningFunctionTool", "google.adk.tools.long_running_tool", _FUNCTION_TYPE,
             name=name, func=print, _require_confirmation=False,
         )  # fmt: skip
-    found["load_memory"] = _instance(
-        "LoadMemoryTool",
-        "google.adk.tools",
-        _FUNCTION_TYPE,
-        name="load_memory",
-        func=print,
-        _require_confirmation=False,
-    )
     found["exit_loop"] = _function("def exit_loop(tool_context):\n    tool_context.actions.escalate = True")
     found["transfer_to_agent"] = _function("def transfer_to_agent(agent_name, tool_context): pass")
     return found

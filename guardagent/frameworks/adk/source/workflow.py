@@ -64,7 +64,8 @@ def _kind(name: str, base: ClassStub, fields: dict[str, object], settle: object 
 def _settle_function(stub: ObjectStub) -> None:
     """Names a node after its function."""
     stub.attributes["_func"] = stub.attributes["func"]
-    if stub.attributes["name"] is UNKNOWN or stub.attributes["name"].known == (None,):
+    name = stub.attributes["name"]
+    if name.known == (None,) or not (name.known or name.complete):
         stage = converter_of(stub.interpreter)
         names = [_name_of(stage, one) for one in stub.attributes["func"].known]
         stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), stub.attributes["func"].complete)

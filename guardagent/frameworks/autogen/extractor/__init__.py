@@ -11,17 +11,25 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.frameworks.autogen.extractor.agents import Agent, are_certain, participants
+from guardagent.frameworks.autogen.extractor.agents import Agent, are_certain, participants, possible_orders
 from guardagent.frameworks.autogen.extractor.flow import flow, graph_of, without_early_stops
 from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
 from guardagent.frameworks.autogen.extractor.selector import selector
 from guardagent.frameworks.autogen.extractor.termination import Termination
-from guardagent.frameworks.autogen.extractor.turns import TeamTurn, any_order, magentic, round_robin, swarm
+from guardagent.frameworks.autogen.extractor.turns import (
+    TeamTurn,
+    any_order,
+    magentic,
+    round_robin,
+    round_robins,
+    swarm,
+)
 from guardagent.frameworks.autogen.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
 from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, is_a, private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.model.unknown import mark
 
 _TEAMS: dict[str, Callable[[Assembly, Any, list[TeamTurn], Termination], Region]] = {
     "RoundRobinGroupChat": round_robin,
@@ -78,8 +86,6 @@ class TeamRegions:
             node, agent.kind, agent.name, tools=tools.names, gated_tools=tools.gated,
             team=within[-1] if within else None, **agent.metadata,
         )  # fmt: skip
-        for where in tools.unknown:
-            self.assembly.note(f"the tools of {agent.name!r} from {where} are known only at run time")
         inner = [self._add_runner(node, one.tool, one.runner, (*within, agent.name)) for one in tools.runs]
         inner += self._inner_team(agent, node, (*within, agent.name))
         for note in agent.notes:
@@ -109,7 +115,7 @@ class TeamRegions:
         build = next((_TEAMS[kind.__name__] for kind in type(team).__mro__ if _is_known(kind)), None)
         unknown = is_a(team, AUTOGEN, "GraphFlow") and isinstance(graph_of(team), UnknownValue | Alternatives)
         if build is not None and (unknown or not are_certain(team)):
-            build = any_order
+            build = round_robins if build is round_robin and possible_orders(team) else any_order
         if build is None:
             return self._unknown_team(team, within)
         for one in participants(team):
@@ -131,10 +137,10 @@ class TeamRegions:
     def _unknown_team(self, team: Any, within: tuple[str, ...]) -> Region:
         """The region of a team with unknown participants."""
         node = self.assembly.id(team, str(team.name), within)
-        self.assembly.describe(node, "subgraph", str(team.name), widened=True, tools_unknown=True)
-        self.assembly.note(
+        why = mark(
             f"{team.name!r} is a {type(team).__name__}, a class that is not supported: verify what it runs separately"
         )
+        self.assembly.describe(node, "subgraph", str(team.name), widened=why, tools_unknown=why)
         return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
 
 

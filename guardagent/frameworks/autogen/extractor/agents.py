@@ -20,6 +20,7 @@ from guardagent.workflow.extraction.framework_objects import (
 )
 from guardagent.workflow.extraction.source_location import source_location
 from guardagent.workflow.model.graph import NodeKind
+from guardagent.workflow.model.unknown import Unseen, mark
 from guardagent.workflow.python_source.evaluation.values import Stub
 from guardagent.workflow.python_source.functions.bodies import (
     FunctionSummary,
@@ -35,6 +36,7 @@ CODE = "code_executor"
 """The tool of an agent that executes code: AutoGen's name for that kind of component."""
 
 _DISTRIBUTION = "autogen-agentchat"
+_MOST_ORDERS = 64
 _ORCHESTRATOR = "MagenticOneOrchestrator"
 
 
@@ -105,28 +107,28 @@ class Agent:
         return "llm" if _has_model(self.inner) else "passthrough"
 
     @cached_property
-    def _unseen(self) -> tuple[str, ...]:
-        """Descriptions of what the code of a custom agent runs that cannot be seen."""
+    def _unseen(self) -> tuple[Unseen, ...]:
+        """Returns what the code of a custom agent runs that cannot be seen."""
         if isinstance(self.inner, UnknownValue) or type(self.inner).__module__.partition(".")[0] in {
             AUTOGEN,
             "autogen_ext",
         }:
             return ()
-        found = self._body.opaque_calls_for()
-        self.notes.extend(f"{self.name!r} may call tools that cannot be seen: {what}" for what in found)
-        return found
+        return self._body.opaque_calls_for()
 
     @property
     def metadata(self) -> dict[str, Any]:
         file, line = self._location
+        unknown = [f"its tools come from {where}" for where in self.tools.unknown]
+        unknown += ["the agent is unknown"] if isinstance(self.inner, UnknownValue) else []
         return {
             "file": file,
             "line": line,
             "agent": type(self.inner).__name__,
             "model_chooses": self.kind == "tool",  # for a code executor: a model decided whether there is code
             "reflects": getattr(self.inner, "_reflect_on_tool_use", False) if self.kind == "tool" else False,
-            "widened": bool(self.tools.unknown) or isinstance(self.inner, UnknownValue),
-            "tools_unknown": bool(self.tools.unknown) or isinstance(self.inner, UnknownValue) or bool(self._unseen),
+            "widened": mark(*unknown),
+            "tools_unknown": mark(*unknown, *self._unseen),
             "guess": CODE in self.tools.gated and self._approver == "guess",
         }
 
@@ -170,6 +172,8 @@ class Agent:
     @property
     def _location(self) -> tuple[str | None, int | None]:
         kind = type(self.inner)
+        if isinstance(self.inner, UnknownValue):
+            return None, None
         if isinstance(self.inner, Stub) or is_a(self.inner, AUTOGEN, "AssistantAgent"):
             location = source_location(self.inner, self.name, *(one.__name__ for one in kind.__mro__))
             return location.get("file"), location.get("line")
@@ -230,9 +234,25 @@ def participants(team: Any) -> list[Any]:
 
 
 def are_certain(team: Any) -> bool:
-    """Whether the participants of a team, and their order, are known."""
+    """Whether the number of participants of a team, and their order, are known; an agent itself can be unknown."""
     found = private_attribute(team, "_participants", _DISTRIBUTION)
-    return isinstance(found, list | tuple) and not any(isinstance(one, Alternatives | UnknownValue) for one in found)
+    return isinstance(found, list | tuple) and not any(isinstance(one, Alternatives) for one in found)
+
+
+def possible_orders(team: Any) -> list[list[Any]]:
+    """The possible lists of participants of a team, if some are there only under a condition; empty if unknown."""
+    found = private_attribute(team, "_participants", _DISTRIBUTION)
+    orders: list[list[Any]] = [[]]
+    for one in found if isinstance(found, list | tuple) else [Alternatives([], repeated=True)]:
+        options = one.options if isinstance(one, Alternatives) else [one]
+        several = [option if isinstance(option, list) else [option] for option in options]
+        unclear = getattr(one, "repeated", False) or any(
+            isinstance(each, Alternatives) for some in several for each in some
+        )
+        if unclear or len(orders) * len(several) > _MOST_ORDERS:
+            return []
+        orders = [[*begun, *more] for begun in orders for more in several]
+    return [order for order in orders if order]
 
 
 def _assistant_tools(agent: Any, notes: list[str]) -> ParticipantTools:

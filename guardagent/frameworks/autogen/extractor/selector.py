@@ -100,8 +100,8 @@ class SpeakerSelection:
     def _non_candidates(self, offered: list[TeamTurn], last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
         others = [turn for turn in self.turns if turn not in offered and self._may_follow(turn, last)]
         if others:
-            self.assembly.note(f"in {self.team.name!r}, AutoGen 0.7 accepts the name of any participant from the model")
-            self._widen(last)
+            why = f"in {self.team.name!r}, AutoGen 0.7 accepts the name of any participant from the model"
+            self._widen(last, why)
         yield from ((turn, _NO_CANDIDATE) for turn in others)
 
     def _may_follow(self, turn: TeamTurn, last: TeamTurn | None) -> bool:
@@ -117,14 +117,15 @@ class SpeakerSelection:
 
     def _note_unknown(self, choice: SpeakerChoice, last: TeamTurn | None, what: str) -> None:
         if choice.unknown:
-            self.assembly.note(
-                f"the choice of the {what} of {self.team.name!r} is unknown; it is assumed to be any participant"
-            )
-            self._widen(last)
+            why = f"the choice of the {what} of {self.team.name!r} is unknown; it is assumed to be any participant"
+            self._widen(last, why)
         for name in sorted(choice.names - {turn.name for turn in self.turns}):
             self.assembly.note(
                 f"the {what} of {self.team.name!r} names {name!r}, which is not a participant: an error at run time"
             )
 
-    def _widen(self, last: TeamTurn | None) -> None:
-        widen(self.assembly, last.region.nodes if last else ())
+    def _widen(self, last: TeamTurn | None, why: str) -> None:
+        if last is None:
+            self.assembly.note(why)
+        else:
+            widen(self.assembly, last.region.nodes, why)

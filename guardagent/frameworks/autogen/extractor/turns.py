@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from guardagent.frameworks.autogen.extractor.agents import Agent, are_certain, participants
+from guardagent.frameworks.autogen.extractor.agents import Agent, are_certain, participants, possible_orders
 from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
 from guardagent.frameworks.autogen.extractor.termination import Termination
 from guardagent.workflow.extraction.framework_objects import is_a, private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
+from guardagent.workflow.model.unknown import EDGES
 
 _DISTRIBUTION = "autogen-agentchat"
 _RESUMES = "goes on where it stopped"
@@ -62,6 +63,26 @@ def round_robin(assembly: Assembly, _team: Any, turns: list[TeamTurn], stop: Ter
             assembly.connect(exits, turns[following % len(turns)].later)
     entries = [_when(entry, more) for place, more in _next_turns(turns, 0) for entry in turns[place].region.entries]
     return Region(tuple(entries), exits_of(assembly, turns, stop))
+
+
+def round_robins(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termination) -> Region:
+    """Connects the participants in one of several cycles, if conditions decide who takes part."""
+    by_runner = {id(turn.runner): turn for turn in turns}
+    regions = [
+        round_robin(assembly, team, [_perhaps(by_runner[id(one)]) for one in order], stop)
+        for order in possible_orders(team)
+    ]
+    entries = {entry: None for region in regions for entry in region.entries}
+    if len(entries) > 1:
+        entries = {_when(entry, "it takes part"): None for entry in entries}
+    exits = {leave: None for region in regions for leave in region.exits}
+    return Region(tuple(entries), tuple(exits))
+
+
+def _perhaps(turn: TeamTurn) -> TeamTurn:
+    """A turn whose followers depend on who takes part."""
+    exits = tuple(replace(leave, conditional=True) for leave in turn.region.exits)
+    return replace(turn, region=replace(turn.region, exits=exits))
 
 
 def _next_turns(turns: list[TeamTurn], place: int) -> Iterator[tuple[int, str]]:
@@ -149,8 +170,8 @@ def _swarm_targets(assembly: Assembly, turn: TeamTurn, turns: list[TeamTurn]) ->
         back = [one for one in turns if turn.name in _handoffs(one).values()]
         return {f"hands back to {one.name}": one.name for one in back}
     if agent.handoffs is None:
-        widen(assembly, turn.region.nodes)
-        assembly.note(f"the hand-off targets of {turn.name!r} are unknown; they are assumed to be all participants")
+        why = f"the hand-off targets of {turn.name!r} are unknown; they are assumed to be all participants"
+        widen(assembly, turn.region.nodes, why)
         return {f"hands off to {one.name}": one.name for one in turns if one is not turn}
     return dict(agent.handoffs)
 
@@ -185,9 +206,9 @@ def any_order(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termin
     name = type(team).__name__
     custom = are_certain(team) and name != "GraphFlow"
     reason = f"{name} is a class of the program" if custom else "its graph, participants or their order are unknown"
-    assembly.note(f"the order of speakers in {team.name!r} is unknown: {reason}")
+    why = f"the order of speakers in {team.name!r} is unknown: {reason}"
     for turn in turns:
-        widen(assembly, turn.region.nodes)
+        widen(assembly, turn.region.nodes, why)
         for following in turns:
             assembly.connect([replace(leave, conditional=True) for leave in turn.region.exits], following.later)
     entries = tuple(replace(entry, kind="conditional") for turn in turns for entry in turn.region.entries)
@@ -196,7 +217,7 @@ def any_order(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termin
     )
 
 
-def widen(assembly: Assembly, nodes: Iterable[str]) -> None:
+def widen(assembly: Assembly, nodes: Iterable[str], why: str) -> None:
     """Marks nodes with more edges than at run time."""
     for node in nodes:
-        assembly.mark(node, widened=True)
+        assembly.mark_unknown(node, EDGES, why)

@@ -1,39 +1,68 @@
-"""Reads the source of AutoGen programs: agents, teams and tools become stubs, extracted like live objects."""
+"""Reads the source of AutoGen programs: agents, teams and tools become stubs, extracted like live objects.
+
+The chats of AutoGen 0.2 and AG2 are no objects; `chats` reads them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from guardagent.errors import InputError
 from guardagent.frameworks.autogen import extractor as live
 from guardagent.frameworks.autogen.package import PACKAGES as PACKAGES
 from guardagent.frameworks.autogen.source import kinds as autogen_kinds
+from guardagent.frameworks.autogen.source.chats import kinds as chat_kinds
+from guardagent.frameworks.autogen.source.chats.conversations import ChatSequence
+from guardagent.frameworks.autogen.source.chats.regions import graph_of
 from guardagent.workflow.extraction.framework_objects import is_a
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.evaluation.values import Arguments, Values
+from guardagent.workflow.python_source.evaluation.values import Arguments, ImportedName, Values
 from guardagent.workflow.python_source.programs.stubs import ObjectStub, converter_of
 
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.programs.interpreter import Interpreter
 
 CONSTANTS: dict[str, object] = {}
-KINDS = autogen_kinds.KINDS
+KINDS = (*autogen_kinds.KINDS, *chat_kinds.KINDS)
 
 
 def is_workflow(value: object) -> bool:
-    return isinstance(value, ObjectStub) and is_a(value, autogen_kinds.CHAT, "Team", "ChatAgent")
+    of_teams = isinstance(value, ObjectStub) and is_a(value, autogen_kinds.CHAT, "Team", "ChatAgent")
+    return of_teams or _is_runtime(value) or chat_kinds.is_workflow(value)
 
 
-def extract(value: ObjectStub, name: str) -> Graph:
-    """The graph of a team or an agent, with notes on what the source does not determine."""
+def _is_runtime(value: object) -> bool:
+    """Whether a value is a runtime of AutoGen Core, which has no graph but is a workflow all the same."""
+    return isinstance(value, ObjectStub) and is_a(value, autogen_kinds.CORE, autogen_kinds.RUNTIME.name)
+
+
+def extract(value: ObjectStub | ChatSequence, name: str) -> Graph:
+    """The graph of a team, an agent or a conversation, with notes on what the source does not determine.
+
+    Raises:
+        InputError: it is a runtime of AutoGen Core.
+    """
+    if _is_runtime(value):
+        raise InputError(
+            f"{value.file}:{value.line}: the agents of a {type(value).__name__} send messages by topics that are known "
+            f"only at run time; expected a team, an agent or a chat, or the graph as JSON"
+        )
     stage = converter_of(value.interpreter)
-    graph = live.extract(value, name)
+    graph = graph_of(value, name) if chat_kinds.is_workflow(value) else live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 
 
-def called(_interpreter: Interpreter, _target: object, _arguments: Arguments, _line: int) -> Values | None:
-    """Returns None: AutoGen has no relevant functions, and KINDS describes its classes."""
-    return None
+def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
+    """Applies the functions that start chats; the classes of KINDS have the rest."""
+    if isinstance(target, ImportedName) and target.path.startswith(f"{autogen_kinds.CORE}.") and _handles(target.path):
+        return arguments.get("func", 0)
+    return chat_kinds.called(interpreter, target, arguments, line) if interpreter.executing else None
+
+
+def _handles(path: str) -> bool:
+    """Whether it is a decorator of the handlers of AutoGen Core, which leaves them as they are."""
+    return path.rpartition(".")[2] in {"rpc", "event", "message_handler"}
 
 
 def piped(_interpreter: Interpreter, left: Values, right: Values) -> Values | None:

@@ -46,13 +46,13 @@ class Digraph(LiveValue):
     Attributes:
         nodes: the nodes by name.
         default_start: the declared first speaker; may be empty.
-        agents: the agents of the nodes.
+        agents: the agents of the nodes; one whose code is not seen has the name of its variable.
         is_incomplete: not all nodes or edges are known.
     """
 
     nodes: dict[str, DigraphNode] = field(default_factory=dict)
     default_start: str = ""
-    agents: list[ObjectStub] = field(default_factory=list)
+    agents: list[object] = field(default_factory=list)
     is_incomplete: bool = False
 
     def get_start_nodes(self) -> set[str]:
@@ -98,19 +98,22 @@ def _graph(builder: ObjectStub) -> Digraph:
 
 
 def _settle(builder: ObjectStub) -> None:
-    builder.attributes["_graph"] = exactly(Digraph())
+    if "_graph" not in builder.attributes:  # in a loop with unknown rounds, one builder stands for all
+        builder.attributes["_graph"] = exactly(Digraph())
 
 
 def _add_node(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
     graph = _graph(builder)
     agents = arguments.get("agent", 0) or UNKNOWN
-    for agent in agents.known:
-        for name in _names(agent) if isinstance(agent, ObjectStub) else ():
-            if name not in graph.nodes:
-                graph.nodes[name] = DigraphNode()
-                graph.agents.append(agent)
+    found = _agents(builder, agents)
+    for name, agent in found.items():
+        if name not in graph.nodes:
+            graph.nodes[name] = DigraphNode()
+            graph.agents.append(agent)
     _note_incomplete(
-        builder, agents, f"line {line}: the source does not determine the agents that are added to the graph"
+        builder,
+        Values((), bool(found) or agents.complete),
+        f"line {line}: the source does not determine the agents that are added to the graph",
     )
     return exactly(builder)
 
@@ -125,7 +128,8 @@ def _add_edge(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
     for source in _all_names(builder, sources, line):
         for target in _all_names(builder, targets, line):
             edge = DigraphEdge(target, None, None, str(group or target), str(activation or "all"))
-            _graph(builder).nodes.setdefault(source, DigraphNode()).edges.append(_with_condition(edge, condition))
+            held = _graph(builder).nodes.setdefault(source, DigraphNode()).edges
+            held += [made] if vars(made := _with_condition(edge, condition)) not in map(vars, held) else []
     if builder.interpreter.depth:
         converter_of(builder.interpreter).note(
             f"line {line}: an edge is added under a condition; it is assumed to exist"
@@ -143,9 +147,10 @@ def _add_conditional_edges(builder: ObjectStub, arguments: Arguments, line: int)
 
 def _set_entry_point(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
     names = arguments.get("name", 0) or UNKNOWN
-    for name in _known_names(names):
+    for name in _known_names(builder, names):
         _graph(builder).default_start = name
-    _note_incomplete(builder, names, f"line {line}: the source does not determine the first speaker of the graph")
+    known = Values((), names.complete or bool(_graph(builder).default_start))
+    _note_incomplete(builder, known, f"line {line}: the source does not determine the first speaker of the graph")
     return exactly(builder)
 
 
@@ -160,22 +165,27 @@ def _get_participants(builder: ObjectStub, _arguments: Arguments, _line: int) ->
 
 def _all_names(builder: ObjectStub, values: Values, line: int) -> list[str]:
     """The names of an end of an edge, given as names or agents; all nodes if it is unknown."""
-    names = _known_names(values)
-    known = values.complete and len(names) >= len(values.known)
+    names = _known_names(builder, values)
+    known = bool(names) or values.complete
     _note_incomplete(
         builder,
         Values((), known),
         f"line {line}: an end of an edge is unknown; it is assumed to be any agent",
     )
-    return list(dict.fromkeys(names if known else (*names, *_graph(builder).nodes)))
+    return list(dict.fromkeys(names if known else _graph(builder).nodes))
 
 
-def _known_names(values: Values) -> list[str]:
-    return [name for one in values.known for name in ([plain_string(one)] if isinstance(one, str) else _names(one))]
+def _known_names(builder: ObjectStub, values: Values) -> list[str]:
+    named = [plain_string(one) for one in values.known if isinstance(one, str)]
+    return named or list(_agents(builder, values))
 
 
-def _names(agent: object) -> list[str]:
-    return [str(agent.name)] if isinstance(agent, ObjectStub) else []
+def _agents(builder: ObjectStub, values: Values) -> dict[str, object]:
+    """The possible agents by name; one that is not seen has the name of its variable, and none without a name."""
+    if not (values.label or values.complete):
+        return {}
+    shown = converter_of(builder.interpreter).convert_list(exactly(Sequence((values,))), "agents", builder.line)
+    return {str(one.name): one for one in shown if getattr(one, "name", None)}
 
 
 def _extractor_value(builder: ObjectStub, values: Values | None) -> Any:

@@ -325,6 +325,8 @@ _HANDOFF = ClassStub(
     finish=_settle_handoff,
 )  # fmt: skip
 
+RUNTIME = ClassStub("AgentRuntime", CORE, suffix="Runtime")
+
 KINDS = (
     _AGENT, _ASSISTANT, _PERSON, _EXECUTOR, _FILE_SURFER, _WEB_SURFER, _CHAT, _SELECTOR, _MAGENTIC, _CONDITION, _AND,
     _OR, _TOOL, _FUNCTION_TOOL, _RUNNER_TOOL, _ANY_WORKBENCH, _WORKBENCH, _CLIENT, _HANDOFF,
@@ -366,6 +368,7 @@ KINDS = (
     ClassStub("LangChainToolAdapter", f"{EXT}.tools.langchain", _TOOL, {"langchain_tool": REQUIRED},
          positional=("langchain_tool",), finish=_settle_adapter),
     ClassStub("ExtWorkbench", f"{EXT}.tools", _ANY_WORKBENCH, suffix="Workbench"),
+    RUNTIME,
     ClassStub("ExtClient", f"{EXT}.models", _CLIENT, suffix="ChatCompletionClient"),
     *autogen_graphs.KINDS,
 )  # fmt: skip

@@ -83,6 +83,6 @@ def _agent(assembly: Assembly, reader: CrewReader, agent: Any) -> Region:
     node = assembly.id(agent, name)
     assembly.describe(
         node, "tool" if tools else "llm", name, tools=tools.names, gated_tools=tools.gated, model_chooses=bool(tools),
-        widened=bool(tools.unknown), tools_unknown=bool(tools.unknown),
+        **tools.marks(),
     )  # fmt: skip
     return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))

@@ -34,7 +34,11 @@ _EFFECTS: tuple[tuple[StepKind, tuple[str, ...], frozenset[str]], ...] = (
     ("flow", ("Flow",), _STARTS),
     ("agent", ("BaseAgent", "Agent", "LiteAgent"), _STARTS | {"execute_task", "aexecute_task"}),
     ("task", ("Task",), frozenset({"execute_sync", "execute_async", "aexecute_sync"})),
-    ("tool", ("BaseTool", "CrewStructuredTool"), frozenset({"run", "arun", "_run", "_arun", "invoke", "ainvoke"})),
+    (
+        "tool",
+        ("BaseTool", "CrewStructuredTool"),
+        frozenset({"run", "arun", "_run", "_arun", "invoke", "ainvoke", "func"}),
+    ),
     ("model", ("BaseLLM", "LLM"), frozenset({"call", "acall"})),
     ("person", ("Flow",), frozenset({"ask"})),
 )

@@ -21,12 +21,15 @@ from guardagent.frameworks.crewai.extractor.objects import (
     flag,
     is_kind,
     is_ordered,
+    library_path,
+    options,
     tool_name,
     unseen_of,
 )
 from guardagent.workflow.extraction.framework_objects import UnknownValue
-from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit, single
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit, alternatives, single
 from guardagent.workflow.model.graph import EdgeKind, NodeKind
+from guardagent.workflow.model.unknown import EDGES, TOOLS, Unseen, mark
 from guardagent.workflow.python_source.functions.bodies import opaque_calls_in
 from guardagent.workflow.python_source.functions.outcomes import source_text
 
@@ -60,6 +63,11 @@ class CrewTools:
     def __bool__(self) -> bool:
         return bool(self.names or self.unknown)
 
+    def marks(self) -> dict[str, Any]:
+        """Returns the marks of a node that calls them."""
+        found = mark(*(f"its tools come from {where}" for where in self.unknown))
+        return {"tools_unknown": found, "widened": found}
+
 
 _UNKNOWN_SETTINGS = CrewTools(unknown=("settings that the code does not determine",))
 
@@ -70,8 +78,13 @@ def tools_of(elements: KnownElements) -> CrewTools:
     known = tuple(name for name, _ in named if name)
     gated = tuple(name for name, tool in named if name and always_asks(tool))
     certain = elements.complete and all(name for name, _ in named)
-    unseen = tuple(f"the tool {name!r} ({what})" for name, tool in named if name for what in unseen_of(tool))
+    unseen = tuple(f"the tool {name!r} ({what})" for name, tool in named if name for what in _unseen_in(tool))
     return CrewTools(known, gated, unseen if certain else (*unseen, "code that does not determine them"))
+
+
+def _unseen_in(tool: Any) -> Iterable[object]:
+    """Returns what is unknown about a tool with a name."""
+    return ["its declared name is defined elsewhere"] if library_path(tool) else unseen_of(tool)
 
 
 def agent_tools(reader: CrewReader, agent: Any) -> CrewTools:
@@ -96,8 +109,11 @@ class Crew:
     def __init__(self, reader: CrewReader, crew: Any) -> None:
         self.reader, self.crew = reader, crew
         self.agents = elements_of(reader, crew, "agents")
-        self.tasks = [one for one in elements_of(reader, crew, "tasks").items if one is not OPEN]
-        self.is_known = is_ordered(crew, "tasks") and OPEN not in elements_of(reader, crew, "tasks").items
+        listed = elements_of(reader, crew, "tasks")
+        self.is_known = is_ordered(crew, "tasks") and OPEN not in listed.items
+        known = elements_of(reader, crew, "tasks", unknown=True) if self.is_known else listed
+        self.tasks = [one for one in known.items if one is not OPEN]
+        self.has_others = not listed.complete or OPEN in listed.items or not self.tasks
 
     @property
     def is_hierarchical(self) -> bool:
@@ -112,23 +128,24 @@ class Crew:
 
     def tools(self, task: Any) -> CrewTools:
         """All tools that can be called in a task."""
-        agent = field(task, "agent")
         own = tools_of(elements_of(self.reader, task, "tools"))
-        found = (
-            own | CrewTools(unknown=agent_tools(self.reader, agent).unknown) if own else agent_tools(self.reader, agent)
-        )
+        found = CrewTools()
+        for agent in options(task, "agent"):
+            tools = agent_tools(self.reader, agent)
+            found |= own | CrewTools(unknown=tools.unknown) if own else tools
+            found |= self._memory(agent) | self._images(agent)
         for helper in self.helpers(task):
             found |= agent_tools(self.reader, helper)
-        return found | self._memory(agent) | self._images(agent)
+        return found
 
     def helpers(self, task: Any) -> list[Any]:
         """The agents to which the task can be delegated."""
-        agent = field(task, "agent")
+        agents = options(task, "agent")
         if self.is_hierarchical:
-            return [agent] if agent is not None else list(self.agents.items)
-        if agent in (None, OPEN) or flag(agent, "allow_delegation") is False:
-            return []
-        return [one for one in self.agents.items if one is not agent]
+            return agents if agents != [None] else list(self.agents.items)
+        delegating = [one for one in agents if one not in (None, OPEN) and flag(one, "allow_delegation") is not False]
+        others = [one for agent in delegating for one in self.agents.items if one is not agent]
+        return list({id(one): one for one in others}.values())
 
     def _memory(self, agent: Any) -> CrewTools:
         remembers = {flag(self.crew, "memory"), flag(agent, "memory")}
@@ -204,7 +221,7 @@ def crew_region(assembly: Assembly, reader: CrewReader, crew_object: Any, within
     sequence = _TaskSequence(assembly, entries)
     regions = [_task(assembly, crew, task, place, within) for place, task in enumerate(crew.tasks, 1)]
     if not crew.is_known:
-        return _in_any_order(assembly, regions, within)
+        return _in_any_order(assembly, regions, within, others=crew.has_others)
     for place, (task, region) in enumerate(zip(crew.tasks, regions, strict=True)):
         if _is_asynchronous(task):
             sequence.add_parallel(region, "parallel" if _runs_in_parallel(crew.tasks, place) else "direct")
@@ -212,23 +229,23 @@ def crew_region(assembly: Assembly, reader: CrewReader, crew_object: Any, within
             sequence.add(region, _condition(task))
     exits = sequence.exits or ()
     nodes = frozenset[str]().union(*(region.nodes for region in regions))
+    if assumed := field(crew_object, "order_assumed"):  # of tasks that no crew of the file takes
+        for node in nodes:
+            assembly.mark_unknown(node, EDGES, assumed)
     return Region(tuple(entries), exits, nodes, empty=not entries)
 
 
-def _in_any_order(assembly: Assembly, regions: list[Region], within: tuple[str, ...]) -> Region:
-    """The region of tasks that are unknown in part or in order: any may follow any other."""
-    node = assembly.id(object(), "tasks", within)
-    assembly.describe(node, "subgraph", "tasks", widened=True, tools_unknown=True)
+def _in_any_order(assembly: Assembly, regions: list[Region], within: tuple[str, ...], *, others: bool) -> Region:
+    """The region of tasks that are unknown in part or in order: any may follow any other, and itself."""
     whose = f"the crew in {within[-1]!r}" if within else "the crew"
-    assembly.note(f"the tasks of {whose}, or their order, are not all known; {node!r} represents others")
-    every = [*regions, single(node)]
-    for one in every:
-        for other in every:
-            leaving = [replace(leave, conditional=True) for leave in one.exits]
-            assembly.connect(leaving, [replace(entry, kind="conditional") for entry in other.entries])
-    entries = tuple(replace(entry, kind="conditional") for one in every for entry in one.entries)
-    exits = tuple(replace(leave, conditional=True) for one in every for leave in one.exits)
-    return Region(entries, exits, frozenset().union(*(one.nodes for one in every)))
+    if others:
+        node = assembly.id(object(), "tasks", within)
+        why = mark(f"the tasks of {whose}, or their order, are not all known; {node!r} represents others")
+        assembly.describe(node, "subgraph", "tasks", widened=why, tools_unknown=why)
+        regions = [*regions, single(node)]
+    else:
+        assembly.note(f"the number and the order of the tasks of {whose} are unknown; any order is assumed")
+    return replace(alternatives(assembly, regions, repeated=True), empty=False)  # a crew without tasks does not run
 
 
 def _is_asynchronous(task: Any) -> bool:
@@ -252,6 +269,8 @@ def _condition(task: Any) -> str | None:
 def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[str, ...]) -> Region:
     name = task_name(task, place)
     node = assembly.id(object(), name, within)  # each run of a crew has tasks of its own
+    if isinstance(task, UnknownValue):
+        return _unknown_task(assembly, node, task)
     tools = crew.tools(task)
     for setting in ("human_input", "async_execution"):
         if flag(task, setting) is None:
@@ -262,11 +281,8 @@ def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[s
         node, kind, _label(task, name), tools=tools.names, gated_tools=tools.gated, **_metadata(crew, task, tools),
         crew=within[-1] if within else None,
     )  # fmt: skip
-    for what in _unseen_callbacks(task):
-        assembly.mark(node, tools_unknown=True)
-        assembly.note(f"{node}: may call tools that cannot be seen: {what}")
-    for where in tools.unknown:
-        assembly.note(f"tools of {node!r} come from {where}; they are known only at run time")
+    if unseen := _unseen_callbacks(task):
+        assembly.mark_unknown(node, TOOLS, *unseen)
     last = node
     if asks and tools:
         last = _review_node(assembly, name, within)
@@ -278,10 +294,17 @@ def _task(assembly: Assembly, crew: Crew, task: Any, place: int, within: tuple[s
     return Region((RegionEntry(node),), (RegionExit(last),), frozenset({node, last}))
 
 
-def _unseen_callbacks(task: Any) -> list[str]:
-    """Descriptions of what the callback and guardrail of a task run that cannot be seen."""
+def _unknown_task(assembly: Assembly, node: str, task: UnknownValue) -> Region:
+    """A task that another package makes."""
+    why = mark(f"the task {task.name!r} is defined elsewhere")
+    assembly.describe(node, "subgraph", task.name, widened=why, tools_unknown=why)
+    return single(node)
+
+
+def _unseen_callbacks(task: Any) -> list[Unseen]:
+    """Returns what the callback and guardrail of a task run that cannot be seen."""
     functions = [(name, field(task, name)) for name in ("callback", "guardrail")]
-    return [f"{name}: {what}" for name, one in functions if callable(one) for what in opaque_calls_in(one)]
+    return [what.inside(name) for name, one in functions if callable(one) for what in opaque_calls_in(one)]
 
 
 def _review_node(assembly: Assembly, name: str, within: tuple[str, ...]) -> str:
@@ -299,10 +322,9 @@ def _metadata(crew: Crew, task: Any, tools: CrewTools) -> dict[str, Any]:
     places = {id(one): place for place, one in enumerate(crew.tasks, 1)}
     before = [task_name(one, places[id(one)]) for one in _known(field(task, "context")) if id(one) in places]
     return {
-        "agent": role(field(task, "agent")),
+        "agent": " or ".join(filter(None, map(role, options(task, "agent")))),
         "model_chooses": bool(tools),
-        "widened": bool(tools.unknown),
-        "tools_unknown": bool(tools.unknown),
+        **tools.marks(),
         "context": tuple(before),
         "runs_beside": _is_asynchronous(task),
         "manager": crew.manager if crew.is_hierarchical else None,

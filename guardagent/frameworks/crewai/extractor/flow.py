@@ -11,6 +11,7 @@ from guardagent.frameworks.crewai.extractor.triggers import Triggers, condition_
 from guardagent.workflow.extraction.framework_objects import private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionExit
 from guardagent.workflow.model.graph import EdgeKind
+from guardagent.workflow.model.unknown import EDGES
 from guardagent.workflow.python_source.evaluation.values import CallResult
 
 
@@ -24,10 +25,8 @@ def definition_of(flow: Any) -> Any:
 def flow_region(assembly: Assembly, reader: CrewReader, flow: Any, within: tuple[str, ...]) -> Region:
     """The region of a flow."""
     definitions = definition_of(flow).methods
-    methods = [
-        FlowMethod(assembly, reader, flow, name, definitions[name], within, flow_region).describe()
-        for name in definitions
-    ]
+    named = [FlowMethod(assembly, reader, flow, name, definitions, within, flow_region) for name in definitions]
+    methods = [one.describe() for one in named]
     triggers = Triggers(part.method for part in methods)
     by_name = {part.method.name: part.region for part in methods}
     _connect(assembly, triggers, by_name)
@@ -66,8 +65,7 @@ def _note_method(assembly: Assembly, triggers: Triggers, part: MethodRegion) -> 
             assembly.join(entry.node, awaited)
     if part.method.is_open:
         for node in {leave.node for leave in part.region.exits}:
-            assembly.mark(node, widened=True)
-        assembly.note(f"the result of {part.method.name!r} is unknown; any label is assumed")
+            assembly.mark_unknown(node, EDGES, f"the result of {part.method.name!r} is unknown; any label is assumed")
 
 
 def _awaited_source(triggers: Triggers, condition: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import FunctionType
@@ -13,10 +13,19 @@ from guardagent.frameworks.crewai.extractor.actions import action_steps, resolve
 from guardagent.frameworks.crewai.extractor.body import BEGIN, BodyStep, BodySteps, Key, steps_of
 from guardagent.frameworks.crewai.extractor.crew import CrewTools, agent_tools, crew_region, tools_of
 from guardagent.frameworks.crewai.extractor.objects import OPEN, CrewReader, KnownElements, kinds_of
-from guardagent.frameworks.crewai.extractor.triggers import Method, condition_text
+from guardagent.frameworks.crewai.extractor.triggers import Method, condition_text, events
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.python_source.evaluation.values import Arguments, CallResult, Sequence, Values, exactly
+from guardagent.workflow.model.unknown import TOOLS, Unseen, mark
+from guardagent.workflow.python_source.evaluation.values import (
+    NOTHING,
+    UNKNOWN,
+    Arguments,
+    CallResult,
+    Sequence,
+    Values,
+    exactly,
+)
 from guardagent.workflow.python_source.functions.bodies import ReadableFunction, definition, summarize
 from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS, foreign
 
@@ -38,11 +47,13 @@ class FlowMethod:
     """Builds the region of one method of a flow, and the labels that it emits."""
 
     def __init__(
-        self, assembly: Assembly, reader: CrewReader, flow: Any, name: str, definition: Any, within: tuple[str, ...],
-        flows: FlowRegion,
+        self, assembly: Assembly, reader: CrewReader, flow: Any, name: str, definitions: Mapping[str, Any],
+        within: tuple[str, ...], flows: FlowRegion,
     ) -> None:  # fmt: skip
+        definition = definitions[name]
         self.assembly, self.reader, self.flow, self.name, self.definition = assembly, reader, flow, name, definition
-        self.within, self._flows = within, flows
+        self.within, self._flows, self._definitions = within, flows, definitions
+        self._node = assembly.id(object(), name, within)
         self.function = _function(flow, name, definition)
         self.has_feedback = definition.human_feedback is not None
 
@@ -50,24 +61,22 @@ class FlowMethod:
         steps = steps_of(self.reader, self.function, self.flow) if self.function else action_steps(self.definition.do)
         if not steps.known:
             self.assembly.note(f"the code of {self.name!r} is missing; what it runs is unknown")
-        node = self.assembly.id(object(), self.name, self.within)
-        region = self._region(node, steps)
+        region = self._region(self._node, steps)
         if unseen := self._unseen(known=steps.known):
-            self.assembly.mark(node, tools_unknown=True)
-            self.assembly.note(f"{self.name!r} may call tools that cannot be seen: {unseen}")
+            self.assembly.mark_unknown(self._node, TOOLS, *unseen)
         return MethodRegion(self._method(), region)
 
-    def _unseen(self, *, known: bool) -> str:
-        """Describes what the code runs that cannot be seen, or under another name."""
+    def _unseen(self, *, known: bool) -> list[Unseen]:
+        """Returns what the code runs that cannot be seen, or under another name."""
         if self.function is None:
-            return "" if known else "its code is missing"
+            return [] if known else [Unseen("its code is missing")]
         body = summarize(self.function)
         renamed = [
             use.method
             for use in body.method_calls
             if not use.direct and use.method in RUN_METHODS and foreign(use.owner, ())
         ]
-        return "; ".join([*body.opaque_calls, *(f"{name} by another name" for name in renamed)])
+        return [*body.opaque_calls, *(Unseen(f"{name} by another name") for name in renamed)]
 
     # Labels.
 
@@ -76,20 +85,35 @@ class FlowMethod:
         declared = (definition.human_feedback.emit if self.has_feedback else None) or definition.emit or ()
         labels, is_open, none = tuple(map(str, declared)), False, False
         if definition.router and not (self.has_feedback and definition.human_feedback.emit):
-            returned = self._returned()
+            returned = self._returned(self.name, frozenset())
             known = tuple(_label(one) for one in returned.known if _is_label(one))
             unclear = not returned.complete or any(not _is_label(one) and one is not None for one in returned.known)
             labels = tuple(dict.fromkeys((*labels, *known)))
             is_open, none = unclear and not declared, None in returned.known and not declared
         return Method(self.name, definition.start, definition.listen, definition.router, labels, is_open, none)
 
-    def _returned(self) -> Values:
-        if self.function is None:
-            return Values(complete=False)
-        readable = self.reader.function(self.function)
-        if readable is None:
-            return Values(complete=False)
-        return self.reader.return_values(readable, Arguments((exactly(self.flow),), open=True))
+    def _returned(self, name: str, inside: frozenset[str]) -> Values:
+        """The values that a method returns; it is passed what the methods that it waits for return."""
+        definition = self._definitions[name]
+        function = _function(self.flow, name, definition)
+        readable = self.reader.function(function) if function is not None else None
+        if readable is None or name in inside or definition.human_feedback is not None:
+            return UNKNOWN
+        spec = getattr(readable.tree, "args", None)
+        takes_result = spec is not None and len(spec.posonlyargs) + len(spec.args) > 1
+        passed = (self._awaited(definition, inside | {name}),) if takes_result else ()
+        return self.reader.return_values(readable, Arguments((exactly(self.flow), *passed), open=True))
+
+    def _awaited(self, definition: Any, inside: frozenset[str]) -> Values:
+        """The results of the methods that a method waits for; unknown if it waits for labels."""
+        waits = [one for one in (definition.listen, definition.start) if one is not None and not isinstance(one, bool)]
+        names = {name for one in waits for name in events(one)}
+        if not names or not names <= self._definitions.keys():
+            return UNKNOWN
+        found = NOTHING
+        for name in sorted(names):
+            found |= self._returned(name, inside)
+        return found
 
     # The region.
 
@@ -104,8 +128,8 @@ class FlowMethod:
         if rest.kinds <= {"tool", "agent"}:
             return self._with_tools(node, rest)
         if all(step.kind == "crew" and step.target is OPEN for step in rest.found.values()):
-            self.assembly.note(f"the crew that {self.name!r} runs is unknown; verify it separately")
-            return self._single_node(node, "subgraph", widened=True, tools_unknown=True)
+            why = mark(f"the crew that {self.name!r} runs is unknown; verify it separately")
+            return self._single_node(node, "subgraph", widened=why, tools_unknown=why)
         return self._with_steps(node, rest)
 
     def _kind_without_steps(self, *, calls_model: bool) -> NodeKind:
@@ -136,15 +160,12 @@ class FlowMethod:
         for step in steps.found.values():
             tools |= self._tools(step)
         certain = steps.is_straight and steps.kinds == {"tool"}
-        for where in tools.unknown:
-            self.assembly.note(f"tools of {node!r} come from {where}; they are known only at run time")
         region = self._single_node(
             node,
             "tool",
             tools,
             model_chooses=not certain,
-            widened=bool(tools.unknown),
-            tools_unknown=bool(tools.unknown),
+            **tools.marks(),
         )
         return self._add_feedback(region) if self.has_feedback else region
 
@@ -203,23 +224,19 @@ class FlowMethod:
             node = self._inner_node(tools.names[0] if len(tools.names) == 1 else step.kind)
             self.assembly.describe(
                 node, "tool", node, tools=tools.names, gated_tools=tools.gated, model_chooses=step.kind == "agent",
-                **_tool_flags(tools),
+                **tools.marks(),
             )  # fmt: skip
         elif step.kind == "person":
             node = self.assembly.describe(self._inner_node("ask"), "human", f"{self.name} asks a person")
         else:
+            why = mark(f"the {step.kind} that {self.name!r} runs is unknown; verify it separately")
             node = self.assembly.describe(
-                self._inner_node(step.kind), "subgraph", self.name, widened=True, tools_unknown=True
+                self._inner_node(step.kind), "subgraph", self.name, widened=why, tools_unknown=why
             )
-            self.assembly.note(f"the {step.kind} that {self.name!r} runs is unknown; verify it separately")
         return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
 
     def _inner_node(self, what: str) -> str:
         return self.assembly.id(object(), f"{self.name}/{what}", self.within)
-
-
-def _tool_flags(tools: CrewTools) -> dict[str, bool]:
-    return {"widened": bool(tools.unknown), "tools_unknown": bool(tools.unknown)}
 
 
 def _last(leave: RegionExit, steps: BodySteps, key: Key) -> RegionExit:

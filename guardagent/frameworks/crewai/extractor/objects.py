@@ -15,6 +15,7 @@ import sys
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 import yaml
 
 from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, flattened
+from guardagent.workflow.model.unknown import Unseen
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
     Arguments,
@@ -46,6 +48,7 @@ from guardagent.workflow.python_source.functions.bodies import (
 from guardagent.workflow.python_source.functions.outcomes import Outcomes
 
 CREWAI = "crewai"
+TOOLS_PACKAGE = "crewai_tools"
 MAX_NAME_LENGTH = 64
 """The maximum length of a tool name."""
 
@@ -220,20 +223,31 @@ def _field_value(found: Any) -> Any:
     return [_field_value(one) for one in found] if isinstance(found, list) else found
 
 
+def options(target: Any, name: str) -> list[Any]:
+    """The possible objects in a field, or None; OPEN stands for unknown ones."""
+    if not isinstance(target, CallResult):
+        found = getattr(target, name, None)
+        several = [_field_value(one) for one in flattened([found])]
+    else:
+        values = target.arguments.get(name) or exactly(field(target, name))
+        several = [*values.known, *([] if values.complete and not values.cyclic else [OPEN])]
+    return [one for one in several if one is not None] or [None]
+
+
 def flag(target: Any, name: str) -> bool | None:
     """Whether a field is truthy; None if the code does not determine it."""
     found = field(target, name) if target not in (None, OPEN) else target
     return None if found is OPEN else bool(found)
 
 
-def elements_of(reader: CrewReader, target: Any, name: str) -> KnownElements:
-    """The elements of a list field."""
+def elements_of(reader: CrewReader, target: Any, name: str, *, unknown: bool = False) -> KnownElements:
+    """The elements of a list field; with `unknown`, also those without a name."""
     if not isinstance(target, CallResult):
         found = getattr(target, name, None)
         if isinstance(found, UnknownValue):
             return KnownElements(complete=False)
         several = flattened(found) if isinstance(found, list | tuple) else []
-        known = [one for one in several if not isinstance(one, UnknownValue) or one.is_function]
+        known = [one for one in several if unknown or not _is_unknown(one)]
         return KnownElements(tuple(known), len(known) == len(several))
     value = target.arguments.get(name)
     if value is None or value.known == (None,):
@@ -242,18 +256,34 @@ def elements_of(reader: CrewReader, target: Any, name: str) -> KnownElements:
     return KnownElements(tuple(one for one in items.known if one is not None), items.complete and not items.cyclic)
 
 
+def _is_unknown(one: Any) -> bool:
+    """Whether nothing is known about a value, not even a name that the program declares or imports."""
+    return isinstance(one, UnknownValue) and not one.is_named
+
+
 def is_ordered(target: Any, name: str) -> bool:
     """Whether the number and the order of a list's elements are known."""
     if not isinstance(target, CallResult):
         found = getattr(target, name, None)
         items = found if isinstance(found, list | tuple) else [found]
-        return not any(isinstance(one, UnknownValue | Alternatives) for one in items)
+        return not any(isinstance(one, Alternatives) for one in items)
     value = target.arguments.get(name)
     return value is None or isinstance(_single(value), list)
 
 
+def library_path(tool: Any) -> str:
+    """The path of the class of a tool whose name only a library knows; empty for other tools."""
+    if isinstance(tool, UnknownValue):
+        return tool.path if tool.name == tool.path.rpartition(".")[2] else ""  # else it declares its name
+    kind = type(tool)
+    own = kind.__module__.partition(".")[0] == TOOLS_PACKAGE and not isinstance(field(tool, "name"), str)
+    return f"{kind.__module__}.{kind.__name__}" if own else ""
+
+
 def tool_name(tool: Any) -> str | None:
-    """The name of a tool as a model sees it; None if unknown."""
+    """The name of a tool as a model sees it, or `package.Class` if only a library knows it; None if unknown."""
+    if path := library_path(tool):
+        return f"{path.partition('.')[0]}.{path.rpartition('.')[2]}"
     name = _decorated_name(tool) if isinstance(tool, Function) else field(tool, "name")
     if isinstance(tool, ReadableFunction):
         name = getattr(tool, "__name__", None)
@@ -266,8 +296,8 @@ def always_asks(tool: Any) -> bool:
     return function is not None and summarize(function).always_asks
 
 
-def unseen_of(tool: Any) -> tuple[str, ...]:
-    """Descriptions of what the code of a tool runs that cannot be seen."""
+def unseen_of(tool: Any) -> tuple[Unseen, ...]:
+    """Returns what the code of a tool runs that cannot be seen."""
     return opaque_calls_in(_function_of(tool) or tool)
 
 
@@ -328,8 +358,17 @@ def _config(kind: Any, name: str) -> dict[str, Any]:
 def read_config(path: Path) -> dict[str, Any]:
     """The contents of a YAML file; empty if it is missing or invalid."""
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    return _parsed_config(text)
+
+
+@lru_cache(maxsize=64)
+def _parsed_config(text: str) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
         return {}
     return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else {}
 

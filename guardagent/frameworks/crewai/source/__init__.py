@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from guardagent.frameworks.crewai import extractor as live
 from guardagent.frameworks.crewai.extractor.objects import CREWAI, is_kind
 from guardagent.frameworks.crewai.package import PACKAGES as PACKAGES
 from guardagent.frameworks.crewai.source import kinds as crewai_kinds
+from guardagent.frameworks.crewai.source import loose_tasks
 from guardagent.frameworks.crewai.source.flow_definition import DECORATORS, CombinedCondition, Decorator
+from guardagent.frameworks.crewai.source.loose_tasks import LooseTasks
+from guardagent.frameworks.crewai.source.loose_tasks import arranged as arranged
 from guardagent.frameworks.crewai.source.reader import is_crew_class, reader_of
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
 from guardagent.workflow.python_source.evaluation.values import (
     Arguments,
     Class,
@@ -22,9 +24,9 @@ from guardagent.workflow.python_source.evaluation.values import (
     PartialFunction,
     Values,
     exactly,
-    path_of,
     plain_string,
 )
+from guardagent.workflow.python_source.framework_use import derives_from
 from guardagent.workflow.python_source.programs.scopes import ProgramObject
 from guardagent.workflow.python_source.programs.stubs import ObjectStub, converter_of, make
 
@@ -43,25 +45,13 @@ _MARKER_DECORATORS = set(
 
 
 def is_workflow(value: object) -> bool:
+    if isinstance(value, LooseTasks):
+        return True
     if isinstance(value, ObjectStub):
         return is_kind(value, "Flow", "Crew", "Task", "BaseAgent")
     if isinstance(value, Class):
-        return is_crew_class(value) or _is_flow(value)
+        return is_crew_class(value) or derives_from(value, CREWAI, "Flow")
     return isinstance(value, ProgramObject) and is_crew_class(value.made_of)
-
-
-def _is_flow(made_of: Class) -> bool:
-    """Whether a class is derived from `Flow` of CrewAI."""
-    evaluator = Evaluator(live=False, follow=lambda _function: False)
-    for base in made_of.tree.bases:
-        node = base.value if isinstance(base, ast.Subscript) else base
-        for one in evaluator.value(node, made_of.scope).known:
-            path = path_of(one)
-            if path.startswith(f"{CREWAI}.") and path.endswith(".Flow"):
-                return True
-            if isinstance(one, Class) and one is not made_of and _is_flow(one):
-                return True
-    return False
 
 
 @dataclass(frozen=True)
@@ -82,6 +72,8 @@ def extract(found: InterpretedWorkflow, name: str) -> Graph:
     interpreter, value = found.interpreter, found.value
     reader = reader_of(interpreter)
     created: object = interpreter.make(value) if isinstance(value, Class) else value
+    if isinstance(value, LooseTasks):
+        created = loose_tasks.crew_of(interpreter, value)
     if isinstance(created, ProgramObject) and is_crew_class(created.made_of):
         created = live.crew_of(
             reader, created, f"the class {getattr(getattr(created.made_of, 'tree', None), 'name', '')}"
@@ -93,15 +85,21 @@ def extract(found: InterpretedWorkflow, name: str) -> Graph:
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
     """The values of a call of CrewAI's decorators and conditions; None for other calls."""
     first = arguments.get("", 0)
+    if isinstance(target, Class) and is_crew_class(target) and not _any(arguments):
+        return exactly(reader_of(interpreter).object_of(target))
     if isinstance(target, PartialFunction) and _makes_crew(target):
-        return reader_of(interpreter).call(target, arguments)
+        before, interpreter.current_file = interpreter.current_file, Path(getattr(target.function, "file", ""))
+        try:
+            return reader_of(interpreter).call(target, arguments)
+        finally:
+            interpreter.current_file = before
     if isinstance(target, Decorator):
         return _tools(interpreter, first, target.arguments, line) if target.name == "tool" else first
     if target is staticmethod and first is not None and any(isinstance(one, ObjectStub) for one in first.known):
         return first
     path = target.path if isinstance(target, ImportedName) else ""
     name = path.rpartition(".")[2]
-    if path.partition(".")[0] != CREWAI:
+    if path.partition(".")[0] not in PACKAGES:
         return None
     if name in {"and_", "or_"}:
         return exactly(CombinedCondition(name.rstrip("_"), arguments.positional))
@@ -133,3 +131,7 @@ def _tools(interpreter: Interpreter, functions: Values | None, options: Argument
         fields = {"name": exactly(name), "func": exactly(one)}
         created.append(make(interpreter, crewai_kinds.TOOL, Arguments((), fields), line))
     return Values(tuple(created), functions.complete)
+
+
+def _any(arguments: Arguments) -> bool:
+    return bool(arguments.positional or arguments.keywords or arguments.open)

@@ -61,9 +61,9 @@ _TASK = ClassStub(
         "async_execution": False, "human_input": False, "guardrail": None, "guardrails": None,
         "guardrail_max_retries": 3, "config": None, "callback": None,
     },
-    list_fields=frozenset({"tools"}), finish=_settle_task,
+    list_fields=frozenset({"tools"}), fallbacks={"name": None}, finish=_settle_task,
 )  # fmt: skip
-_CREW = ClassStub(
+CREW = ClassStub(
     "Crew", f"{CREWAI}.crew",
     fields={
         "tasks": None, "agents": None, "process": "sequential", "memory": False, "manager_agent": None,
@@ -80,7 +80,7 @@ _TOOL = ClassStub(
 )  # fmt: skip
 TOOL = ClassStub("Tool", f"{CREWAI}.tools.base_tool", _TOOL, {"func": None}, positional=())
 KINDS = (
-    _AGENT, _TASK, _CREW, FLOW, _LLM, _TOOL, TOOL,
+    _AGENT, _TASK, CREW, FLOW, _LLM, _TOOL, TOOL,
     ClassStub("Agent", f"{CREWAI}.agent.core", _AGENT),
     ClassStub("LiteAgent", f"{CREWAI}.lite_agent", _AGENT),
     ClassStub("ConditionalTask", f"{CREWAI}.tasks.conditional_task", _TASK, {"condition": None}),

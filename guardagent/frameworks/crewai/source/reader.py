@@ -44,6 +44,7 @@ class SourceReader(CrewReader):
         super().__init__()
         self.live, self.constants, self.interpreter = False, interpreter.constants, interpreter
         self._created: dict[tuple[int, str], tuple[ProgramObject, Values]] = {}
+        self._objects: dict[int, ProgramObject] = {}
 
     def attribute(self, owner: object, name: str) -> Values:
         if not isinstance(owner, ProgramObject):
@@ -86,6 +87,12 @@ class SourceReader(CrewReader):
         return UNKNOWN if declared is None else exactly(Instance(declared))
 
     # Classes with `@CrewBase`.
+
+    def object_of(self, made_of: Class) -> ProgramObject:
+        """An object of a class that is made without arguments; its tasks and agents are the same in each object."""
+        if id(made_of.tree) not in self._objects:
+            self._objects[id(made_of.tree)] = self.interpreter.make(made_of)
+        return self._objects[id(made_of.tree)]
 
     def _crew_attribute(self, owner: ProgramObject, name: str) -> Values | None:
         """An attribute specific to classes with `@CrewBase`; None for any other attribute."""

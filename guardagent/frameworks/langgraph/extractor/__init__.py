@@ -24,6 +24,7 @@ from guardagent.frameworks.langgraph.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
 from guardagent.workflow.extraction.framework_objects import is_a, private_attribute
 from guardagent.workflow.model.graph import END, START, EdgeKind, Graph, GraphBuilder, NodeKind
+from guardagent.workflow.model.unknown import TOOLS, mark
 
 ALL = "*"
 
@@ -120,15 +121,13 @@ class LangGraphExtraction:
             gated_tools=[tool for tool, gated in facts.tools.items() if gated],
             file=file, line=line, guess=True if hinted else None,
             model_chooses=True if facts.model_chooses and facts.tools else None,
-            tools_unknown=True if facts.unseen else None,
+            tools_unknown=mark(*facts.unseen),
             **metadata,
         )  # fmt: skip
         if hinted:
             self.builder.note(f"{id}: its name suggests a human approval, but its code requests no input")
         for note in facts.notes:
             self.builder.note(f"{id}: {note}")
-        for reason in dict.fromkeys(facts.unseen):
-            self.builder.note(f"{id}: may call tools that cannot be seen: {reason}")
 
     def add_called_graphs(self, node: str, facts: NodeFacts) -> None:
         """Adds the graphs that the functions of a node run, with edges there and back."""
@@ -186,7 +185,7 @@ class StateGraphReader:
         for note in getattr(self.state_graph, "notes", ()):
             self.extraction.builder.note(note)
         for what in getattr(self.state_graph, "unseen", ()):
-            self.extraction.builder.note_hidden_tools(what)
+            self.extraction.builder.mark(START, TOOLS, what)
         facts: dict[str, NodeFacts] = {}
         for name, spec in self.specs.items():
             self._node(name, spec, facts)
@@ -255,7 +254,7 @@ class StateGraphReader:
         hitl = any(is_hitl(one) for one in facts.contents.middleware)
         facts.asks = facts.asks or hitl
         self.extraction.add(
-            id, self._kind(name, facts), name, facts, widened=True if name in self.widened else None,
+            id, self._kind(name, facts), name, facts, widened=mark(self.widened.get(name)),
             interrupt=self._interrupt(name), asks=_asks(facts) if not hitl else None,
             asks_about=sorted(self.always_gated | self.sometimes_gated) if hitl else None,
             waits_for=self._waits_for(name), defer=True if spec.defer else None,
@@ -273,7 +272,7 @@ class StateGraphReader:
         if kind != "tool" and (name in self.interrupted_before or name in self.interrupted_after):
             return "human"
         runs_graph = bool(facts.graphs or facts.contents.graphs or facts.contents.remote)
-        return "subgraph" if runs_graph and kind in {"llm", "router"} else kind
+        return "subgraph" if runs_graph and kind in {"llm", "router", "passthrough"} else kind
 
     def _interrupt(self, name: str) -> str | None:
         found = [
@@ -291,9 +290,6 @@ class StateGraphReader:
             note(f"{id}: it asks a person about some tools only, which are gated")
         elif facts.asks and not facts.always_asks:
             note(f"{id}: it asks a person only under a condition")
-        if name in self.widened:
-            why = self.widened[name]
-            note(f"{id}: its successors are unknown ({why}); edges to all possible targets are assumed")
 
     def _gated_targets(self, name: str, facts: NodeFacts) -> list[str] | None:
         """The successors that a node reaches only after approval, though it does not always ask."""
@@ -313,7 +309,13 @@ class StateGraphReader:
 
     # Edges.
 
-    def _links(self, facts: dict[str, NodeFacts]) -> Iterator[NodeLink]:
+    def _links(self, facts: dict[str, NodeFacts]) -> list[NodeLink]:
+        """The edges between the nodes; one that is always taken is not taken under a condition as well."""
+        links = list(self._all_links(facts))
+        direct = {(link.source, link.target) for link in links if link.kind == "direct"}
+        return [link for link in links if link.kind != "conditional" or (link.source, link.target) not in direct]
+
+    def _all_links(self, facts: dict[str, NodeFacts]) -> Iterator[NodeLink]:
         """The edges between the nodes: those declared to LangGraph, and those found in the code."""
         order = {name: place for place, name in enumerate([START, *self.specs, END])}
         static = [(source, target) for source, target in self.state_graph.edges if {source, target} <= set(order)]
@@ -344,6 +346,8 @@ class StateGraphReader:
             pairs = [(str(key), target) for key, target in branch.ends.items()]
             yield from self._path_map(source, pairs, returned, sends, sends_to_unknown=sends_to_unknown)
             sends_to_unknown = False  # targets of `Send` are assumed to be in the path map
+        elif getattr(branch, "unknown_ends", False):
+            yield from self._anywhere(source, _reasons([], "the path map of its condition"))
         else:
             declared = frozenset[str]().union(*(body.declared_strings | body.strings.known for body in bodies))
             determined = bool(bodies) and all(body.declared_strings or body.returns is not None for body in bodies)

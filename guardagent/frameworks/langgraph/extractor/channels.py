@@ -136,7 +136,7 @@ class EntrypointSteps:
         assert self.readable is not None
         facts = facts_of(self.function)
         facts.asks, facts.tools, facts.graphs = False, {}, {}
-        self.extraction.add(self.id, "llm", self.name, facts)
+        self.extraction.add(self.id, "passthrough", self.name, facts)
         return self._function_fragment(self.readable, Arguments(), Port(self.id))
 
     def _function_fragment(self, function: Function, arguments: Arguments, begin: Port) -> Fragment:

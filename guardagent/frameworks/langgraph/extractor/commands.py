@@ -12,6 +12,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     Arguments,
     CallResult,
     ImportedName,
+    Table,
     Values,
     exactly,
     is_member_of,
@@ -22,6 +23,7 @@ from guardagent.workflow.python_source.functions.known_strings import KnownStrin
 
 _INTERRUPTS = ("interrupt", "NodeInterrupt", "GraphInterrupt")
 _PARENT = "__parent__"
+_CHOICES = {"next", "goto", "route", "decision"}
 
 WORDS = FrameworkNames(
     asks=frozenset(("langgraph", name) for name in _INTERRUPTS),
@@ -52,6 +54,8 @@ class NodeBody(FunctionSummary):
         for one in self.named:
             targets.open |= {"goto", "parent_goto"} if is_member_of(one, "langgraph", "Command") else set()
             targets.open |= {"sends"} if is_member_of(one, "langgraph", "Send") else set()
+        if self.cut_short:
+            targets.add_unread(self.calls)
         return targets
 
     @property
@@ -108,6 +112,13 @@ class NodeBody(FunctionSummary):
         return (bool(commands) and all(commands)) or (bool(flat_ones) and all(_is(one, "Command") for one in flat_ones))
 
     @property
+    def updates_choice_only(self) -> bool:
+        """Whether its commands record at most the choice itself in the state, as in `update={"next": goto}`."""
+        commands = [one for one in flat(self.return_values) if _is(one, "Command") and isinstance(one, CallResult)]
+        updates = [one.arguments.get("update") for one in (*commands, *self.constructed) if _is(one, "Command")]
+        return all(map(_is_choice, updates))
+
+    @property
     def gated_goto(self) -> frozenset[str]:
         """The targets of the commands that it returns only after asking a person."""
         after_approval, without_approval = set[str](), set[str]()
@@ -132,6 +143,14 @@ class _CommandTargets:
     sends: set[str] = field(default_factory=set)
     open: set[str] = field(default_factory=set)
     reasons: list[str] = field(default_factory=list)
+
+    def add_unread(self, calls: Iterable[str]) -> None:
+        """Allows for any targets of the commands and sends that some calls construct, by their names."""
+        made = {call.rpartition(".")[2] for call in calls}
+        self.open |= {"goto", "parent_goto"} if "Command" in made else set()
+        self.open |= {"sends"} if "Send" in made else set()
+        if made & {"Command", "Send"}:
+            self.reasons.append("its code is too long to be read to its end")
 
     def add_command(self, command: object, *, any_graph: bool = False) -> None:
         """Records a `Command` or a `Send`."""
@@ -177,6 +196,15 @@ def _send_target(send: object) -> Values:
     if isinstance(send, CallResult):
         return send.arguments.get("node", 0) or Values(complete=False)
     return exactly(getattr(send, "node", None))
+
+
+def _is_choice(update: Values | None) -> bool:
+    """Whether an update of the state has no other keys than such as `next` and `goto`."""
+    if update is None or update.known == (None,):
+        return True
+    keys = [KnownStrings.of(key) for one in update.known if isinstance(one, Table) for key, _ in one.items]
+    names = {name for key in keys for name in key.known}
+    return update.complete and bool(names) and all(set(name.split("_")) & _CHOICES for name in names)
 
 
 def _goto_and_graph(command: object) -> tuple[Values | None, Values]:

@@ -21,12 +21,14 @@ from guardagent.frameworks.langgraph.extractor.runnables import (
 )
 from guardagent.workflow.extraction.framework_objects import is_a
 from guardagent.workflow.model.graph import NodeKind
+from guardagent.workflow.model.unknown import Unseen
 from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
 from guardagent.workflow.python_source.evaluation.values import CallResult, path_of
 from guardagent.workflow.python_source.functions.bodies import MethodCall, definition
+from guardagent.workflow.python_source.functions.library_tools import AGENT_TOOLS
 from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS
 
-_AGENTS = {"create_agent", "create_react_agent"}
+_AGENTS = {"create_agent", "create_react_agent", "AgentExecutor", "initialize_agent"}
 _OWN = ("langgraph", "langchain")
 _HINTS = ("human", "approv", "review")
 
@@ -42,6 +44,7 @@ class NodeFacts:
         asks: it asks a person on some path.
         always_asks: it asks a person on every path.
         bodies: the analysed bodies of its functions.
+        hook_bodies: the analysed bodies of its middleware.
         tool_bodies: the analysed bodies of its tools' functions.
         graphs: the graphs that its functions run, by name.
         notes: notes for the report.
@@ -54,10 +57,11 @@ class NodeFacts:
     asks: bool = False
     always_asks: bool = False
     bodies: list[NodeBody] = field(default_factory=list)
+    hook_bodies: list[NodeBody] = field(default_factory=list)
     tool_bodies: list[NodeBody] = field(default_factory=list)
     graphs: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
+    unseen: list[Unseen | str] = field(default_factory=list)
 
     @cached_property
     def place(self) -> tuple[str | None, int | None]:
@@ -82,12 +86,33 @@ class NodeFacts:
             return "tool"
         if self.contents.tool_nodes:  # one without tools
             return "tool"
+        if self.unseen and any(body.runs_named_tools for body in self.bodies):
+            return "tool"
         if self.asks:
             return "human"
         if self.contents.passes_through and not self.bodies:
             return "passthrough"
-        sends = any(body.sends or body.sends_to_unknown for body in self.bodies)
-        return "router" if self.commands_only and target_count > 1 and not sends else "llm"
+        if self.commands_only and target_count > 1 and self._only_chooses:
+            return "router"
+        placeholder = all(body.is_placeholder for body in self._own_bodies)
+        return "llm" if self._calls_model or placeholder else "passthrough"
+
+    @property
+    def _own_bodies(self) -> list[NodeBody]:
+        return self.bodies or self.hook_bodies
+
+    @property
+    def _only_chooses(self) -> bool:
+        """Whether its commands only choose: they send nothing, and carry no answer of a model."""
+        if any(body.sends or body.sends_to_unknown for body in self.bodies):
+            return False
+        return not self._calls_model or all(body.updates_choice_only for body in self.bodies)
+
+    @property
+    def _calls_model(self) -> bool:
+        """Whether it calls a model, or what it calls is unknown."""
+        unread = not self._own_bodies or any(not body.source_known for body in self._own_bodies)
+        return unread or self.contents.models or any(body.calls_model for body in self._own_bodies)
 
 
 def facts_of(runnable: object) -> NodeFacts:
@@ -129,6 +154,8 @@ class _FactCollector:
             self._function(function, inside=inside)
         for function in contents.hooks:
             self._function(function, inside=True)
+            if contents.middleware:
+                self.facts.hook_bodies.append(node_body(function))
         for graph in contents.graphs if inside else ():
             self._graph(graph)
         if contents.remote:
@@ -148,6 +175,9 @@ class _FactCollector:
             self.facts.notes.append("its source is missing; its behaviour was read from its bytecode")
         for use in body.method_calls:
             self._use(use)
+        for called in body.tools:
+            self._tool(GraphTool(called.name), approved=called.after_approval)
+            self.facts.model_chooses = self.facts.model_chooses or not called.unconditional
         for one in body.return_values.known:
             if is_runnable(one) and not is_a(one, "langgraph", "StateGraph"):  # LangGraph runs a returned runnable
                 self._use(
@@ -156,7 +186,7 @@ class _FactCollector:
 
     def _unseen(self, body: NodeBody) -> None:
         """Records what a function runs that could not be seen."""
-        self.facts.unseen.extend(body.opaque_calls_for(*_OWN))
+        self.facts.unseen.extend(body.opaque_calls_for(*_OWN, lists_tools=True))
         if not body.source_known and not body.opaque_calls:
             self.facts.unseen.append("; ".join(body.unknown) or "the code of what it runs")
 
@@ -176,7 +206,7 @@ class _FactCollector:
         maker = path_of(created.callee).rpartition(".")[2]
         if maker not in {"ToolNode", *_AGENTS}:
             return
-        tools_argument = created.arguments.get("tools", 1 if maker in _AGENTS else 0)
+        tools_argument = created.arguments.get("tools", AGENT_TOOLS[maker])
         self.facts.model_chooses = self.facts.model_chooses or maker in _AGENTS or not use.unconditional
         tools = Evaluator().elements(tools_argument) if tools_argument is not None else None
         for one in tools.known if tools else ():
@@ -184,8 +214,6 @@ class _FactCollector:
                 self.collect(open_runnable(one), inside=True, use=use)
             elif isinstance(one, FunctionType) or is_a(one, "langchain_core", "BaseTool"):
                 self._tool(tool_of(one), approved=use.after_approval)
-        if tools is not None and not tools.complete:
-            self.facts.unseen.append("tools that are not all known")
 
     def _tool(self, tool: GraphTool, *, approved: bool) -> None:
         """Records a tool: gated if its own code, or every path to it, asks a person."""

@@ -9,6 +9,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from guardagent.workflow.extraction.framework_objects import defined_outside, is_a
+from guardagent.workflow.model.unknown import Unseen
 from guardagent.workflow.python_source.evaluation.values import LiveValue, Stub
 from guardagent.workflow.python_source.functions.bodies import ReadableFunction, is_program_code
 
@@ -37,6 +38,7 @@ class RunnableContents:
         middleware: the agent middleware whose methods it calls.
         server_tools: the tools that the model provider runs.
         remote: it runs a graph of another service.
+        models: it calls a model.
         passes_through: it returns its input.
         composed: it has several components.
         unseen: descriptions of what it runs that cannot be seen.
@@ -50,9 +52,10 @@ class RunnableContents:
     middleware: list[Any] = field(default_factory=list)
     server_tools: list[str] = field(default_factory=list)
     remote: bool = False
+    models: bool = False
     passes_through: bool = False
     composed: bool = False
-    unseen: list[str] = field(default_factory=list)
+    unseen: list[Unseen | str] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -124,7 +127,7 @@ def _record(one: Any, contents: RunnableContents) -> Iterable[object]:  # noqa: 
     elif isinstance(one, FunctionType | MethodType | functools.partial | ReadableFunction):
         contents.functions.append(one)
     elif is_a(one, "langchain_core", "BaseLanguageModel"):
-        return ()
+        contents.models = True
     elif is_a(one, "langchain_core", "Runnable") or is_a(one, "langgraph", "RunnableSeq"):
         return _components(one, contents)
     elif callable(one):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from guardagent.frameworks.langgraph.extractor import extract
 from guardagent.frameworks.langgraph.package import PACKAGES
 from guardagent.frameworks.langgraph.source import agents as langgraph_agents
+from guardagent.frameworks.langgraph.source import teams
 from guardagent.frameworks.langgraph.source.objects import (
     ConditionalBranch,
     NodeSpec,
@@ -19,8 +20,10 @@ from guardagent.frameworks.langgraph.source.objects import (
     name_of,
     names_in,
 )
+from guardagent.frameworks.langgraph.source.written_names import new_name, node_names
 from guardagent.workflow.model.graph import END, START
 from guardagent.workflow.python_source.evaluation import declared_types
+from guardagent.workflow.python_source.evaluation.callables import underlying
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
     Arguments,
@@ -45,6 +48,7 @@ CONSTANTS: dict[str, object] = {
     "langgraph.types.Command.PARENT": "__parent__",
 }
 _RETURNS_SELF = {"with_config", "with_retry", "with_types", "with_fallbacks", "with_listeners", "bind", "copy"}
+_RUNS = {"invoke", "ainvoke", "stream", "astream", "astream_events", "astream_log", "batch", "abatch"}
 _GRAPHS = {"StateGraph", "MessageGraph", "Graph"}
 _HOOKS = {"before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call"}
 
@@ -71,11 +75,15 @@ def _call_result(interpreter: Interpreter, target: ImportedName, arguments: Argu
     first = arguments.get("", 0)
     function = first.known[0] if first and first.known else None
     if name in _GRAPHS:
-        return exactly(SourceGraph(interpreter, line=line))
+        return exactly(SourceGraph(interpreter, line=line, file=str(interpreter.current_file)))
     if name in {"tool", "task"} and isinstance(function, Function | PartialFunction):
         return exactly((SourceTool if name == "tool" else SourceTask)(name_of(function), function, interpreter))
     if name == "from_function" or name in {"StructuredTool", "Tool"}:
         return langgraph_agents.structured_tool(interpreter, arguments)
+    if name == "create_handoff_tool":
+        return exactly(teams.hand_over_tool(interpreter, arguments))
+    if name in teams.TEAMS and interpreter.executing:
+        return exactly(teams.team(interpreter, name, arguments, line))
     if name in langgraph_agents.AGENTS and interpreter.executing:
         return exactly(langgraph_agents.agent(interpreter, name, arguments, line))
     return None
@@ -90,7 +98,8 @@ def _decorated_function(interpreter: Interpreter, decorator: CallResult, argumen
     path = path_of(decorator.callee)
     name = path.rpartition(".")[2]
     if path == "functools.wraps":
-        interpreter.wrapped[id(_inner_function(function).tree)] = (decorator.arguments.get("", 0) or UNKNOWN).known
+        if isinstance(inner := underlying(function)[0], Function):
+            interpreter.wrapped[id(inner.tree)] = (decorator.arguments.get("", 0) or UNKNOWN).known
         return first
     if path.partition(".")[0] not in PACKAGES:
         return None
@@ -108,12 +117,6 @@ def _decorated_function(interpreter: Interpreter, decorator: CallResult, argumen
     return None
 
 
-def _inner_function(function: Function | PartialFunction) -> Function:
-    while isinstance(function, PartialFunction):
-        function = function.function  # type: ignore[assignment]
-    return function
-
-
 def piped(interpreter: Interpreter, left: Values, right: Values) -> Values | None:
     """`a | b` of runnables: a sequence."""
     both = (*left.known, *right.known)
@@ -125,6 +128,9 @@ def piped(interpreter: Interpreter, left: Values, right: Values) -> Values | Non
 def _method(interpreter: Interpreter, graph: SourceGraph, name: str, arguments: Arguments, line: int) -> Values:
     if name in _RETURNS_SELF:
         return exactly(graph)
+    if name in _RUNS:
+        interpreter.started.append(graph)
+        return UNKNOWN
     method = _METHODS.get(name)
     if method is None:
         return UNKNOWN
@@ -142,9 +148,9 @@ def _add_node(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments
         action, names = first, [name_of(one) for one in first.known]
     if not names or (action is not None and not first.complete):
         graph.unseen.append(f"line {line}: the name of a node is unknown")
-        names = names or [f"line {line}"]
+        names = names or [new_name(interpreter, graph, line)]
     ends = _destinations(arguments.get("destinations"))
-    for name in map(plain_string, names):
+    for name in {plain_string(one): None for one in names if one not in (START, END)}:  # LangGraph refuses these
         spec = NodeSpec(SourceValue(action or UNKNOWN, interpreter), ends=ends, defer=_is_true(arguments.get("defer")))
         handler = arguments.get("error_handler")
         if handler is not None and handler.known != (None,):
@@ -167,26 +173,25 @@ def _is_true(values: Values | None) -> bool:
     return values is not None and values.known == (True,)
 
 
-def _add_edge(_interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
-    start = arguments.get("start_key", 0) or UNKNOWN
-    end = arguments.get("end_key", 1) or UNKNOWN
-    several = [one for one in start.known if not isinstance(one, str)]
-    if several:
-        graph.join(names_in(start), names_in(end), line)
-    else:
-        graph.connect(names_in(start), names_in(end), line)
+def _add_edge(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
+    sources = node_names(interpreter, graph, arguments, "start_key", 0)
+    targets = node_names(interpreter, graph, arguments, "end_key", 1)
+    several = [one for one in (arguments.get("start_key", 0) or UNKNOWN).known if not isinstance(one, str)]
+    (graph.join if several else graph.connect)(sources, targets, line)
 
 
 def _add_conditional_edges(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
-    sources = names_in(arguments.get("source", 0))
+    sources = node_names(interpreter, graph, arguments, "source", 0)
     path = arguments.get("path", 1) or UNKNOWN
-    ends = _ends(interpreter, path, arguments.get("path_map", 2))
+    path_map = arguments.get("path_map", 2)
+    ends = _ends(interpreter, path, path_map)
+    unknown_ends = ends is None and path_map is not None and path_map.known != (None,)
     if sources is None:
         graph.notes.append(f"line {line}: the source node of a condition is unknown; all nodes are assumed")
     for source in sources if sources is not None else [START, *graph.nodes]:
         branches = graph.branches.setdefault(source, {})
         branches[f"{name_of(path.known[0]) if path.known else 'condition'}:{line}:{len(branches)}"] = ConditionalBranch(
-            SourceValue(path, interpreter), ends
+            SourceValue(path, interpreter), ends, unknown_ends
         )
 
 
@@ -245,12 +250,12 @@ def _add_sequence(interpreter: Interpreter, graph: SourceGraph, arguments: Argum
         previous = name
 
 
-def _entry(_interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
-    graph.connect([START], names_in(arguments.get("key", 0)), line)
+def _entry(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
+    graph.connect([START], node_names(interpreter, graph, arguments, "key", 0), line)
 
 
-def _finish(_interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
-    graph.connect(names_in(arguments.get("key", 0)), [END], line)
+def _finish(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, line: int) -> None:
+    graph.connect(node_names(interpreter, graph, arguments, "key", 0), [END], line)
 
 
 def _defaults(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, _line: int) -> None:

@@ -108,7 +108,7 @@ class MiddlewareHook(RunnableStub):
 
 def agent(interpreter: Interpreter, maker: str, arguments: Arguments, line: int) -> SourceGraph:
     """The compiled graph of an agent."""
-    graph = SourceGraph(interpreter, line=line)
+    graph = SourceGraph(interpreter, line=line, file=str(interpreter.current_file))
     if maker == "create_react_agent":
         _react(interpreter, graph, arguments)
     else:

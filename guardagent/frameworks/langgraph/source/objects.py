@@ -15,6 +15,7 @@ from guardagent.frameworks.langgraph.extractor.runnables import (
     RunnableStub,
     TaskStub,
 )
+from guardagent.workflow.model.graph import END, START
 from guardagent.workflow.python_source.evaluation.builtin_calls import BINDS
 from guardagent.workflow.python_source.evaluation.values import (
     UNKNOWN,
@@ -32,6 +33,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     plain_string,
 )
 from guardagent.workflow.python_source.functions.bodies import FrameworkNames, FunctionSummary, ReadableFunction
+from guardagent.workflow.python_source.functions.libraries import effect_of
 from guardagent.workflow.python_source.programs.function_stub import FunctionStub
 from guardagent.workflow.python_source.programs.scopes import ProgramObject
 
@@ -54,15 +56,20 @@ class NodeSpec:
 
 @dataclass
 class ConditionalBranch:
-    """A condition that routes from a node."""
+    """A condition that routes from a node; it may have a path map that is unknown."""
 
     path: SourceValue
     ends: dict[object, str] | None = None
+    unknown_ends: bool = False
 
 
 @dataclass(eq=False)
 class SourceGraph(GraphStub):
-    """A StateGraph, as built so far by the code."""
+    """A StateGraph, as built so far by the code.
+
+    Attributes:
+        written: the nodes whose names are unknown, by the text of the name and the line.
+    """
 
     interpreter: Interpreter
     line: int = 0
@@ -76,6 +83,21 @@ class SourceGraph(GraphStub):
     notes: list[str] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
     default_handler: SourceValue | None = None
+    file: str = ""
+    compiled_from: SourceGraph | None = None
+    written: dict[str, dict[int, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.executed = self.interpreter.executing
+        self.interpreter.graphs.append(self)
+
+    def leave_unfinished(self, why: str) -> None:
+        """Allows for further nodes, and for edges between any nodes; a compiled graph does not change any more."""
+        if self.compiled_from is not None:
+            return
+        self.unseen.append(why)
+        ends = [*self.nodes, END]
+        self.edges.extend((source, target) for source in (START, *self.nodes) for target in ends)
 
     @property
     def builder(self) -> SourceGraph:
@@ -99,18 +121,20 @@ class SourceGraph(GraphStub):
     def compiled(self, *, before: list[str], after: list[str], name: str) -> SourceGraph:
         """The compiled graph: a copy of the current state."""
         created = copy.copy(self)
+        self.interpreter.graphs.append(created)
         created.nodes, created.edges, created.waiting_edges = (
             dict(self.nodes),
             list(self.edges),
             list(self.waiting_edges),
         )
         created.branches = {source: dict(branches) for source, branches in self.branches.items()}
-        created.notes, created.unseen = self.notes, self.unseen
-        created.name = name
+        created.notes, created.unseen = list(self.notes), list(self.unseen)
+        created.name, created.compiled_from = name, self
         created.interrupt_before_nodes = "*" if before == ["*"] else before
         created.interrupt_after_nodes = "*" if after == ["*"] else after
         if self.default_handler is not None:
             created.handle_errors(self.default_handler)
+        self.interpreter.graphs.append(created)
         return created
 
     def handle_errors(self, handler: SourceValue) -> None:
@@ -121,7 +145,8 @@ class SourceGraph(GraphStub):
         self.nodes[name] = NodeSpec(handler, is_error_handler=True)
 
     def parts(self) -> Iterator[object]:
-        """The graphs among its nodes."""
+        """The graphs among its nodes, and the graph that it was compiled from."""
+        yield from [self.compiled_from] if self.compiled_from is not None else []
         for spec in self.nodes.values():
             yield from (one for one in spec.runnable.values.known if isinstance(one, GraphStub))
 
@@ -164,7 +189,8 @@ class SourceValue(RunnableStub):
         elif isinstance(one, Table):
             return [SourceValue(value, self.interpreter) for _, value in one.items]
         elif isinstance(one, ImportedName):
-            contents.functions.append(OpaqueFunction(one.path))
+            if effect_of(one.path) not in {"harmless", "model"}:
+                contents.functions.append(OpaqueFunction(one.path))
         elif not isinstance(one, Attribute):
             contents.functions.append(OpaqueFunction(""))
         return ()
@@ -181,7 +207,7 @@ class SourceValue(RunnableStub):
                     contents.functions.append(FunctionStub(method, self.interpreter))
 
     def _created(self, one: CallResult, contents: RunnableContents) -> Iterable[object]:
-        path = path_of(one.callee)
+        path = _maker_of(one)
         name = path.rpartition(".")[2]
         if name == "ToolNode":
             return [SourceToolNode(one.arguments, self.interpreter)]
@@ -191,14 +217,24 @@ class SourceValue(RunnableStub):
             arguments = [*one.arguments.positional, *one.arguments.keywords.values()]
             return [SourceValue(values, self.interpreter) for values in arguments if not _is_name(values)]
         elif isinstance(one.callee, Attribute) and one.callee.name in BINDS:
-            return (
-                [SourceValue(Values((one.callee.owner,)), self.interpreter)] if _is_runnable(one.callee.owner) else []
-            )
-        elif path.partition(".")[0].startswith("langchain") and name[:1].isupper():
-            return ()  # a model, a prompt, a parser
+            if _is_runnable(one.callee.owner):
+                return [SourceValue(Values((one.callee.owner,)), self.interpreter)]
+            contents.models = True
+        elif effect_of(path) == "tools":
+            contents.tools.append(GraphTool(_library_name(path)))
+        elif effect_of(path) == "model":
+            contents.models = contents.models or not name.endswith(("Template", "Parser"))
         else:
             contents.functions.append(OpaqueFunction(path))
         return ()
+
+
+def _maker_of(one: CallResult) -> str:
+    """The path of the class or function that made an object, also if its methods returned it."""
+    maker = one.callee
+    while isinstance(maker, Attribute) and isinstance(maker.owner, CallResult) and maker.name not in BINDS:
+        maker = maker.owner.callee
+    return path_of(maker)
 
 
 def _is_name(values: Values) -> bool:
@@ -292,13 +328,24 @@ def tools_in(values: Values | None, interpreter: Interpreter) -> tuple[list[Grap
 
 
 def _has_known_name(one: object) -> bool:
-    return not isinstance(one, ImportedName | Attribute) and not (
-        isinstance(one, CallResult) and not isinstance(one.callee, Class)
-    )
+    """Whether the name of a tool is its own; one from a known library has the name of its class."""
+    if isinstance(one, CallResult):
+        return isinstance(one.callee, Class) or effect_of(path_of(one.callee)) == "tools" or bool(_declared_name(one))
+    return not isinstance(one, ImportedName | Attribute)
+
+
+def _declared_name(one: CallResult) -> frozenset[str] | None:
+    """The name that a call declares for the tool that it makes."""
+    place = 1 if path_of(one.callee).endswith((".create_retriever_tool", ".Tool.from_function")) else None
+    return (one.arguments.get("name", place) or UNKNOWN).strings
+
+
+def _library_name(path: str) -> str:
+    return f"{path.partition('.')[0]}.{path.rpartition('.')[2]}"
 
 
 def tool_of(one: object, interpreter: Interpreter) -> GraphTool | None:
-    """The tool of a list element; one defined elsewhere keeps its local name."""
+    """The tool of a list element; one defined elsewhere is named by its package and its name there."""
     if isinstance(one, SourceTool):
         return one.tool()
     if _is_function(one):
@@ -306,10 +353,10 @@ def tool_of(one: object, interpreter: Interpreter) -> GraphTool | None:
     if isinstance(one, ProgramObject):
         return tool_of_object(one, interpreter)
     if isinstance(one, ImportedName):
-        return GraphTool(one.path.rpartition(".")[2])
+        return GraphTool(_library_name(one.path))
     if isinstance(one, CallResult):
-        named = (one.arguments.get("name") or UNKNOWN).strings
-        return GraphTool(next(iter(named)) if named else path_of(one.callee).rpartition(".")[2] or "tool")
+        named, path = _declared_name(one), path_of(one.callee)
+        return GraphTool(min(named) if named else _library_name(path) if "." in path else path or "tool")
     return None
 
 
@@ -397,7 +444,7 @@ def names_in(values: Values | None) -> list[str] | None:
         if None in inner or not isinstance(one, Sequence | Table | list | tuple):
             return None
         found.extend(name for names in inner for name in names or ())
-    return found if values.complete else None
+    return found if values.complete and values.known else None
 
 
 def _items(one: object) -> list[Values]:

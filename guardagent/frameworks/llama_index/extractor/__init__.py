@@ -31,6 +31,7 @@ from typing import Any
 
 from guardagent.frameworks.llama_index.extractor import agents as llama_agents
 from guardagent.frameworks.llama_index.extractor.agents import (
+    AGENTS,
     final_tools,
     functions_of,
     handoffs,
@@ -52,11 +53,20 @@ from guardagent.frameworks.llama_index.package import FRAMEWORK
 from guardagent.workflow.extraction.agent_tools import AgentTools
 from guardagent.workflow.extraction.cancellation import CONDITION, cancelled_nodes, reachable_nodes
 from guardagent.workflow.extraction.regions import EMPTY_REGION, Assembly, Region, RegionEntry, RegionExit
-from guardagent.workflow.extraction.source_location import construction_site
+from guardagent.workflow.extraction.source_location import source_location
 from guardagent.workflow.model.graph import END, EdgeKind, Graph
+from guardagent.workflow.model.unknown import EDGES
+from guardagent.workflow.python_source.evaluation.callables import underlying
 from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
-from guardagent.workflow.python_source.evaluation.values import CallResult, Class, Values, path_of
-from guardagent.workflow.python_source.functions.bodies import FrameworkNames, MethodCall
+from guardagent.workflow.python_source.evaluation.values import (
+    CallResult,
+    Class,
+    ImportedName,
+    Values,
+    is_member_of,
+    path_of,
+)
+from guardagent.workflow.python_source.functions.bodies import FrameworkNames, MethodCall, ReadableFunction
 from guardagent.workflow.python_source.functions.step_summary import StepSummary, gate_of, step_of
 
 _CALLS = {"call", "acall", "__call__"}
@@ -150,9 +160,9 @@ class _Workflows:
         self.assembly.describe(
             node, "tool" if box.names else "llm", str(agent.name), tools=box.names, gated_tools=box.gated,
             model_chooses=bool(box.names), final_tools=tuple(final_tools(agent)), **box.metadata(),
-            **construction_site(str(agent.name), type(agent).__name__),
+            **source_location(agent, str(agent.name), type(agent).__name__),
         )  # fmt: skip
-        self._note(node, box.all_notes())
+        self._note(node, box.notes)
         return box
 
     def _note(self, node: str, notes: Iterable[str]) -> None:
@@ -206,15 +216,11 @@ class _Workflows:
         step.graphs = {name: graph for name, graph in step.graphs.items() if name in runs}
         self.assembly.describe(
             node, step.kind(chooses=chooses), one.name, tools=step.tools.names, gated_tools=step.tools.gated,
-            **{**step.metadata(), **_step_metadata(one), **({"widened": True} if one.open_outputs else {})},
+            **{**step.metadata(), **_step_metadata(one)},
         )  # fmt: skip
-        self._note(
-            node,
-            [
-                *step.tools.all_notes(),
-                *(f"{why}; edges to all possible targets are assumed" for why in one.open_outputs),
-            ],
-        )
+        self._note(node, step.tools.notes)
+        if one.open_outputs:
+            self.assembly.mark_unknown(node, EDGES, *one.open_outputs)
         deeper = (*within, node)
         several = [self._run(node, graph, (*deeper, name) if len(runs) > 1 else deeper)
                    for name, graph in step.graphs.items()]  # fmt: skip
@@ -241,15 +247,15 @@ class _Workflows:
     def _created(self, step: StepSummary, created: CallResult) -> None:
         """Records a workflow created where it runs: by its class, or by the tools of an agent."""
         maker = created.callee
-        agents = isinstance(maker, type) and any(
-            one.__name__ in {"BaseWorkflowAgent", "AgentWorkflow"} for one in maker.__mro__
+        names = (
+            [one.__name__ for one in maker.__mro__] if isinstance(maker, type) else [path_of(maker).rpartition(".")[2]]
         )
-        if not agents:
+        if not {"BaseWorkflowAgent", *AGENTS} & set(names):
             step.add_graph(maker, getattr(maker, "__name__", "workflow"))
             return
         step.calls_model = step.model_chooses = True
         self._listed_tools(step, created.arguments.get("tools"))
-        if created.arguments.get("tool_retriever") is not None or getattr(maker, "__name__", "") == "AgentWorkflow":
+        if created.arguments.get("tool_retriever") is not None or "AgentWorkflow" in names:
             step.add_unknown("agent")
 
     def _listed_tools(self, step: StepSummary, tools: Values | None) -> None:
@@ -266,6 +272,7 @@ class _Workflows:
 
     def _listed_tool(self, step: StepSummary, one: object) -> bool:
         """Records a tool that a model receives; returns whether it is known."""
+        one = _shown(step, one)
         named = _function_tool(one)
         if of_library(one, "BaseTool"):
             self._call(step, one, MethodCall(one, "call", unconditional=False))
@@ -283,13 +290,21 @@ class _Workflows:
         return is_workflow(owner) or (isinstance(owner, CallResult) and self.may_run(owner.callee))
 
     def may_run(self, kind: object) -> bool:
+        if isinstance(kind, ImportedName):
+            return any(is_member_of(kind, "llama_index", name) for name in AGENTS)
         return isinstance(kind, type) and is_workflow(kind) and not isinstance(kind, Class)
+
+
+def _shown(step: StepSummary, value: object) -> Any:
+    """A value in the code of a step as an extractor sees it."""
+    code = underlying(step.functions[0])[0] if step.functions else None
+    return code.shown(value) if isinstance(code, ReadableFunction) else value
 
 
 def _function_tool(one: object) -> tuple[str, list[Any]] | None:
     """The name and function of a function tool; None if the object is not one, or is unknown."""
-    if isinstance(one, FunctionType):
-        return one.__name__, [one]
+    if isinstance(one, FunctionType | ReadableFunction):
+        return str(getattr(one, "__name__", "")), [one]
     if not isinstance(one, CallResult) or not path_of(one.callee).endswith("FunctionTool.from_defaults"):
         return None
     functions = one.arguments.get("fn", 1) or one.arguments.get("async_fn")

@@ -6,9 +6,13 @@ from typing import Any
 
 from guardagent.frameworks.llama_index.extractor.steps import WORDS, EventCode, is_workflow, of_library
 from guardagent.workflow.extraction.agent_tools import AgentTools
+from guardagent.workflow.extraction.framework_objects import UnknownValue, flattened
+from guardagent.workflow.python_source.evaluation.values import CallResult, ImportedName, Instance, is_member_of
+from guardagent.workflow.python_source.functions.bodies import ReadableFunction
 from guardagent.workflow.python_source.functions.step_summary import gate_of, owners_of
 
 RUNS = frozenset({"run"})
+AGENTS = ("FunctionAgent", "ReActAgent", "CodeActAgent", "AgentWorkflow")
 
 
 def is_agent(target: object) -> bool:
@@ -20,11 +24,14 @@ def is_team(target: object) -> bool:
 
 
 def name_of(tool: Any) -> str:
-    return str(tool.metadata.name)
+    """The name of a tool, or of a function that becomes one."""
+    return str(getattr(tool, "__name__", "") if isinstance(tool, ReadableFunction) else tool.metadata.name)
 
 
 def functions_of(tool: Any) -> list[Any]:
     """The function of the program that a tool runs, if any."""
+    if isinstance(tool, ReadableFunction):
+        return [tool]
     found = getattr(tool, "_real_fn", None) or getattr(tool, "_async_fn", None) or getattr(tool, "_fn", None)
     return [found] if found is not None else []
 
@@ -32,7 +39,10 @@ def functions_of(tool: Any) -> list[Any]:
 def toolbox(agent: Any) -> AgentTools:
     """The tools of an agent."""
     box = AgentTools()
-    for tool in agent.tools or ():
+    for tool in flattened(agent.tools or ()):
+        if isinstance(tool, UnknownValue):
+            _unknown_tool(box, tool)
+            continue
         functions = functions_of(tool)
         box.add(name_of(tool), gate_of(box, name_of(tool), functions, WORDS))
         for function in functions:
@@ -43,19 +53,33 @@ def toolbox(agent: Any) -> AgentTools:
     return box
 
 
+def _unknown_tool(box: AgentTools, tool: UnknownValue) -> None:
+    """Adds a tool that is defined elsewhere: a function of that name, or several."""
+    for name in ([tool.name] if tool.is_function else []) + [f"{tool.name}.*"]:
+        box.add(name)
+    box.unknown += [f"{tool.name}.*"] if f"{tool.name}.*" not in box.unknown else []
+
+
 def _record_runs(box: AgentTools, name: str, function: Any) -> None:
     """Records the workflows and agents that a tool's function runs."""
     for _, owners in owners_of(EventCode(function), RUNS):
         box.runs += [(name, one) for one in owners.known if is_workflow(one) and not isinstance(one, type)]
-        if not owners.complete or not owners.known:
+        if not owners.complete or not owners.known or any(map(_makes_agent, owners.known)):
             box.notes.append(f"the workflow that the tool {name!r} runs is unknown")
             box.add(f"{name}.*")
             box.unknown.append(f"{name}.*")
 
 
+def _makes_agent(owner: object) -> bool:
+    """Whether a value is an agent that is known only by its class."""
+    kind = owner.callee if isinstance(owner, CallResult) else owner.of if isinstance(owner, Instance) else None
+    return isinstance(kind, ImportedName) and any(is_member_of(kind, "llama_index", name) for name in AGENTS)
+
+
 def final_tools(agent: Any) -> list[str]:
     """The tools whose output ends a run without another model call."""
-    return [name_of(tool) for tool in agent.tools or () if getattr(tool.metadata, "return_direct", False)]
+    facts = [(tool, getattr(tool, "metadata", None)) for tool in flattened(agent.tools or ())]
+    return [name_of(tool) for tool, about in facts if getattr(about, "return_direct", False)]
 
 
 def handoffs(team: Any, agent: Any) -> list[Any]:

@@ -12,9 +12,10 @@ from typing import Any
 
 from guardagent.workflow.extraction.framework_objects import is_a, private_attribute
 from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
-from guardagent.workflow.python_source.evaluation.values import CallResult, Instance, NameScope, Sequence, Values
-from guardagent.workflow.python_source.functions.bodies import FrameworkNames, summarize
+from guardagent.workflow.python_source.evaluation.values import CallResult, Instance, NameScope, Sequence, Stub, Values
+from guardagent.workflow.python_source.functions.bodies import FrameworkNames, ReadableFunction, summarize
 from guardagent.workflow.python_source.functions.code import CalledFunction, FunctionCode, is_method
+from guardagent.workflow.python_source.programs.stubs import class_shown
 
 LIBRARIES = ("workflows", "llama_index")
 DISTRIBUTION = "llama-index-workflows"
@@ -49,13 +50,13 @@ class EventWords(FrameworkNames):
         """Whether a call waits for a person's answer."""
         if not is_method(call, _WAIT):
             return False
-        awaited = evaluator.value(_argument(call, "event_type", 0), scope)
-        shown = events_of(evaluator.value(_argument(call, "waiter_event", 1), scope))
+        awaited = _classes(evaluator.value(_argument(call, "event_type", 0), scope), evaluator)
+        shown = events_of(evaluator.value(_argument(call, "waiter_event", 1), scope), evaluator)
         asks = any(is_event(one, "InputRequiredEvent") for one in shown)
-        return asks or (bool(awaited.known) and all(is_event(one, "HumanResponseEvent") for one in awaited.known))
+        return asks or (bool(awaited) and all(is_event(one, "HumanResponseEvent") for one in awaited))
 
 
-WORDS = EventWords(LIBRARIES)
+WORDS = EventWords(LIBRARIES, reads_agents=True)
 
 
 class EventCode(FunctionCode):
@@ -69,9 +70,13 @@ class EventCode(FunctionCode):
         for body in self.bodies:
             yield from ((call, body) for call in body.calls if is_method(call, _WAIT))
 
-    def awaited(self, call: ast.Call, scope: NameScope) -> Values:
-        """The classes of events that a call waits for."""
-        return self.evaluator.value(_argument(call, "event_type", 0), scope)
+    def awaited(self, call: ast.Call, scope: NameScope) -> list[Any]:
+        """The classes that a call waits for."""
+        return _classes(self.evaluator.value(_argument(call, "event_type", 0), scope), self.evaluator)
+
+    def events_of(self, values: Values, *, listed: bool = False) -> list[Any]:
+        """The classes of the events among some values of its code."""
+        return events_of(values, self.evaluator, listed=listed)
 
 
 def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
@@ -79,14 +84,19 @@ def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
     return named or (call.args[position] if position < len(call.args) else None)
 
 
-def events_of(values: Values, *, listed: bool = False) -> list[Any]:
+def _classes(values: Values, evaluator: Evaluator) -> list[Any]:
+    return [class_shown(evaluator, one) for one in values.known]
+
+
+def events_of(values: Values, evaluator: Evaluator, *, listed: bool = False) -> list[Any]:
     """The classes of the events among some values; with `listed`, of those in lists."""
     found: dict[Any, None] = {}
     for one in values.known:
         inside = [item for part in one.items for item in part.known] if isinstance(one, Sequence) else _in_list(one)
         for item in inside if listed else ([] if inside else [one]):
-            kind = (
-                item.callee if isinstance(item, CallResult) else item.of if isinstance(item, Instance) else type(item)
+            kind = class_shown(
+                evaluator,
+                item.callee if isinstance(item, CallResult) else item.of if isinstance(item, Instance) else type(item),
             )
             if is_event(kind):
                 found[kind] = None
@@ -119,7 +129,7 @@ class EventStep:
     """One step of a workflow."""
 
     name: str
-    function: FunctionType
+    function: FunctionType | ReadableFunction
     owner: Any
     config: Any
     open_outputs: list[str] = field(default_factory=list)
@@ -127,6 +137,10 @@ class EventStep:
     @cached_property
     def bound(self) -> Any:
         """Its function, bound to the workflow and its resources."""
+        resources = dict(self._resources())
+        if isinstance(self.function, ReadableFunction):
+            code: Any = self.function
+            return functools.partial(code, **resources) if resources else code
         owner = self.owner if not isinstance(self.owner, type) else Instance(self.owner)
         is_method_ = _first_parameter(self.function) == "self"
         start: Any = self.function
@@ -134,7 +148,6 @@ class EventStep:
             start = functools.partial(self.function, owner)
         elif is_method_:
             start = MethodType(self.function, owner)
-        resources = dict(self._resources())
         return functools.partial(start, **resources) if resources else start
 
     def _resources(self) -> Iterator[tuple[str, object]]:
@@ -178,14 +191,14 @@ class EventStep:
     def awaited(self) -> list[Any]:
         """The classes of events that it waits for in its body."""
         found = (self.code.awaited(call, body.scope) for call, body in self.code.waits())
-        return [one for values in found for one in values.known if is_event(one)]
+        return [one for classes in found for one in classes if is_event(one)]
 
     @cached_property
     def emissions(self) -> list[Emission]:
         """All events that it emits."""
         sent = [*self._sent_events(), *self._streamed_events()]
         listed = [Emission(one, sent=True, parallel=True) for one in self._listed_events()]
-        only_sent = {one.event for one in (*sent, *listed)} - set(events_of(self.body.return_values))
+        only_sent = {one.event for one in (*sent, *listed)} - set(self.code.events_of(self.body.return_values))
         returned = [Emission(one) for one in self._returned_events() if one not in only_sent]
         if returned or listed or not self._sends_once:
             sent = [replace(one, parallel=True) for one in sent]
@@ -204,7 +217,7 @@ class EventStep:
     def _returned_events(self) -> list[Any]:
         """The classes of events in its return annotation, or in its code."""
         declared = [one for one in self.config.return_types if is_event(one) and not _is_base(one)]
-        known = events_of(self.body.return_values)
+        known = self.code.events_of(self.body.return_values)
         if len(declared) < len([one for one in self.config.return_types if one is not type(None)]):
             unclear = not self.body.source_known or not self.body.return_values.complete
             if unclear or any(map(_is_base, known)):
@@ -218,11 +231,11 @@ class EventStep:
             return []
         bare = getattr(self.config, "bare_return_types", ())
         declared = [one for one in self.config.return_types if is_event(one) and not _is_base(one) and one not in bare]
-        return list(dict.fromkeys([*declared, *events_of(self.body.return_values, listed=True)]))
+        return list(dict.fromkeys([*declared, *self.code.events_of(self.body.return_values, listed=True)]))
 
     def _sent_events(self) -> Iterator[Emission]:
         for values, body, call in self.code.arguments_of("send_event", names=("message",)):
-            events = events_of(values)
+            events = self.code.events_of(values)
             if not values.complete or len(events) < len(values.known) or any(map(_is_base, events)):
                 self.open_outputs.append(f"the event sent by {ast.unparse(call)!r} is unknown")
             to = self.code.evaluator.value(_argument(call, "step", 1), body.scope).strings or {None}
@@ -235,7 +248,7 @@ class EventStep:
         if self.awaited:
             return
         for values, _, _ in self.code.arguments_of("write_event_to_stream", names=("ev",)):
-            for event in events_of(values):
+            for event in self.code.events_of(values):
                 if is_event(event, "InputRequiredEvent"):
                     yield Emission(event, sent=True)
 
@@ -252,6 +265,9 @@ def _first_parameter(function: FunctionType) -> str:
 
 def steps_of(workflow: Any) -> dict[str, EventStep]:
     """The steps of a workflow, or of a class of workflows, in source order."""
+    if isinstance(workflow, Stub):
+        declared: dict[str, EventStep] = workflow.declared_steps()  # type: ignore[attr-defined]
+        return declared
     kind = workflow if isinstance(workflow, type) else type(workflow)
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):

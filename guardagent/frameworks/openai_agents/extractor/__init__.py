@@ -41,6 +41,7 @@ from guardagent.workflow.extraction.framework_objects import UnknownValue, is_a,
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.extraction.source_location import source_location
 from guardagent.workflow.model.graph import END, Graph
+from guardagent.workflow.model.unknown import EDGES
 from guardagent.workflow.python_source.functions.code import FunctionCode
 
 
@@ -102,8 +103,8 @@ class _RunGraph:
     def _targets(self, node: str, handoff: Any) -> Iterable[tuple[Any, str]]:
         """The targets of a hand-off, each with the name of its tool."""
         if isinstance(handoff, UnknownValue):
-            self._assembly.mark(node, widened=True)
-            self._assembly.note(f"{node}: not all its hand-off targets are known; an agent {handoff.name!r} is assumed")
+            why = f"not all its hand-off targets are known; an agent {handoff.name!r} is assumed"
+            self._assembly.mark_unknown(node, EDGES, why)
             return [(_UnknownAgent.of(handoff), handoff_name(handoff.name))]
         if not is_a(handoff, SDK, "Handoff"):
             return [(handoff, handoff_name(handoff.name))]
@@ -111,11 +112,11 @@ class _RunGraph:
             return []
         known = _known_targets(handoff)
         if known is None:
-            self._assembly.mark(node, widened=True)
-            self._assembly.note(
-                f"{node}: the target of {handoff.tool_name!r} is unknown; an agent {handoff.agent_name!r} "
-                f"that can call any tool is assumed"
+            why = (
+                f"the target of {handoff.tool_name!r} is unknown; an agent {handoff.agent_name!r} that can call any "
+                f"tool is assumed"
             )
+            self._assembly.mark_unknown(node, EDGES, why)
             known = [_UnknownAgent(handoff.agent_name)]
         return [(one, str(handoff.tool_name)) for one in known]
 
@@ -139,10 +140,8 @@ class _RunGraph:
             **_agent_metadata(agent, box),
             **source_location(agent, agent.name, "Agent", type(agent).__name__),
         )
-        for note in box.all_notes():
+        for note in box.notes:
             self._assembly.note(f"{node}: {note}")
-        for unknown in box.unknown:
-            self._assembly.note(f"{node}: the tools of {unknown!r} are known only at run time")
 
     def _connect(self) -> None:
         for source, targets in self._transitions.items():

@@ -10,6 +10,7 @@ from typing import Any
 
 from guardagent.workflow.extraction.agent_tools import AgentTools
 from guardagent.workflow.extraction.framework_objects import UnknownValue, defined_outside, is_a, private_attribute
+from guardagent.workflow.model.unknown import Unseen
 from guardagent.workflow.python_source.evaluation.values import ImportedName, Stub, is_member_of
 from guardagent.workflow.python_source.functions.bodies import FrameworkNames, ReadableFunction, summarize
 from guardagent.workflow.python_source.functions.code import FunctionCode, guard_label
@@ -82,20 +83,23 @@ def _record_function(box: AgentTools, name: str, function: object) -> None:
     """Records what a callback runs, which has no nodes in the graph."""
     if isinstance(function, ReadableFunction) or (callable(function) and not isinstance(function, type | UnknownValue)):
         runs = next(iter(agents_run_by(function)), None) is not None
-        unseen = [*(["an agent that it runs"] if runs else []), *_unseen(function)]
-        box.opaque_calls.extend(f"{name}: {what}" for what in unseen)
+        unseen = [*([Unseen("an agent that it runs")] if runs else []), *_unseen(function)]
+        box.opaque_calls.extend(what.inside(name) for what in unseen)
 
 
-def _unseen(function: object) -> list[str]:
-    """Descriptions of what a function runs that cannot be seen."""
+def _unseen(function: object) -> list[Unseen]:
+    """Returns what a function runs that cannot be seen."""
     body = summarize(function)
     named = [use for use in body.method_calls if not use.direct and use.method in _RUNS and _is_runner(use.owner)]
-    return [*body.opaque_calls_for(SDK), *(f"what {use.method!r} runs, called by another name" for use in named)]
+    return [
+        *body.opaque_calls_for(SDK),
+        *(Unseen(f"what {use.method!r} runs, called by another name") for use in named),
+    ]
 
 
 def _wildcard(box: AgentTools, source: str, gate: str | None = None) -> None:
     box.add(f"{source}.*", gate)
-    box.unknown.append(f"{source}.*")
+    box.unknown += [f"{source}.*"] if f"{source}.*" not in box.unknown else []
 
 
 def _unknown_tool(box: AgentTools, tool: UnknownValue) -> None:
@@ -133,7 +137,7 @@ def _function_tool(box: AgentTools, tool: Any) -> None:
         box.runs.append((tool.name, inner))
         return
     function = _function_of(tool)
-    box.opaque_calls.extend(f"the tool {tool.name}: {what}" for what in _unseen(function))
+    box.opaque_calls.extend(what.inside(f"the tool {tool.name}") for what in _unseen(function))
     for use in summarize(function).method_calls:
         if use.method == "on_invoke_tool" and is_a(use.owner, SDK, "FunctionTool"):
             box.add(use.owner.name)  # type: ignore[attr-defined]

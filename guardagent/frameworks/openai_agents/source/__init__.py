@@ -22,7 +22,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     path_of,
 )
-from guardagent.workflow.python_source.programs.function_stub import unbound
+from guardagent.workflow.python_source.programs.function_stub import defined_name
 from guardagent.workflow.python_source.programs.interpreter import Interpreter
 from guardagent.workflow.python_source.programs.stubs import (
     REQUIRED,
@@ -82,10 +82,6 @@ def _map_functions(functions: Iterable[object], change: Callable[[object], objec
     return Values(tuple(change(one) for one in functions)) if functions else None
 
 
-def _name_of(function: object) -> str:
-    return str(getattr(unbound(function)[0].tree, "name", "<lambda>"))
-
-
 def _name_or(value: Values | None, otherwise: str) -> Values:
     """An explicit name, or the default of the SDK."""
     return value if value is not None and value.known != (None,) else exactly(otherwise)
@@ -93,7 +89,7 @@ def _name_or(value: Values | None, otherwise: str) -> Values:
 
 def _function_tool(interpreter: Interpreter, function: object, options: Arguments, line: int) -> ObjectStub:
     """The tool of `@function_tool`."""
-    name = _name_or(options.get("name_override"), _name_of(function))
+    name = _name_or(options.get("name_override"), defined_name(interpreter, function))
     flags = {key: options.keywords[key] for key in ("is_enabled", "needs_approval") if key in options.keywords}
     arguments = Arguments((), {"name": name, "on_invoke_tool": exactly(function), **flags}, options.open)
     return make(interpreter, FUNCTION_TOOL, arguments, line, __wrapped__=exactly(function))
@@ -140,8 +136,11 @@ def _guardrail(interpreter: Interpreter, kind: str, function: object, options: A
     return make(interpreter, INPUT_GUARDRAIL if kind == "InputGuardrail" else OUTPUT_GUARDRAIL, arguments, line)
 
 
-def _clone(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
-    return exactly(copy_of(agent, arguments))
+def _clone(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
+    """A copy with changes, which is made where it is cloned."""
+    stub = copy_of(agent, arguments)
+    stub.file, stub.line = str(agent.interpreter.current_file), line
+    return exactly(stub)
 
 
 # Side effects of the constructors of the SDK's classes.
@@ -149,7 +148,7 @@ def _clone(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
 
 def _settle_guardrail(stub: ObjectStub) -> None:
     names = [
-        _name_of(one)
+        defined_name(stub.interpreter, one)
         for one in stub.attributes["guardrail_function"].known
         if isinstance(one, Function | PartialFunction)
     ]

@@ -14,8 +14,8 @@ code does not determine which (`widened`). Labels, the types of a decision and t
 Every branch of a fork is a `parallel` edge; a map over nothing leads to the join that it names. If one branch can end
 the run, or a join takes the first result, conditional edges lead from the others to the end or the join.
 
-**Entry.** A `Graph(nodes=...)` receives its first node only at run time: the nodes without predecessors are assumed,
-else all nodes.
+**Entry.** A `Graph(nodes=...)` receives its first node only at run time: those of the runs in its source, if they are
+known; else the nodes without predecessors are assumed, else all nodes.
 
 **Agents.** See `agents.py`: an agent is a node, and so is each agent with tools that one of its tools runs.
 """
@@ -34,19 +34,23 @@ from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS, WORDS, Agents, is_agent, transitive_tools
 from guardagent.frameworks.pydantic_graph.package import FRAMEWORK
 from guardagent.workflow.extraction.cancellation import CONDITION, abandoned_nodes, cancelled_nodes
-from guardagent.workflow.extraction.framework_objects import is_a
+from guardagent.workflow.extraction.framework_objects import UnknownValue, is_a
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
-from guardagent.workflow.model.graph import END, EdgeKind, Graph
+from guardagent.workflow.model.graph import END, EdgeKind, Graph, NodeKind
+from guardagent.workflow.model.unknown import mark
+from guardagent.workflow.python_source.evaluation.callables import underlying
 from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
 from guardagent.workflow.python_source.evaluation.values import (
+    Attribute,
     CallResult,
     Class,
     ImportedName,
     Instance,
+    Stub,
     Values,
     is_member_of,
 )
-from guardagent.workflow.python_source.functions.bodies import MethodCall
+from guardagent.workflow.python_source.functions.bodies import MethodCall, ReadableFunction
 from guardagent.workflow.python_source.functions.outcomes import source_text
 from guardagent.workflow.python_source.functions.step_summary import StepSummary, step_of
 
@@ -54,7 +58,11 @@ LIBRARY = "pydantic_graph"
 
 
 def recognises(target: object) -> bool:
-    return is_agent(target) or is_a(target, LIBRARY, "Graph", "GraphBuilder")
+    return is_agent(target) or is_graph(target) or is_a(target, LIBRARY, "GraphBuilder")
+
+
+def is_graph(target: object) -> bool:
+    return is_a(target, LIBRARY, "Graph")
 
 
 def extract(target: Any, name: str) -> Graph:
@@ -89,6 +97,7 @@ class _GraphMember:
     edges: list[_MemberEdge] = field(default_factory=list)
     routes: bool = False
     widened: str = ""
+    unknown: str = ""
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def add_edges(self, targets: Iterable[tuple[str, str]]) -> None:
@@ -123,27 +132,30 @@ class _Graphs:
                     exits.append(leave)
                 else:
                     self.assembly.connect([leave], [RegionEntry(ids[way.target], way.kind)])
-        self._notes(graph, members, ids)
+        self._notes(graph)
         return Region(
             tuple(RegionEntry(ids[key], kind) for key, kind in entries), tuple(exits), frozenset(ids.values())
         )
 
-    def _notes(self, graph: Any, members: dict[str, _GraphMember], ids: dict[str, str]) -> None:
-        for key, member in members.items():
-            if member.widened:
-                self.assembly.note(f"{ids[key]}: {member.widened}; edges to all possible targets are assumed")
-        if _is_classic(graph):
+    def _notes(self, graph: Any) -> None:
+        if _is_classic(graph) and not _start_nodes(graph):
             self.assembly.note("the first node is chosen at run time; the nodes without predecessors are assumed")
 
     def _add(self, node: str, member: _GraphMember, within: tuple[str, ...]) -> bool:
         """Describes a node and adds the graphs that it runs; returns whether its edges become conditional."""
         step = step_of(self, member.functions)
-        kind = "router" if member.routes and not step.functions else step.kind(chooses=member.routes)
+        if member.unknown:
+            step.add_unknown(member.unknown)
+        kind: NodeKind = (
+            "router"
+            if member.routes and not step.functions and not member.unknown
+            else step.kind(chooses=member.routes)
+        )
         self.assembly.describe(
             node, kind, member.label, tools=step.tools.names, gated_tools=step.tools.gated,
-            **{**step.metadata(), **member.metadata, **({"widened": True} if member.widened else {})},
+            **{**step.metadata(), **member.metadata, **({"widened": mark(member.widened)} if member.widened else {})},
         )  # fmt: skip
-        for note in step.tools.all_notes():
+        for note in step.tools.notes:
             self.assembly.note(f"{node}: {note}")
         runs = False
         for name, graph in step.graphs.items():
@@ -185,9 +197,10 @@ class _Graphs:
         step.calls_model = True
         tools = created.arguments.get("tools")
         listed = Evaluator().elements(tools) if tools is not None else Values()
-        named = [one for one in listed.known if isinstance(one, FunctionType) or is_a(one, AI, "Tool")]
+        shown = [_shown(step, one) for one in listed.known]
+        named = [one for one in shown if isinstance(one, FunctionType | ReadableFunction) or is_a(one, AI, "Tool")]
         for one in named:
-            function = one if isinstance(one, FunctionType) else one.function
+            function = one.function if is_a(one, AI, "Tool") else one
             step.add_tool(
                 function.__name__ if one is function else str(one.name),
                 [function],
@@ -209,6 +222,12 @@ class _Graphs:
         return isinstance(kind, ImportedName | Class) and is_member_of(kind, AI, "Agent")
 
 
+def _shown(step: StepSummary, value: object) -> Any:
+    """A value in the code of a step as an extractor sees it."""
+    code = underlying(step.functions[0])[0] if step.functions else None
+    return code.shown(value) if isinstance(code, ReadableFunction) else value
+
+
 # The members of a graph.
 
 
@@ -216,9 +235,15 @@ def _is_classic(graph: Any) -> bool:
     return hasattr(graph, "node_defs")
 
 
+def _finished(graph: Any) -> Any:
+    """The nodes and paths of a graph: in source code, those of the builder's draft."""
+    built: Any = graph
+    return built.draft.built if isinstance(graph, Stub) else graph
+
+
 def _members(graph: Any) -> tuple[dict[str, _GraphMember], list[tuple[str, EdgeKind]]]:
     """The nodes of a graph by id, and the entries."""
-    return _class_members(graph) if _is_classic(graph) else _BuilderGraph(graph).members()
+    return _class_members(graph) if _is_classic(graph) else _BuilderGraph(_finished(graph)).members()
 
 
 def _class_members(graph: Any) -> tuple[dict[str, _GraphMember], list[tuple[str, EdgeKind]]]:
@@ -232,14 +257,25 @@ def _class_members(graph: Any) -> tuple[dict[str, _GraphMember], list[tuple[str,
         found[key] = _class_member(definition.node, labels, ids, is_open=definition.returns_base_node)
         found[key].metadata["note"] = definition.note
     targets = {way.target for key, one in found.items() for way in one.edges if way.target != key}
-    first = [key for key in found if key not in targets] or list(found)
+    first = _start_nodes(graph) or [key for key in found if key not in targets] or list(found)
     kind: EdgeKind = "conditional" if len(first) > 1 else "direct"
     return found, [(key, kind) for key in first]
 
 
+def _start_nodes(graph: Any) -> list[str]:
+    """The nodes with which the runs in the source of a program start, if all are known."""
+    return list(dict.fromkeys(getattr(graph, "start_nodes", ())))
+
+
 def _class_member(kind: Any, labels: dict[str, str], ids: dict[Any, str], *, is_open: bool) -> _GraphMember:
     """The node of a class derived from `BaseNode`, with edges to the nodes that `run` declares or returns."""
-    function = partial(kind.run, Instance(kind))
+    if isinstance(kind, UnknownValue):
+        member = _GraphMember(
+            kind, kind.name, unknown=kind.name, widened="its class is not in the program", routes=True
+        )
+        member.add_edges(dict.fromkeys([*ids.values(), END], "").items())
+        return member
+    function = getattr(kind, "bound_run", None) or partial(kind.run, Instance(kind))
     member = _GraphMember(kind, kind.__name__, [function])
     step = step_of(_BODY_READER, [function])
     returned = step.bodies[0].return_values
@@ -261,6 +297,8 @@ def _targets(one: object, ids: dict[Any, str]) -> Iterator[str]:
         yield ids[kind]
     elif isinstance(one, CallResult) and is_member_of(kind, LIBRARY, "as_node") and one.arguments.positional:
         yield from (str(step.id) for step in one.arguments.positional[0].known if hasattr(step, "id"))
+    elif isinstance(kind, Attribute) and kind.name == "as_node" and hasattr(kind.owner, "id"):
+        yield str(kind.owner.id)
 
 
 class _BodyReader:
@@ -422,6 +460,10 @@ def _branch_condition(branch: Any) -> str:
 
 def _edge_labels(kind: Any, ids: dict[Any, str]) -> dict[str, str]:
     """The labels in the return annotation of `run`: `Annotated[Next, Edge(label="...")]`."""
+    if hasattr(kind, "declared_labels"):  # in source code
+        return {
+            END if is_member_of(one, LIBRARY, "End") else ids.get(one, ""): text for one, text in kind.declared_labels
+        }
     try:
         declared = typing.get_type_hints(kind.run, include_extras=True).get("return")
     except (NameError, TypeError, AttributeError, SyntaxError):  # names of a local scope that has ended

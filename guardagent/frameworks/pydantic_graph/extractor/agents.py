@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.framework_objects import is_a
+from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, flattened, is_a
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
-from guardagent.workflow.extraction.source_location import construction_site
-from guardagent.workflow.python_source.evaluation.values import NameScope, is_member_of
-from guardagent.workflow.python_source.functions.bodies import FrameworkNames, summarize
+from guardagent.workflow.extraction.source_location import source_location
+from guardagent.workflow.python_source.evaluation.values import CallResult, Instance, NameScope, Stub, is_member_of
+from guardagent.workflow.python_source.functions.bodies import FrameworkNames, ReadableFunction, summarize
 from guardagent.workflow.python_source.functions.code import FunctionCode, guard_label
 from guardagent.workflow.python_source.functions.step_summary import gate_of, owners_of
 
 AI = "pydantic_ai"
-WORDS = FrameworkNames(("pydantic_ai", "pydantic_graph"))
+WORDS = FrameworkNames(("pydantic_ai", "pydantic_graph"), reads_agents=True)
 RUNS = frozenset({"run", "run_sync", "run_stream", "run_stream_sync", "run_stream_events", "iter"})
 _DYNAMIC_TOOLSETS = {"PreparedToolset", "FilteredToolset"}
 _SEARCH = "tool_search"  # every agent has it; it only finds other tools
@@ -31,12 +31,20 @@ def toolbox(agent: Any) -> AgentTools:
     """The toolbox of an agent: its tools and toolsets, output functions, and tools of the model provider."""
     agent = _unwrapped_agent(agent)
     box = AgentTools()
+    if isinstance(agent, Stub) and not is_a(agent, AI, "Agent"):
+        _unknown(box, _name_of(agent))
+        return box
     for toolset in agent.toolsets:
         for name, gate in _tools(box, toolset):
             box.add(name, gate)
     for name, function in _output_functions(agent.output_type):
         box.add(name, _gate(box, name, function))
+    if isinstance(agent.output_type, UnknownValue | Alternatives) and not agent.output_type.name[:1].isupper():
+        box.opaque_calls.append("its output type, which can be a function,")
     for native in getattr(agent, "_cap_native_tools", None) or ():
+        if isinstance(native, UnknownValue):
+            _unknown(box, native.name)
+            continue
         name = str(getattr(native, "kind", None) or getattr(native, "__name__", "native"))
         if name != _SEARCH:
             box.add(name)
@@ -45,27 +53,61 @@ def toolbox(agent: Any) -> AgentTools:
 
 
 def _unwrapped_agent(agent: Any) -> Any:
-    while is_a(agent, AI, "WrapperAgent"):
-        agent = agent.wrapped
+    """The agent that others only wrap; in source code, also other classes of agents can have an attribute `wrapped`."""
+    while is_a(agent, AI, "WrapperAgent") or (isinstance(agent, Stub) and not is_a(agent, AI, "Agent")):
+        inner = getattr(agent, "wrapped", None)
+        if not is_agent(inner) or inner is agent:
+            break
+        agent = inner
     return agent
+
+
+def _name_of(agent: Any) -> str:
+    return str(getattr(agent, "name", None) or "agent")
 
 
 def _tools(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
     """The tools of a toolset, each with its gate."""
     if is_a(toolset, AI, "FunctionToolset"):
-        for name, tool in toolset.tools.items():
-            yield name, _tool_gate(box, name, tool)
+        always = isinstance(toolset.tools, list) and bool(toolset.requires_approval)  # a live one passes it to each
+        for name, tool in _named_tools(box, toolset):
+            yield name, _tool_gate(box, name, tool, always=always)
     elif is_a(toolset, AI, "CombinedToolset"):
         for one in toolset.toolsets:
             yield from _tools(box, one)
     elif is_a(toolset, AI, "ExternalToolset", "DeferredToolset"):
-        yield from ((one.name, "" if one.kind == "unapproved" else None) for one in toolset.tool_defs)
+        for one in toolset.tool_defs:
+            if isinstance(one, UnknownValue):
+                _unknown(box, one.name)
+            else:
+                yield one.name, "" if one.kind == "unapproved" else None
     elif is_a(toolset, AI, "WrapperToolset"):
         yield from _wrapped(box, toolset)
     else:
-        name = f"{getattr(toolset, 'id', None) or type(toolset).__name__}.*"
-        box.unknown.append(name)
-        yield name, None
+        source = toolset.name if isinstance(toolset, UnknownValue) else getattr(toolset, "id", None)
+        yield _unknown(box, str(source or type(toolset).__name__)), None
+
+
+def _unknown(box: AgentTools, source: str) -> str:
+    """Adds tools that are known only at run time; returns their name."""
+    name = f"{source}.*"
+    box.add(name)
+    box.unknown += [name] if name not in box.unknown else []
+    return name
+
+
+def _named_tools(box: AgentTools, toolset: Any) -> Iterator[tuple[str, Any]]:
+    """The tools of a toolset by name; of the source alone, they are a list with functions and unknown ones."""
+    if not isinstance(toolset.tools, list):
+        yield from toolset.tools.items()
+        return
+    for one in flattened(toolset.tools):
+        if isinstance(one, UnknownValue):
+            if one.is_function:
+                box.add(one.name)
+            _unknown(box, one.name)
+        else:
+            yield str(one.name if is_a(one, AI, "Tool") else one.__name__), one
 
 
 def _wrapped(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
@@ -84,14 +126,15 @@ def _wrapped(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
 
 def _predicate(function: Any) -> str | None:
     """The gate of an approval function; the library's default always requires approval."""
-    if getattr(function, "__module__", "").partition(".")[0] == AI:
+    if function is None or getattr(function, "__module__", "").partition(".")[0] == AI:
         return ""
     return guard_label(FunctionCode(function), str(getattr(function, "__name__", type(function).__name__)))
 
 
-def _tool_gate(box: AgentTools, name: str, tool: Any) -> str | None:
-    gate = _gate(box, name, tool.function)
-    return "" if getattr(tool, "requires_approval", False) else gate
+def _tool_gate(box: AgentTools, name: str, tool: Any, *, always: bool) -> str | None:
+    function = tool.function if is_a(tool, AI, "Tool") else tool
+    gate = None if function is None else _gate(box, name, function)
+    return "" if always or getattr(tool, "requires_approval", False) else gate
 
 
 def _gate(box: AgentTools, name: str, function: object) -> str | None:
@@ -116,8 +159,14 @@ def agents_run_by(code: FunctionCode) -> Iterator[tuple[Any, bool]]:
     for _, owners in owners_of(code, RUNS):
         agents = [one for one in owners.known if is_agent(one)]
         yield from ((one, True) for one in agents)
-        if not owners.complete or not owners.known:
+        if not owners.complete or not owners.known or any(map(_makes_agent, owners.known)):
             yield None, False
+
+
+def _makes_agent(owner: object) -> bool:
+    """Whether a value is an agent that is known only by its class."""
+    kind = owner.callee if isinstance(owner, CallResult) else owner.of if isinstance(owner, Instance) else None
+    return kind is not None and is_member_of(kind, AI, "Agent")
 
 
 def _approvals(code: FunctionCode) -> Iterator[ast.Raise]:
@@ -176,7 +225,7 @@ def _output_functions(output: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _has_code(output: Any) -> bool:
-    return hasattr(output, "__code__") or hasattr(output, "__func__")
+    return isinstance(output, ReadableFunction) or hasattr(output, "__code__") or hasattr(output, "__func__")
 
 
 def _check_handlers(box: AgentTools, agent: Any) -> None:
@@ -233,12 +282,12 @@ class Agents:
         return Region((RegionEntry(first),), (last,))
 
     def _member(self, agent: Any) -> str:
-        name = agent.name or "agent"
+        name = _name_of(agent)
         node = self.assembly.id(agent, name)
         if self.assembly.has(node):
             return node
         box = toolbox(agent)
-        self._describe(node, name, box)
+        self._describe(node, agent, box)
         for tool, inner in box.runs:
             if _has_tools(inner):
                 target = self._member(_unwrapped_agent(inner))
@@ -246,12 +295,13 @@ class Agents:
                 self._returns.setdefault(target, {})[node] = None
         return node
 
-    def _describe(self, node: str, name: str, box: AgentTools) -> None:
+    def _describe(self, node: str, agent: Any, box: AgentTools) -> None:
+        name = _name_of(agent)
         self.assembly.describe(
             node, "tool" if box.names else "llm", name, tools=box.names, gated_tools=box.gated,
-            model_chooses=bool(box.names), **box.metadata(), **construction_site(name, "Agent"),
+            model_chooses=bool(box.names), **box.metadata(), **source_location(agent, name, "Agent"),
         )  # fmt: skip
-        for note in box.all_notes():
+        for note in box.notes:
             self.assembly.note(f"{node}: {note}")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.target import LintTarget
 
@@ -22,7 +21,7 @@ def check(target: LintTarget) -> Iterator[LintFinding]:
         return
     named = target.named_tools if target.file.unlisted == "deny" else target.mentioned_tools
     for tool in target.file.tools or ():
-        concern = target.policies.applicability(SessionCall(tool, {}))
+        concern = target.policies.for_anyone(tool)
         if tool not in named and not (concern.indexes and concern.listed):
             message = f"no rule mentions '{tool}'; add a rule, or remove it from 'tools:'"
             means = _AS_ANY if concern.monitors and concern.listed else _MEANS[target.policies.unlisted]

@@ -111,6 +111,10 @@ def _read(db: sqlite3.Connection, key: CounterKey, now: float) -> tuple[CounterR
     rows = db.execute(_READ, (now, window - _MARGIN, key.counter, key.key)).fetchall()
     if not rows:
         return CounterReading(0, 0, None), now, []
+    if not all(isinstance(time, int | float | None) for row in rows for time in (row[3], row[5])):
+        raise CounterError(
+            f"the counter {key.counter!r} has a time that is no number; its file was changed or is damaged"
+        )
     settled, pending, clock, expired = _number(rows[0][0]), _number(rows[0][1]), max(rows[0][3], now), []
     for *_, reservation, time, amount, is_pending in rows:
         if reservation is not None and clock - time > window:

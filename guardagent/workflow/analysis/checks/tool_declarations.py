@@ -1,4 +1,4 @@
-"""Every tool node declares its tools."""
+"""Every tool node declares its tools; a node whose tools are unknown is reported as such, not by this check."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
+from guardagent.workflow.model.unknown import unknown_tools
 
 ORDER = 7
 ABOUT = CheckDescription(
     "Every tool node declares its tools",
-    "The tools of this node are unknown, so nothing can be proved about it.",
+    "Without its tools, nothing can be proved about this node.",
     "Declare the node's tools.",
 )
 
@@ -18,7 +19,7 @@ ABOUT = CheckDescription(
 def check(view: CheckContext) -> Iterator[GraphFinding]:
     nodes = view.graph.nodes
     for number, kind in enumerate(view.kinds):
-        if kind == "tool" and not nodes[number].tools:
+        if kind == "tool" and not nodes[number].tools and not unknown_tools(nodes[number]):
             node = nodes[number]
             message = f"the tool node {node.id!r} declares no tools"
             yield GraphFinding("tool_declarations", node.id, "error", message, view.reached.path(number))

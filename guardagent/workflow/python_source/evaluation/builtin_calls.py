@@ -9,6 +9,7 @@ from collections.abc import Callable
 from guardagent.workflow.python_source.evaluation.protocol import EvaluatorProtocol
 from guardagent.workflow.python_source.evaluation.values import (
     NOTHING,
+    REST,
     UNKNOWN,
     Arguments,
     Attribute,
@@ -24,6 +25,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     path_of,
     plain_string,
+    small,
 )
 
 _PARTS = {"split", "rsplit", "partition", "rpartition", "replace", "removeprefix", "removesuffix"}
@@ -32,6 +34,7 @@ _SAME = {"builtins.list", "builtins.tuple", "builtins.iter", "copy.copy", "copy.
 _MIXED = {"builtins.set", "builtins.frozenset", "builtins.sorted", "builtins.reversed"}
 _ONE_OF = {"builtins.min", "builtins.max"}
 _CASTS = {"typing.cast", "typing_extensions.cast"}
+_AWAITS = {f"asyncio.{name}" for name in ("run", "create_task", "ensure_future", "wait_for", "shield")}
 _BOOLEAN = {f"builtins.{name}" for name in ("bool", "isinstance", "issubclass", "any", "all", "hasattr", "callable")}
 _PLAIN = {str, int, float, bool, dict}
 _MODEL_RUNS = {"invoke", "ainvoke"}
@@ -47,6 +50,8 @@ def result(evaluator: EvaluatorProtocol, target: object, arguments: Arguments) -
     first = arguments.get("", 0)
     if path == "builtins.isinstance" and (known := _is_instance(arguments)) is not None:
         return exactly(known)
+    if path == "builtins.len":
+        return _length(evaluator, first)
     if path in _BOOLEAN:
         return Values((True, False))
     if path in {"functools.partial", "functools.partialmethod"}:
@@ -56,17 +61,34 @@ def result(evaluator: EvaluatorProtocol, target: object, arguments: Arguments) -
     found: Callable[[EvaluatorProtocol, Arguments, Values], Values] | None = _functions().get(path)
     if found is None:
         return None
+    if found is _field_default:
+        return _field_default(evaluator, arguments, UNKNOWN)
     if path == "builtins.dict" and arguments.keywords:
         first = first or exactly(Table(()))
     return found(evaluator, arguments, first) if first is not None else _empty(path)
 
 
+def _length(evaluator: EvaluatorProtocol, values: Values | None) -> Values | None:
+    """Returns the number of elements of a list whose elements are known."""
+    if values is None or values.cyclic or not all(isinstance(one, Sequence | list | tuple) for one in values.known):
+        return None
+    items = evaluator.ordered_elements(values)
+    return small(len(items)) if items is not None else None
+
+
+def _is_generator(owner: object) -> bool:
+    """Whether a value is a generator of random numbers that the program makes."""
+    return isinstance(owner, CallResult) and path_of(owner.callee) in {"random.Random", "random.SystemRandom"}
+
+
 def _is_instance(arguments: Arguments) -> bool | None:
-    """Whether a literal is an instance of a built-in type; None if that is unknown."""
+    """Whether a literal is an instance of a type; None if that is unknown."""
     first, kinds = (arguments.get("", place) or UNKNOWN for place in range(2))
     if not all(one.complete and len(one.known) == 1 and not one.cyclic for one in (first, kinds)):
         return None
     value, kind = first.known[0], kinds.known[0]
+    if isinstance(kind, Class) and type(value) in _PLAIN:
+        return False
     own = dict if isinstance(value, Table) else object if isinstance(value, Function | PartialFunction) else type(value)
     return issubclass(own, kind) if own in _PLAIN | {object} and kind in _PLAIN else None
 
@@ -75,18 +97,21 @@ def _is_instance(arguments: Arguments) -> bool | None:
 def _functions() -> dict[str, Callable[[EvaluatorProtocol, Arguments, Values], Values]]:
     table: dict[str, Callable[[EvaluatorProtocol, Arguments, Values], Values]] = dict.fromkeys(_SAME, _same)
     table |= dict.fromkeys(_MIXED, _mixed)
-    table |= dict.fromkeys(_ONE_OF, _one_of) | dict.fromkeys(_CASTS, _cast)
+    table |= dict.fromkeys(_ONE_OF, _one_of) | dict.fromkeys(_CASTS, _cast) | dict.fromkeys(_AWAITS, _awaited)
     return table | {
+        "asyncio.gather": _gathered,
         "builtins.next": _next,
         "builtins.str": _as_string,
         "builtins.dict": _as_table,
         "builtins.getattr": _getattr,
         "builtins.enumerate": _enumerate,
         "builtins.zip": _zip,
+        "itertools.pairwise": _pairwise,
         "builtins.map": _map,
         "builtins.filter": _filter,
         "builtins.range": _range,
         "itertools.chain": _chain,
+        "pydantic.Field": _field_default,
     }
 
 
@@ -124,6 +149,17 @@ def _next(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> 
 
 def _cast(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     return arguments.get("val", 1) or UNKNOWN
+
+
+def _awaited(_evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
+    """Returns the result of a coroutine, which stands for it."""
+    return first
+
+
+def _gathered(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
+    ordered = not arguments.open and REST not in arguments.keywords
+    more = () if ordered else (arguments.keywords.get(REST, UNKNOWN),)
+    return exactly(Sequence((*arguments.positional, *more), ordered))
 
 
 def _as_string(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
@@ -182,6 +218,13 @@ def _zip(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> 
     return _each(Sequence(tuple(evaluator.elements(one) for one in arguments.positional)))
 
 
+def _pairwise(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
+    items = evaluator.ordered_elements(first)
+    if items is None or first.cyclic:
+        return _each(Sequence((evaluator.elements(first),) * 2))
+    return exactly(Sequence(tuple(exactly(Sequence(pair)) for pair in itertools.pairwise(items))))
+
+
 def _map(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     several = [evaluator.ordered_elements(one) for one in arguments.positional[1:]]
     if None not in several and len(first.known) == 1 and first.complete and not arguments.open:
@@ -205,6 +248,12 @@ def _chain(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -
     return exactly(Sequence((found,), ordered=False))
 
 
+def _field_default(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
+    """Returns the default of a field of a model; unknown if it has none."""
+    default = arguments.get("default", 0)
+    return UNKNOWN if default is None or default.known == (...,) else default
+
+
 def _each(one: Sequence) -> Values:
     return exactly(Sequence((exactly(one),), ordered=False))
 
@@ -220,8 +269,10 @@ def _method(evaluator: EvaluatorProtocol, target: Attribute, arguments: Argument
     owner, name = target.owner, target.name
     if isinstance(owner, str):
         return _string_method(evaluator, owner, name, arguments)
+    if name == "choice" and _is_generator(owner) and arguments.positional:
+        return evaluator.elements(arguments.positional[0])
     if isinstance(owner, CallResult):
-        return _result_method(owner, name)
+        return _result_method(owner, name, arguments)
     pairs = evaluator.pairs(owner)
     if name in {"get", "pop", "setdefault"} and (pairs is not None or isinstance(owner, Instance)):
         default = arguments.get("default", 1)
@@ -274,9 +325,11 @@ def _formatted(evaluator: EvaluatorProtocol, owner: str, arguments: Arguments) -
         return UNKNOWN
 
 
-def _result_method(owner: CallResult, name: str) -> Values | None:
+def _result_method(owner: CallResult, name: str, arguments: Arguments) -> Values | None:
     """Evaluates `model.with_structured_output(Answer).invoke(...)` to an instance of `Answer`."""
     maker = owner.callee
+    if name == "run_until_complete" and path_of(maker).startswith("asyncio."):
+        return arguments.get("future", 0)
     if name in _MODEL_RUNS and isinstance(maker, Attribute) and maker.name == "with_structured_output":
         schema = owner.arguments.get("schema", 0) or UNKNOWN
         wanted = tuple(Instance(one) for one in schema.known if isinstance(one, type | Class))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
@@ -36,7 +37,9 @@ from guardagent.workflow.python_source.evaluation.values import (
     Values,
     exactly,
     is_true,
+    labelled,
     plain_string,
+    small,
 )
 
 MOST_STEPS = 50_000
@@ -45,8 +48,14 @@ MOST_STRINGS = 64
 MOST_LETTERS = 2_000
 MOST_ITEMS = 1_000
 STRUCTURED = "with_structured_output"
-_TYPING = ("typing.", "typing_extensions.", "langgraph.types.Command")
+_TYPING = ("typing.", "typing_extensions.", "langgraph.types.Command", "pydantic_graph.util.TypeExpression")
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+_NO_CODE = ast.Pass()
+_NO_CONTEXT = sys.maxsize  # no enclosing expression, by its place, that a value depends on
+_Visit = Callable[[Any, NameScope], Values]
+_ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
 _BOOLEANS = Values((True, False))
 
 
@@ -57,6 +66,10 @@ class Evaluator:
         live: names are live objects, and imports are looked up in the loaded modules.
         follow: whether to read the code of a live function that is called; if not, its result is unknown.
         constants: the values of imported names, by their paths.
+
+    Attributes:
+        found: the values of expressions that are the same each time, by the identity of the code and its scope.
+        is_cut_short: the budget of steps ended before all values were known.
     """
 
     most_steps = MOST_STEPS
@@ -71,30 +84,67 @@ class Evaluator:
         self.live, self.follow, self.constants = live, follow, constants or {}
         self._steps = 0
         self._calls: list[ast.AST] = []
-        self._open: set[tuple[int, int]] = set()
+        self._open: dict[tuple[int, int], int] = {}
+        self._context = _NO_CONTEXT
+        self.found: dict[tuple[int, int], tuple[ast.AST, NameScope, Values]] = {}
+        self.is_cut_short = False
 
     def reset(self) -> None:
         """Resets the budget of steps, for the next function."""
-        self._steps = 0
+        self._steps, self.is_cut_short = 0, False
+        self.found.clear()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the budget of this part has ended, so that what follows is unknown."""
+        return self._steps > self.most_steps
+
+    def resume(self) -> None:
+        """Allows further steps for code on which the edges of a graph depend."""
+        self.reset()
+
+    def more_steps(self, _node: ast.AST, _scope: NameScope) -> bool:
+        """Returns whether to go on after `most_steps`, at a node."""
+        return False
 
     def value(self, node: ast.AST | None, scope: NameScope) -> Values:
         """Returns the possible values of an expression; CYCLE for a part that depends on itself."""
         self._steps += 1
-        if node is None or self._steps > self.most_steps:
+        if node is None:
+            return UNKNOWN
+        if self._steps > self.most_steps and not self.more_steps(node, scope):
+            self.is_cut_short, self._context = True, 0
             return UNKNOWN
         key = (id(node), id(scope))
         if key in self._open:
+            self._context = min(self._context, self._open[key])
             return CYCLE
+        if key in self.found and self.keeps_values:
+            return self.found[key][2]
         visit = getattr(self, f"_{type(node).__name__.lower()}", None)
-        if visit is None:
-            return UNKNOWN
-        self._open.add(key)
+        return UNKNOWN if visit is None else self._visited(key, visit, node, scope)
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether an expression has the same value each time."""
+        return True
+
+    def _visited(self, key: tuple[int, int], visit: _Visit, node: ast.AST, scope: NameScope) -> Values:
+        """Evaluates an expression, and keeps the value unless it depends on what is being evaluated around it."""
+        around, self._context = self._context, _NO_CONTEXT
+        self._open[key] = place = len(self._open) + 1
         try:
-            result: Values = visit(node, scope)
+            result = visit(node, scope)
         except RecursionError:
+            self._context = 0
             return UNKNOWN
         finally:
-            self._open.discard(key)
+            del self._open[key]
+            if self._context >= place:
+                self._context = _NO_CONTEXT
+            own, self._context = self._context, min(around, self._context)
+        if own == _NO_CONTEXT and self.keeps_values:
+            self.found[key] = node, scope, result
         return result
 
     def name(self, name: str, scope: NameScope | None) -> Values:
@@ -106,7 +156,7 @@ class Evaluator:
                     around = self.name(name, scope.parent)
                     return self._grown(around | self._bound(bindings, scope), bindings, scope)
                 return self._changed(name, self._grown(self._bound(bindings, scope), bindings, scope), scope)
-            scope = _enclosing(scope)
+            scope = enclosing(scope)
         return UNKNOWN
 
     def elements(self, values: Values) -> Values:
@@ -149,6 +199,8 @@ class Evaluator:
     def return_values(self, function: Function, arguments: Arguments) -> Values:
         """Returns the values that a function can return or yield for some arguments."""
         again = self._calls.count(function.tree)
+        if again or len(self._calls) >= MOST_CALLS:
+            self._context = 0  # the value is another one elsewhere
         if again > 1:  # a recursive call with unknown arguments
             return CYCLE
         if len(self._calls) >= MOST_CALLS:
@@ -193,8 +245,11 @@ class Evaluator:
         return self.name(node.id, scope)
 
     def _attribute(self, node: ast.Attribute, scope: NameScope) -> Values:
-        owner = self.value(node.value, scope)
-        return _union((self.attribute(one, node.attr) for one in owner.known), owner)
+        return labelled(self.attributes_of(self.value(node.value, scope), node.attr), node.attr)
+
+    def attributes_of(self, owner: Values, name: str) -> Values:
+        """Returns the possible values of an attribute of some values."""
+        return _union((self.attribute(one, name) for one in owner.known), owner)
 
     def attribute(self, owner: object, name: str) -> Values:
         """Returns the possible values of an attribute of one value."""
@@ -207,7 +262,8 @@ class Evaluator:
         if any(isinstance(one, ImportedName) and one.path.startswith(_TYPING) for one in owner.known):
             return exactly(Alias(node, scope))
         key = self.value(node.slice, scope)
-        return _union((self.item(one, key) for one in owner.known), owner)
+        found = _union((self.item(one, key) for one in owner.known), owner)
+        return labelled(found, *key.strings) if key.strings and len(key.strings) == 1 else found
 
     def _sliced(self, owner: Values, part: ast.Slice, scope: NameScope) -> Values:
         """Evaluates a slice of a collection; if the bounds are unknown, any of its elements."""
@@ -225,7 +281,10 @@ class Evaluator:
             return (
                 _union((declared_types.field_value(self, owner.of, name) for name in names), key) if names else UNKNOWN
             )
-        return _pick(self.pairs(owner), key)
+        pairs = self.pairs(owner)
+        if pairs is not None and isinstance(owner, Sequence | list | tuple):
+            key = Values(tuple(_from_start(one, len(pairs)) for one in key.known), key.complete, key.cyclic)
+        return _pick(pairs, key)
 
     def pairs(self, owner: object) -> list[tuple[Values, Values]] | None:
         """Returns the keys and values of a dictionary, or the indices and elements of a sequence; None if unknown."""
@@ -241,8 +300,10 @@ class Evaluator:
 
     def _ifexp(self, node: ast.IfExp, scope: NameScope) -> Values:
         test = self.value(node.test, scope)
-        if test.complete and not test.cyclic and len(test.known) == 1 and isinstance(test.known[0], bool):
-            return self.value(node.body if test.known[0] else node.orelse, scope)
+        settled = test.complete and not test.cyclic and not any(isinstance(one, str) for one in test.known)
+        truth = {is_true(one) for one in test.known} if settled else set()
+        if truth in ({True}, {False}):
+            return self.value(node.body if True in truth else node.orelse, scope)
         return self.value(node.body, scope) | self.value(node.orelse, scope)
 
     def _boolop(self, node: ast.BoolOp, scope: NameScope) -> Values:
@@ -266,6 +327,8 @@ class Evaluator:
             return _BOOLEANS
         if isinstance(node.ops[0], ast.Is | ast.IsNot) and right.known[0] is None:
             return exactly((left.known[0] is None) == isinstance(node.ops[0], ast.Is))
+        if type(node.ops[0]) in _ORDERS and {type(one) for one in both} == {int}:
+            return exactly(_ORDERS[type(node.ops[0])](left.known[0], right.known[0]))
         if not isinstance(node.ops[0], ast.Eq | ast.NotEq) or any(type(one) not in {str, int, bool} for one in both):
             return _BOOLEANS
         return exactly((left.known[0] == right.known[0]) == isinstance(node.ops[0], ast.Eq))
@@ -357,7 +420,7 @@ class Evaluator:
         items = self.ordered_elements(values)
         if items is None or values.cyclic or len(items) > MOST_STRINGS:
             return None
-        return [CodeScope(ast.Pass(), scope, self._unpacked(node.generators[0].target, item)) for item in items]
+        return [CodeScope(_NO_CODE, scope, self._unpacked(node.generators[0].target, item)) for item in items]
 
     def _unpacked(self, target: ast.expr, values: Values) -> dict[str, Values]:
         """Returns the values of the names in a target."""
@@ -400,9 +463,13 @@ class Evaluator:
             if any(isinstance(one, type | Class | Alias) for one in (*left.known, *right.known)):
                 return exactly(Alias(node, scope))
             return self._merged(left, right)
-        if not isinstance(node.op, ast.Add):
+        if not isinstance(node.op, ast.Add | ast.Sub):
             return UNKNOWN
         left, right = self.value(node.left, scope), self.value(node.right, scope)
+        if (first := left.number) is not None and (second := right.number) is not None:
+            return small(first + second if isinstance(node.op, ast.Add) else first - second)
+        if isinstance(node.op, ast.Sub):
+            return UNKNOWN
         both = left.known + right.known
         if any(isinstance(one, Sequence | list | tuple) for one in both):
             return self._chained(left, right)
@@ -427,7 +494,10 @@ class Evaluator:
     def _call(self, node: ast.Call, scope: NameScope) -> Values:
         if isinstance(node.func, ast.Attribute) and node.func.attr == STRUCTURED:  # of any model
             return exactly(CallResult(Attribute(None, STRUCTURED), self.arguments(node, scope), node.lineno))
-        callee = self.value(node.func, scope)
+        return self.called(self.value(node.func, scope), node, scope)
+
+    def called(self, callee: Values, node: ast.Call, scope: NameScope) -> Values:
+        """Returns the possible results of a call of some values."""
         if not callee.known:
             return UNKNOWN
         arguments = self.arguments(node, scope)
@@ -627,7 +697,7 @@ class Evaluator:
         return None if found is None else self.value(found, function.scope)
 
 
-def _enclosing(scope: NameScope) -> NameScope | None:
+def enclosing(scope: NameScope) -> NameScope | None:
     """Returns the enclosing scope: a method does not see the names of its class."""
     parent = scope.parent
     while parent is not None and isinstance(getattr(parent, "tree", None), ast.ClassDef):
@@ -667,6 +737,11 @@ def _pick(pairs: list[tuple[Values, Values]] | None, key: Values) -> Values:
     if key.cyclic or not key.complete or UNKNOWN in wanted:
         return _union((value for _, value in pairs), NOTHING)
     return _union((value for own, value in pairs if _meets(own, wanted)), NOTHING)
+
+
+def _from_start(place: object, size: int) -> object:
+    """Returns an index counted from the start of a list."""
+    return place + size if type(place) is int and place < 0 else place
 
 
 def _meets(own: Values, wanted: set[object]) -> bool:

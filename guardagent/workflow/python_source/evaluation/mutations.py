@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeGuard
 
 ADDS = {"append", "add", "insert", "appendleft", "setdefault", "__setitem__"}
 ADDS_ALL = {"extend", "update", "extendleft"}
@@ -55,17 +57,22 @@ def _is_kept(tree: ast.AST, parent: ast.AST) -> bool:
     return is_constructor and bool(targets) and all(isinstance(one, ast.Attribute) for one in targets)
 
 
-def _uses(tree: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
-    """Yields the uses of a name: the node around it (for a keyword, the call), and the field of the node."""
+def _uses(tree: ast.AST, name: str) -> list[tuple[ast.AST, str]]:
+    """Returns the uses of a name: the node around it (for a keyword, the call), and the field of the node."""
+    return _all_uses(tree).get(name, [])
+
+
+@lru_cache(maxsize=512)
+def _all_uses(tree: ast.AST) -> dict[str, list[tuple[ast.AST, str]]]:
+    found: dict[str, list[tuple[ast.AST, str]]] = {}
     for parent in ast.walk(tree):
-        if isinstance(parent, ast.keyword):
-            continue
-        for field, value in ast.iter_fields(parent):
+        for field, value in () if isinstance(parent, ast.keyword) else ast.iter_fields(parent):
             several = value if isinstance(value, list) else [value]
             children = [_unnamed(one) for one in several if not _is_copied(one, parent)]
-            read = any(_is_read(one, name) for one in children)
-            if read and not (field == "elt" and name in _loop_names(parent)):
-                yield parent, field
+            for name in dict.fromkeys(one.id for one in children if _is_read(one)):
+                if field != "elt" or name not in _loop_names(parent):
+                    found.setdefault(name, []).append((parent, field))
+    return found
 
 
 def _loop_names(node: ast.AST) -> set[str]:
@@ -85,8 +92,8 @@ def _is_copied(child: object, parent: ast.AST) -> bool:
     return isinstance(child, ast.keyword) and child.arg is None
 
 
-def _is_read(node: object, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+def _is_read(node: object) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
 
 
 def mutates_nothing(tree: ast.AST) -> bool:

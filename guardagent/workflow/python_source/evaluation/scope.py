@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from types import FunctionType
 
 from guardagent.workflow.python_source.evaluation import mutations
@@ -67,21 +67,29 @@ class CodeScope:
         bound = [Binding(self.parameters[name])] if name in self.parameters else []
         return bound + self._bindings.get(name, [])
 
-    @cached_property
+    @property
     def outer(self) -> frozenset[str]:
         """The names that are declared global or nonlocal."""
-        nodes = [node for node in statements(self.tree) if isinstance(node, ast.Global | ast.Nonlocal)]
-        return frozenset(name for node in nodes for name in node.names)
+        return _names_in(self.tree)[1]
 
-    @cached_property
+    @property
     def _bindings(self) -> dict[str, list[Binding]]:
-        found: dict[str, list[Binding]] = {}
-        for node in statements(self.tree):
-            for name, binding in _bound_by(node):
-                found.setdefault(name, []).append(binding)
-            for name in _changed_inside(node) if isinstance(node, _INNER) else ():
-                found.setdefault(name, []).append(Binding(None, grows=True))
-        return found
+        return _names_in(self.tree)[0]
+
+
+@lru_cache(maxsize=2048)
+def _names_in(tree: ast.AST) -> tuple[dict[str, list[Binding]], frozenset[str]]:
+    """Returns the bindings of the names in some code, and the names that it declares global or nonlocal."""
+    found: dict[str, list[Binding]] = {}
+    outer: set[str] = set()
+    for node in statements(tree):
+        for name, binding in _bound_by(node):
+            found.setdefault(name, []).append(binding)
+        for name in changed_inside(node) if isinstance(node, _INNER) else ():
+            found.setdefault(name, []).append(Binding(None, grows=True))
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            outer.update(node.names)
+    return found, frozenset(outer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +104,7 @@ class LoopScope:
         return [binding for bound, binding in pairs if bound == name]
 
 
-def statements(tree: ast.AST) -> Iterator[ast.AST]:
+def statements(tree: ast.AST | list[ast.stmt]) -> Iterator[ast.AST]:
     """Yields the nodes of a function, class or file, except inside nested functions, classes and comprehensions."""
     body = tree.body if isinstance(tree, FunctionTree | ast.ClassDef | ast.Module) else tree
     pending: list[ast.AST] = list(reversed(body)) if isinstance(body, list) else [body]
@@ -143,7 +151,7 @@ def _changed_by(node: ast.Call, method: str) -> list[Binding]:
     return []
 
 
-def _changed_inside(tree: ast.AST) -> set[str]:
+def changed_inside(tree: ast.AST) -> set[str]:
     """Returns the names of collections that nested functions change."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.Assign | ast.AugAssign)]
     return {name for node in calls for name, binding in _bound_by(node) if binding.grows}
@@ -169,3 +177,25 @@ def _targets(target: ast.AST, value: ast.AST, steps: tuple[_Step, ...] = ()) -> 
 
 def _names(target: ast.AST) -> list[str]:
     return [node.id for node in ast.walk(target) if isinstance(node, ast.Name)]
+
+
+def bound_names(node: ast.AST) -> list[str]:
+    """Returns the names that a node binds, not those whose collections it only changes."""
+    return [name for name, binding in _bound_by(node) if not binding.grows]
+
+
+def bound_name(tree: ast.AST, line: int) -> str:
+    """Returns the name that the result of the call on a line is bound to, or the function that returns it."""
+    found = ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            returned = [one for one in ast.walk(node) if isinstance(one, ast.Return) and _is_call_at(one.value, line)]
+            found = node.name if returned else found
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and _is_call_at(node.value, line):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            found = getattr(target, "id", getattr(target, "attr", found))
+    return found
+
+
+def _is_call_at(value: ast.expr | None, line: int) -> bool:
+    return isinstance(value, ast.Call) and value.lineno == line

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Protocol
 
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
+
+MOST_VALUES = 500
 
 FunctionTree = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -21,15 +24,40 @@ class Values:
         known: live objects, and the stubs of this module for objects that exist only at run time.
         complete: there are no other values.
         cyclic: the value depends on itself, so values computed from it can grow without end.
+        label: the name of the variable or parameter, if its value is unknown or the result of unknown code.
     """
 
     known: tuple[Any, ...] = ()
     complete: bool = True
     cyclic: bool = False
+    label: str = field(default="", compare=False)
 
     def __or__(self, other: Values) -> Values:
-        fresh = tuple(one for one in other.known if not any(one is old or _same(one, old) for old in self.known))
-        return Values(self.known + fresh, self.complete and other.complete, self.cyclic or other.cyclic)
+        """Returns the union; beyond MOST_VALUES alternatives, the others count as unknown."""
+        if self is other or (self._includes_flags(other) and (not other.known or self._is_full)):
+            return self
+        if not self.known and other._includes_flags(self):
+            return other
+        keys = set(self._keys)
+        fresh = [one for one in other.known if (key := _key(one)) not in keys and not keys.add(key)]  # type: ignore[func-returns-value]
+        room = max(MOST_VALUES - len(self.known), 0)
+        complete = self.complete and other.complete and len(fresh) <= room
+        label = self.label or other.label
+        created = Values((*self.known, *fresh[:room]), complete, self.cyclic or other.cyclic, label)
+        if len(fresh) <= room:
+            created.__dict__["_keys"] = keys
+        return created
+
+    @cached_property
+    def _keys(self) -> set[object]:
+        return set(map(_key, self.known))
+
+    @property
+    def _is_full(self) -> bool:
+        return not self.complete and len(self.known) >= MOST_VALUES
+
+    def _includes_flags(self, other: Values) -> bool:
+        return self.complete <= other.complete and self.cyclic >= other.cyclic
 
     @property
     def identity(self) -> object:
@@ -42,6 +70,49 @@ class Values:
         if self.complete and all(isinstance(one, str) for one in self.known):
             return frozenset(str(plain_string(one)) for one in self.known)
         return None
+
+    @property
+    def number(self) -> int | None:
+        """The only value, if it is an integer; else None."""
+        certain = self.complete and not self.cyclic and len(self.known) == 1 and type(self.known[0]) is int
+        return self.known[0] if certain else None
+
+
+class DeferredValues(Values):
+    """Values that are computed when they are first read; within their own computation, they are unknown.
+
+    Attributes:
+        computed: the values, once they are read.
+    """
+
+    computed: Values | None
+    compute_now: Callable[[], Values] | None
+
+    def __init__(self, compute: Callable[[], Values]) -> None:
+        self.__dict__.update(compute_now=compute, computed=None)
+
+    def _read(self) -> Values:
+        chain: list[DeferredValues] = []
+        found: Values = self
+        while isinstance(found, DeferredValues) and found.compute_now is not None:
+            compute = found.compute_now
+            found.__dict__.update(compute_now=None, computed=UNKNOWN)
+            chain.append(found)
+            found = compute()
+        plain = found.computed if isinstance(found, DeferredValues) else found
+        for one in chain:
+            one.__dict__["computed"] = plain
+        assert self.computed is not None
+        return self.computed
+
+    known = property(lambda self: self._read().known)
+    complete = property(lambda self: self._read().complete)
+    cyclic = property(lambda self: self._read().cyclic)
+
+
+def _plain(values: Values) -> Values:
+    """Returns the values that deferred ones stand for."""
+    return Values(values.known, values.complete, values.cyclic) if isinstance(values, DeferredValues) else values
 
 
 NOTHING = Values()
@@ -62,8 +133,23 @@ def exactly(*known: object) -> Values:
     return Values(known)
 
 
-def _same(one: object, other: object) -> bool:
-    return type(one) is type(other) and isinstance(one, str | int | bool | None) and one == other
+def small(number: int) -> Values:
+    """Returns a computed number; unknown if it is large, since only small ones are kept apart by identity."""
+    return exactly(number) if -5 <= number <= MOST_NUMBER else UNKNOWN
+
+
+def labelled(values: Values, name: str) -> Values:
+    """Returns an unknown value, or the result of unknown code, with the name of its variable; others unchanged."""
+    if type(values) is Values and not (values.known or values.complete or values.cyclic or values.label):
+        return Values((), complete=False, label=name)
+    if type(values) is Values and len(values.known) == 1 and isinstance(values.known[0], CallResult):
+        return values if values.label else Values(values.known, values.complete, values.cyclic, name)
+    return values
+
+
+def _key(value: object) -> object:
+    """Returns what tells alternatives apart: the type and content of a plain value, the identity of an object."""
+    return (type(value), value) if isinstance(value, str | int | None) else id(value)
 
 
 def plain_string(value: str) -> str:
@@ -101,6 +187,7 @@ class Arguments:
         return Arguments(self.positional + more.positional, {**self.keywords, **more.keywords}, self.open or more.open)
 
 
+MOST_NUMBER = 200
 REST = "*"
 
 
@@ -190,19 +277,28 @@ class Attribute:
     name: str
 
 
+@dataclass(eq=False)
+class ChangingCollection:
+    """One collection of a program that changes, with its present contents: alternatives, if it may have changed."""
+
+    contents: list[Any]
+
+
 @dataclass(frozen=True, eq=False)
 class Sequence:
-    """A list, a tuple or a set in code: its possible elements, in order if `ordered`."""
+    """A list, a tuple or a set in code: its possible elements, in order if `ordered`; `origin` if it changes."""
 
     items: tuple[Values, ...]
     ordered: bool = True
+    origin: ChangingCollection | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A dictionary in code: its possible keys and their values."""
+    """A dictionary in code: its possible keys and their values; `origin` if it changes."""
 
     items: tuple[tuple[Values, Values], ...]
+    origin: ChangingCollection | None = None
 
 
 @dataclass(frozen=True, eq=False)

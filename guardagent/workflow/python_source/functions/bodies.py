@@ -32,6 +32,7 @@ from functools import cached_property
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import NamedTuple
 
+from guardagent.workflow.model.unknown import Unseen
 from guardagent.workflow.python_source.evaluation import declared_types
 from guardagent.workflow.python_source.evaluation.attributes import call_method, wrapped_by
 from guardagent.workflow.python_source.evaluation.callables import is_applied, underlying
@@ -45,17 +46,21 @@ from guardagent.workflow.python_source.evaluation.values import (
     Function,
     FunctionTree,
     ImportedName,
+    Instance,
     NameScope,
     PartialFunction,
     Stub,
     Values,
     path_of,
 )
+from guardagent.workflow.python_source.functions import model_calls
 from guardagent.workflow.python_source.functions.flow import Flow, FlowPoint
 from guardagent.workflow.python_source.functions.known_strings import KnownStrings
+from guardagent.workflow.python_source.functions.library_tools import is_readable, tools_run_by, unseen_of
 from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS, foreign, is_opaque
 
 MOST_VISITS = 2_000
+_NOT_FOLLOWED = Unseen("its code is not followed to the end, as the budget ended")
 
 _ASKS = {
     ("getpass", "getpass"), ("getpass", "unix_getpass"), ("getpass", "win_getpass"), ("click", "prompt"),
@@ -75,11 +80,13 @@ class FrameworkNames:
         packages: the top packages of the framework, whose own code is not read.
         asks: the functions and classes that ask for human approval, each by its package and its name.
         opens: the names of functions whose results the extractor reads.
+        reads_agents: the extractor reads the agents that a body makes and runs.
     """
 
     packages: tuple[str, ...] = ()
     asks: frozenset[tuple[str, str]] = frozenset()
     opens: frozenset[str] = frozenset()
+    reads_agents: bool = False
 
     def asks_human(self, target: object) -> bool:
         """Whether a call of `target` asks for human approval."""
@@ -113,6 +120,22 @@ class MethodCall(NamedTuple):
     direct: bool = True
 
 
+class CodeToolCall(NamedTuple):
+    """A call of a tool that is not defined in the program.
+
+    Attributes:
+        name: the name of the tool.
+        after_approval: every path to the call asks for human approval.
+        unconditional: every run of the function calls it, unless it raises.
+        unseen: the call, for an extractor that does not list it.
+    """
+
+    name: str
+    after_approval: bool
+    unconditional: bool
+    unseen: Unseen
+
+
 @dataclass(frozen=True)
 class FunctionSummary:
     """The summary of a function, with all that it calls.
@@ -131,7 +154,12 @@ class FunctionSummary:
         unknown: descriptions of what could not be read.
         calls: the callees, as in the source.
         source_known: its source is available.
-        opaque_calls: descriptions of calls that can run anything.
+        opaque_calls: its calls that can run anything, or one of `tools`.
+        unlisted_calls: its calls that can run anything else than `tools`.
+        is_placeholder: it computes nothing.
+        tools: the tools that it calls and that are not defined in the program.
+        runs_unseen_agent: it runs an agent whose tools are not all known.
+        cut_short: the budget ended before all its values were known.
     """
 
     file: str | None = None
@@ -147,7 +175,22 @@ class FunctionSummary:
     unknown: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     source_known: bool = True
-    opaque_calls: tuple[str, ...] = ()
+    opaque_calls: tuple[Unseen, ...] = ()
+    tools: tuple[CodeToolCall, ...] = ()
+    unlisted_calls: tuple[Unseen, ...] = ()
+    is_placeholder: bool = False
+    runs_unseen_agent: bool = False
+    cut_short: bool = False
+
+    @cached_property
+    def calls_model(self) -> bool:
+        """Whether it calls a model or an agent, as far as objects and names tell."""
+        return model_calls.calls_model(self.calls, ((use.owner, use.method) for use in self.method_calls))
+
+    @cached_property
+    def runs_named_tools(self) -> bool:
+        """Whether it runs something that its code calls a tool, or an agent with unknown tools."""
+        return self.runs_unseen_agent or model_calls.runs_named_tools(self.calls)
 
     @cached_property
     def strings(self) -> KnownStrings:
@@ -155,22 +198,28 @@ class FunctionSummary:
         found = KnownStrings.of(self.return_values)
         return found._replace(complete=found.complete and self.source_known)
 
-    def opaque_calls_for(self, *own: str) -> tuple[str, ...]:
-        """Describes the calls that are opaque to an extractor that knows the objects of the packages `own`."""
+    def opaque_calls_for(self, *own: str, lists_tools: bool = False) -> tuple[Unseen, ...]:
+        """Returns the calls that are opaque to an extractor that knows the objects of the packages `own`.
+
+        With `lists_tools`, the extractor adds `tools` to the graph, so that they are not opaque.
+        """
         found = {
-            use.method: foreign(use.owner, own) for use in self.method_calls if use.method in RUN_METHODS - {"__call__"}
+            use.method: foreign(use.owner, own)
+            for use in self.method_calls
+            if use.method in RUN_METHODS - {"__call__"} and not (lists_tools and is_readable(use.owner))
         }
-        return (*self.opaque_calls, *(f"what {name!r} of {package} runs" for name, package in found.items() if package))
+        foreign_calls = (Unseen(f"what {name!r} of {package} runs") for name, package in found.items() if package)
+        return (*(self.unlisted_calls if lists_tools else self.opaque_calls), *foreign_calls)
 
 
-def opaque_calls_in(function: object) -> tuple[str, ...]:
-    """Describes the opaque calls of a tool or of a function around an agent; empty for library functions."""
+def opaque_calls_in(function: object) -> tuple[Unseen, ...]:
+    """Returns the opaque calls of a tool or of a function around an agent; empty for library functions."""
     inner = _innermost(function)
     if isinstance(inner, FunctionType) and not is_program_code(inner):
         return ()
     body = summarize(function)
     if not body.source_known and not body.opaque_calls:
-        return ("; ".join(body.unknown) or "its code is not available",)
+        return (Unseen("; ".join(body.unknown) or "its code is not available"),)
     return body.opaque_calls_for()
 
 
@@ -300,9 +349,12 @@ class BodyAnalysis:
     method_calls: list[MethodCall] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
-    opaque_calls: list[str] = field(default_factory=list)
+    opaque_calls: list[Unseen] = field(default_factory=list)
+    tools: list[CodeToolCall] = field(default_factory=list)
     asks: bool = False
     always_asks: bool = False
+    runs_unseen_agent: bool = False
+    _file: str = ""
     _seen: set[object] = field(default_factory=set)
     _trees: set[int] = field(default_factory=set)
     _called: set[int] = field(default_factory=set)
@@ -319,7 +371,11 @@ class BodyAnalysis:
             ends=tuple(self._ends(readable)) if readable else (),
             return_types=tuple(declared_types.return_types(self.evaluator, function)),
             unknown=tuple(self.unknown), calls=tuple(dict.fromkeys(self.calls)),
-            source_known=readable is not None, opaque_calls=tuple(dict.fromkeys(self.opaque_calls)),
+            source_known=readable is not None,
+            opaque_calls=tuple(dict.fromkeys([*self.opaque_calls, *(one.unseen for one in self.tools)])),
+            tools=tuple(dict.fromkeys(self.tools)), unlisted_calls=tuple(dict.fromkeys(self.opaque_calls)),
+            is_placeholder=readable is not None and model_calls.is_placeholder(readable.tree),
+            runs_unseen_agent=self.runs_unseen_agent, cut_short=self.evaluator.is_cut_short,
         )  # fmt: skip
 
     def visit(self, function: Function, arguments: Arguments, point: FlowPoint = _ALWAYS) -> None:
@@ -329,10 +385,11 @@ class BodyAnalysis:
             return
         if len(self._seen) > MOST_VISITS:
             self.unknown.append("it calls too many functions to read all of them")
-            self.opaque_calls.append("it calls too many functions to read all of them")
+            self.opaque_calls.append(Unseen(self.unknown[-1]))
             return
         is_first = not self._seen
         self._seen.add(key)
+        outer, self._file = self._file, function.file
         self._trees.add(id(function.tree))
         scope = self.evaluator.body_scope(function, arguments)
         flow = self._flow(function, scope)
@@ -341,7 +398,8 @@ class BodyAnalysis:
         inner = list(self._walk(function.tree, scope, flow, point))
         for tree, where in inner:
             if id(tree) not in self._trees:  # not called by name, but other code may call it
-                self.visit(Function(tree, where), Arguments(open=True), _CONDITIONAL)
+                self.visit(Function(tree, where, file=function.file), Arguments(open=True), _CONDITIONAL)
+        self._file = outer
 
     def _ends(self, function: Function) -> Iterator[tuple[Values, bool]]:
         scope = self.evaluator.body_scope(function, Arguments(open=True))
@@ -407,8 +465,18 @@ class BodyAnalysis:
         self._called.add(id(node.func))
         callee = self.evaluator.value(node.func, scope)
         self.asks = self.asks or self.names.asks_by(node, self.evaluator, scope)
-        if is_opaque(node, callee, self.evaluator, scope, self.names.opens):
-            self.opaque_calls.append(f"line {node.lineno}: what {self.calls[-1]!r} runs")
+        own = self.names.packages if self.names.reads_agents else ()
+        library = tools_run_by(node, self.evaluator, scope, frozenset(RUN_METHODS), own)
+        self.opaque_calls += unseen_of(library, node.lineno, self._file)
+        self.runs_unseen_agent = self.runs_unseen_agent or (library.model_chooses and bool(library.unseen))
+        sure_call = point.unconditional and len(library.names) == 1 and not library.model_chooses
+        for name in library.names:
+            unseen = Unseen(f"the tool {name!r} that its code calls", node.lineno, self._file)
+            self.tools.append(CodeToolCall(name, point.after_approval, sure_call, unseen))
+        visible = library.known or library.unseen
+        if not visible and is_opaque(node, callee, self.evaluator, scope, self.names.opens):
+            unseen = Unseen(f"what {self.calls[-1]!r} runs", node.lineno, self._file)
+            self.opaque_calls.append(_NOT_FOLLOWED if self.evaluator.exhausted else unseen)
         self._target(callee, self.evaluator.arguments(node, scope), point)
         self.constructed += [one for one in self.evaluator.value(node, scope).known if isinstance(one, CallResult)]
         if isinstance(node.func, ast.Attribute):
@@ -430,8 +498,11 @@ class BodyAnalysis:
             )
         for argument in (*arguments.positional, *arguments.keywords.values()):
             for one in argument.known:
+                maybe = FlowPoint(point.after_approval, unconditional=False)
                 if is_applied(one) or isinstance(one, Function | FunctionType):
-                    self.follow(one, Arguments(open=True), FlowPoint(point.after_approval, unconditional=False))
+                    self.follow(one, Arguments(open=True), maybe)
+                elif isinstance(one, CallResult | Instance | Stub):
+                    self._follow_call_method(one, Arguments(open=True), maybe)
 
     def follow(self, target: object, arguments: Arguments, point: FlowPoint = _ALWAYS) -> None:
         """Follows a call."""
@@ -453,10 +524,20 @@ class BodyAnalysis:
                 self.visit(readable, arguments, point)
             else:
                 self.visit_compiled(target)
-        elif not isinstance(target, type | str | ImportedName | CallResult):
+        elif isinstance(target, CallResult | Instance):
+            self._follow_call_method(target, arguments, point)
+        elif not isinstance(target, type | str | ImportedName):
             self.method_calls.append(MethodCall(target, "__call__", point.after_approval, point.unconditional))
             if (inner := self.evaluator.call_target(target)) is not None:
                 self.follow(inner, arguments, point)
+            elif isinstance(target, Stub):
+                self._follow_call_method(target, arguments, point)
+
+    def _follow_call_method(self, target: object, arguments: Arguments, point: FlowPoint) -> None:
+        """Follows a call of an object of a class of the program."""
+        for one in self.evaluator.attribute(target, "__call__").known:
+            if is_applied(one) or isinstance(one, Function):
+                self.follow(one, arguments, point)
 
     def visit_compiled(self, function: FunctionType) -> None:
         """Reads the names in the compiled code of a function whose source is not available."""
@@ -464,7 +545,7 @@ class BodyAnalysis:
             return
         self._seen.add(function)
         self.unknown.append(f"the source of {function.__qualname__!r} is not available")
-        self.opaque_calls.append(self.unknown[-1])
+        self.opaque_calls.append(Unseen(self.unknown[-1]))
         scope = LiveScope.of(function)
         for name in dict.fromkeys(_names_in(function.__code__)):
             for one in self.evaluator.name(name, scope).known:

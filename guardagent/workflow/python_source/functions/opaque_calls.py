@@ -7,9 +7,6 @@ missing import that is not from a known library. A model runs nothing by itself.
 from __future__ import annotations
 
 import ast
-import sys
-from functools import cache
-from importlib.util import find_spec
 from types import FunctionType
 
 from guardagent.workflow.python_source.evaluation.builtin_calls import BINDS
@@ -26,6 +23,7 @@ from guardagent.workflow.python_source.evaluation.values import (
     Values,
     path_of,
 )
+from guardagent.workflow.python_source.functions.libraries import effect_of
 
 RUN_METHODS = {
     "invoke", "ainvoke", "stream", "astream", "batch", "abatch", "stream_events", "astream_events",
@@ -89,7 +87,7 @@ def _runs_nothing(path: str) -> bool:
     root = path.partition(".")[0]
     if any(part in path for part in _RUNS_TOOLS):
         return False
-    return root.startswith("langchain") or root in sys.stdlib_module_names
+    return root.startswith("langchain") or effect_of(path) in {"harmless", "model"}
 
 
 def foreign(owner: object, own: tuple[str, ...]) -> str | None:
@@ -109,19 +107,7 @@ def _agents(path: str) -> str | None:
 
 
 def _is_missing_import(one: object) -> bool:
-    """Whether a function is imported from a module that is neither readable nor an installed library."""
-    return isinstance(one, ImportedName) and not one.path.rpartition(".")[2][:1].isupper() and _is_missing(_root(one))
-
-
-def _root(one: ImportedName) -> str:
-    return one.path.partition(".")[0]
-
-
-@cache
-def _is_missing(root: str) -> bool:
-    if root in sys.stdlib_module_names or root == "builtins":
+    """Whether a function is from a module that is neither readable nor in the table of libraries."""
+    if not isinstance(one, ImportedName) or one.path.rpartition(".")[2][:1].isupper():
         return False
-    try:
-        return not root or find_spec(root) is None
-    except (ImportError, ValueError):
-        return True
+    return effect_of(one.path) is None

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from guardagent.workflow.extraction.agent_tools import AgentTools
 from guardagent.workflow.model.graph import NodeKind
+from guardagent.workflow.model.unknown import Unseen
 from guardagent.workflow.python_source.evaluation.values import CallResult, Instance, Values
 from guardagent.workflow.python_source.functions.bodies import (
     NO_FRAMEWORK,
@@ -19,12 +20,6 @@ from guardagent.workflow.python_source.functions.bodies import (
     summarize,
 )
 from guardagent.workflow.python_source.functions.code import FunctionCode, is_method
-
-_MODEL_METHODS = {
-    *"complete acomplete chat achat stream_chat astream_chat stream_complete astream_complete predict apredict".split(),
-    *"structured_predict astructured_predict chat_with_tools achat_with_tools model_request model_request_sync".split(),
-}
-_MODEL_CALLS = ("completions.create", "responses.create", "messages.create", "generate_content")
 
 
 class StepReader(Protocol):
@@ -125,7 +120,7 @@ def gate_of(
 ) -> str | None:
     """Returns the gate of a tool: empty if its functions always ask for human approval, else None."""
     bodies = [summarize(one, names) for one in functions]
-    box.opaque_calls.extend(f"the tool {name!r}: {what}" for body in bodies for what in body.opaque_calls)
+    box.opaque_calls.extend(what.inside(f"the tool {name!r}") for body in bodies for what in body.opaque_calls)
     always = bool(bodies) and all(body.always_asks for body in bodies)
     if any(body.asks for body in bodies) and not always:
         box.notes.append(f"the tool {name!r} asks for approval only under a condition, so it is not gated")
@@ -138,17 +133,16 @@ def step_of(reader: StepReader, functions: Iterable[object]) -> StepSummary:
     for function in step.functions:
         body = summarize(function, reader.names)
         step.bodies.append(body)
-        step.tools.opaque_calls.extend(body.opaque_calls if body.source_known else ["its code is not available"])
+        step.tools.opaque_calls.extend(body.unlisted_calls if body.source_known else ["its code is not available"])
         step.asks, step.always_asks = step.asks or body.asks, step.always_asks or body.always_asks
-        step.calls_model = step.calls_model or any(map(_calls_model, body.calls))
+        step.calls_model = step.calls_model or body.calls_model
         for use in body.method_calls:
             reader.record(step, use)
+        for called in body.tools:
+            step.tools.add(called.name, "" if called.after_approval else None)
+            step.model_chooses = step.model_chooses or not called.unconditional
         _note_unknown(reader, step, FunctionCode(function, reader.names))
     return step
-
-
-def _calls_model(call: str) -> bool:
-    return call.rpartition(".")[2] in _MODEL_METHODS or call.endswith(_MODEL_CALLS)
 
 
 def _note_unknown(reader: StepReader, step: StepSummary, code: FunctionCode) -> None:
@@ -159,7 +153,7 @@ def _note_unknown(reader: StepReader, step: StepSummary, code: FunctionCode) -> 
             continue
         name = ast.unparse(call.func.value).removeprefix("self.") if isinstance(call.func, ast.Attribute) else "it"
         step.add_unknown(_last_part(name))
-        step.tools.notes.append(f"what {name!r} runs is known only at run time")
+        step.tools.opaque_calls.append(Unseen(f"what {name!r} runs is known only at run time", call.lineno))
 
 
 def _is_unidentified(reader: StepReader, one: object) -> bool:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from guardagent.workflow.python_source.evaluation.callables import underlying
 from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
-from guardagent.workflow.python_source.evaluation.values import Arguments, Function, PartialFunction
+from guardagent.workflow.python_source.evaluation.values import (
+    Arguments,
+    Function,
+    ImportedName,
+    PartialFunction,
+    Values,
+)
 from guardagent.workflow.python_source.functions.bodies import (
     FrameworkNames,
     FunctionSummary,
     ReadableFunction,
     summarize_code,
 )
+
+MOST_WRAPPED = 10
 
 
 class SourceEvaluator(Evaluator):
@@ -22,10 +31,12 @@ class SourceEvaluator(Evaluator):
     Attributes:
         file: the program's file.
         wrapped: the functions that a function wraps with `functools.wraps`, by the identity of its tree.
+        renamed: the functions whose `__name__` the program sets, with the values, by identity.
     """
 
     file: Path
     wrapped: dict[int, tuple[object, ...]]
+    renamed: dict[int, tuple[Function, Values]]
 
     def shown(self, value: object) -> object:
         """Returns a value of the code as an extractor sees it."""
@@ -39,18 +50,25 @@ class FunctionStub(ReadableFunction):
     function: object
     interpreter: SourceEvaluator
     name: str = ""
+    _summaries: dict[object, tuple[Arguments, FunctionSummary]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def __name__(self) -> str:
-        return self.name or getattr(unbound(self.function)[0].tree, "name", "<lambda>")
+        function, _ = unbound(self.function)
+        if (chosen := self.interpreter.renamed.get(id(function))) and chosen[1].strings:
+            return min(chosen[1].strings)
+        return self.name or defined_name(self.interpreter, self.function)
 
     def __call__(self, *_arguments: object) -> None:
         """Raises an error, since the program is never run."""
         raise TypeError(f"{self.__name__!r} cannot be called: only its source is read")
 
     def summary(self, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:
-        function, own = unbound(self.function)
-        return summarize_code(function, self.interpreter, own.then(arguments), names)
+        key = arguments.signature, names
+        if key not in self._summaries:  # agents share their tools
+            function, own = unbound(self.function)
+            self._summaries[key] = arguments, summarize_code(function, self.interpreter, own.then(arguments), names)
+        return self._summaries[key][1]
 
     def source(self) -> tuple[Evaluator, Function | None]:
         return self.interpreter, unbound(self.function)[0]
@@ -75,3 +93,19 @@ def unbound(function: object) -> tuple[Function, Arguments]:
     inner, arguments = underlying(function)
     assert isinstance(inner, Function)
     return inner, arguments
+
+
+def defined_name(evaluator: Evaluator, function: object, depth: int = 0) -> str:
+    """Returns the name of a function; of one with `functools.wraps`, that of the function that it wraps."""
+    inner, _ = unbound(function)
+    for mark in getattr(inner.tree, "decorator_list", ()):
+        match mark:
+            case ast.Call(func=ast.Name(id="wraps") | ast.Attribute(attr="wraps"), args=[argument, *_]) if (
+                depth < MOST_WRAPPED
+            ):
+                wrapped = evaluator.value(argument, inner.scope).known
+                if len(wrapped) == 1 and isinstance(wrapped[0], Function | PartialFunction):
+                    return defined_name(evaluator, wrapped[0], depth + 1)
+                if len(wrapped) == 1 and isinstance(wrapped[0], ImportedName):
+                    return wrapped[0].path.rpartition(".")[2]
+    return str(getattr(inner.tree, "name", "<lambda>"))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue
 from guardagent.workflow.python_source.evaluation.values import (
@@ -44,6 +44,14 @@ REQUIRED: Any = ...
 Method = Callable[["ObjectStub", Arguments, int], Values]
 
 
+class UnfinishedGraph(Protocol):
+    """A workflow that a program builds call by call."""
+
+    def leave_unfinished(self, why: str) -> None:
+        """Allows for any further calls, since the rest of the program is not followed."""
+        ...
+
+
 class ProgramEvaluator(SourceEvaluator):
     """Evaluates a program, and keeps the objects that it constructs.
 
@@ -52,9 +60,12 @@ class ProgramEvaluator(SourceEvaluator):
         converter: converts these objects for extractors.
         current_file: the file of the current call.
         objects: all objects of the program.
+        graphs: the workflows of the program that are not among its objects.
         rounds: for each loop with an unknown number of rounds, its stubs.
         depth: the number of enclosing branches; code in a branch may not run.
         started: the workflows that the program runs, as readers find them.
+        graphs: other objects that readers make, whose calls may not all be followed.
+        not_followed: notes on where the budget ended.
     """
 
     depth: int
@@ -63,6 +74,8 @@ class ProgramEvaluator(SourceEvaluator):
     converter: ValueConverter | None
     current_file: Path
     objects: list[ProgramObject]
+    graphs: list[UnfinishedGraph]
+    not_followed: dict[str, None]
     rounds: list[dict[object, ObjectStub]]
 
     def member(self, made_of: object, name: str) -> object | None:
@@ -71,6 +84,10 @@ class ProgramEvaluator(SourceEvaluator):
 
     def declared_by_class(self, owner: ProgramObject, name: str) -> Values | None:
         """Returns the value of an attribute by the class of an object; None if the class does not define it."""
+        raise NotImplementedError
+
+    def bound_name(self, file: str, line: int) -> str:
+        """Returns the name that the result of the call on a line of a file is bound to; empty if there is none."""
         raise NotImplementedError
 
 
@@ -129,6 +146,17 @@ class ClassStub:
         return ".".join(parts[:2] if parts[0] == "google" else parts[:1])
 
 
+class StubAttributes(dict[str, Values]):
+    """The attributes of a stub; one that was never assigned has the value that its class gives it."""
+
+    def __init__(self, owner: ObjectStub, values: Mapping[str, Values] | None = None) -> None:
+        super().__init__(values or {})
+        self._owner = owner
+
+    def __missing__(self, name: str) -> Values:
+        return self._owner.interpreter.declared_by_class(self._owner, name) or UNKNOWN
+
+
 class ObjectStub(ProgramObject):
     """A stub for an object of a framework's class or of a subclass in the program.
 
@@ -137,12 +165,14 @@ class ObjectStub(ProgramObject):
         kind: the class of the framework.
         line: the line of its construction.
         file: the file of its construction.
+        variable: the name to which the program assigns it, if any.
     """
 
     def __init__(self, interpreter: ProgramEvaluator, kind: ClassStub, made_of: object, place: tuple[str, int]) -> None:
-        super().__init__(made_of)
+        super().__init__(made_of, StubAttributes(self))
         self.interpreter, self.kind = interpreter, kind
         self.file, self.line = place
+        self.variable = ""
         interpreter.objects.append(self)
 
     def attribute(self, name: str) -> Values | None:
@@ -225,13 +255,17 @@ class ClassStubs:
         """Returns the class stub of a path; for an unknown class, the one with its suffix."""
         module, _, name = path.rpartition(".")
         for kind in self._named.get(name, ()):
-            if module == kind.package or module.startswith(f"{kind.package}."):
+            if _is_in(module, kind.package):
                 return kind
         if path not in self._made and name[:1].isupper():
-            like = [one for one in self._ending if name.endswith(one.suffix) and module.startswith(one.package)]
+            like = [one for one in self._ending if name.endswith(one.suffix) and _is_in(module, one.package)]
             if like:
-                self._made[path] = ClassStub(name, module, like[0])
+                self._made[path] = ClassStub(name, module, like[0], positional=like[0].positional)
         return self._made.get(path)
+
+
+def _is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
 
 
 def make(interpreter: ProgramEvaluator, kind: ClassStub, arguments: Arguments, line: int, **more: Values) -> ObjectStub:
@@ -314,14 +348,30 @@ def object_of(interpreter: ProgramEvaluator, made_of: Class, arguments: Argument
     )
 
 
+def name_after(one: object, target: ast.expr) -> None:
+    """Gives a stub the name of the variable or attribute to which the program assigns it."""
+    if isinstance(one, ObjectStub) and isinstance(target, ast.Name | ast.Attribute):
+        one.variable = target.id if isinstance(target, ast.Name) else target.attr
+
+
 def copy_of(one: ObjectStub, arguments: Arguments) -> ObjectStub:
     """Returns a copy of a stub with changed attributes."""
     stub = type(one)(one.interpreter, one.kind, one.made_of, (one.file, one.line))
-    stub.attributes = {**one.attributes, **arguments.keywords}
+    stub.attributes = StubAttributes(stub, {**one.attributes, **arguments.keywords})
     return stub
 
 
 # Conversion for extractors.
+
+
+def class_shown(evaluator: object, kind: object) -> object:
+    """Returns a class as an extractor sees it: the stub of a class in code, or of one of a framework."""
+    if not isinstance(evaluator, ProgramEvaluator):
+        return kind
+    if isinstance(kind, Class):
+        return converter_of(evaluator).type_of(kind, None)
+    own = kind_of(evaluator, kind)
+    return kind if own is None else own.type
 
 
 def converter_of(interpreter: ProgramEvaluator) -> ValueConverter:
@@ -345,6 +395,12 @@ class ValueConverter:
         self._functions: dict[object, FunctionStub] = {}
         self._types: dict[int, type] = {}
         self._others: dict[int, tuple[object, Any]] = {}
+
+    def copy(self) -> ValueConverter:
+        """Returns a converter with the same types and notes, whose later notes stay its own."""
+        result = ValueConverter(self.interpreter)
+        result.notes, result._types = dict(self.notes), self._types
+        return result
 
     def attribute(self, owner: ObjectStub, name: str, values: Values) -> Any:
         """Converts an attribute of a stub."""
@@ -381,7 +437,8 @@ class ValueConverter:
             if name in kind.fallbacks:
                 return kind.fallbacks[name]
         if name == "name":
-            return next((plain_string(one) for one in values.known if isinstance(one, str)), f"line {owner.line}")
+            variable = owner.variable or owner.interpreter.bound_name(owner.file, owner.line) or f"line {owner.line}"
+            return next((plain_string(one) for one in values.known if isinstance(one, str)), variable)
         objects = [one for one in values.known if isinstance(one, ObjectStub)]
         if objects:
             return Alternatives([*objects, *([] if values.complete else [UnknownValue(name)])])
@@ -417,16 +474,39 @@ class ValueConverter:
         if isinstance(one, list | tuple | set | frozenset):
             one = Sequence(tuple(map(exactly, one)))
         if not isinstance(one, Sequence):
-            yield self._unknown_element(what, line, one)
+            shown = self._unknown_element(what, line, one)
+            yield UnknownValue(shown.name) if isinstance(one, CallResult) else shown  # a list is no element
             return
         for item in one.items:
-            parts = [self.convert(each, what, line) for each in item.known]
+            parts = [
+                self._unknown_element(what, line)
+                if isinstance(each, Sequence | Table)
+                else self._named(each, item.label) or self.convert(each, what, line)
+                for each in item.known
+                if each is not None or item.complete  # what the variable held before, which is no element
+            ]
             if not item.complete:
-                parts.append(self._unknown_element(what, line))
+                parts.append(self.unknown_of(item) if item.label else self._unknown_element(what, line))
             if ordered and one.ordered and len(parts) > 1:
                 yield Alternatives(parts)
             else:
                 yield from parts
+
+    def _named(self, value: object, label: str) -> UnknownValue | None:
+        """Returns the result of unknown code by the name of its variable, unless the call names it; None for others."""
+        if not (label and isinstance(value, CallResult)) or "name" in value.arguments.keywords or _is_object(value):
+            return None
+        if id(value) not in self._others:
+            self._others[id(value)] = value, UnknownValue(label)
+        found: UnknownValue = self._others[id(value)][1]
+        return found
+
+    def unknown_of(self, values: Values, name: str = "") -> UnknownValue:
+        """Returns the same object for the same unknown values, with the name of their variable."""
+        if id(values) not in self._others:
+            self._others[id(values)] = values, UnknownValue(values.label or name)
+        found: UnknownValue = self._others[id(values)][1]
+        return found
 
     def _unknown_element(self, what: str, line: int, one: object = None) -> UnknownValue:
         self.note(f"line {line}: not all {what} are known from the source")
@@ -435,6 +515,9 @@ class ValueConverter:
     def convert(self, value: Any, what: str = "", line: int = 0) -> Any:
         """Converts one value."""
         if isinstance(value, Function | PartialFunction):
+            chosen = self.interpreter.renamed.get(id(value))
+            if chosen and len(chosen[1].strings or ()) != 1:
+                return UnknownValue(getattr(chosen[0].tree, "name", "unknown"), callable_=True)
             return self.function(value)
         if isinstance(value, Sequence):
             return self.convert_list(exactly(value), what, line)
@@ -473,11 +556,18 @@ class ValueConverter:
         return self._opaque(value)
 
     def _opaque(self, value: object) -> Any:
+        function, declared = getattr(value, "function", None), getattr(value, "name", None)
+        if isinstance(function, Function | PartialFunction) and isinstance(
+            declared, str
+        ):  # a tool of another framework
+            code = self.function(function)
+            code.name = declared
+            return code
         if id(value) not in self._others:
-            self._others[id(value)] = (
-                value,
-                UnknownValue(_defined_name(value) or "unknown", callable_=isinstance(value, ImportedName)),
-            )
+            name, path = _defined_name(value), _path_of_class(value)
+            shown = UnknownValue(name or "unknown", callable_=isinstance(value, ImportedName), path=path)
+            shown.is_named = shown.is_named or isinstance(declared, str)
+            self._others[id(value)] = value, shown
         return self._others[id(value)][1]
 
     def function(self, function: Function | PartialFunction) -> FunctionStub:
@@ -568,6 +658,12 @@ def identity(function: object) -> object:
     arguments = function.arguments
     bound = [*arguments.positional, *arguments.keywords.values()]
     return identity(function.function), tuple(id(one) for values in bound for one in values.known)
+
+
+def _path_of_class(one: object) -> str:
+    """Returns the path of the imported class of an object; empty if there is none."""
+    path = path_of(one.callee) if isinstance(one, CallResult) else ""
+    return path if path.rpartition(".")[2][:1].isupper() else ""
 
 
 def _defined_name(one: object) -> str:

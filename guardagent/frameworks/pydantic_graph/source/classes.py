@@ -1,0 +1,193 @@
+"""Graphs of classes derived from `BaseNode`, in source code: the nodes to which each `run` is declared to lead."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardagent.workflow.extraction.framework_objects import UnknownValue
+from guardagent.workflow.python_source.evaluation.declared_types import annotated_types
+from guardagent.workflow.python_source.evaluation.values import (
+    UNKNOWN,
+    Arguments,
+    Class,
+    Function,
+    ImportedName,
+    LiveValue,
+    NameScope,
+    PartialFunction,
+    Sequence,
+    Table,
+    Values,
+    exactly,
+    is_member_of,
+    path_of,
+)
+from guardagent.workflow.python_source.programs.stubs import (
+    ClassStub,
+    ObjectStub,
+    ProgramEvaluator,
+    class_shown,
+    converter_of,
+    framework_kind,
+)
+
+LIBRARY = "pydantic_graph"
+_RUNS = ("run", "run_sync", "iter", "iter_from_persistence", "mermaid_code", "mermaid_image", "mermaid_save")
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeLabel(LiveValue):
+    """An edge of a class; `label` is its description."""
+
+    label: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeDeclaration(LiveValue):
+    """A class in a graph, with the nodes to which its `run` is declared to lead.
+
+    Attributes:
+        node: the class; an `UnknownValue` if it is not in the program.
+        returns_base_node: the declaration leaves the next node open.
+    """
+
+    node: Any
+    next_node_edges: dict[str, EdgeLabel] = field(default_factory=dict)
+    end_edge: EdgeLabel | None = None
+    returns_base_node: bool = False
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class DeclaredTarget:
+    """A type in the return annotation of `run`, with the label of its edge."""
+
+    type: object
+    label: str = ""
+    annotations: tuple[object, ...] = ()
+
+
+def node_class(interpreter: ProgramEvaluator, made_of: Class) -> Any:
+    """The Python class for a node class of the program, whose `bound_run` is its method of an unknown object."""
+    kind = converter_of(interpreter).type_of(made_of, framework_kind(interpreter, made_of))
+    if not hasattr(kind, "bound_run"):
+        run = interpreter.member(made_of, "run")
+        if isinstance(run, Function | PartialFunction):
+            owner = exactly(interpreter.make(made_of))  # type: ignore[attr-defined]
+            kind.bound_run = converter_of(interpreter).function(PartialFunction(run, Arguments((owner,))))
+            targets = [(class_shown(interpreter, one.type), one.label) for one in declared_targets(interpreter, run)]
+            kind.declared_labels = [(target, label) for target, label in targets if label]
+    return kind
+
+
+def is_node_class(interpreter: ProgramEvaluator, one: object) -> bool:
+    found = framework_kind(interpreter, one) if isinstance(one, Class) else None
+    return found is not None and found.name == "BaseNode"
+
+
+def declared_targets(interpreter: ProgramEvaluator, function: object) -> list[DeclaredTarget]:
+    """The types in the return annotation of a function."""
+    while isinstance(function, PartialFunction):
+        function = function.function
+    if not isinstance(function, Function) or (returns := getattr(function.tree, "returns", None)) is None:
+        return []
+    return list(_targets(interpreter, returns, function.scope))
+
+
+def _targets(interpreter: ProgramEvaluator, node: ast.expr, scope: NameScope) -> Iterator[DeclaredTarget]:
+    match node:
+        case ast.Constant(value=str(text)):
+            try:
+                yield from _targets(interpreter, ast.parse(text, mode="eval").body, scope)
+            except (SyntaxError, ValueError):
+                yield DeclaredTarget(UNKNOWN)
+        case ast.BinOp(left=left, right=right):
+            yield from _targets(interpreter, left, scope)
+            yield from _targets(interpreter, right, scope)
+        case ast.Subscript(value=generic, slice=ast.Tuple(elts=parts)) if _last(generic) == "Union":
+            for part in parts:
+                yield from _targets(interpreter, part, scope)
+        case ast.Subscript(value=generic, slice=ast.Tuple(elts=[inner, *marks])) if _last(generic) == "Annotated":
+            known = tuple(one for mark in marks for one in interpreter.value(mark, scope).known)
+            label = next((text for mark in marks if (text := _label(mark))), "")
+            for one in _targets(interpreter, inner, scope):
+                yield DeclaredTarget(one.type, label, known)
+        case _:
+            found = [one.type for one in annotated_types(interpreter, node, scope) if not one.within]
+            yield from map(DeclaredTarget, found or [UNKNOWN])
+
+
+def _last(node: ast.expr) -> str:
+    return getattr(node, "id", getattr(node, "attr", ""))
+
+
+def _label(mark: ast.expr) -> str:
+    """The label in `Edge(label="...")`."""
+    if not isinstance(mark, ast.Call) or _last(mark.func) != "Edge":
+        return ""
+    values = [*(one.value for one in mark.keywords if one.arg == "label"), *mark.args]
+    return next((one.value for one in values if isinstance(one, ast.Constant) and isinstance(one.value, str)), "")
+
+
+def _declaration(interpreter: ProgramEvaluator, made_of: Class, ids: dict[int, str]) -> NodeDeclaration:
+    following: dict[str, EdgeLabel] = {}
+    end, is_open = None, False
+    targets = declared_targets(interpreter, interpreter.member(made_of, "run"))
+    for one in targets:
+        if is_member_of(one.type, LIBRARY, "End"):
+            end = EdgeLabel(one.label)
+        elif isinstance(one.type, Class) and id(one.type.tree) in ids:
+            following[ids[id(one.type.tree)]] = EdgeLabel(one.label)
+        elif isinstance(one.type, ImportedName) and path_of(one.type).rpartition(".")[2] in ids.values():
+            following[path_of(one.type).rpartition(".")[2]] = EdgeLabel(one.label)
+        else:
+            is_open = True
+    return NodeDeclaration(node_class(interpreter, made_of), following, end, is_open or not targets)
+
+
+def _settle_graph(stub: ObjectStub) -> None:
+    """Reads the classes of a graph; a list that the source does not determine may have any others."""
+    interpreter, nodes = stub.interpreter, stub.attributes["nodes"]
+    listed = [one for several in nodes.known for item in _items(several) for one in item.known]
+    whole = nodes.complete and all(item.complete for several in nodes.known for item in _items(several))
+    known = list({id(one.tree): one for one in listed if isinstance(one, Class)}.values())
+    others = list(
+        dict.fromkeys(path_of(one).rpartition(".")[2] or "unknown" for one in listed if not isinstance(one, Class))
+    )
+    names = [*others, *([] if whole and listed else ["unknown"])]
+    ids: dict[int, str] = {id(one.tree): one.tree.name for one in known}
+    ids |= {-place - 1: name for place, name in enumerate(names)}
+    found: dict[str, NodeDeclaration] = {one.tree.name: _declaration(interpreter, one, ids) for one in known}
+    found |= {name: NodeDeclaration(UnknownValue(name), returns_base_node=True) for name in names}
+    stub.attributes["start_nodes"] = exactly(Sequence(()))
+    stub.attributes["node_defs"] = exactly(Table(tuple((exactly(name), exactly(one)) for name, one in found.items())))
+
+
+def _items(one: object) -> tuple[Values, ...]:
+    if isinstance(one, Sequence):
+        return one.items
+    return tuple(map(exactly, one)) if isinstance(one, list | tuple) else (UNKNOWN,)
+
+
+def _started(owner: ObjectStub, arguments: Arguments, _line: int) -> Values:
+    """Records a run, and the node with which it starts."""
+    owner.interpreter.started.append(owner)
+    first = arguments.get("start_node", 0) or UNKNOWN
+    kinds = [one.made_of for one in first.known if isinstance(one, ObjectStub) and isinstance(one.made_of, Class)]
+    if "node_defs" in owner.attributes:
+        names = tuple(exactly(one.tree.name) for one in kinds)
+        before = [one for held in owner.attributes["start_nodes"].known for one in held.items]
+        known = owner.attributes["start_nodes"].complete and first.complete and len(kinds) == len(first.known)
+        owner.attributes["start_nodes"] = Values((Sequence((*before, *names)),), known)
+    return UNKNOWN
+
+
+STARTS = dict.fromkeys(_RUNS, _started)
+KINDS = (
+    ClassStub("BaseNode", f"{LIBRARY}.basenode"),
+    ClassStub("Graph", f"{LIBRARY}.graph", fields={"nodes": [], "name": None, "state_type": None, "run_end_type": None},
+              positional=(), finish=_settle_graph, fallbacks={"name": None, "start_nodes": []}, methods=STARTS),
+)  # fmt: skip
