@@ -228,7 +228,7 @@ def test_an_unknown_condition_may_stop_the_team(write: Write) -> None:
 
 
 def test_a_team_that_is_only_passed_on_is_found(write: Write) -> None:
-    """A team that a function neither runs nor returns is still the program's workflow."""
+    """A team given to code that was not read is the program's workflow, and that code may add to it."""
     code = """
     import web
     @web.on_start
@@ -237,7 +237,7 @@ def test_a_team_that_is_only_passed_on_is_found(write: Write) -> None:
         web.session.set("team", team)
     """
     graph = graph_of_source(write("program.py", HEAD + code.replace("\n    ", "\n")))
-    assert {node.id for node in graph.nodes} == {"__start__", "a", "b", "__end__"}
+    assert {node.id for node in graph.nodes} == {"__start__", "a", "b", "_participants", "__end__"}
 
 
 def test_conditional_participants_are_all_included(write: Write) -> None:

@@ -1,0 +1,79 @@
+"""The Arrow schemas of event rows and of verdicts, with their versions in the metadata.
+
+A row of `EVENTS` is one of three things:
+
+- an event: `tool`, `args` and the other columns of an event;
+- a whole trace: `record` is a JSON object in the format of `guardagent audit`, and the columns of an event are null;
+- an unreadable row: `error` says what is wrong. Its trace gets an error instead of a verdict.
+
+Only `trace` is required. Values of any type are JSON strings, since Arrow needs one type for a column. A null is the
+same as an absent key of the JSON format.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+VERSION = 1
+
+_STRINGS = pa.list_(pa.string())
+
+EVENTS = pa.schema(
+    [
+        ("trace", pa.string()),  # the id of the conversation; null in an unreadable row without one
+        ("time", pa.float64()),  # seconds since the epoch: the time of the check
+        ("position", pa.int64()),  # the order of the events of a trace; comes before `time`
+        ("tool", pa.string()),
+        ("args", pa.string()),  # JSON object
+        ("output", pa.string()),  # JSON value
+        ("failed", pa.bool_()),
+        ("action", pa.string()),
+        ("decision", pa.string()),
+        ("tags", _STRINGS),
+        ("facts", pa.string()),  # JSON object: the facts of this event
+        ("state", pa.string()),  # JSON object: the state from this event on
+        # The columns of a trace: null, or the same in all of its rows that have a value.
+        ("trace_state", pa.string()),  # JSON object: the state at the beginning
+        ("trace_facts", pa.string()),  # JSON object: the facts of the whole conversation
+        ("principal", pa.string()),  # JSON object: `id`, `roles`, `tenant`
+        ("task", pa.string()),  # what the agent was asked to do: repeated runs of one task have the same
+        ("success", pa.bool_()),  # whether the agent did it, by the host's own judgement
+        ("record", pa.string()),  # JSON object: a whole trace
+        ("error", pa.string()),
+        ("source", pa.string()),  # the file of the row
+        ("row", pa.int64()),  # the number of the row in its file, or the offset of its line in bytes
+    ],
+    metadata={"guardagent.events": str(VERSION)},
+)
+
+_VIOLATION = pa.struct(
+    [
+        ("rule", pa.string()),
+        ("event", pa.int64()),  # the index of the event in its trace; null at the end of the trace
+        ("message", pa.string()),
+        ("evidence", pa.string()),  # JSON object
+    ]
+)
+_COUNT = pa.struct([("rule", pa.string()), ("count", pa.int64())])
+
+VERDICTS = pa.schema(
+    [
+        ("trace", pa.string()),  # null for an unreadable row without a trace
+        ("decision", pa.string()),  # null if there is an `error`
+        ("label", pa.int8()),  # 1: denied, also if there is an `error`
+        ("rules", _STRINGS),  # the violated rules
+        ("reasons", _STRINGS),
+        ("violations", pa.list_(_VIOLATION)),  # at most 100 of each rule
+        ("counts", pa.list_(_COUNT)),  # the number of violations of each violated rule
+        ("errors", _STRINGS),  # what could not be checked
+        ("events", pa.int64()),  # the number of events
+        ("started", pa.float64()),  # the first and the last time of an event, in seconds since the epoch
+        ("ended", pa.float64()),
+        ("task", pa.string()),
+        ("success", pa.bool_()),
+        ("elapsed_ms", pa.float64()),  # the time that judging took
+        ("error", pa.string()),  # why the trace is unreadable; then there is no verdict
+        ("source", pa.string()),  # the place of the error
+    ],
+    metadata={"guardagent.verdicts": str(VERSION)},
+)
