@@ -56,7 +56,7 @@ class TraceJudge:
                         trace = read_trace(line.text(self.path), self.path, line.number, policies.failed_output)
                     except (InputError, RecursionError):
                         continue
-                    _require_times(policies, trace, f"{self.path}:{line.number}")
+                    require_times(policies, trace, f"{self.path}:{line.number}")
                     yield trace
 
 
@@ -115,7 +115,7 @@ class _Replay:
         return None
 
 
-def _require_times(policies: Policies, trace: Trace, place: str) -> None:
+def require_times(policies: Policies, trace: Trace, place: str) -> None:
     last = float("-inf")
     for index, step in enumerate(trace.steps):
         if step.time is None:

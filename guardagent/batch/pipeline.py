@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Generator, Iterable
+from functools import partial
 from itertools import chain, repeat
-from typing import TYPE_CHECKING
 
 from guardagent._support.interrupts import remember
 from guardagent.batch.job import Job, Result, judge_lines
@@ -13,9 +13,7 @@ from guardagent.batch.lines import Chunk, LineReader, open_bytes
 from guardagent.batch.resumable_log import MetricsOnly
 from guardagent.policy.policies import Policies
 
-if TYPE_CHECKING:
-    from guardagent.batch.pool import Work
-
+Work = tuple[Chunk, tuple[str, ...]]  # a chunk, and the rows of its first records from an earlier run
 _MAX_PENDING_CHUNKS = 3  # chunks per process that are read and not yet reported
 _MAX_PENDING_BYTES = 16 * 2**20  # in all of them together, unless a single chunk is larger
 
@@ -80,6 +78,11 @@ def _judge_in_processes(job: Job, workers: int, work: Iterable[Work]) -> Generat
             and sum(chunk.size for chunk, _ in running) < _MAX_PENDING_BYTES
         )
 
-    with worker_processes(job, workers) as submit:
+    with worker_processes(partial(_chunk_judge, job), workers) as submit:
         for (chunk, _), results in map_concurrently(submit, work, has_room):
             yield chunk, results
+
+
+def _chunk_judge(job: Job) -> Callable[[Work], list[Result]]:
+    policies = job.load()
+    return lambda work: list(judge_lines(job, policies, *work))

@@ -19,17 +19,14 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from guardagent.batch.job import Job, Result, judge_lines
-from guardagent.batch.lines import Chunk
 from guardagent.errors import GuardError, InputError, LimitError
-from guardagent.policy.policies import Policies
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
-Work = tuple[Chunk, tuple[str, ...]]  # a chunk, and the rows of its first records from an earlier run
-Submit = Callable[[Work], Future[list[Result]]]
+Start = Callable[[], Callable[[Item], Outcome]]
+"""Called in a worker process before its first work; returns the function that does the work. It is pickled."""
 
 
 def map_concurrently(
@@ -58,21 +55,20 @@ def map_concurrently(
 
 
 @contextlib.contextmanager
-def worker_processes(job: Job, count: int) -> Iterator[Submit]:
-    """Starts worker processes, and gives the function that submits a chunk to one of them.
+def worker_processes(start: Start[Item, Outcome], count: int) -> Iterator[Callable[[Item], Future[Outcome]]]:
+    """Starts worker processes, and gives the function that submits an item to one of them.
 
-    An exception in the body terminates the processes at once. A future raises an InputError if the policies have become
-    invalid or the earlier rows do not fit the chunk, and a LimitError if its process was killed, for example for lack
-    of memory.
+    An exception in the body terminates the processes at once. A future raises an InputError if the work raised a
+    GuardError, and a LimitError if its process was killed, for example for lack of memory.
     """
     workers: list[_Worker] = []
     idle: SimpleQueue[_Worker] = SimpleQueue()
     threads = ThreadPoolExecutor(count)
     try:
         for _ in range(count):
-            workers.append(_start_worker(job))
+            workers.append(_start_worker(start))
             idle.put(workers[-1])
-        yield lambda work: threads.submit(_judge, idle, work)
+        yield lambda item: threads.submit(_work, idle, item)
     except BaseException:
         for worker in workers:
             worker.process.terminate()
@@ -91,31 +87,31 @@ class _Worker:
     process: BaseProcess
     pipe: Connection
 
-    def judge(self, work: Work) -> list[Result]:
+    def work(self, item: Any) -> Any:
         try:
-            self.pipe.send(work)
-            reply = self.pipe.recv()
+            self.pipe.send(item)
+            outcome, error = self.pipe.recv()
         except (EOFError, OSError):
             raise LimitError(
                 "a worker process was killed, probably for lack of memory; use fewer '--workers'"
             ) from None
-        if isinstance(reply, str):
-            raise InputError(reply)
-        return reply  # type: ignore[no-any-return]
+        if error:
+            raise InputError(error)
+        return outcome
 
 
-def _judge(idle: SimpleQueue[_Worker], work: Work) -> list[Result]:
+def _work(idle: SimpleQueue[_Worker], item: Any) -> Any:
     worker = idle.get()  # there is one worker per thread
     try:
-        return worker.judge(work)
+        return worker.work(item)
     finally:
         idle.put(worker)
 
 
-def _start_worker(job: Job) -> _Worker:
+def _start_worker(start: Start[Any, Any]) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve_chunks, args=(job, theirs))
+    process = context.Process(target=_serve, args=(start, theirs))
     resource_tracker.ensure_running()  # start() would do it too, and unblock interrupts
     with theirs, _interrupts_blocked():  # the parent alone handles Ctrl-C
         process.start()
@@ -131,19 +127,18 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve_chunks(job: Job, pipe: Connection) -> None:
-    """The main function of a worker process: judges chunks until the pipe closes."""
+def _serve(start: Start[Any, Any], pipe: Connection) -> None:
+    """The main function of a worker process: works until the pipe closes."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    policies: Policies | None = None
+    work: Callable[[Any], Any] | None = None
     with contextlib.suppress(EOFError, OSError):
         while True:
-            chunk, earlier_rows = pipe.recv()
+            item = pipe.recv()
             try:
-                if policies is None:
-                    policies = job.load()
-                reply: list[Result] | str = list(judge_lines(job, policies, chunk, earlier_rows))
+                work = work or start()
+                reply = work(item), ""
             except GuardError as error:  # as a string, since not every error can be pickled
-                reply = str(error)
+                reply = None, str(error)
             pipe.send(reply)
 
 

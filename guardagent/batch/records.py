@@ -71,7 +71,17 @@ _CASE = {
     "label": _KeyType(int, "0 or 1"),
     "rules": _KeyType(list, "a list of the ids of policies"),
 }
-_TRACE = {"id": _ID, "events": _OBJECTS, "state": _OBJECT, "facts": _FACTS, "principal": _PRINCIPAL}
+_TASK = {"task": _STRING, "success": _BOOLEAN}
+_TRACE = {"id": _ID, "events": _OBJECTS, "state": _OBJECT, "facts": _FACTS, "principal": _PRINCIPAL, **_TASK}
+_EVENT = {
+    **_STEP,
+    "trace": _ID,
+    "position": _KeyType(int, "a whole number"),
+    "trace_state": _OBJECT,
+    "trace_facts": _FACTS,
+    "principal": _PRINCIPAL,
+    **_TASK,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +172,28 @@ def _case_facts(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_trace(text: str, path: Path | str, line: int, failed_output: Any = None) -> Trace:
     """Reads a trace from a line of a file; arguments and errors as for `read_case`."""
-    record = _JsonObject.of_line(text, path, line, _TRACE)
+    return _trace(_JsonObject.of_line(text, path, line, _TRACE), failed_output)
+
+
+def trace_of(value: Any, failed_output: Any = None) -> Trace:
+    """Reads a trace from a decoded record; raises an InputError as `read_trace` does, without a place."""
+    return _trace(_JsonObject.of_value(value, InputError, _TRACE), failed_output)
+
+
+def event_of(value: Any, failed_output: Any = None) -> TraceStep:
+    """Reads an event of a trace from a decoded record of its own, likewise.
+
+    Such a record also has the keys of its trace: `trace`, `trace_state`, `trace_facts`, `principal`, `task`, `success`.
+    """
+    return _step(_JsonObject.of_value(value, InputError, _EVENT), failed_output)
+
+
+def principal_of(value: Any) -> SessionPrincipal | None:
+    """Reads a principal from a decoded record, likewise."""
+    return _principal(_JsonObject.of_value({"principal": value}, InputError, {"principal": _PRINCIPAL}))
+
+
+def _trace(record: _JsonObject, failed_output: Any) -> Trace:
     steps = tuple(_step(part, failed_output) for part in record.objects_at("events", _STEP))
     return Trace(record.id(), steps, record.values.get("state"), record.values.get("facts") or {}, _principal(record))
 
@@ -230,7 +261,7 @@ class _JsonObject:
     """A JSON object within a record, with its path: `events[3]`; empty for the record itself."""
 
     values: dict[str, Any]
-    error_at: Callable[[str], ContentError]
+    error_at: Callable[[str], InputError]
     place: str = ""
 
     @classmethod
@@ -238,7 +269,12 @@ class _JsonObject:
         def error_at(message: str) -> ContentError:
             return ContentError(message, path, line)
 
-        value = parse_json(text, path, line)
+        return cls.of_value(parse_json(text, path, line), error_at, key_types)
+
+    @classmethod
+    def of_value(
+        cls, value: Any, error_at: Callable[[str], InputError], key_types: Mapping[str, _KeyType]
+    ) -> _JsonObject:
         if type(value) is not dict:
             raise error_at(f"{_TYPE_NAMES[type(value)]}; expected a JSON object")
         return cls(value, error_at).checked(key_types)
@@ -302,11 +338,11 @@ class _JsonObject:
             raise self.wrong(key, value, _OBJECTS.expected)
         return (self._child(f"{key}[{index}]", item, key_types) for index, item in enumerate(value))
 
-    def error(self, key: str, message: str) -> ContentError:
+    def error(self, key: str, message: str) -> InputError:
         place = f"{self.place}.{key}" if self.place and key else self.place or key
         return self.error_at(f"{place}: {message}")
 
-    def wrong(self, key: str, value: Any, expected: str) -> ContentError:
+    def wrong(self, key: str, value: Any, expected: str) -> InputError:
         got = (
             repr(value)[:60] if isinstance(value, bool | int) else _TYPE_NAMES[type(value)] if value != "" else "empty"
         )

@@ -1,0 +1,127 @@
+"""Judges the rows of traces: one row of `VERDICTS` for each trace. A batch never fails as a whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from guardagent.batch.arrow.bundle import PolicyBundle
+from guardagent.batch.arrow.schema import VERDICTS
+from guardagent.batch.arrow.traces import AssembledTrace, assembled, rows_by_trace
+from guardagent.batch.counted_traces import judge_together, require_times
+from guardagent.batch.traces_judge import judge_traces
+from guardagent.errors import InputError
+from guardagent.policy.policies import Policies
+from guardagent.types import Verdict
+
+_EVENTS_AT_ONCE = 20_000  # in memory, apart from traces that have more
+
+
+def judge(batches: Iterable[pa.RecordBatch], policies: Policies | PolicyBundle) -> Iterator[pa.RecordBatch]:
+    """Yields the verdicts on traces, in the schema `VERDICTS`: one row for each trace.
+
+    Args:
+        batches: rows in the schema `EVENTS`. The rows of a trace are adjacent; their order does not matter.
+        policies: the rules. If they count across conversations, all traces are replayed together, in the order of time.
+
+    Raises:
+        InputError: the rows of a trace are not adjacent, or the policies cannot be loaded.
+    """
+    rules = policies.policies() if isinstance(policies, PolicyBundle) else policies
+    traces = (assembled(trace, rows, rules.failed_output) for trace, rows in _unique(rows_by_trace(batches)))
+    groups = iter([list(traces)]) if rules.counters else _in_groups(traces)
+    for group in groups:
+        if group:
+            yield _table(list(_judged(rules, group)))
+
+
+def _unique(traces: Iterable[tuple[str | None, Any]]) -> Iterator[tuple[str | None, Any]]:
+    """Refuses a trace that comes twice: neither of its verdicts would be on the whole of it."""
+    seen: set[int] = set()
+    for trace, rows in traces:
+        if trace is not None:
+            if (digest := hash(trace)) in seen:
+                raise InputError(f"the rows of the trace {trace!r} are not adjacent; expected rows sorted by 'trace'")
+            seen.add(digest)
+        yield trace, rows
+
+
+def _in_groups(traces: Iterable[AssembledTrace]) -> Iterator[list[AssembledTrace]]:
+    group: list[AssembledTrace] = []
+    events = 0
+    for one in traces:
+        group.append(one)
+        events += 1 + (len(one.trace.steps) if one.trace else 0)
+        if events >= _EVENTS_AT_ONCE:
+            yield group
+            group, events = [], 0
+    yield group
+
+
+def _judged(policies: Policies, group: list[AssembledTrace]) -> Iterator[dict[str, Any]]:
+    """Yields the row of each trace."""
+    if policies.counters:
+        group = [_with_times(policies, one) for one in group]
+    traces = [one.trace for one in group if one.trace is not None]
+    verdicts = iter((judge_together if policies.counters else judge_traces)(policies, traces))
+    for one in group:
+        yield _error_row(one) if one.trace is None else _verdict_row(one, next(verdicts))
+
+
+def _with_times(policies: Policies, one: AssembledTrace) -> AssembledTrace:
+    """The trace, if its events can be put in order with those of other traces."""
+    if one.trace is None:
+        return one
+    try:
+        require_times(policies, one.trace, f"trace {one.id!r}")
+    except InputError as error:
+        return AssembledTrace(one.id, error=str(error), source=one.source)
+    return one
+
+
+def _error_row(one: AssembledTrace) -> dict[str, Any]:
+    return {"trace": one.id, "label": 1, "error": one.error, "source": one.source}
+
+
+def _verdict_row(one: AssembledTrace, verdict: Verdict) -> dict[str, Any]:
+    started, ended = one.times
+    details = verdict.details
+    return {
+        "trace": one.id,
+        "decision": str(verdict.decision),
+        "label": verdict.label,
+        "rules": list(verdict.rules),
+        "reasons": list(verdict.reasons),
+        "violations": [_violation(violation) for violation in verdict.violations],
+        "counts": [{"rule": rule, "count": count} for rule, count in (details.get("violations") or {}).items()],
+        "errors": list(verdict.errors),
+        "events": details.get("events"),
+        "started": started,
+        "ended": ended,
+        "task": one.task,
+        "success": one.success,
+        "elapsed_ms": verdict.elapsed_ms,
+    }
+
+
+def _violation(violation: Any) -> dict[str, Any]:
+    evidence = violation.to_dict()["evidence"]
+    event = evidence.pop("event", None)
+    text = json.dumps(evidence, ensure_ascii=False, default=str)
+    return {"rule": violation.policy, "event": event, "message": violation.message, "evidence": text}
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([_encodable(row) for row in rows], schema=VERDICTS)
+
+
+def _encodable(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose strings are UTF-8: half of a surrogate pair becomes its escape."""
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode())  # type: ignore[no-any-return]
+    return row

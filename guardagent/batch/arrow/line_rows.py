@@ -1,0 +1,172 @@
+"""Rows from JSON Lines: each line is a whole trace, or one event with the id of its trace.
+
+Only the id is decoded here, to find the partition of the line. Whoever judges the trace reads the line itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from guardagent.batch.arrow.schema import EVENTS
+from guardagent.batch.arrow.splits import Split
+from guardagent.batch.lines import MAX_LINE
+from guardagent.errors import InputError
+
+_BATCH_BYTES = 8 * 2**20
+_BOM = b"\xef\xbb\xbf"
+
+
+def line_rows(split: Split) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of the lines that begin in a split.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    builder = _Builder(split.path)
+    for offset, line in lines_of(split):
+        builder.add(offset, line)
+        if builder.size >= _BATCH_BYTES:
+            yield builder.batch()
+    if builder.size:
+        yield builder.batch()
+
+
+def lines_of(split: Split) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines that begin in a split with their offsets, without line ends and blank lines.
+
+    A line that is too long is cut off after its limit.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    import fsspec
+
+    with _reading(split.path), fsspec.open(split.path, "rb", compression="infer") as file:
+        offset = split.start
+        if offset:
+            file.seek(offset - 1)
+            offset += len(_rest_of_line(file)) - 1
+        while split.stop == -1 or offset < split.stop:
+            line = file.readline(MAX_LINE + 1)
+            if not line:
+                return
+            length = len(line)
+            if length > MAX_LINE and not line.endswith(b"\n"):
+                length += len(_rest_of_line(file))
+            text = line.removeprefix(b"" if offset else _BOM).rstrip(b"\r\n")
+            if text.strip():
+                yield offset, text
+            offset += length
+
+
+def _rest_of_line(file: Any) -> range:
+    """Skips the rest of a line; the result has its length."""
+    length = 0
+    while part := file.readline(2**20):
+        length += len(part)
+        if part.endswith(b"\n"):
+            break
+    return range(length)
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}; expected the unchanged file") from None
+
+
+class _Builder:
+    """The columns of a batch that have values."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._clear()
+
+    def _clear(self) -> None:
+        self.size = 0
+        self._columns: dict[str, list[Any]] = {name: [] for name in ("trace", "record", "error", "row")}
+
+    def add(self, offset: int, line: bytes) -> None:
+        trace, record, error = _identified(line, self._path, offset)
+        values = {"trace": trace, "record": record, "error": error, "row": offset}
+        for name, column in self._columns.items():
+            column.append(values[name])
+        self.size += len(line) + 64
+
+    def batch(self) -> pa.RecordBatch:
+        columns, count = self._columns, len(self._columns["row"])
+        self._clear()
+        source = pa.repeat(pa.scalar(self._path), count)
+        return pa.RecordBatch.from_arrays(
+            [
+                source
+                if field.name == "source"
+                else pa.array(columns[field.name], field.type)
+                if field.name in columns
+                else pa.nulls(count, field.type)
+                for field in EVENTS
+            ],
+            schema=EVENTS,
+        )
+
+
+def _identified(line: bytes, path: str, offset: int) -> tuple[str | None, str | None, str | None]:
+    """(the id of the trace, the line, why it cannot be read)."""
+    try:
+        text = _text(line)
+        trace = _quick_id(line)
+        if trace is None:
+            trace = _careful_id(text)
+    except (ValueError, RecursionError, InputError) as error:
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        return None, None, f"{path}: the line at byte {offset:,}: {reason}"
+    return trace, text, None
+
+
+def _text(line: bytes) -> str:
+    if len(line) > MAX_LINE:
+        raise InputError(f"the line is too long; expected at most {MAX_LINE:,} bytes")
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"byte {error.start} of the line is not UTF-8; expected UTF-8 text") from None
+
+
+@lru_cache(1)
+def _decoder() -> Any:
+    import msgspec
+
+    fields = [("id", str | int | None, None), ("trace", str | int | None, None), ("events", msgspec.Raw | None, None)]
+    return msgspec.json.Decoder(msgspec.defstruct("_Identified", fields))
+
+
+def _quick_id(line: bytes) -> str | None:
+    """The id of the trace, without reading the rest; None if the line needs a closer look."""
+    import msgspec
+
+    with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+        found = _decoder().decode(line)
+        value = found.trace if found.events is None else found.id
+        return None if value is None else str(value)
+    return None
+
+
+def _careful_id(text: str) -> str:
+    """The id of the trace, or an error that says what is wrong with the line."""
+    from guardagent._support.strict_json import loads
+
+    value = loads(text)
+    if not isinstance(value, dict):
+        raise InputError("it is not an object; expected a trace, or an event with its 'trace'")
+    key = "id" if "events" in value else "trace"
+    found = value.get(key)
+    if not isinstance(found, str | int) or isinstance(found, bool):
+        raise InputError(f"it has no {key!r}; expected the id of a trace: a string")
+    return str(found)

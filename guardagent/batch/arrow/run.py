@@ -1,0 +1,137 @@
+"""Runs an audit over tables: finds the files, gives the work to an engine, and resumes what is missing."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import reduce
+from hashlib import sha256
+from importlib import import_module
+from operator import add
+from pkgutil import iter_modules
+from typing import Any, cast
+
+from guardagent._version import __version__
+from guardagent.batch.arrow import engines
+from guardagent.batch.arrow.bundle import PolicyBundle
+from guardagent.batch.arrow.job import AuditJob, Judge
+from guardagent.batch.arrow.output import AuditFolder, AuditSummary
+from guardagent.batch.arrow.schema import VERSION
+from guardagent.batch.arrow.splits import SPLIT_BYTES, SourceFile, splits_of
+from guardagent.errors import InputError, name_hint
+
+_MOST_PARTITIONS = 4096
+
+
+def run_audit(
+    files: Sequence[SourceFile],
+    policies: PolicyBundle,
+    out: str,
+    *,
+    engine: str = "local",
+    options: Mapping[str, str] | None = None,
+    partitions: int | None = None,
+    resume: bool = False,
+    advance: Callable[[int, int], None] = lambda *_: None,
+) -> AuditSummary:
+    """Judges all traces of some files, and writes their verdicts to a folder.
+
+    Args:
+        files: the result of `find_files`.
+        policies: the rules.
+        out: the folder, or a URL of one.
+        engine: the name of the engine.
+        options: the options of the engine.
+        partitions: the number of partitions of the traces; by default one for about 64 MiB.
+        resume: continue a run that was interrupted.
+        advance: a callback that gets the numbers of the partitions done and of all.
+
+    Raises:
+        InputError: a file cannot be read, the folder holds other results, or the engine is not installed.
+        LimitError: a worker was killed.
+    """
+    judge, folder = engine_named(engine), AuditFolder(out)
+    setup = _setup(files, policies)
+    count = _partitions(files, policies, partitions)
+    done = dict[int, AuditSummary]()
+    if (found := folder.manifest()) is not None:
+        _refuse_other_run(folder, found, setup, resume=resume)
+        count, done = found["partitions"], folder.finished()
+    else:
+        folder.write_manifest(_manifest(setup, files, policies, engine, count))
+    missing = [number for number in range(count) if number not in done]
+    advance(len(done), count)
+    if missing:
+        job = AuditJob(tuple(splits_of(files)), policies, count, folder)
+        for part in judge(job, missing, options or {}):
+            done[part.number] = part.summary
+            advance(len(done), count)
+    _refuse_gaps(done, count, out)
+    return reduce(add, done.values(), AuditSummary())
+
+
+def engine_named(name: str) -> Judge:
+    """The function `judge` of an engine.
+
+    Raises:
+        InputError: there is no such engine, or its package is not installed.
+    """
+    names = [module.name for module in iter_modules(engines.__path__) if not module.name.startswith("_")]
+    if name not in names:
+        raise InputError(f"unknown engine {name!r}{name_hint(name, names)}; expected one of {', '.join(sorted(names))}")
+    try:
+        return cast(Judge, import_module(f"{engines.__name__}.{name}").judge)
+    except ImportError as error:
+        raise InputError(
+            f"the engine {name!r} needs the package {error.name!r}: pip install 'guardagent[{name}]'"
+        ) from None
+
+
+def _partitions(files: Sequence[SourceFile], policies: PolicyBundle, wanted: int | None) -> int:
+    counters = policies.policies().counters
+    if counters:
+        if wanted not in (None, 1):
+            raise InputError(
+                f"the policy counts across conversations ({', '.join(one.name for one in counters)}), so all traces are "
+                "replayed together; expected 1 partition"
+            )
+        return 1
+    return wanted or min(_MOST_PARTITIONS, max(8, sum(file.size for file in files) // SPLIT_BYTES))
+
+
+def _setup(files: Sequence[SourceFile], policies: PolicyBundle) -> dict[str, Any]:
+    """Identifies the verdicts: a run resumes only under the same setup."""
+    listing = repr(sorted((file.path, file.format, file.size, file.version) for file in files))
+    return {"version": __version__, "policies": policies.policy_digest, "files": sha256(listing.encode()).hexdigest()}
+
+
+def _manifest(
+    setup: Mapping[str, Any], files: Sequence[SourceFile], policies: PolicyBundle, engine: str, partitions: int
+) -> dict[str, Any]:
+    return {
+        "setup": setup,
+        "schema": VERSION,
+        "engine": engine,
+        "partitions": partitions,
+        "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "sources": [asdict(file) for file in files[:1000]],
+        "files": len(files),
+        "rules": [],
+    }
+
+
+def _refuse_other_run(
+    folder: AuditFolder, manifest: Mapping[str, Any], setup: Mapping[str, Any], *, resume: bool
+) -> None:
+    if not resume:
+        raise InputError(f"{folder.url}: already holds results; use '--resume' to continue, or another '--out'")
+    for key, what in (("version", "another version"), ("policies", "other policies"), ("files", "other files")):
+        if manifest["setup"][key] != setup[key]:
+            raise InputError(f"{folder.url}: was written for {what}; to start anew, use another '--out'")
+
+
+def _refuse_gaps(done: Mapping[int, AuditSummary], count: int, out: str) -> None:
+    missing = [number for number in range(count) if number not in done]
+    if missing:
+        raise InputError(f"{out}: the engine ended without partition {missing[0]}; run it again with '--resume'")

@@ -1,0 +1,180 @@
+"""The files of an audit, and their splits: the parts of a file that one worker reads at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any
+
+from guardagent.errors import InputError, name_hint
+
+SPLIT_BYTES = 64 * 2**20
+_LINES = (".jsonl", ".ndjson", ".json")
+_COMPRESSED = (".gz", ".zst", ".bz2", ".xz")
+_PARQUET = (".parquet", ".pq")
+_COMPARISONS = {"<=": le, ">=": ge, "!=": ne, "=": eq, "<": lt, ">": gt}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file to read. `version` changes with its content."""
+
+    path: str
+    format: str
+    size: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a file: the lines that begin at the bytes `start` to `stop`, or these row groups of a Parquet file.
+
+    `stop` is exclusive; -1 stands for the end of the file.
+    """
+
+    path: str
+    format: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFilter:
+    """A condition on a partition column, such as `date>=2026-11-01`. Whole files are left out, never single events.
+
+    A partition column is a folder name of the form `date=2026-11-01`.
+    """
+
+    column: str
+    comparison: str
+    value: str
+
+    @classmethod
+    def parse(cls, text: str) -> PartitionFilter:
+        """Reads `COLUMN=VALUE`, or another comparison.
+
+        Raises:
+            InputError: it is no such condition.
+        """
+        for sign in _COMPARISONS:
+            column, found, value = text.partition(sign)
+            if found and column.strip().isidentifier():
+                return cls(column.strip(), sign, value.strip())
+        raise InputError(f"the filter {text!r} is not a comparison; expected COLUMN=VALUE, or one of != < <= > >=")
+
+    def keeps(self, path: str) -> bool:
+        """Whether a file is to be read.
+
+        Raises:
+            InputError: its path has no such partition column.
+        """
+        columns = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
+        if self.column not in columns:
+            raise InputError(f"{path}: has no partition column {self.column!r}{name_hint(self.column, columns)}")
+        found: Any = columns[self.column]
+        wanted: Any = self.value
+        if found.isdecimal() and wanted.isdecimal():
+            found, wanted = int(found), int(wanted)
+        return bool(_COMPARISONS[self.comparison](found, wanted))
+
+
+def find_files(
+    paths: Sequence[str], *, format: str | None = None, filters: Sequence[PartitionFilter] = ()
+) -> list[SourceFile]:
+    """Finds the files of an audit, in the order of their names.
+
+    Args:
+        paths: files, folders, glob patterns, URLs or Delta tables.
+        format: the format of all files; by default the name of each file tells whether it is Parquet or JSON Lines.
+        filters: all of them hold for the partition columns of each file.
+
+    Raises:
+        InputError: there is no such file, or it has an unknown format.
+    """
+    found = {file.path: file for path in paths for file in _files(path, format, filters)}
+    if not found:
+        raise InputError(f"no file to read in {', '.join(paths)}; expected JSON Lines or Parquet files")
+    return [found[path] for path in sorted(found)]
+
+
+def _files(path: str, format: str | None, filters: Sequence[PartitionFilter]) -> Iterator[SourceFile]:
+    from fsspec.core import url_to_fs
+
+    try:
+        system, plain = url_to_fs(path)
+        names = _delta_files(path, filters) if system.exists(f"{plain}/_delta_log") else _names(system, plain)
+    except (OSError, ValueError, ImportError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    for name in names:
+        if all(one.keeps(name) for one in filters):
+            info = system.info(name)
+            version = str(info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("LastModified") or "")
+            yield SourceFile(system.unstrip_protocol(name), format or _format_of(name), int(info["size"]), version)
+
+
+def _names(system: Any, path: str) -> Iterable[str]:
+    if system.isfile(path):
+        return [path]
+    if not system.isdir(path):
+        return [name for name in system.glob(path) if system.isfile(name)]
+    return [name for name in system.find(path) if not _is_hidden(name.removeprefix(path))]
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether a file is one of those that engines write beside the data, such as `_SUCCESS`."""
+    return any(part.startswith(("_", ".")) for part in name.split("/") if "=" not in part)
+
+
+def _delta_files(path: str, filters: Sequence[PartitionFilter]) -> list[str]:
+    from fsspec.core import url_to_fs
+
+    try:
+        from deltalake import DeltaTable
+    except ImportError:
+        raise InputError(f"{path}: is a Delta table; expected the package 'deltalake': pip install deltalake") from None
+    table = DeltaTable(path)
+    columns = table.metadata().partition_columns
+    wanted = [(one.column, one.comparison, one.value) for one in filters if one.column in columns]
+    return [url_to_fs(uri)[1] for uri in table.file_uris(wanted or None)]
+
+
+def _format_of(name: str) -> str:
+    plain = next((name.removesuffix(suffix) for suffix in _COMPRESSED if name.endswith(suffix)), name)
+    if plain.endswith(_LINES):
+        return "jsonl"
+    if name.endswith(_PARQUET):
+        return "parquet"
+    raise InputError(f"{name}: has an unknown format; expected .jsonl or .parquet, or '--format'")
+
+
+def splits_of(files: Iterable[SourceFile], size: int = SPLIT_BYTES) -> list[Split]:
+    """Splits files into parts of about a number of bytes.
+
+    Raises:
+        InputError: a Parquet file cannot be read.
+    """
+    return [split for file in files for split in _splits(file, size)]
+
+
+def _splits(file: SourceFile, size: int) -> Iterator[Split]:
+    if file.format == "parquet":
+        yield from _row_groups(file, size)
+    elif file.path.endswith((".json", *_COMPRESSED)):  # perhaps one document, or not readable from the middle
+        yield Split(file.path, file.format, 0, -1)
+    else:
+        for start in range(0, file.size, size):
+            yield Split(file.path, file.format, start, min(start + size, file.size))
+
+
+def _row_groups(file: SourceFile, size: int) -> Iterator[Split]:
+    from guardagent.batch.arrow.parquet_rows import open_parquet
+
+    with open_parquet(file.path) as opened:
+        metadata = opened.metadata
+        start = held = 0
+        for group in range(metadata.num_row_groups):
+            held += metadata.row_group(group).total_byte_size
+            if held >= size or group == metadata.num_row_groups - 1:
+                yield Split(file.path, file.format, start, group + 1)
+                start, held = group + 1, 0
