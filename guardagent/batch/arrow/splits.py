@@ -80,25 +80,25 @@ class PartitionFilter:
 
 
 def find_files(
-    paths: Sequence[str], *, format: str | None = None, filters: Sequence[PartitionFilter] = ()
+    paths: Sequence[str], *, file_format: str | None = None, filters: Sequence[PartitionFilter] = ()
 ) -> list[SourceFile]:
     """Finds the files of an audit, in the order of their names.
 
     Args:
         paths: files, folders, glob patterns, URLs or Delta tables.
-        format: the format of all files; by default the name of each file tells whether it is Parquet or JSON Lines.
+        file_format: the format of all files; by default the name of each file tells whether it is Parquet or JSON Lines.
         filters: all of them hold for the partition columns of each file.
 
     Raises:
         InputError: there is no such file, or it has an unknown format.
     """
-    found = {file.path: file for path in paths for file in _files(path, format, filters)}
+    found = {file.path: file for path in paths for file in _files(path, file_format, filters)}
     if not found:
         raise InputError(f"no file to read in {', '.join(paths)}; expected JSON Lines or Parquet files")
     return [found[path] for path in sorted(found)]
 
 
-def _files(path: str, format: str | None, filters: Sequence[PartitionFilter]) -> Iterator[SourceFile]:
+def _files(path: str, file_format: str | None, filters: Sequence[PartitionFilter]) -> Iterator[SourceFile]:
     from fsspec.core import url_to_fs
 
     try:
@@ -110,7 +110,7 @@ def _files(path: str, format: str | None, filters: Sequence[PartitionFilter]) ->
         if all(one.keeps(name) for one in filters):
             info = system.info(name)
             version = str(info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("LastModified") or "")
-            yield SourceFile(system.unstrip_protocol(name), format or _format_of(name), int(info["size"]), version)
+            yield SourceFile(system.unstrip_protocol(name), file_format or _format_of(name), int(info["size"]), version)
 
 
 def _names(system: Any, path: str) -> Iterable[str]:

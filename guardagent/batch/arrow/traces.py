@@ -75,7 +75,7 @@ class _Place(NamedTuple):
     time: float | None
     source: str
     row: int
-    index: int
+    at: int
 
 
 @dataclass(slots=True)
