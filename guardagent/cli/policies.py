@@ -15,6 +15,15 @@ import typer
 
 from guardagent.cli.options import JsonLines, Locked, OptionalPolicyFiles, PolicyFiles, RequestModelName
 from guardagent.cli.output import note, print_json, print_line, screen, unreadable
+from guardagent.cli.tables import (
+    Engine,
+    EngineOptions,
+    FileFormat,
+    Partitions,
+    Where,
+    are_tables,
+    audit_tables,
+)
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,8 +33,23 @@ if TYPE_CHECKING:
     from guardagent.policy.policies import Policies
 
 Cases = Annotated[str, typer.Argument(help="Cases, one JSON object per line (a file, or - for standard input).")]
-Traces = Annotated[str, typer.Argument(help="Traces, one JSON object per line (a file, or - for standard input).")]
+Traces = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATH...",
+        help="Traces, one JSON object per line (a file, or - for standard input); or tables: several files, folders or "
+        "URLs of JSON Lines or Parquet.",
+    ),
+]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="The number of parallel processes.")]
+OptionalWorkers = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="The number of parallel processes (default: 1; for tables one per core)."),
+]
+OutputFileOrFolder = Annotated[
+    str | None,
+    typer.Option("--out", help="The file for the verdicts, one JSON object per line; for tables a folder or its URL."),
+]
 Out = Annotated[Path | None, typer.Option("--out", help="The file for the verdicts, one JSON object per line.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue after the verdicts in '--out'.")]
 
@@ -67,8 +91,13 @@ def audit(
     *,
     policies: PolicyFiles,
     model: RequestModelName = None,
-    workers: Workers = 1,
-    out: Out = None,
+    engine: Engine = None,
+    engine_options: EngineOptions = None,
+    file_format: FileFormat = None,
+    where: Where = None,
+    partitions: Partitions = None,
+    workers: OptionalWorkers = None,
+    out: OutputFileOrFolder = None,
     resume: Resume = False,
     locked: Locked = None,
     as_json: JsonLines = False,
@@ -76,19 +105,40 @@ def audit(
     """Replay whole traces up to their end.
 
     Obligations that are unmet at the end are violations. Without '--json' or '--out', shows only denials and warnings.
+    Tables are judged by an engine, each trace as a whole, whichever files its events come from.
     """
+    if are_tables(traces, engine, file_format):
+        raise typer.Exit(
+            audit_tables(
+                traces,
+                policies,
+                engine=engine,
+                engine_options=engine_options,
+                file_format=file_format,
+                where=where,
+                partitions=partitions,
+                workers=workers,
+                out=out,
+                resume=resume,
+                locked=locked,
+                as_json=as_json,
+            )
+        )
+    for option, value in (("--engine-options", engine_options), ("--where", where), ("--partitions", partitions)):
+        if value is not None:
+            raise InputError(f"{option!r} is for tables; expected '--engine' too")
     from guardagent.batch.counted_traces import TraceJudge
     from guardagent.batch.job import Job
     from guardagent.batch.records import read_trace
 
-    judge = TraceJudge(traces)
+    judge = TraceJudge(traces[0])
     run = _BatchRun(
-        Job(traces, _loader(policies, model, locked), read_trace, judge, judge.prepare),
+        Job(traces[0], _loader(policies, model, locked), read_trace, judge, judge.prepare),
         "traces",
         as_json,
         model,
-        workers,
-        out,
+        workers or 1,
+        None if out is None else Path(out),
         resume,
     )
     metrics = run.judge(run.reporter(every=False))

@@ -10,7 +10,7 @@ import contextlib
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
@@ -130,6 +130,13 @@ class AuditFolder:
             names = [name.rsplit("/", 1)[-1] for name in system.ls(path, detail=False)]
         parts = [name for name in names if name.startswith("part-") and name.endswith(".parquet")]
         return {int(name[5:-8]): self._summary(name) for name in sorted(parts)}
+
+    def rows(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+        """Yields the rows of all parts, in the order of the parts; by default with all columns."""
+        for number in self.finished():
+            with self._system() as (system, path), system.open(f"{path}/{self.part_name(number)}", "rb") as file:
+                for batch in pq.ParquetFile(file).iter_batches(1024, columns=columns):
+                    yield from batch.to_pylist()
 
     def _summary(self, name: str) -> AuditSummary:
         try:

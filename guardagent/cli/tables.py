@@ -1,0 +1,211 @@
+"""`audit` and `replay` over tables: their options, and how they run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from guardagent.cli.output import note, print_json, screen, unreadable
+from guardagent.errors import InputError
+
+if TYPE_CHECKING:
+    from guardagent.batch.arrow.output import AuditFolder, AuditSummary
+    from guardagent.batch.arrow.splits import SourceFile
+
+Engine = Annotated[
+    str | None, typer.Option("--engine", help="Judge tables of any size by this engine: local, duckdb, spark or ray.")
+]
+EngineOptions = Annotated[
+    list[str] | None, typer.Option("--engine-options", help="NAME=VALUE: an option of the engine; repeatable.")
+]
+FileFormat = Annotated[
+    str | None,
+    typer.Option("--format", help="The format of the files: jsonl, parquet, or that of another system's traces."),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", help="COLUMN=VALUE (or != < <= > >=): only files in these partition folders; repeatable."),
+]
+Partitions = Annotated[
+    int | None, typer.Option("--partitions", min=1, help="The number of parts of the output (default: by size).")
+]
+
+
+def are_tables(paths: Sequence[str], engine: str | None, file_format: str | None) -> bool:
+    """Whether paths are more than one file of JSON Lines, or an engine is asked for."""
+    if engine is not None or file_format is not None or len(paths) > 1:
+        return True
+    path = paths[0]
+    return path != "-" and (Path(path).is_dir() or "://" in path or path.endswith((".parquet", ".pq")))
+
+
+def find_tables(paths: Sequence[str], file_format: str | None, where: Sequence[str] | None) -> list[SourceFile]:
+    """The files to read.
+
+    Raises:
+        InputError: there is none, or the extra `arrow` is not installed.
+    """
+    require_arrow()
+    from guardagent.batch.arrow.splits import PartitionFilter, find_files
+
+    return find_files(paths, file_format=file_format, filters=[PartitionFilter.parse(one) for one in where or ()])
+
+
+def require_arrow() -> None:
+    """Raises an InputError if the extra `arrow` is not installed."""
+    try:
+        import fsspec  # noqa: F401
+        import msgspec  # noqa: F401
+        import pyarrow as pa  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            f"tables need the package {error.name!r}; expected it installed: pip install 'guardagent[arrow]'"
+        ) from None
+
+
+def options_of(given: Sequence[str] | None, workers: int | None, engine: str) -> dict[str, str]:
+    """The options of an engine.
+
+    Raises:
+        InputError: one of them is not NAME=VALUE, or the engine has no `--workers`.
+    """
+    options = {}
+    for text in given or ():
+        name, found, value = text.partition("=")
+        if not found or not name:
+            raise InputError(f"the engine option {text!r} has no value; expected NAME=VALUE")
+        options[name] = value
+    if workers is not None:
+        if engine not in ("local", "duckdb"):
+            raise InputError(f"'--workers' is for one machine; expected '--engine-options' of the engine {engine!r}")
+        options["workers"] = str(workers)
+    return options
+
+
+@contextlib.contextmanager
+def output_folder(out: str | None) -> Iterator[str]:
+    """The folder of the output; without `--out` a temporary one."""
+    if out is not None:
+        yield out
+        return
+    with tempfile.TemporaryDirectory(prefix="guardagent-audit-") as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def progress_of_parts() -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
+    columns = ("partitions", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen(stderr=True), redirect_stdout=False) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def audit_tables(
+    paths: Sequence[str],
+    policies: Sequence[str],
+    *,
+    engine: str | None,
+    engine_options: Sequence[str] | None,
+    file_format: str | None,
+    where: Sequence[str] | None,
+    partitions: int | None,
+    workers: int | None,
+    out: str | None,
+    resume: bool,
+    locked: Path | None,
+    as_json: bool,
+) -> int:
+    """Judges the traces of tables, prints the result, and returns the exit status."""
+    if resume and out is None:
+        raise InputError("'--resume' needs '--out FOLDER', the folder with the verdicts so far")
+    files = find_tables(paths, file_format, where)
+    from guardagent.batch.arrow.bundle import PolicyBundle
+    from guardagent.batch.arrow.output import AuditFolder
+    from guardagent.batch.arrow.run import run_audit
+
+    bundle, name = PolicyBundle.of(policies, locked=locked), engine or "local"
+    options = options_of(engine_options, workers, name)
+    with output_folder(out) as folder, _interrupt_message(out), progress_of_parts() as advance:
+        summary = run_audit(
+            files,
+            bundle,
+            folder,
+            engine=name,
+            options=options,
+            partitions=partitions,
+            resume=resume,
+            advance=advance,
+        )
+        _print_rows(AuditFolder(folder), as_json=as_json, stored=out is not None)
+    if not summary.traces:
+        raise InputError(f"{', '.join(paths)}: no traces; expected rows with a 'trace'")
+    _summarize(summary, bundle.policies().ids, out)
+    return summary.status
+
+
+@contextlib.contextmanager
+def _interrupt_message(out: str | None) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        more = f"; add '--resume' to continue with the parts that are missing in {out}" if out else ""
+        note(f"guardagent: interrupted{more}")
+        raise typer.Exit(130) from None
+
+
+def _print_rows(folder: AuditFolder, *, as_json: bool, stored: bool) -> None:
+    """Prints all rows as JSON, or denials and warnings as text; with `--out` only errors."""
+    from guardagent.batch.job import Result
+    from guardagent.cli.render_results import show_result
+
+    console = screen()
+    columns = ["trace", "error", "source"] if stored and not as_json else None
+    for row in folder.rows(columns):
+        if row["error"] is not None:
+            where = f"{row['source']}: " if row["source"] and row["source"] not in row["error"] else ""
+            unreadable(f"{where}{row['trace'] or 'a row'}: {row['error']}", as_json=as_json)
+        elif as_json:
+            print_json(_plain(row))
+        elif not stored and row["decision"] != "allow":
+            text = json.dumps({**row, "id": row["trace"], "risk": None, "checked_by": "policy"})
+            show_result(Result(0, row=text, label=row["label"], rules=tuple(row["rules"])), console)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    violations = [{**one, "evidence": json.loads(one["evidence"])} for one in row["violations"]]
+    counts = {one["rule"]: one["count"] for one in row["counts"]}
+    kept = {name: row[name] for name in ("started", "ended", "task", "success") if row[name] is not None}
+    names = ("label", "decision", "reasons", "errors", "rules", "events", "elapsed_ms")
+    return {
+        "id": row["trace"],
+        **{name: row[name] for name in names},
+        "violations": violations,
+        "counts": counts,
+        **kept,
+    }
+
+
+def _summarize(summary: AuditSummary, rules: Sequence[str], out: str | None) -> None:
+    from guardagent.batch.verdict_metrics import VerdictMetrics
+    from guardagent.cli.render_results import summary as text_of
+
+    metrics = VerdictMetrics.for_rules(rules)
+    metrics.judged = summary.traces - summary.unreadable
+    metrics.unreadable, metrics.denied, metrics.unchecked = summary.unreadable, summary.denied, summary.unchecked
+    metrics.violated.update(summary.violated)
+    note(text_of(metrics, "traces"))
+    if out is not None:
+        note(f"{summary.events:,} events; 'guardagent report {out}' tells more")
