@@ -79,7 +79,7 @@ def engine_named(name: str) -> Judge:
     """
     names = [module.name for module in iter_modules(engines.__path__) if not module.name.startswith("_")]
     if name not in names:
-        raise InputError(f"unknown engine {name!r}{name_hint(name, names)}; expected one of {', '.join(names)}")
+        raise InputError(f"unknown engine {name!r}{name_hint(name, names)}")
     try:
         return cast(Judge, import_module(f"{engines.__name__}.{name}").judge)
     except ImportError as error:
@@ -117,7 +117,7 @@ def _manifest(
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "sources": [asdict(file) for file in files[:1000]],
         "files": len(files),
-        "rules": [],
+        "rules": policies.policies().ids,
     }
 
 
