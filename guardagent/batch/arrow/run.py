@@ -84,7 +84,7 @@ def engine_named(name: str) -> Judge:
         return cast(Judge, import_module(f"{engines.__name__}.{name}").judge)
     except ImportError as error:
         raise InputError(
-            f"the engine {name!r} needs the package {error.name!r}: pip install 'guardagent[{name}]'"
+            f"the engine {name!r} needs the package {error.name!r}; expected it installed: pip install 'guardagent[{name}]'"
         ) from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,12 @@ from tests.batch.arrow.runs import audit, bundle_of, verdicts
 LOGIN = {"trace": "t", "tool": "login", "args": {}}
 
 
-def rows_of_lines(folder: Path, *lines: str | dict[str, Any]) -> dict[str, Any]:
+def rows_of_lines(folder: Path, *lines: str | dict[str, Any]) -> dict[str | None, Any]:
     """The rows of an audit of these lines."""
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     (folder / "log.jsonl").write_text("\n".join(texts), encoding="utf-8")
     summary = audit([folder / "log.jsonl"], bundle_of(folder, POLICY), folder / "out")
-    found = verdicts(folder / "out")
+    found: dict[str | None, Any] = {**verdicts(folder / "out")}
     assert summary.unreadable == sum(row["error"] is not None for row in found.values())
     return found
 
@@ -54,8 +55,6 @@ def test_an_unreadable_line_is_an_error_of_its_trace(tmp_path: Path, line: str, 
     found = rows_of_lines(tmp_path, LOGIN, line, {**LOGIN, "trace": "other"})
     assert found[trace]["error"] is not None
     assert (found[trace]["label"], found[trace]["decision"]) == (1, None)
-    import re
-
     assert re.search(error, found[trace]["error"]), found[trace]["error"]
     assert found["other"]["decision"] == "allow"
 
@@ -83,7 +82,7 @@ def test_a_corrupt_file_ends_the_run(tmp_path: Path) -> None:
     bundle = bundle_of(tmp_path, POLICY)
     for bad in (data[:-9], data[: len(data) // 2], b"", data[:100] + b"\0" * 400 + data[500:]):
         (tmp_path / "bad.parquet").write_bytes(bad)
-        with pytest.raises(InputError, match="bad.parquet: cannot be read as Parquet"):
+        with pytest.raises(InputError, match=r"bad\.parquet: cannot be read as Parquet"):
             audit([tmp_path / "good.parquet", tmp_path / "bad.parquet"], bundle, tmp_path / f"out{len(bad)}")
 
 
@@ -197,6 +196,6 @@ def test_a_bundle_has_everything_that_the_policies_refer_to(tmp_path: Path) -> N
     for path in sorted(tmp_path.rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
     assert "own" in replace(bundle).policies().ids
+    (tmp_path / "asks.yaml").write_text("version: 1\npolicies: [{id: r, request: Be kind.}]\n")
     with pytest.raises(InputError, match="a request needs a program or a model"):
-        (tmp_path / "asks.yaml").write_text("version: 1\npolicies: [{id: r, request: Be kind.}]\n")
         PolicyBundle.of([tmp_path / "asks.yaml"])
