@@ -6,7 +6,8 @@ makes it smaller.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Literal
 
 from guardagent.policy.language import ast
@@ -65,7 +66,7 @@ def _need_of(automaton: Automaton) -> Need:
     return "other" if any(breaking[:2]) else "earlier step"
 
 
-def _reaching(targets: Iterable[int], steps: Mapping[int, Set[int]]) -> set[int]:
+def _reaching(targets: Iterable[int], steps: Mapping[int, AbstractSet[int]]) -> set[int]:
     """The states from which steps lead to a target, and the targets."""
     found = set(targets)
     while more := {state for state, following in steps.items() if state not in found and following & found}:

@@ -204,9 +204,7 @@ class _Builder:
             case ast.Forall():
                 return ForallMonitor(rule, compiler)
             case ast.Before(pattern, condition, partner, partner_condition):
-                return ForallMonitor(
-                    ast.Forall(pattern, precondition(condition, partner, partner_condition)), compiler
-                )
+                return ForallMonitor(ast.Forall(pattern, precondition(condition, partner, partner_condition)), compiler)
             case ast.Exists():
                 return ExistsMonitor(rule, compiler)
             case ast.After():
