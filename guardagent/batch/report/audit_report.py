@@ -19,7 +19,7 @@ from guardagent.batch.report.rule_weeks import RuleWeeks
 from guardagent.batch.report.task_runs import TaskRuns
 from guardagent.batch.report.telling_traces import TellingTraces
 from guardagent.batch.report.verdict_batch import UNDATED, RuleCodes, VerdictBatch, column, week_name
-from guardagent.errors import InputError
+from guardagent.errors import ContentError, InputError
 
 SHOWN_PARTS = 20
 
@@ -37,8 +37,11 @@ def audit_report(address: str, period: Period | None = None, *, top: int = 10) -
     """
     folder = ResultsFolder(address)
     summary = AuditSummary(folder.manifest, period or Period(), top)
-    for rows in folder.batches():
-        summary.add(rows)
+    for path, rows in folder.batches():
+        try:
+            summary.add(rows)
+        except InputError as error:
+            raise ContentError(str(error), path) from None
     if not summary.totals.traces and not summary.totals.unreadable:
         left_out = f"; the period leaves out {summary.totals.outside:,} traces" if summary.totals.outside else ""
         raise InputError(f"{address}: holds no verdicts{left_out}; expected those of at least one trace")

@@ -11,6 +11,7 @@ from guardagent.errors import ContentError
 
 FILE = "_audit.json"
 VERSION = 1
+MAX_PARTITIONS = 65_536  # the partition of a trace comes from four hexadecimal digits
 _ABOUT = ("version", "policies", "engine", "sources", "started", "ended")
 
 
@@ -46,8 +47,8 @@ def parse_manifest(text: str, path: str) -> Manifest:
             f"has version {values['guardagent_audit']!r}; expected {VERSION}: use the same release as the audit", path
         )
     partitions, rules = values.get("partitions"), values.get("rules")
-    if type(partitions) is not int or partitions < 1:
-        raise ContentError(f"'partitions' is {partitions!r}; expected a positive number", path)
+    if type(partitions) is not int or not 1 <= partitions <= MAX_PARTITIONS:
+        raise ContentError(f"'partitions' is {partitions!r}; expected 1 to {MAX_PARTITIONS}", path)
     if not isinstance(rules, list):
         raise ContentError("lacks the list 'rules'; expected an object for each rule", path)
     return Manifest(

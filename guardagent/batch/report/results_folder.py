@@ -79,14 +79,14 @@ class ResultsFolder:
         """The numbers of the parts that are not there."""
         return [number for number in range(self.manifest.partitions) if number not in self.parts]
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields the verdicts, without the columns that no figure needs.
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yields the path of a part and verdicts of it, without the columns that no figure needs.
 
         Raises:
             InputError: a part is corrupt, or has another schema.
         """
         for path in self.parts.values():
-            yield from self._batches(path)
+            yield from ((path, rows) for rows in self._batches(path))
 
     def _batches(self, path: str) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq

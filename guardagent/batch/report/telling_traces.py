@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from guardagent.batch.report.figures import ListedViolation, TellingTrace
-from guardagent.batch.report.verdict_batch import VerdictBatch
+from guardagent.batch.report.verdict_batch import UNDATED, VerdictBatch
 
 MAX_SHOWN = 20  # violations of a trace
 Key = tuple[int, int, int, str]  # the number of rules, the severity and the number of violations, all negated; the id
@@ -26,7 +26,7 @@ _ORDER = [(name, "ascending") for name in ("rule", "rules", "severity", "violati
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RankedTrace:
     """A trace with its place in the order."""
 
     key: Key
@@ -42,15 +42,15 @@ class TellingTraces:
 
     def __init__(self, number: int) -> None:
         self._number = number
-        self._first: dict[int, list[Candidate]] = defaultdict(list)
+        self._first: dict[int, list[RankedTrace]] = defaultdict(list)
 
     def add(self, batch: VerdictBatch) -> None:
-        found: dict[int, Candidate] = {}
+        found: dict[int, RankedTrace] = {}
         for rule, row, key in self._contenders(batch):
             first = self._first[rule]
             if len(first) < self._number or key < first[-1].key:
                 if row not in found:
-                    found[row] = Candidate(key, _trace(batch, row, -key[2]))
+                    found[row] = RankedTrace(key, _trace(batch, row, -key[2]))
                 insort(first, found[row], key=lambda one: one.key)
                 del first[self._number :]
 
@@ -94,5 +94,5 @@ def _trace(batch: VerdictBatch, row: int, total: int) -> TellingTrace:
         total,
         tuple(ListedViolation(one["rule"], one["event"], one["message"] or "") for one in listed[:MAX_SHOWN]),
         values["task"],
-        values["ended"],
+        None if batch.weeks[row] == UNDATED else values["ended"],
     )

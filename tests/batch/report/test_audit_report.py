@@ -1,5 +1,6 @@
 """The figures of a report: totals, rules by week, near misses, times, and the period."""
 
+import json
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.batch.arrow.schema import VERDICTS
-from guardagent.batch.report import make_report
+from guardagent.batch.report import make_report, render
 from guardagent.batch.report.audit_report import AuditSummary
 from guardagent.batch.report.figures import AuditReport, RuleCounts
 from guardagent.batch.report.manifest import Manifest, ManifestRule
@@ -39,6 +40,7 @@ def test_a_week_is_that_of_the_last_event_in_utc(tmp_path: Path) -> None:
     times = [MONDAY - 1, MONDAY, MONDAY + WEEK - 1, None, float("nan"), 1e300, 1_798_761_600.0]  # the last: 2027-01-01
     rows = [verdict(str(at), ("receipt", None), ended=time) for at, time in enumerate(times)]
     report = make_report(str(results(tmp_path / "out", rows)))
+    json.loads(render(report, "json"), parse_constant=pytest.fail)  # a time that is no number is not in JSON either
     judged = {one.week: one.judged for one in report.weeks}
     assert judged == {"2026-W18": 1, "2026-W19": 2, "2026-W53": 1, "undated": 3}
     assert counts_of(report, "2026-W19")["receipt"] == RuleCounts(traces=2, violations=2, pending=2)

@@ -53,8 +53,18 @@ def test_markdown_reads_from_top_to_bottom(report: AuditReport) -> None:
     assert "| 1 | 1 | 50.0% | 0.0% |" in text
 
 
+def test_cut_lists_are_reported(tmp_path: Path) -> None:
+    """Numbers of listed violations are lower bounds then."""
+    cut = verdict("a", ("login_first", 0))
+    cut["counts"][0]["count"] = 500
+    text = render(make_report(str(results(tmp_path / "out", [cut]))), "markdown").decode()
+    assert "and counts the others: 499 violations are not listed." in text
+    assert "| `login_first` | `keep login_first` | 100.0% | 1 | 500 | ≥ 0 | ≥ 0 |" in text
+    assert "The first 1 of 500 violations:" in text
+
+
 @pytest.mark.parametrize("name", ["markdown", "json", pytest.param("html", marks=needs_matplotlib)])
-def test_an_incomplete_audit_is_said_first(tmp_path: Path, name: str) -> None:
+def test_an_incomplete_audit_is_reported_first(tmp_path: Path, name: str) -> None:
     """Before any figure."""
     out = write_manifest(tmp_path / "out", 3)
     write_part(out, 1, [verdict("a")])

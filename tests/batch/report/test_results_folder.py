@@ -52,7 +52,7 @@ def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
         ("[]", "is no manifest"),
         ('{"version": 1}', "is no manifest"),
         ('{"guardagent_audit": 2}', "has version 2; expected 1: use the same release"),
-        ('{"guardagent_audit": 1, "partitions": 0}', "'partitions' is 0; expected a positive number"),
+        ('{"guardagent_audit": 1, "partitions": 0}', "'partitions' is 0; expected 1 to 65536"),
         ('{"guardagent_audit": 1, "partitions": true, "rules": []}', "'partitions' is True"),
         ('{"guardagent_audit": 1, "partitions": 1}', "lacks the list 'rules'"),
         ('{"guardagent_audit": 1, "partitions": 1, "rules": [{"id": "a"}]}', "lacks 'id' or 'order'"),
@@ -102,7 +102,7 @@ def test_a_trace_cannot_count_twice(tmp_path: Path) -> None:
 def test_a_verdict_without_a_decision_is_refused(tmp_path: Path, decision: str | None) -> None:
     """It must not count as allowed."""
     out = results(tmp_path / "out", [verdict("a") | {"decision": decision}])
-    assert "no decision or an unknown one" in refused(out)
+    assert "part-00000.parquet: a verdict has no decision or an unknown one" in refused(out)
 
 
 def test_only_unreadable_rows_are_a_report(tmp_path: Path) -> None:

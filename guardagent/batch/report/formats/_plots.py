@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -33,10 +34,9 @@ def _drawn(name: str, draw: Callable[[Any], str], height: float) -> str:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    settings = {"svg.hashsalt": name, "svg.id": f"plot-{name}", "svg.fonttype": "none", "text.parse_math": False}
+    settings = {"svg.hashsalt": name, "svg.fonttype": "none", "text.parse_math": False}
     inks = dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), _INK)
-    known = {key: value for key, value in {**settings, **inks}.items() if key in mpl.rcParams}
-    with mpl.rc_context(known):
+    with mpl.rc_context({**settings, **inks}):
         figure = Figure(figsize=(9, height), layout=ConstrainedLayoutEngine())
         figure.patch.set_alpha(0)
         FigureCanvasSVG(figure)
@@ -45,8 +45,9 @@ def _drawn(name: str, draw: Callable[[Any], str], height: float) -> str:
         axis.spines[["top", "right"]].set_visible(False)
         description = draw(axis)
         target = io.StringIO()
-        figure.savefig(target, format="svg", metadata={"Date": None})
-    text = target.getvalue().replace(_INK, "currentColor")
+        figure.savefig(target, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    # One page has several plots, and matplotlib gives the same ids in each.
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{name}-", target.getvalue().replace(_INK, "currentColor"))
     label = f'<svg role="img" aria-label="{description}"'
     return text[text.index("<svg") :].replace("<svg", label, 1) if description else ""
 
