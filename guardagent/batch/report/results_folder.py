@@ -15,6 +15,7 @@ from guardagent.batch.report.manifest import FILE, Manifest, parse_manifest
 from guardagent.errors import ContentError, InputError, error_text
 
 BATCH_ROWS = 8192
+BATCH_VIOLATIONS = 200_000  # on average; some traces list thousands
 _PART = re.compile(r"part-(\d+)[^/]*\.parquet")
 _VERSION_KEY = b"guardagent.verdicts"
 _UNUSED = ("reasons", "source")
@@ -94,7 +95,14 @@ class ResultsFolder:
         with _reading(path, _REDO), self._files.open(path, "rb") as stream:
             file = pq.ParquetFile(stream)
             _require_verdicts(file.schema_arrow, path)
-            yield from file.iter_batches(BATCH_ROWS, columns=list(_columns(file.schema)))
+            yield from file.iter_batches(_batch_rows(file.metadata), columns=list(_columns(file.schema)))
+
+
+def _batch_rows(metadata: Any) -> int:
+    """The number of rows that keeps a batch small: fewer if verdicts list many violations."""
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    values = sum(max(group.column(at).num_values for at in range(group.num_columns)) for group in groups)
+    return max(1, min(BATCH_ROWS, BATCH_VIOLATIONS * metadata.num_rows // max(1, values)))
 
 
 def _columns(schema: Any) -> Iterator[str]:
