@@ -102,7 +102,7 @@ def _batch_rows(metadata: Any) -> int:
     """The number of rows that keeps a batch small: fewer if verdicts list many violations."""
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     values = sum(max(group.column(at).num_values for at in range(group.num_columns)) for group in groups)
-    return max(1, min(BATCH_ROWS, BATCH_VIOLATIONS * metadata.num_rows // max(1, values)))
+    return max(1, min(BATCH_ROWS, int(BATCH_VIOLATIONS * metadata.num_rows // max(1, values))))
 
 
 def _columns(schema: Any) -> Iterator[str]:
