@@ -19,7 +19,8 @@ from guardagent.batch.arrow.job import AuditJob, Judge
 from guardagent.batch.arrow.output import AuditFolder, AuditSummary
 from guardagent.batch.arrow.schema import VERSION
 from guardagent.batch.arrow.splits import SPLIT_BYTES, SourceFile, splits_of
-from guardagent.errors import InputError, name_hint
+from guardagent.batch.report.rules import rules_for_report
+from guardagent.errors import InputError
 
 _MOST_PARTITIONS = 4096
 
@@ -117,7 +118,7 @@ def _manifest(
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "sources": [asdict(file) for file in files[:1000]],
         "files": len(files),
-        "rules": policies.policies().ids,
+        "rules": rules_for_report(policies.policies()),
     }
 
 
