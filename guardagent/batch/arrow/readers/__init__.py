@@ -5,8 +5,8 @@ A reader is a module of this folder, named after its format, with
 - `NAME`: the name of the format, such as `otel`;
 - `KNOWS`: the columns that it fills, each with the field of the format;
 - `UNKNOWN`: what the format does not say;
-- `spans(document)`: yields a `TraceSpan` for each record of a document, which is any JSON value. It raises nothing: what
-  cannot be read becomes a row with an `error`.
+- `spans(document)`: yields a `TraceSpan` for each record of a document, which is any JSON value. It raises nothing:
+  what cannot be read becomes a row with an `error`.
 
 A record that might be a call of a tool is an event or an error. Nothing unknown reads as absent: arguments that were
 not recorded are an error, and `failed` is null where the format has no error, so that the policy's `failed_output`
@@ -26,7 +26,7 @@ from guardagent.batch.arrow.readers._rows import read_spans, to_events, to_rows
 from guardagent.batch.arrow.readers._spans import TraceSpan
 from guardagent.batch.arrow.readers._trace_index import TraceIndex
 
-__all__ = ["READERS", "TraceSpan", "TraceIndex", "documents", "load_reader", "read_spans", "to_events", "to_rows"]
+__all__ = ["READERS", "TraceIndex", "TraceSpan", "documents", "load_reader", "read_spans", "to_events", "to_rows"]
 
 READERS = Plugins("trace format", __name__, ("NAME", "KNOWS", "UNKNOWN", "spans"))
 

@@ -2,13 +2,14 @@
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.batch.arrow.readers import READERS, TraceSpan, TraceIndex, documents, load_reader, to_events
+from guardagent.batch.arrow.readers import READERS, TraceIndex, TraceSpan, documents, load_reader, to_events
 from guardagent.batch.arrow.schema import EVENTS
 from guardagent.errors import InputError, UnknownNameError
 from tests.batch.arrow.readers import JSON
@@ -22,6 +23,14 @@ def test_each_reader_declares_what_it_knows() -> None:
         assert reader.NAME.replace("-", "_") == module
         assert {"trace", "time", "tool", "args", "output", "failed"} <= set(reader.KNOWS) <= set(EVENTS.names)
         assert reader.UNKNOWN
+
+
+def test_the_page_of_the_formats_says_the_same() -> None:
+    """It has a row for each column, and a line for each unknown."""
+    page = (Path(__file__).parents[4] / "docs" / "traces.md").read_text(encoding="utf-8")
+    for _, reader in READERS.load_all():
+        rows = [f"| `{column}` | {field} |" for column, field in reader.KNOWS.items()]
+        assert "\n".join([*rows, "", "It does not know:", "", *(f"- {one}" for one in reader.UNKNOWN)]) in page
 
 
 @pytest.mark.parametrize("name", list(READERS))
