@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import TextIO
 
 _CHUNK = 1 << 20
+_SPACE = re.compile(r"[\s,]*+")
 MAX_CHARACTERS = 64 << 20
 
 
@@ -49,11 +51,12 @@ def _lines(start: str, file: TextIO, limit: int) -> Iterator[str]:
 
 
 def _elements(text: str, file: TextIO, limit: int) -> Iterator[str]:
-    decode, size = json.JSONDecoder().raw_decode, _CHUNK
-    while (text := text.lstrip(", \t\r\n"))[:1] != "]":
+    decode, size, at = json.JSONDecoder().raw_decode, _CHUNK, 0
+    while not text.startswith("]", at := _value_at(text, at)):
         try:
-            end = decode(text)[1]
+            end = decode(text, at)[1]
         except (ValueError, RecursionError):
+            text, at = text[at:], 0
             more = file.read(size) if len(text) <= limit else ""
             if not more:
                 if text:
@@ -61,5 +64,11 @@ def _elements(text: str, file: TextIO, limit: int) -> Iterator[str]:
                 return
             text, size = text + more, 2 * size  # a long value is not scanned often
         else:
-            yield text[:end]
-            text, size = text[end:], _CHUNK
+            yield text[at:end]
+            at, size = end, _CHUNK
+
+
+def _value_at(text: str, at: int) -> int:
+    """Returns the position after white space and commas."""
+    space = _SPACE.match(text, at)
+    return space.end() if space else at

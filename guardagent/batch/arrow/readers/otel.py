@@ -78,7 +78,7 @@ def _objects(record: Any, key: str) -> Iterator[Any]:
 
 
 def _read(record: Any) -> TraceSpan:
-    return record if isinstance(record, TraceSpan) else read_span(record, ("traceId",), _place, _calls, _answers)
+    return record if isinstance(record, TraceSpan) else read_span(record, ("traceId",), _place, _events)
 
 
 def _place(record: Mapping[str, Any]) -> TraceSpan:
@@ -92,13 +92,18 @@ def _place(record: Mapping[str, Any]) -> TraceSpan:
     )
 
 
-def _calls(record: Mapping[str, Any]) -> Iterator[Row]:
+def _events(record: Mapping[str, Any]) -> Iterator[Row]:
     attributes = _attributes(record)
-    if not _is_call(record, attributes):
-        return
+    if _is_call(record, attributes):
+        yield _call(record, attributes)
+    elif attributes.get(_OPERATION) == "invoke_agent" and not record.get("parentSpanId"):
+        yield from _answers(record, attributes)
+
+
+def _call(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> Row:
     tool = tool_name(attributes.get(_TOOL))
     _refuse_dropped(record)
-    yield {
+    return {
         "tool": tool,
         "args": argument_text(attributes.get("gen_ai.tool.call.arguments"), tool, _RECORD_CONTENT),
         "output": output_text(attributes.get("gen_ai.tool.call.result"), tool),
@@ -139,11 +144,8 @@ def _has_error(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool
     return code in (2, "STATUS_CODE_ERROR") or attributes.get("error.type") not in (None, "")
 
 
-def _answers(record: Mapping[str, Any]) -> Iterator[Row]:
+def _answers(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[Row]:
     """Yields the final answer: the only message of an outermost agent, if it consists of text."""
-    attributes = _attributes(record)
-    if attributes.get(_OPERATION) != "invoke_agent" or record.get("parentSpanId"):
-        return
     written = output_text(attributes.get("gen_ai.output.messages"), "the agent")
     match written and strict_json.loads(written):
         case [{"role": "assistant", "parts": [*parts]}] if parts and all(map(_is_message_text, parts)):
@@ -179,10 +181,10 @@ def _pairs(pairs: list[Any]) -> dict[str, Any]:
 def _value(value: Any, key: str) -> Any:
     """Returns the JSON value of an OTLP value."""
     match value:
-        case None | {} if not value:
-            return None
         case {"stringValue": str(text)} if len(value) == 1:
             return text
+        case None | {} if not value:
+            return None
         case {"boolValue": bool(truth)} if len(value) == 1:
             return truth
         case {"intValue": int() | str() as number} if len(value) == 1 and _is_integer(number):
