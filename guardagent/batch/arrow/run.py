@@ -12,8 +12,8 @@ from operator import add
 from pathlib import Path
 from typing import Any, cast
 
-from guardagent._version import __version__
 from guardagent._support.plugins import Plugins
+from guardagent._version import __version__
 from guardagent.batch.arrow import engines
 from guardagent.batch.arrow.bundle import PolicyBundle
 from guardagent.batch.arrow.job import AuditJob, Judge
