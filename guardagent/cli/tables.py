@@ -116,14 +116,14 @@ def require_arrow() -> None:
         ) from None
 
 
-def _options_of(given: Sequence[str] | None, workers: int | None, engine: str) -> dict[str, str]:
+def _options_of(texts: Sequence[str] | None, workers: int | None, engine: str) -> dict[str, str]:
     """The options of an engine.
 
     Raises:
         InputError: one of them is not NAME=VALUE, or the engine has no `--workers`.
     """
     options = {}
-    for text in given or ():
+    for text in texts or ():
         name, found, value = text.partition("=")
         if not found or not name:
             raise InputError(f"the engine option {text!r} has no value; expected NAME=VALUE")

@@ -1,4 +1,4 @@
-"""What every engine gets: which rows, what to do with them, and where the results go."""
+"""A run as every engine gets it: which rows, which work on them, where the results go."""
 
 from __future__ import annotations
 

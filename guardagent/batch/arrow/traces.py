@@ -94,7 +94,7 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Parts:
-    """What the rows of a trace hold: events, values of the whole trace, and the texts of whole traces."""
+    """The content of the rows of a trace: events, values of the whole trace, and the texts of whole traces."""
 
     steps: list[tuple[_Place, TraceStep]] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)

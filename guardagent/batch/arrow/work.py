@@ -1,4 +1,4 @@
-"""What a run does with the rows of a partition. Engines distribute it without knowing what it is."""
+"""The work of a run on the rows of a partition. Engines distribute it without knowing what it does."""
 
 from __future__ import annotations
 
