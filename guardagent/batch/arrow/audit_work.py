@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from guardagent.batch.arrow.bundle import PolicyBundle
 from guardagent.batch.arrow.judge import judge
 from guardagent.batch.arrow.schema import VERDICTS
+from guardagent.batch.report.rules import rules_for_report
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ class AuditWork:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        return {"rules": []}
+        return {"rules": rules_for_report(self.policies.policies())}
 
     @property
     def counters(self) -> tuple[str, ...]:

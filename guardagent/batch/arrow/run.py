@@ -19,7 +19,7 @@ from guardagent.batch.arrow.output import AuditFolder
 from guardagent.batch.arrow.schema import VERSION
 from guardagent.batch.arrow.splits import SPLIT_BYTES, SourceFile, splits_of
 from guardagent.batch.arrow.work import Result, Summary, Work
-from guardagent.errors import InputError, name_hint
+from guardagent.errors import InputError
 
 _MOST_PARTITIONS = 4096
 
@@ -79,12 +79,12 @@ def engine_named(name: str) -> Judge:
     """
     names = [module.name for module in iter_modules(engines.__path__) if not module.name.startswith("_")]
     if name not in names:
-        raise InputError(f"unknown engine {name!r}{name_hint(name, names)}; expected one of {', '.join(names)}")
+        raise InputError(f"unknown engine {name!r}{name_hint(name, names)}")
     try:
         return cast(Judge, import_module(f"{engines.__name__}.{name}").judge)
     except ImportError as error:
         raise InputError(
-            f"the engine {name!r} needs the package {error.name!r}: pip install 'guardagent[{name}]'"
+            f"the engine {name!r} needs the package {error.name!r}; expected it installed: pip install 'guardagent[{name}]'"
         ) from None
 
 
