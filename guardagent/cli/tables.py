@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from guardagent._support.requirements import require
 from guardagent.cli.output import note, print_json, screen, unreadable
 from guardagent.errors import InputError
 
@@ -106,14 +107,7 @@ class TableRun:
 
 def require_arrow() -> None:
     """Raises an InputError if the extra `arrow` is not installed."""
-    try:
-        import fsspec  # noqa: F401
-        import msgspec  # noqa: F401
-        import pyarrow as pa  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            f"tables need the package {error.name!r}; expected it installed: pip install 'guardagent[arrow]'"
-        ) from None
+    require({"pyarrow": "17", "fsspec": "2024.6", "msgspec": "0.19"}, "arrow")
 
 
 def _options_of(texts: Sequence[str] | None, workers: int | None, engine: str) -> dict[str, str]:

@@ -72,13 +72,13 @@ def test_json_rows_are_those_of_a_file_of_traces(cli: Cli, tmp_path: Path, log: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--engine", "spork"], "unknown engine 'spork'; did you mean 'spark'"),
+        (["--engine", "sparc"], "unknown engine 'sparc'"),
         (["--engine-options", "workers"], "has no value; expected NAME=VALUE"),
         (["--engine-options", "worker=2"], "unknown option 'worker' of the engine 'local'; did you mean 'workers'"),
         (["--engine-options", "workers=no"], "expected a number of processes"),
         (["--where", "day=1"], "has no partition column 'day'"),
         (["--resume"], "needs '--out FOLDER'"),
-        (["--format", "jsom"], "unknown format 'jsom'"),
+        (["--format", "jsom"], "trace format 'jsom'"),
     ],
 )
 def test_options_that_do_not_fit(cli: Cli, tmp_path: Path, log: Path, options: list[str], message: str) -> None:
