@@ -21,7 +21,21 @@ Row = Mapping[str, Any]  # the columns of `EVENTS` that are not null
 
 
 def rows_by_trace(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str | None, list[Row]]]:
-    """Yields each trace with its rows. Rows of a trace are adjacent; rows without one come one by one."""
+    """Yields each trace with its rows. Rows of a trace are adjacent; rows without one come one by one.
+
+    Raises:
+        InputError: the rows of a trace are not adjacent.
+    """
+    seen: set[int] = set()
+    for trace, rows in _adjacent(batches):
+        if trace is not None:
+            if (digest := hash(trace)) in seen:  # no result would be on the whole of it
+                raise InputError(f"the rows of the trace {trace!r} are not adjacent; expected rows sorted by 'trace'")
+            seen.add(digest)
+        yield trace, rows
+
+
+def _adjacent(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str | None, list[Row]]]:
     current: str | None = None
     rows: list[Row] = []
     for batch in batches:
@@ -80,7 +94,7 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Parts:
-    """What the rows of a trace hold: events, values of the whole trace, and the texts of whole traces.
+    """The content of the rows of a trace: events, values of the whole trace, and the texts of whole traces.
 
     `rows` is the number of rows that events come from.
     """
