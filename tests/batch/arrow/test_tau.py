@@ -36,7 +36,7 @@ def traces(file: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", CASES)
 def test_tables_of_cases_are_judged_as_by_sessions(tmp_path: Path, shared: Path, name: str) -> None:
     bundle = PolicyBundle.of([ROOT / "benchmarks" / "tau" / CASES[name]])
-    records, policies = traces(shared / "tau" / f"{name.split()[0]}.jsonl"), bundle.policies()
+    records, policies = traces(shared / "tau" / f"{name.split(maxsplit=1)[0]}.jsonl"), bundle.policies()
     write_lines(tmp_path / "log.jsonl", records)
     events = [
         {"trace": one["id"], "position": at, "trace_state": one["state"], "trace_facts": one["facts"], **event}
