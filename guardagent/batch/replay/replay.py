@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.batch.lines import LineReader, open_bytes
-from guardagent.batch.records import Trace, TraceStep, read_trace
+from guardagent.batch.records import Trace, read_trace
+from guardagent.batch.trace_steps import TraceStep
 from guardagent.batch.replay.candidate import ReplayPolicy
 from guardagent.batch.replay.comparison import VIOLATED, DifferenceTable
 from guardagent.batch.replay.conversation import NO_RULE, UNKNOWN, ReplayedConversation, RuleAnswers

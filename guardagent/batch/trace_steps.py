@@ -1,0 +1,223 @@
+"""The steps of traces, from JSON objects and from the columns of event rows.
+
+Most steps are plain: `plain_step` makes them in a third of the time, and leaves all others to `checked_step`, which
+finds what is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from guardagent._support import strict_json
+from guardagent._support.files import json_problem
+from guardagent.batch.json_object import ARGS, FACTS, OBJECT, TOOL, Instant, JsonObject, KeyType, errors_at
+from guardagent.batch.near_misses import is_unrelated
+from guardagent.policy.evaluation.failures import is_failure
+from guardagent.policy.language.instants import parsed_instant
+from guardagent.types import ATOMS, EMPTY, Event, freeze, quick_event
+
+Status = Literal["ok", "failed", "unknown"]
+
+BOOLEAN, _STRING = KeyType(bool, "true, false or null"), KeyType(str, "a string")
+CALL = {"tool": TOOL, "args": ARGS, "output": KeyType(object, "any value"), "failed": BOOLEAN}
+STEP = {
+    **CALL,
+    "action": _STRING,
+    "decision": _STRING,
+    "tags": KeyType(list, "a list of strings"),
+    "facts": FACTS,
+    "state": OBJECT,
+}
+_KEYS, _CALL_KEYS = frozenset(STEP), frozenset(CALL)
+_LAST_SECOND = 253_402_300_799  # of year 9999
+_NO_TAGS: frozenset[str] = frozenset()
+
+
+class TraceStep(NamedTuple):
+    """An event of a trace, with the new state and new facts; None if they do not change.
+
+    `time` is the time of the check in seconds since the epoch; None if unknown.
+    """
+
+    event: Event
+    state: Mapping[str, Any] | None = None
+    facts: Mapping[str, Any] | None = None
+    time: float | None = None
+
+
+def checked_step(record: JsonObject, failed_output: Any) -> TraceStep:
+    """The step of an object whose keys were checked against `STEP`.
+
+    Raises:
+        ContentError: it is not a step; with its place and the expectation.
+    """
+    get = record.values.get
+    event = Event(
+        "" if get("tool") is None else record.tool(),
+        get("args") or {},
+        get("output"),
+        status_of(record.values, failed_output),
+        get("action"),
+        get("decision"),
+        frozenset(record.strings("tags") or ()),
+        time=record.instant("time"),
+    )
+    if not (event.tool or event.action or event.decision or event.tags):
+        raise record.error("", "has no content; expected 'tool', 'action', 'decision' or 'tags'")
+    return TraceStep(event, get("state"), get("facts"), _time(record))
+
+
+def _time(record: JsonObject) -> float | None:
+    """The time of an event, given in seconds since the epoch or as an ISO 8601 string with its zone."""
+    value = record.values.get("time")
+    if type(value) is str:
+        with contextlib.suppress(ValueError):
+            moment = dt.datetime.fromisoformat(value)
+            value = moment.timestamp() if moment.tzinfo is not None else value
+    if value is None or (type(value) in (int, float) and math.isfinite(value)):
+        return None if value is None else float(value)
+    raise record.wrong("time", value, "seconds since the epoch, or a string such as '2026-01-31T09:30:00Z'")
+
+
+def status_of(values: Mapping[str, Any], failed_output: Any) -> Status:
+    """The status of a call. A step without a tool is ok; a call without an output is unknown."""
+    failed = values.get("failed")
+    if failed is not None:
+        return "failed" if failed else "ok"
+    if not values.get("tool"):
+        return "ok"
+    if failed_output is None or "output" not in values:
+        return "unknown"
+    return "failed" if is_failure(failed_output, values["output"]) else "ok"
+
+
+def plain_step(values: Any, failed_output: Any) -> TraceStep | None:
+    """The step of a plain object, equal to that of `checked_step`; None if it is for `checked_step` to decide.
+
+    Args:
+        values: the value that was read. Its parts become parts of the step.
+        failed_output: the compiled pattern of the outputs of failed calls, if the policy has one.
+    """
+    if type(values) is not dict:
+        return None
+    get = values.get
+    tool, args, failed = get("tool"), get("args"), get("failed")
+    if (
+        type(tool) is not str
+        or not tool
+        or (args is not None and type(args) is not dict)
+        or (failed is not None and type(failed) is not bool)
+    ):
+        return None
+    args = EMPTY if args is None else _frozen(args)
+    if values.keys() <= _CALL_KEYS:
+        event = quick_event(tool, args, get("output"), status_of(values, failed_output))
+        return TraceStep(event)
+    return _labelled_step(values, tool, args, failed_output)
+
+
+def _labelled_step(
+    values: dict[str, Any], tool: str, args: Mapping[str, Any], failed_output: Any
+) -> TraceStep | None:
+    """As `plain_step`, for an object with keys beyond those of a call."""
+    get = values.get
+    action, decision, state, facts = get("action"), get("decision"), get("state"), get("facts")
+    if not (
+        (action is None or type(action) is str)
+        and (decision is None or type(decision) is str)
+        and (state is None or type(state) is dict)
+        and (facts is None or type(facts) is dict)
+        and all(is_unrelated(key, _KEYS) for key in values)
+    ):
+        return None
+    try:
+        tags, (moment, time) = _tags(get("tags")), _moment(get("time"))
+    except ValueError:
+        return None
+    event = quick_event(tool, args, get("output"), status_of(values, failed_output), action, decision, tags, moment)
+    return TraceStep(event, state, facts, time)
+
+
+def _frozen(args: dict[str, Any]) -> Mapping[str, Any]:
+    """The arguments as `freeze` returns them, without a copy of a flat object."""
+    for value in args.values():
+        if type(value) not in ATOMS:
+            return freeze(args)  # type: ignore[no-any-return]
+    return MappingProxyType(args)
+
+
+def _tags(value: Any) -> frozenset[str]:
+    if value is None:
+        return _NO_TAGS
+    if type(value) is list and all(type(tag) is str for tag in value):
+        return frozenset(value)
+    raise ValueError
+
+
+def _moment(value: Any) -> tuple[Instant | None, float | None]:
+    """(the instant, its seconds since the epoch)."""
+    if value is None:
+        return None, None
+    if (type(value) is float or type(value) is int) and 0 <= value <= _LAST_SECOND:
+        return value, float(value)
+    if type(value) is not str:
+        raise ValueError
+    moment = parsed_instant(value)
+    return moment, moment.timestamp()
+
+
+class StepColumns(NamedTuple):
+    """The columns of an event row; None is the same as an absent key of the JSON format."""
+
+    tool: str | None = None
+    args: str | None = None  # JSON object
+    output: str | None = None  # JSON value
+    failed: bool | None = None
+    action: str | None = None
+    decision: str | None = None
+    tags: Sequence[str] | None = None
+    facts: str | None = None  # JSON object
+    state: str | None = None  # JSON object
+    time: float | None = None
+
+
+_JSON_COLUMNS = frozenset({"args", "output", "facts", "state"})
+
+
+def step_of_columns(
+    columns: StepColumns, index: int, path: Path | str, line: int | None, failed_output: Any = None
+) -> TraceStep:
+    """The step of an event row: the same, or the same error, as for the object at `events[index]` of a trace.
+
+    Args:
+        columns: the row.
+        index: the position of the event in its trace, for messages.
+        path: the file, for messages.
+        line: the number of the row, for messages.
+        failed_output: the compiled pattern of the outputs of failed calls, if the policy has one.
+
+    Raises:
+        ContentError: the row is not a step; with location and expectation.
+    """
+    values = {}
+    for name, value in zip(StepColumns._fields, columns, strict=True):
+        if value is not None:
+            values[name] = _parsed(value, name, index, path, line) if name in _JSON_COLUMNS else value
+    step = plain_step(values, failed_output)
+    if step is None:
+        record = JsonObject(values, errors_at(path, line), f"events[{index}]").checked(STEP)
+        step = checked_step(record, failed_output)
+    return step
+
+
+def _parsed(text: str, name: str, index: int, path: Path | str, line: int | None) -> Any:
+    try:
+        return strict_json.plain_value(text)
+    except ValueError as error:
+        raise errors_at(path, line)(f"events[{index}].{name}: {json_problem(error)}") from None
