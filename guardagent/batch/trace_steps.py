@@ -36,6 +36,7 @@ STEP = {
 }
 _KEYS, _CALL_KEYS = frozenset(STEP), frozenset(CALL)
 _LAST_SECOND = 253_402_300_799  # of year 9999
+_new_tuple: Any = tuple.__new__  # a named tuple's own `__new__` takes twice as long
 _NO_TAGS: frozenset[str] = frozenset()
 
 
@@ -87,10 +88,11 @@ def _time(record: JsonObject) -> float | None:
 
 def status_of(values: Mapping[str, Any], failed_output: Any) -> Status:
     """The status of a call. A step without a tool is ok; a call without an output is unknown."""
-    failed = values.get("failed")
+    get = values.get
+    failed = get("failed")
     if failed is not None:
         return "failed" if failed else "ok"
-    if not values.get("tool"):
+    if not get("tool"):
         return "ok"
     if failed_output is None or "output" not in values:
         return "unknown"
@@ -118,7 +120,7 @@ def plain_step(values: Any, failed_output: Any) -> TraceStep | None:
     args = EMPTY if args is None else _frozen(args)
     if values.keys() <= _CALL_KEYS:
         event = quick_event(tool, args, get("output"), status_of(values, failed_output))
-        return TraceStep(event)
+        return _new_tuple(TraceStep, (event, None, None, None))  # type: ignore[no-any-return]
     return _labelled_step(values, tool, args, failed_output)
 
 
@@ -205,10 +207,10 @@ def step_of_columns(
     Raises:
         ContentError: the row is not a step; with location and expectation.
     """
-    values = {}
+    values: dict[str, Any] = {}
     for name, value in zip(StepColumns._fields, columns, strict=True):
         if value is not None:
-            values[name] = _parsed(value, name, index, path, line) if name in _JSON_COLUMNS else value
+            values[name] = _parsed(str(value), name, index, path, line) if name in _JSON_COLUMNS else value
     step = plain_step(values, failed_output)
     if step is None:
         record = JsonObject(values, errors_at(path, line), f"events[{index}]").checked(STEP)

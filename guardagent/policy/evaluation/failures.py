@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from guardagent.types import thaw
 
-_PLAIN = re.compile(r"(?a:\^?[\w :,'\"!=/@#%&;<>~-]+)(?a:\|\^?[\w :,'\"!=/@#%&;<>~-]+)*")
+_PLAIN = re.compile(r"""\^?[A-Za-z0-9_ :,'"!=/@#%&;<>~-]+(\|\^?[A-Za-z0-9_ :,'"!=/@#%&;<>~-]+)*""")
 
 
 def is_failure(pattern: Any, *outputs: Any) -> bool:
@@ -25,7 +25,8 @@ def is_failure(pattern: Any, *outputs: Any) -> bool:
 def _matches(pattern: Any, text: str) -> bool:
     literals = _literals(pattern)
     if literals is not None and text.isascii():  # twenty times as fast as the search
-        return text.startswith(literals.prefixes) or any(part in text for part in literals.parts)
+        prefixes, parts = literals
+        return text.startswith(prefixes) or (bool(parts) and any(part in text for part in parts))
     try:
         return bool(pattern.search(text))
     except UnicodeEncodeError:  # RE2 rejects lone surrogates

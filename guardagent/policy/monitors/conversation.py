@@ -107,6 +107,15 @@ class ConversationState:
             self._judge_rules(judged)
         return judged
 
+    def judge_if_needed(
+        self, call: SessionCall, applicability: Applicability, reading: Reading | None
+    ) -> Judgement | None:
+        """As `judge`, for a call that `add_settled` adds next."""
+        if applicability.monitors or applicability.needs_more_checks or self.context.provenance is not None:
+            return self.judge(call, applicability, reading=reading)
+        self.context.check_time = reading
+        return None
+
     def _judge_rules(self, judged: Judgement) -> None:
         """Combines the results of monitors to results of rules."""
         rule_of, results = self.policies.rule_of, judged.results
@@ -226,6 +235,39 @@ class ConversationState:
             context.before_place = context.as_of = None
             if call.status is not None and (call.applicability.indexes or context.provenance is not None):
                 self._index_call(call)
+
+    def add_settled(self, call: SessionCall, judged: Judgement | None, output: Any, status: CallStatus) -> None:
+        """As `reserve` and then `settle`, for a call that has already ended, while no other call is in flight."""
+        context, applicability = self.context, call.applicability
+        if context.provenance is not None:
+            self.reserve(call, judged)
+            self.settle(call, output, status)
+            return
+        stateful = applicability.stateful
+        if stateful:
+            found = judged.results if judged is not None else EMPTY
+            for number, monitor in stateful:
+                monitor.reserved(context, call, self._memory[number], found.get(number))
+        if judged is not None:
+            for source, _ in judged.broken:
+                self._reported.setdefault(source.id, set()).add(0)
+        self._append_to_history(call)
+        call.output, call.status = output, status
+        context.refresh(call.facts, call.principal)
+        if stateful:
+            self._settle_monitors(call)
+        if applicability.indexes:
+            self._index_call(call)
+
+    def _settle_monitors(self, call: SessionCall) -> None:
+        """Lets the monitors process the outcome of a call, judged by the calls before it."""
+        context = self.context
+        try:
+            context.before_place, context.as_of = call.place, call
+            for number, monitor in call.applicability.stateful:
+                monitor.settled(context, call, self._memory[number])
+        finally:
+            context.before_place = context.as_of = None
 
     def _update_reported(self, call: SessionCall) -> None:
         """Keeps the reported violations of a call that ran; drops those of a withdrawn call."""
@@ -391,8 +433,11 @@ class ConversationState:
         self._append(call)
 
     def _append(self, call: SessionCall) -> None:
-        self.calls.append(call)
+        self._append_to_history(call)
         self.context.in_flight.append(call)
+
+    def _append_to_history(self, call: SessionCall) -> None:
+        self.calls.append(call)
         if call.time is not None:
             self.context.latest = call.time
         if self.skipped and call.tool not in self.graph_tools:
