@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import replace
+from functools import partial
 
 from guardagent.batch.records import Trace
 from guardagent.policy.evaluation.monitor_interface import SessionCall
@@ -13,9 +13,12 @@ from guardagent.policy.monitors.automaton import Standing
 from guardagent.policy.monitors.product import ProductMonitor
 from guardagent.policy.policies import Policies
 from guardagent.session.counters import new_counters
+from guardagent.session.checks import ALLOWED
 from guardagent.session.session import Session
-from guardagent.types import EMPTY, Decision, Event, Usage, Verdict, Violation, freeze
+from guardagent.session.session_verdicts import NO_USAGE
+from guardagent.types import EMPTY, Event, Verdict, Violation, freeze, quick_violation
 
+_ID = "trace"  # of all sessions here, which nobody sees
 _UNCHECKED = "could not be checked: "
 MAX_FINDINGS = 100  # violations of each policy, reasons and errors that one verdict lists
 
@@ -28,35 +31,34 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     `details` has the number of events, and the number of violations of each policy, including those not listed.
     """
     if _keeps_all_rules(policies, trace):
-        return _TraceVerdict().verdict(len(trace.steps))
-    steps = replay(
-        policies.session(
-            trace.state,
-            trace.facts,
-            clock=lambda: None,  # each event has its time
-            counters=new_counters(policies),
-            principal=trace.principal,
-            on_difference=False,
-        ),
-        trace,
+        return _TraceVerdict(trace).verdict()
+    session = policies.session(
+        trace.state,
+        trace.facts,
+        id=_ID,
+        clock=_no_time,  # each event has its time
+        counters=new_counters(policies),
+        principal=trace.principal,
+        on_difference=False,
     )
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+    summary = _TraceVerdict(trace)
+    session.replay(trace.steps, summary.add)
+    summary.add(None, session.finish())
+    return summary.verdict()
 
 
 def replay(session: Session, trace: Trace) -> Generator[None, None, Verdict]:
     """Replays a trace in a new session: yields after each event, and returns the verdict on the trace."""
-    summary = _TraceVerdict()
+    summary = _TraceVerdict(trace)
     for index, step in enumerate(trace.steps):
-        verdict = session.replay(step.event, step.state, step.facts)
-        if verdict is not None:  # most are allowed without a warning
-            summary.add(verdict, index, f"events[{index}] ({_event_name(step.event)}): ")
+        session.replay([step], partial(summary.add_at, index))
         yield
-    summary.add(session.finish(), None, "at the end: ")
-    return summary.verdict(len(trace.steps))
+    summary.add(None, session.finish())
+    return summary.verdict()
+
+
+def _no_time() -> None:
+    """A clock that does not know the time."""
 
 
 def _keeps_all_rules(policies: Policies, trace: Trace) -> bool:
@@ -101,18 +103,26 @@ def _event_name(event: Event) -> str:
 class _TraceVerdict:
     """Merges the verdicts of a trace. A repeated reason or error is listed once, with its first place."""
 
-    def __init__(self) -> None:
-        self._worst = Verdict(Decision.ALLOW, checked_by="policy")
+    def __init__(self, trace: Trace) -> None:
+        self._steps = trace.steps
+        self._worst = ALLOWED
         self._violations: list[Violation] = []
         self._counts: Counter[str] = Counter()
         self._reasons: dict[str, str] = {}
         self._errors: dict[str, str] = {}
-        self._usage = Usage()
+        self._usage = NO_USAGE
 
-    def add(self, verdict: Verdict, event: int | None, place: str) -> None:
+    def add_at(self, start: int, offset: int, verdict: Verdict) -> None:
+        """Adds the verdict on an event at an offset from another one."""
+        self.add(start + offset, verdict)
+
+    def add(self, event: int | None, verdict: Verdict) -> None:
+        """Adds the verdict on an event, or on the end."""
+        place = "at the end: " if event is None else f"events[{event}] ({_event_name(self._steps[event].event)}): "
         if verdict.decision > self._worst.decision:
             self._worst = verdict
-        self._usage += verdict.usage
+        if verdict.usage is not NO_USAGE:
+            self._usage += verdict.usage
         for violation in verdict.violations:
             self._counts[violation.policy] += 1
             if self._counts[violation.policy] <= MAX_FINDINGS:
@@ -122,13 +132,12 @@ class _TraceVerdict:
                 if string not in kept:
                     kept[string] = _with_place(string, place)
 
-    def verdict(self, events: int) -> Verdict:
-        return replace(
-            self._worst,
+    def verdict(self) -> Verdict:
+        return self._worst.changed(
             reasons=_capped(self._reasons),
             violations=tuple(self._violations),
             errors=_capped(self._errors),
-            details={"events": events, "violations": dict(self._counts)},
+            details={"events": len(self._steps), "violations": dict(self._counts)},
             usage=self._usage,
         )
 
@@ -136,7 +145,8 @@ class _TraceVerdict:
 def _with_event(violation: Violation, event: int | None, place: str) -> Violation:
     evidence = violation.evidence
     mapping = evidence if isinstance(evidence, Mapping) else {"evidence": evidence}
-    return replace(violation, message=place + violation.message, evidence={"event": event, **mapping})
+    evidence = {"event": event, **mapping}
+    return quick_violation(violation.policy, place + violation.message, evidence, violation.remedy)
 
 
 def _with_place(text: str, place: str) -> str:

@@ -16,6 +16,7 @@ from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
 from guardagent.policy.evaluation.patterns import folded_name
 from guardagent.policy.evaluation.tool_sets import AnyTool, names, union_of
 from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
+from guardagent.policy.monitors.alphabet import LabelledEvent
 from guardagent.policy.monitors.product import Product
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
@@ -50,6 +51,7 @@ class Applicability:
         listed: whether a rule covers the call, or unlisted calls are allowed.
         needs_more_checks: whether there are checks beyond the temporal rules.
         counters: the counters that may count the call.
+        unjudged: whether there is nothing to check; the call may still be in the history that other rules read.
     """
 
     monitors: tuple[tuple[int, Monitor], ...]
@@ -61,9 +63,10 @@ class Applicability:
     listed: bool = True
     needs_more_checks: bool = False
     counters: tuple[Counter, ...] = ()
+    unjudged: bool = False
 
     def with_problem(self, problem: str) -> Applicability:
-        return replace(self, problem=problem, needs_more_checks=True)
+        return replace(self, problem=problem, needs_more_checks=True, unjudged=False)
 
 
 class ExtendedPolicies:
@@ -340,15 +343,19 @@ class Policies:
 
     def applicability(self, call: SessionCall) -> Applicability:
         """The checks that apply to a call. All names that the policy does not use share one entry."""
-        if call.action is None and call.decision is None and not call.tags:
-            found = self._by_tool.get(call.tool) or self._unknown(call.tool)
-        else:
-            found = self._labelled(call)
+        found = self.for_everyone(call)
         return self._within_scopes(found, call) if self.is_scoped else found
+
+    def for_everyone(self, call: LabelledEvent) -> Applicability:
+        """The checks that apply to a call if every policy applies to everyone."""
+        if call.action is None and call.decision is None and not call.tags:
+            tool = call.tool
+            return self._by_tool.get(tool) or self._by_unknown_tool.get(tool) or self._unknown(tool)
+        return self._labelled(call)
 
     def for_anyone(self, tool: str) -> Applicability:
         """The checks of all policies that concern a tool, as if each applied to everyone."""
-        return self._by_tool.get(tool) or self._unknown(tool)
+        return self._by_tool.get(tool) or self._by_unknown_tool.get(tool) or self._unknown(tool)
 
     def _within_scopes(self, found: Applicability, call: SessionCall) -> Applicability:
         """The checks of the policies that judge the calls of this principal and agent."""
@@ -361,6 +368,7 @@ class Policies:
             stateful=tuple(one for one in found.stateful if self.rule_of[one[0]] not in others),
             listed=listed,
             needs_more_checks=found.needs_more_checks or not listed,
+            unjudged=False,
         )
 
     def rules_for(self, principal: Mapping[str, Any] | None) -> tuple[Rule, ...]:
@@ -368,12 +376,10 @@ class Policies:
         return tuple(rule for rule in self.rules if rule.source.covers(principal, None))
 
     def _unknown(self, tool: str) -> Applicability:
-        found = self._by_unknown_tool.get(tool)
-        if found is None:
-            problem = self.problem("tool", tool)
-            found = self._other_tools.with_problem(problem) if problem else self._other_tools
-            if len(self._by_unknown_tool) < MAX_UNKNOWN_TOOLS:
-                self._by_unknown_tool[tool] = found
+        problem = self.problem("tool", tool)
+        found = self._other_tools.with_problem(problem) if problem else self._other_tools
+        if len(self._by_unknown_tool) < MAX_UNKNOWN_TOOLS:
+            self._by_unknown_tool[tool] = found
         return found
 
     def names_beyond(self, base: Policies) -> Iterator[tuple[str, str]]:
@@ -392,7 +398,7 @@ class Policies:
             return None
         return f"{kind} {name!r} differs from {known_name.rpartition(':')[2]!r} only in case or space"
 
-    def _labelled(self, call: SessionCall) -> Applicability:
+    def _labelled(self, call: LabelledEvent) -> Applicability:
         tool = call.tool if call.tool in self._by_tool else ""
         action = call.action if f"action:{call.action}" in self._labels else None
         decision = call.decision if f"decision:{call.decision}" in self._labels else None
@@ -430,6 +436,7 @@ class Policies:
         listed = self._is_listed(call, anyone=True)
         counters = tuple(counter for counter in self.counters if call.tool in counter.tools)
         declared = (ANSWER_TEXT,) if is_answer else (self._declared or {}).get(call.tool)
+        needs_more_checks = bool(self.requests or counters) or not listed or declared is not None
         return Applicability(
             monitors,
             CallScreen(monitors, call),
@@ -437,8 +444,9 @@ class Policies:
             indexes,
             arguments=None if declared is None else frozenset(declared),
             listed=listed,
-            needs_more_checks=bool(self.requests or counters) or not listed or declared is not None,
+            needs_more_checks=needs_more_checks,
             counters=counters,
+            unjudged=not (monitors or needs_more_checks),
         )
 
     def _is_listed(self, call: SessionCall, *, anyone: bool = False) -> bool:

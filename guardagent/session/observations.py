@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.clock import Clock, Reading
 from guardagent.policy.evaluation.monitor_interface import CallStatus, SessionCall
 from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.policies import Applicability
 from guardagent.session.checks import ALLOW, ALLOWED, Checks
 from guardagent.types import ATOMS, Event, Verdict, new
 from guardagent.types.objects import readable_copy
+
+
+ReplayedStep = tuple[Event, Any, Mapping[str, Any] | None, Any]
 
 
 class Observations(Checks):
@@ -43,28 +47,49 @@ class Observations(Checks):
             self._settle(call, readable_copy(event.output), event.status or self._observed_status(event))
             return verdict
 
-    def replay(self, event: Event, state: Any = None, facts: Mapping[str, Any] | None = None) -> Verdict | None:
-        """As `observe`, for the next event of a finished trace, in less time.
+    def replay(self, steps: Iterable[ReplayedStep], report: Callable[[int, Verdict], None]) -> None:
+        """Observes the next events of a finished trace, with the same verdicts as `observe` in less time.
 
-        Returns:
-            The verdict; None instead of an allowance without a warning and without the use of a model.
+        Args:
+            steps: each event, with the new state and the facts for `observe`; the last value is ignored.
+            report: receives the index of a step and its verdict, but no plain allowance: one without a warning and
+                without the use of a model.
         """
-        if self._is_followed or self._conversation.context.in_flight:
-            return _remarkable(self.observe(event, state, facts))
         with self._lock:
-            started, conversation, verdict = time.perf_counter(), self._conversation, None
-            call, reading = self._observed(event, state, facts)
-            judgement = conversation.judge_if_needed(call, call.applicability, reading)
-            if judgement is not None:
-                verdict = _remarkable(self._verdict(call, judgement, judgement.decision(), started))
-            output = event.output
-            if type(output) not in ATOMS:
-                output = readable_copy(output)
-            conversation.add_settled(call, judgement, output, event.status or self._observed_status(event))
-            return verdict
+            conversation = self._conversation
+            alone = conversation.is_alone and not self._is_followed and not self.policies.is_scoped
+            for index, (event, state, facts, _) in enumerate(steps):
+                if alone:
+                    applicability = self.policies.for_everyone(event)
+                    if applicability.unjudged and state is None and facts is None and _is_plain(event):
+                        conversation.add_unjudged(event, applicability, self._facts)
+                        continue
+                    verdict = self._replayed(event, state, facts, applicability)
+                else:
+                    verdict = self.observe(event, state, facts)
+                if verdict is not None and (verdict.decision is not ALLOW or verdict.usage.calls):
+                    report(index, verdict)
+
+    def _replayed(
+        self, event: Event, state: Any, facts: Mapping[str, Any] | None, applicability: Applicability
+    ) -> Verdict | None:
+        """As `observe`; None if every check passes."""
+        started, conversation = time.perf_counter(), self._conversation
+        call, reading = self._observed(event, state, facts, applicability)
+        judgement = conversation.judge_if_needed(call, applicability, reading)
+        verdict = None if judgement is None else self._verdict(call, judgement, judgement.decision(), started)
+        output = event.output
+        if type(output) not in ATOMS:
+            output = readable_copy(output)
+        conversation.add_settled(call, judgement, output, event.status or self._observed_status(event))
+        return verdict
 
     def _observed(
-        self, event: Event, state: Any, facts: Mapping[str, Any] | None
+        self,
+        event: Event,
+        state: Any,
+        facts: Mapping[str, Any] | None,
+        applicability: Applicability | None = None,
     ) -> tuple[SessionCall, Reading | None]:
         """(the call that has happened, the time of its check); sets the new state."""
         conversation, reading = self._conversation, None
@@ -79,7 +104,7 @@ class Observations(Checks):
             reading = _reading_of(self._clock, event)
             call.time = conversation.context.time_of(reading)
         call.principal = self._principal if event.principal is None else self._principal_of(event.principal)
-        call.applicability = self.policies.applicability(call)
+        call.applicability = applicability or self.policies.applicability(call)
         return call, reading
 
     def _observed_status(self, event: Event) -> CallStatus:
@@ -87,8 +112,14 @@ class Observations(Checks):
         return self.status_of(event.output, None if self.policies.failed_output is None else False)
 
 
-def _remarkable(verdict: Verdict) -> Verdict | None:
-    return None if verdict.decision is ALLOW and not verdict.usage.calls else verdict
+def _is_plain(event: Event) -> bool:
+    """Whether an event has an output that needs no copy, a status, and neither a time nor a principal."""
+    return (
+        type(event.output) in ATOMS
+        and event.status is not None
+        and event.time is None
+        and event.principal is None
+    )
 
 
 def _reading_of(clock: Clock, event: Event) -> Reading:

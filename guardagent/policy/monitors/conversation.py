@@ -23,7 +23,7 @@ from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.policy.provenance.recorder import SourceRecorder
-from guardagent.types import EMPTY, Check, Context, Decision, Event, Verdict, freeze, thaw
+from guardagent.types import EMPTY, Check, Context, Decision, Event, Verdict, freeze, new, thaw
 
 Memento = tuple[dict[int, Any], dict[str, set[int]]]  # (monitor -> memory, the reported rules)
 
@@ -111,7 +111,7 @@ class ConversationState:
         self, call: SessionCall, applicability: Applicability, reading: Reading | None
     ) -> Judgement | None:
         """As `judge`, for a call that `add_settled` adds next."""
-        if applicability.monitors or applicability.needs_more_checks or self.context.provenance is not None:
+        if not applicability.unjudged or self.context.provenance is not None:
             return self.judge(call, applicability, reading=reading)
         self.context.check_time = reading
         return None
@@ -256,6 +256,28 @@ class ConversationState:
         context.refresh(call.facts, call.principal)
         if stateful:
             self._settle_monitors(call)
+        if applicability.indexes:
+            self._index_call(call)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no call is in flight, no sources are recorded, and no rule is skipped."""
+        return not (self.context.in_flight or self.context.provenance is not None or self.skipped)
+
+    def add_unjudged(self, event: Event, applicability: Applicability, facts: Mapping[str, Any]) -> None:
+        """As `add_settled`, for an event without anything to check, a time and an output to copy, while `is_alone`."""
+        context = self.context
+        call: SessionCall = new(SessionCall)
+        call.tool, call.args, call.place = event.tool, event.args, len(self.calls) + 1
+        call.output, call.status, call.applicability = event.output, event.status, applicability
+        call.facts, call.principal = facts, context.session_principal
+        if event.agent is not None or event.id is not None:
+            call.agent, call.id = event.agent, event.id
+        if event.action is not None or event.decision is not None or event.tags:
+            call.labelled(event.action, event.decision, event.tags)
+        self.calls.append(call)
+        context.check_time = None
+        context.refresh(facts)
         if applicability.indexes:
             self._index_call(call)
 
