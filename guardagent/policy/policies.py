@@ -84,6 +84,20 @@ class ExtendedPolicies:
         self._known[digest] = policies
 
 
+class _ToolApplicability(dict[str, Applicability]):
+    """The checks of each tool, for quick look-ups; those of tools that the policy does not name are added on demand."""
+
+    def __init__(self, known: Mapping[str, Applicability], unknown: Callable[[str], Applicability]) -> None:
+        super().__init__(known)
+        self._unknown, self._limit = unknown, len(known) + MAX_UNKNOWN_TOOLS
+
+    def __missing__(self, tool: str) -> Applicability:
+        found = self._unknown(tool)
+        if len(self) < self._limit:
+            self[tool] = found
+        return found
+
+
 _NO_SCREEN = CallScreen((), SessionCall("", {}))  # all monitors remain
 
 
@@ -169,7 +183,7 @@ class Policies:
         }
         self._other_tools = self._applicability(SessionCall("", {}))
         self._by_labels: dict[Any, Applicability] = {}
-        self._by_unknown_tool: dict[str, Applicability] = {}
+        self._of_tool = _ToolApplicability(self._by_tool, self._unknown)
 
     def warm_up(self) -> None:
         """Generates the code that screens calls now, instead of after the first checks of each tool."""
@@ -349,13 +363,12 @@ class Policies:
     def for_everyone(self, call: LabelledEvent) -> Applicability:
         """The checks that apply to a call if every policy applies to everyone."""
         if call.action is None and call.decision is None and not call.tags:
-            tool = call.tool
-            return self._by_tool.get(tool) or self._by_unknown_tool.get(tool) or self._unknown(tool)
+            return self._of_tool[call.tool]
         return self._labelled(call)
 
     def for_anyone(self, tool: str) -> Applicability:
         """The checks of all policies that concern a tool, as if each applied to everyone."""
-        return self._by_tool.get(tool) or self._by_unknown_tool.get(tool) or self._unknown(tool)
+        return self._of_tool[tool]
 
     def _within_scopes(self, found: Applicability, call: SessionCall) -> Applicability:
         """The checks of the policies that judge the calls of this principal and agent."""
@@ -377,10 +390,7 @@ class Policies:
 
     def _unknown(self, tool: str) -> Applicability:
         problem = self.problem("tool", tool)
-        found = self._other_tools.with_problem(problem) if problem else self._other_tools
-        if len(self._by_unknown_tool) < MAX_UNKNOWN_TOOLS:
-            self._by_unknown_tool[tool] = found
-        return found
+        return self._other_tools.with_problem(problem) if problem else self._other_tools
 
     def names_beyond(self, base: Policies) -> Iterator[tuple[str, str]]:
         """Yields (kind, name) of the tools and labels that these rules know and other rules do not."""

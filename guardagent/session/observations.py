@@ -56,12 +56,19 @@ class Observations(Checks):
                 without the use of a model.
         """
         with self._lock:
-            conversation = self._conversation
+            conversation, unread = self._conversation, False
             alone = conversation.is_alone and not self._is_followed and not self.policies.is_scoped
             for index, (event, state, facts, _) in enumerate(steps):
                 if alone:
                     applicability = self.policies.for_everyone(event)
-                    if applicability.unjudged and state is None and facts is None and _is_plain(event):
+                    unread = (
+                        applicability.unjudged
+                        and type(event.output) in ATOMS
+                        and event.status is not None
+                        and event.time is None
+                        and event.principal is state is facts is None
+                    )
+                    if unread:
                         conversation.add_unjudged(event, applicability, self._facts)
                         continue
                     verdict = self._replayed(event, state, facts, applicability)
@@ -69,6 +76,8 @@ class Observations(Checks):
                     verdict = self.observe(event, state, facts)
                 if verdict is not None and (verdict.decision is not ALLOW or verdict.usage.calls):
                     report(index, verdict)
+            if unread:
+                conversation.context.refresh(self._facts)
 
     def _replayed(
         self, event: Event, state: Any, facts: Mapping[str, Any] | None, applicability: Applicability
@@ -110,16 +119,6 @@ class Observations(Checks):
     def _observed_status(self, event: Event) -> CallStatus:
         """The status of an event without one."""
         return self.status_of(event.output, None if self.policies.failed_output is None else False)
-
-
-def _is_plain(event: Event) -> bool:
-    """Whether an event has an output that needs no copy, a status, and neither a time nor a principal."""
-    return (
-        type(event.output) in ATOMS
-        and event.status is not None
-        and event.time is None
-        and event.principal is None
-    )
 
 
 def _reading_of(clock: Clock, event: Event) -> Reading:

@@ -19,6 +19,7 @@ from guardagent.policy.evaluation.monitor_interface import (
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.values import Unknown
 from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
@@ -247,7 +248,8 @@ class ConversationState:
         if stateful:
             found = judged.results if judged is not None else EMPTY
             for number, monitor in stateful:
-                monitor.reserved(context, call, self._memory[number], found.get(number))
+                if type(monitor) is not PropositionalMonitor:
+                    monitor.reserved(context, call, self._memory[number], found.get(number))
         if judged is not None:
             for source, _ in judged.broken:
                 self._reported.setdefault(source.id, set()).add(0)
@@ -255,7 +257,7 @@ class ConversationState:
         call.output, call.status = output, status
         context.refresh(call.facts, call.principal)
         if stateful:
-            self._settle_monitors(call)
+            self._settle_at_once(call)
         if applicability.indexes:
             self._index_call(call)
 
@@ -265,29 +267,32 @@ class ConversationState:
         return not (self.context.in_flight or self.context.provenance is not None or self.skipped)
 
     def add_unjudged(self, event: Event, applicability: Applicability, facts: Mapping[str, Any]) -> None:
-        """As `add_settled`, for an event without anything to check, a time and an output to copy, while `is_alone`."""
-        context = self.context
+        """As `add_settled`, for an event without anything to check, a time and an output to copy, while `is_alone`.
+
+        The context is not refreshed for it.
+        """
         call: SessionCall = new(SessionCall)
         call.tool, call.args, call.place = event.tool, event.args, len(self.calls) + 1
         call.output, call.status, call.applicability = event.output, event.status, applicability
-        call.facts, call.principal = facts, context.session_principal
+        call.facts, call.principal = facts, self.context.session_principal
         if event.agent is not None or event.id is not None:
             call.agent, call.id = event.agent, event.id
         if event.action is not None or event.decision is not None or event.tags:
             call.labelled(event.action, event.decision, event.tags)
         self.calls.append(call)
-        context.check_time = None
-        context.refresh(facts)
-        if applicability.indexes:
-            self._index_call(call)
+        for number in applicability.indexes:
+            self.context.indexes[number].add(self.context, call)
 
-    def _settle_monitors(self, call: SessionCall) -> None:
-        """Lets the monitors process the outcome of a call, judged by the calls before it."""
+    def _settle_at_once(self, call: SessionCall) -> None:
+        """Lets the monitors process the outcome of a call that was never in flight."""
         context = self.context
         try:
             context.before_place, context.as_of = call.place, call
             for number, monitor in call.applicability.stateful:
-                monitor.settled(context, call, self._memory[number])
+                if type(monitor) is PropositionalMonitor:
+                    monitor.observed(context, call, self._memory[number])
+                else:
+                    monitor.settled(context, call, self._memory[number])
         finally:
             context.before_place = context.as_of = None
 

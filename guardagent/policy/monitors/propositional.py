@@ -120,6 +120,15 @@ class PropositionalMonitor:
     def began(self, memory: _AutomatonMemory) -> None:
         self._update_possible(memory)
 
+    def observed(self, context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> None:
+        """As `reserved` and then `settled`, for a call that has already ended."""
+        if memory.unsettled:
+            self.reserved(context, call, memory, None)
+            self.settled(context, call, memory)
+            return
+        memory.take(self._effect(call))
+        memory.possible = (memory.base,)
+
     def settled(self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> None:
         """Folds the oldest settled calls into the base state, and later adjacent settled calls into one effect.
 
