@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from functools import partial
 
+from guardagent.batch.quick_proof import quick_proof
 from guardagent.batch.records import Trace
-from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.language.answer_step import ANSWER
-from guardagent.policy.monitors.automaton import Standing
-from guardagent.policy.monitors.product import ProductMonitor
 from guardagent.policy.policies import Policies
-from guardagent.session.counters import new_counters
 from guardagent.session.checks import ALLOWED
+from guardagent.session.counters import new_counters
 from guardagent.session.session import Session
 from guardagent.session.session_verdicts import NO_USAGE
-from guardagent.types import EMPTY, Event, Verdict, Violation, freeze, quick_violation
+from guardagent.types import Event, Verdict, Violation, quick_violation
 
 _ID = "trace"  # of all sessions here, which nobody sees
 _UNCHECKED = "could not be checked: "
@@ -30,7 +27,7 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     Counters across conversations begin at zero: `counted_traces` replays traces that count together.
     `details` has the number of events, and the number of violations of each policy, including those not listed.
     """
-    if _keeps_all_rules(policies, trace):
+    if quick_proof(policies).complies(trace):
         return _TraceVerdict(trace).verdict()
     session = policies.session(
         trace.state,
@@ -59,41 +56,6 @@ def replay(session: Session, trace: Trace) -> Generator[None, None, Verdict]:
 
 def _no_time() -> None:
     """A clock that does not know the time."""
-
-
-def _keeps_all_rules(policies: Policies, trace: Trace) -> bool:
-    """Whether the automata alone prove that all rules hold. Much faster than a session, which is needed for reasons."""
-    if policies.product is None or policies.is_scoped:
-        return False
-    events = [step.event for step in trace.steps]
-    if any(_needs_session(policies, *kind) for kind in _kinds(events)) or _is_too_deep(trace):
-        return False
-    monitor = ProductMonitor(policies.product)
-    return not monitor.run(events) and all(standing >= Standing.MET for standing in monitor.standings)
-
-
-def _kinds(events: Iterable[Event]) -> set[tuple[str, str | None, str | None, frozenset[str]]]:
-    return {(event.tool, event.action, event.decision, event.tags) for event in events}
-
-
-def _needs_session(
-    policies: Policies, tool: str, action: str | None, decision: str | None, tags: frozenset[str]
-) -> bool:
-    """Whether other rules than temporal ones concern such an event, or not all of them do: a final answer."""
-    if tool == ANSWER:
-        return True
-    return policies.applicability(SessionCall(tool, EMPTY).labelled(action, decision, tags)).needs_more_checks
-
-
-def _is_too_deep(trace: Trace) -> bool:
-    """Whether values of the trace are nested too deeply for a session."""
-    try:
-        freeze(trace.facts)
-        for step in trace.steps:
-            freeze(step.event.output)
-    except RecursionError:
-        return True
-    return False
 
 
 def _event_name(event: Event) -> str:

@@ -135,5 +135,3 @@ def _call(record: JsonObject, failed_output: Any) -> Event:
     get = record.values.get
     status = status_of(record.values, failed_output)
     return Event(record.tool(), get("args") or {}, get("output"), status, time=record.instant("time"))
-
-

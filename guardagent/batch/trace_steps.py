@@ -124,9 +124,7 @@ def plain_step(values: Any, failed_output: Any) -> TraceStep | None:
     return _labelled_step(values, tool, args, failed_output)
 
 
-def _labelled_step(
-    values: dict[str, Any], tool: str, args: Mapping[str, Any], failed_output: Any
-) -> TraceStep | None:
+def _labelled_step(values: dict[str, Any], tool: str, args: Mapping[str, Any], failed_output: Any) -> TraceStep | None:
     """As `plain_step`, for an object with keys beyond those of a call."""
     get = values.get
     action, decision, state, facts = get("action"), get("decision"), get("state"), get("facts")

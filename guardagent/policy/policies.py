@@ -211,11 +211,10 @@ class Policies:
         return any(getattr(check, "asks_model", False) for _, check in self.requests)
 
     @cached_property
-    def product(self) -> Product | None:
-        """The product of all monitors; None unless all of them are propositional."""
+    def product(self) -> Product:
+        """The product of the propositional monitors."""
         monitors = [monitor for monitor in self.monitors if isinstance(monitor, PropositionalMonitor)]
-        same = len(monitors) == len(self.monitors)
-        return Product([(part.alphabet, part.automaton) for part in monitors]) if same else None
+        return Product([(part.alphabet, part.automaton) for part in monitors])
 
     def named_in(self, text: str) -> frozenset[str]:
         """The tools of the policy that occur in a text."""

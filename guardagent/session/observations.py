@@ -15,7 +15,6 @@ from guardagent.session.checks import ALLOW, ALLOWED, Checks
 from guardagent.types import ATOMS, Event, Verdict, new
 from guardagent.types.objects import readable_copy
 
-
 ReplayedStep = tuple[Event, Any, Mapping[str, Any] | None, Any]
 
 

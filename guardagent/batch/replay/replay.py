@@ -11,12 +11,12 @@ from typing import Any
 
 from guardagent.batch.lines import LineReader, open_bytes
 from guardagent.batch.records import Trace, read_trace
-from guardagent.batch.trace_steps import TraceStep
 from guardagent.batch.replay.candidate import ReplayPolicy
 from guardagent.batch.replay.comparison import VIOLATED, DifferenceTable
 from guardagent.batch.replay.conversation import NO_RULE, UNKNOWN, ReplayedConversation, RuleAnswers
 from guardagent.batch.replay.log_steps import LoggedCall, LogStep, LogSteps, Progress, RecordedDecision, no_progress
 from guardagent.batch.replay.recorded_values import STATE
+from guardagent.batch.trace_steps import TraceStep
 from guardagent.errors import ContentError, InputError
 from guardagent.log.verification import verify_log
 from guardagent.types import freeze

@@ -170,6 +170,10 @@ class ResponseMonitor:
     def looks_back(self, _call: SessionCall) -> bool:
         return self._of_history
 
+    def is_first(self, call: SessionCall) -> bool:
+        """Whether such a call can require a partner call."""
+        return call.tool in self._first
+
     def start(self) -> _Obligations:
         return _Obligations()
 
