@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from functools import partial
 
+from guardagent._support.fold import timed_verdict
 from guardagent.batch.quick_proof import quick_proof
 from guardagent.batch.records import Trace
 from guardagent.policy.policies import Policies
@@ -18,6 +19,11 @@ from guardagent.types import Event, Verdict, Violation, quick_violation
 _ID = "trace"  # of all sessions here, which nobody sees
 _UNCHECKED = "could not be checked: "
 MAX_FINDINGS = 100  # violations of each policy, reasons and errors that one verdict lists
+
+
+def judge_traces(policies: Policies, traces: Iterable[Trace]) -> list[Verdict]:
+    """Judges each trace as `judge_trace` does. A trace that cannot be judged is denied, with the cause in `errors`."""
+    return [timed_verdict(partial(judge_trace, policies, trace)).changed(checked_by="policy") for trace in traces]
 
 
 def judge_trace(policies: Policies, trace: Trace) -> Verdict:

@@ -12,7 +12,6 @@ from typing import Any
 from guardagent.batch.records import Trace
 from guardagent.policy.evaluation.monitor_interface import Monitor, RuleContext, SessionCall
 from guardagent.policy.language.answer_step import ANSWER
-from guardagent.policy.monitors.eventual import ResponseMonitor
 from guardagent.policy.monitors.product import Key, Parts, ProductLetter
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
@@ -85,9 +84,7 @@ def _needs_session(policies: Policies, call: SessionCall) -> bool:
 
 
 def _begins_violation(monitor: Monitor, call: SessionCall) -> bool:
-    if isinstance(monitor, PropositionalMonitor):
-        return False
-    return not isinstance(monitor, ResponseMonitor) or monitor.is_first(call)
+    return not isinstance(monitor, PropositionalMonitor) and monitor.reports(call)
 
 
 def _holds_without_calls(monitor: Monitor) -> bool:

@@ -51,7 +51,7 @@ class Applicability:
         listed: whether a rule covers the call, or unlisted calls are allowed.
         needs_more_checks: whether there are checks beyond the temporal rules.
         counters: the counters that may count the call.
-        unjudged: whether there is nothing to check; the call may still be in the history that other rules read.
+        unjudged: whether every check passes. The call may still count for other calls.
     """
 
     monitors: tuple[tuple[int, Monitor], ...]
@@ -455,7 +455,7 @@ class Policies:
             listed=listed,
             needs_more_checks=needs_more_checks,
             counters=counters,
-            unjudged=not (monitors or needs_more_checks),
+            unjudged=not needs_more_checks and not any(monitor.reports(call) for _, monitor in monitors),
         )
 
     def _is_listed(self, call: SessionCall, *, anyone: bool = False) -> bool:

@@ -267,9 +267,9 @@ class ConversationState:
         return not (self.context.in_flight or self.context.provenance is not None or self.skipped)
 
     def add_unjudged(self, event: Event, applicability: Applicability, facts: Mapping[str, Any]) -> None:
-        """As `add_settled`, for an event without anything to check, a time and an output to copy, while `is_alone`.
+        """As `add_settled`, for an event that is `unjudged`, without a time or an output to copy, while `is_alone`.
 
-        The context is not refreshed for it.
+        The context may not be refreshed for it.
         """
         call: SessionCall = new(SessionCall)
         call.tool, call.args, call.place = event.tool, event.args, len(self.calls) + 1
@@ -280,6 +280,10 @@ class ConversationState:
         if event.action is not None or event.decision is not None or event.tags:
             call.labelled(event.action, event.decision, event.tags)
         self.calls.append(call)
+        if applicability.stateful:
+            self.context.check_time = None
+            self.context.refresh(facts)
+            self._settle_at_once(call)
         for number in applicability.indexes:
             self.context.indexes[number].add(self.context, call)
 

@@ -82,6 +82,10 @@ class PropositionalMonitor:
         letter = self.alphabet.index(call, ok=True)
         return len({self._breaks[state][letter] for state, _ in self._live()}) > 1
 
+    def reports(self, call: SessionCall) -> bool:
+        letter = self.alphabet.index(call, ok=True)
+        return self.automaton.violated[0] or any(self._breaks[state][letter] for state, _ in self._live())
+
     def start(self) -> _AutomatonMemory:
         return _AutomatonMemory(0)
 
