@@ -187,7 +187,8 @@ class StepColumns(NamedTuple):
     time: float | None = None
 
 
-_JSON_COLUMNS = frozenset({"args", "output", "facts", "state"})
+_JSON_COLUMNS = ("args", "output", "facts", "state")
+_NO_LABELS = (None,) * 6
 
 
 def step_of_columns(
@@ -205,10 +206,10 @@ def step_of_columns(
     Raises:
         ContentError: the row is not a step; with location and expectation.
     """
-    values: dict[str, Any] = {}
-    for name, value in zip(StepColumns._fields, columns, strict=True):
-        if value is not None:
-            values[name] = _parsed(str(value), name, index, path, line) if name in _JSON_COLUMNS else value
+    try:
+        values = _values(*columns)
+    except ValueError:
+        raise errors_at(path, line)(f"events[{index}].{_invalid_json(columns)}") from None
     step = plain_step(values, failed_output)
     if step is None:
         record = JsonObject(values, errors_at(path, line), f"events[{index}]").checked(STEP)
@@ -216,8 +217,33 @@ def step_of_columns(
     return step
 
 
-def _parsed(text: str, name: str, index: int, path: Path | str, line: int | None) -> Any:
-    try:
-        return strict_json.plain_value(text)
-    except ValueError as error:
-        raise errors_at(path, line)(f"events[{index}].{name}: {json_problem(error)}") from None
+def _values(
+    tool: str | None,
+    args: str | None,
+    output: str | None,
+    failed: bool | None,
+    *labels: Any,  # noqa: FBT001 - a value
+) -> dict[str, Any]:
+    """The object of a row; null stands for an absent key, except of the output."""
+    values: dict[str, Any] = {"tool": tool, "failed": failed}
+    if args is not None:
+        values["args"] = strict_json.plain_value(args)
+    if output is not None:
+        values["output"] = strict_json.plain_value(output)
+    if labels != _NO_LABELS:
+        names = StepColumns._fields[-len(labels) :]
+        for name, value in zip(names, labels, strict=True):
+            plain = value is None or name not in _JSON_COLUMNS
+            values[name] = value if plain else strict_json.plain_value(value)
+    return values
+
+
+def _invalid_json(columns: StepColumns) -> str:
+    """The first column that is not JSON, and why."""
+    for name in _JSON_COLUMNS:
+        text = getattr(columns, name)
+        try:
+            strict_json.plain_value("null" if text is None else text)
+        except ValueError as error:
+            return f"{name}: {json_problem(error)}"
+    raise AssertionError(columns)

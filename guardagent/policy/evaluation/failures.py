@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from guardagent.types import thaw
 
-_PLAIN = re.compile(r"""\^?[A-Za-z0-9_ :,'"!=/@#%&;<>~-]+(\|\^?[A-Za-z0-9_ :,'"!=/@#%&;<>~-]+)*""")
+_PLAIN = re.compile(r"""\^?[A-Za-z0-9_ :,'"!=/@#%&;<>~-]+""")
+_GROUPED = re.compile(r"(\^?)\(([^()]*)\)")
 
 
 def is_failure(pattern: Any, *outputs: Any) -> bool:
@@ -42,11 +43,15 @@ class _Literals(NamedTuple):
 
 @lru_cache(64)
 def _literals(pattern: Any) -> _Literals | None:
-    """The alternatives of a pattern such as `^Error|not found`; None for any other pattern."""
+    """The alternatives of a pattern such as `^Error|not found` or `^(Error|Failed)`; None for any other pattern."""
     text = pattern.pattern
-    if not isinstance(text, str) or not _PLAIN.fullmatch(text):
+    if not isinstance(text, str):
         return None
-    found = text.split("|")
+    grouped = _GROUPED.fullmatch(text)
+    start, inner = grouped.groups() if grouped is not None else ("", text)
+    found = [start + one for one in inner.split("|")]
+    if not all(map(_PLAIN.fullmatch, found)):
+        return None
     prefixes = tuple(one.removeprefix("^") for one in found if one.startswith("^"))
     return _Literals(prefixes, tuple(one for one in found if not one.startswith("^")))
 

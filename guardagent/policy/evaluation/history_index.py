@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from bisect import insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, Protocol
@@ -107,22 +107,18 @@ class HistoryQuery:
         """Decides all conditions for a past call."""
         if not self.bind(env, call):
             return False
-        found = [
-            *(test(env) for test in self.own_conditions),
-            *self._equalities(env),
-            *(test(env) for test in self.residual_conditions),
-        ]
+        found = [test(env) for test in self.own_conditions]
+        found += [equal(own(env), other(env)) for own, other in self.equations]
+        found += [test(env) for test in self.residual_conditions]
         if self.window is not None:
             found.append(in_window(call, self.window(env)))
         return conjunction(found)
 
-    def _equalities(self, env: Env) -> Iterable[Truth]:
-        return (equal(own(env), other(env)) for own, other in self.equations)
-
     def judge_entry(self, env: Env, entry: IndexEntry) -> Truth:
         """Decides the equations and residual conditions for an indexed call."""
         self.bind(env, entry.call)
-        return conjunction([entry.own, *self._equalities(env), *(test(env) for test in self.residual_conditions)])
+        joined = [equal(own(env), other(env)) for own, other in self.equations]
+        return conjunction([entry.own, *joined, *(test(env) for test in self.residual_conditions)])
 
     def judge_match(self, env: Env, entry: IndexEntry) -> Truth:
         """Decides the residual conditions for an indexed call that satisfies the equations."""

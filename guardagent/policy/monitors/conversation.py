@@ -272,9 +272,15 @@ class ConversationState:
         The context may not be refreshed for it.
         """
         call: SessionCall = new(SessionCall)
-        call.tool, call.args, call.place = event.tool, event.args, len(self.calls) + 1
-        call.output, call.status, call.applicability = event.output, event.status, applicability
-        call.facts, call.principal = facts, self.context.session_principal
+        call.tool = event.tool
+        call.args = event.args
+        call.place = len(self.calls) + 1
+        call.output = event.output
+        call.status = event.status
+        call.applicability = applicability
+        call.facts = facts
+        if self.context.session_principal is not None:
+            call.principal = self.context.session_principal
         if event.agent is not None or event.id is not None:
             call.agent, call.id = event.agent, event.id
         if event.action is not None or event.decision is not None or event.tags:
