@@ -2,8 +2,8 @@
 
 `python -m benchmarks.tables [--events N ...] [--engines local,duckdb,spark,ray] [--workers N] [--folder DIR]` writes a
 log of N events (default: 100,000 and a million) as JSON Lines of traces and as Parquet of events, in several files and
-in no order. Then it runs each of these in processes of its own, and prints CPU and elapsed time, throughput and the peak
-memory of all processes together:
+in no order. Then it runs each of these in processes of its own, and prints CPU and elapsed time, throughput and the
+peak memory of all processes together:
 
 - `scan`: reads all columns of the Parquet files with pyarrow, and does nothing with them;
 - `loop`: reads the JSON Lines, and replays each trace through a session, in one process;
@@ -95,7 +95,7 @@ def write_logs(folder: Path, total: int) -> None:
 def run(command: list[str]) -> Cost:
     """Runs a command to its end."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # noqa: S603
     peak = [0]
     watch = threading.Thread(target=_watch, args=(process, peak), daemon=True)
     watch.start()

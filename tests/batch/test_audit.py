@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from guardagent import Policies, Verdict, load_policies
 from guardagent.batch.audit import MAX_FINDINGS, judge_trace
-from guardagent.batch.records import Trace, TraceStep, read_trace
+from guardagent.batch.records import Trace, read_trace
+from guardagent.batch.trace_steps import TraceStep
 from guardagent.policy.load import compile_rules
 from guardagent.types import Event
 from tests.policy.rules import events

@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from guardagent.batch.arrow.bundle import PolicyBundle
+from guardagent.batch.arrow.event_rows import rows_by_trace
 from guardagent.batch.arrow.schema import VERDICTS, batch_of
-from guardagent.batch.arrow.traces import AssembledTrace, assembled, rows_by_trace
+from guardagent.batch.arrow.traces import AssembledTrace, assembled
+from guardagent.batch.audit import judge_traces
 from guardagent.batch.counted_traces import judge_together, require_times
-from guardagent.batch.traces_judge import judge_traces
 from guardagent.errors import InputError
 from guardagent.policy.policies import Policies
 from guardagent.types import Verdict

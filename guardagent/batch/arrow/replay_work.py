@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from guardagent.batch.arrow.bundle import PolicyBundle
+from guardagent.batch.arrow.event_rows import EventRow, rows_by_trace
 from guardagent.batch.arrow.schema import DIFFERENCES, batch_of
-from guardagent.batch.arrow.traces import AssembledTrace, Row, assembled, rows_by_trace
+from guardagent.batch.arrow.traces import AssembledTrace, assembled
 from guardagent.batch.replay.candidate import ReplayPolicy
 from guardagent.batch.replay.comparison import DifferenceTable, RuleDifferences
 from guardagent.batch.replay.traces import compare_traces
@@ -84,7 +85,7 @@ class ReplayWork:
 
 
 def _compared(
-    trace: str | None, rows: Sequence[Row], policies: Sequence[ReplayPolicy], summary: ReplaySummary
+    trace: str | None, rows: Sequence[EventRow], policies: Sequence[ReplayPolicy], summary: ReplaySummary
 ) -> Iterator[dict[str, Any]]:
     """Yields the rows of a trace, and counts its differences."""
     found = _differences(trace, rows, policies)
@@ -97,7 +98,7 @@ def _compared(
 
 
 def _differences(
-    trace: str | None, rows: Sequence[Row], policies: Sequence[ReplayPolicy]
+    trace: str | None, rows: Sequence[EventRow], policies: Sequence[ReplayPolicy]
 ) -> DifferenceTable | AssembledTrace:
     """The differences in a trace; or the trace with an error."""
     old, new = policies

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from guardagent.batch.records import Trace, TraceStep
+from guardagent.batch.records import Trace
 from guardagent.batch.replay.candidate import ReplayPolicy
 from guardagent.batch.replay.comparison import DifferenceTable
 from guardagent.batch.replay.conversation import ReplayedConversation, RuleAnswers
 from guardagent.batch.replay.log_steps import LoggedCall, LogStep
+from guardagent.batch.trace_steps import TraceStep
 from guardagent.types import freeze, thaw
 from guardagent.types.principal import SessionPrincipal
 
