@@ -70,7 +70,7 @@ def outcome(read: Callable[[], TraceStep]) -> Any:
 
 @given(events())
 def test_a_plain_step_is_the_checked_step(value: Any) -> None:
-    """Where it is not plain, the careful way decides."""
+    """The careful way decides about all others."""
     text = json.dumps({"id": 1, "events": [value]})
     expected = outcome(lambda: checked(value))
     assert outcome(lambda: read_trace(text, "f", 1, FAILED).steps[0]) == expected
