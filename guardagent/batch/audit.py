@@ -33,7 +33,7 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     Counters across conversations begin at zero: `counted_traces` replays traces that count together.
     `details` has the number of events, and the number of violations of each policy, including those not listed.
     """
-    if quick_proof(policies).complies(trace):
+    if quick_proof(policies.current).complies(trace):
         return _TraceVerdict(trace).verdict()
     session = policies.session(
         trace.state,

@@ -139,7 +139,7 @@ class JsonObject:
 
     def error(self, key: str, message: str) -> InputError:
         place = f"{self.place}.{key}" if self.place and key else self.place or key
-        return self.error_at(f"{place}: {message}")
+        return self.error_at(f"{place}: {message}" if place else message)
 
     def wrong(self, key: str, value: Any, expected: str) -> InputError:
         got = (

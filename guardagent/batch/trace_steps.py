@@ -35,6 +35,7 @@ STEP = {
     "state": OBJECT,
 }
 _KEYS, _CALL_KEYS = frozenset(STEP), frozenset(CALL)
+_TIMED_KEYS = _KEYS | {"time"}
 _LAST_SECOND = 253_402_300_799  # of year 9999
 _new_tuple: Any = tuple.__new__  # a named tuple's own `__new__` takes twice as long
 _NO_TAGS: frozenset[str] = frozenset()
@@ -133,7 +134,7 @@ def _labelled_step(values: dict[str, Any], tool: str, args: Mapping[str, Any], f
         and (decision is None or type(decision) is str)
         and (state is None or type(state) is dict)
         and (facts is None or type(facts) is dict)
-        and all(is_unrelated(key, _KEYS) for key in values)
+        and (values.keys() <= _TIMED_KEYS or all(is_unrelated(key, _KEYS) for key in values))
     ):
         return None
     try:
@@ -188,7 +189,7 @@ class StepColumns(NamedTuple):
 
 
 _JSON_COLUMNS = ("args", "output", "facts", "state")
-_NO_LABELS = (None,) * 6
+_NO_LABELS = [None] * 6
 
 
 def step_of_columns(columns: StepColumns, failed_output: Any = None) -> TraceStep:
@@ -202,7 +203,7 @@ def step_of_columns(columns: StepColumns, failed_output: Any = None) -> TraceSte
         InputError: the row is not a step; with the column and the expectation.
     """
     try:
-        values = _values(*columns)
+        values = _values(columns)
     except ValueError:
         raise InputError(_invalid_json(columns)) from None
     return plain_step(values, failed_output) or checked_step(
@@ -210,14 +211,9 @@ def step_of_columns(columns: StepColumns, failed_output: Any = None) -> TraceSte
     )
 
 
-def _values(
-    tool: str | None,
-    args: str | None,
-    output: str | None,
-    failed: bool | None,  # noqa: FBT001 - a value
-    *labels: Any,
-) -> dict[str, Any]:
+def _values(columns: StepColumns) -> dict[str, Any]:
     """The object of a row; null stands for an absent key, except of the output."""
+    tool, args, output, failed, *labels = columns
     values: dict[str, Any] = {"tool": tool, "failed": failed}
     if args is not None:
         values["args"] = strict_json.plain_value(args)
@@ -227,7 +223,7 @@ def _values(
         names = StepColumns._fields[-len(labels) :]
         for name, value in zip(names, labels, strict=True):
             plain = value is None or name not in _JSON_COLUMNS
-            values[name] = value if plain else strict_json.plain_value(value)
+            values[name] = value if plain else strict_json.plain_value(str(value))
     return values
 
 

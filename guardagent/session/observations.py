@@ -55,27 +55,29 @@ class Observations(Checks):
                 without the use of a model.
         """
         with self._lock:
-            conversation, unread = self._conversation, False
+            conversation, passed = self._conversation, False
             alone = conversation.is_alone and not self._is_followed and not self.policies.is_scoped
             for index, (event, state, facts, _) in enumerate(steps):
                 if alone:
                     applicability = self.policies.for_everyone(event)
-                    unread = (
+                    passed = (
                         applicability.unjudged
                         and type(event.output) in ATOMS
                         and event.status is not None
-                        and event.time is None
-                        and event.principal is state is facts is None
+                        and state is None
+                        and facts is None
+                        and event.principal is None
                     )
-                    if unread:
-                        conversation.add_unjudged(event, applicability, self._facts)
+                    if passed:
+                        reading = None if event.time is None else _reading_of(self._clock, event)
+                        conversation.add_unjudged(event, applicability, self._facts, reading)
                         continue
                     verdict = self._replayed(event, state, facts, applicability)
                 else:
                     verdict = self.observe(event, state, facts)
                 if verdict is not None and (verdict.decision is not ALLOW or verdict.usage.calls):
                     report(index, verdict)
-            if unread:
+            if passed:
                 conversation.context.refresh(self._facts)
 
     def _replayed(
@@ -84,7 +86,7 @@ class Observations(Checks):
         """As `observe`; None if every check passes."""
         started, conversation = time.perf_counter(), self._conversation
         call, reading = self._observed(event, state, facts, applicability)
-        judgement = conversation.judge_if_needed(call, applicability, reading)
+        judgement = conversation.judge(call, applicability, reading=reading)
         verdict = None if judgement is None else self._verdict(call, judgement, judgement.decision(), started)
         output = event.output
         if type(output) not in ATOMS:

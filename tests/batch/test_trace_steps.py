@@ -62,7 +62,7 @@ def outcome(read: Callable[[], TraceStep]) -> Any:
     """The step with the types of its parts, or the error."""
     try:
         step = read()
-    except ContentError as error:
+    except InputError as error:
         return str(error)
     event = step.event
     return step, event.time, type(event.time), type(step.time), [repr(value) for value in event.args.values()]
@@ -70,7 +70,7 @@ def outcome(read: Callable[[], TraceStep]) -> Any:
 
 @given(events())
 def test_a_plain_step_is_the_checked_step(value: Any) -> None:
-    """Where it is not plain, the careful way decides."""
+    """The careful way decides about all others."""
     text = json.dumps({"id": 1, "events": [value]})
     expected = outcome(lambda: checked(value))
     assert outcome(lambda: read_trace(text, "f", 1, FAILED).steps[0]) == expected
@@ -125,7 +125,7 @@ def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         (StepColumns("pay", state="[" * 100_000), "state: not acceptable JSON: it is nested too deep"),
         (StepColumns("pay", time=float("nan")), "time: "),
         (StepColumns(""), "tool: is empty; expected the name of a tool"),
-        (StepColumns(), ": has no content; expected 'tool', 'action', 'decision' or 'tags'"),
+        (StepColumns(), "has no content; expected 'tool', 'action', 'decision' or 'tags'"),
     ],
 )
 def test_a_wrong_row_says_where(columns: StepColumns, says: str) -> None:

@@ -108,15 +108,6 @@ class ConversationState:
             self._judge_rules(judged)
         return judged
 
-    def judge_if_needed(
-        self, call: SessionCall, applicability: Applicability, reading: Reading | None
-    ) -> Judgement | None:
-        """As `judge`, for a call that `add_settled` adds next."""
-        if not applicability.unjudged or self.context.provenance is not None:
-            return self.judge(call, applicability, reading=reading)
-        self.context.check_time = reading
-        return None
-
     def _judge_rules(self, judged: Judgement) -> None:
         """Combines the results of monitors to results of rules."""
         rule_of, results = self.policies.rule_of, judged.results
@@ -238,25 +229,19 @@ class ConversationState:
                 self._index_call(call)
 
     def add_settled(self, call: SessionCall, judged: Judgement | None, output: Any, status: CallStatus) -> None:
-        """As `reserve` and then `settle`, for a call that has already ended, while no other call is in flight."""
+        """As `reserve` and then `settle`, for a call that has already ended, while `is_alone`."""
         context, applicability = self.context, call.applicability
-        if context.provenance is not None:
-            self.reserve(call, judged)
-            self.settle(call, output, status)
-            return
-        stateful = applicability.stateful
-        if stateful:
-            found = judged.results if judged is not None else EMPTY
-            for number, monitor in stateful:
-                if type(monitor) is not PropositionalMonitor:
-                    monitor.reserved(context, call, self._memory[number], found.get(number))
+        found = judged.results if judged is not None else EMPTY
+        for number, monitor in applicability.stateful:
+            if type(monitor) is not PropositionalMonitor:  # `observed` does both
+                monitor.reserved(context, call, self._memory[number], found.get(number))
         if judged is not None:
             for source, _ in judged.broken:
                 self._reported.setdefault(source.id, set()).add(0)
         self._append_to_history(call)
         call.output, call.status = output, status
         context.refresh(call.facts, call.principal)
-        if stateful:
+        if applicability.stateful:
             self._settle_at_once(call)
         if applicability.indexes:
             self._index_call(call)
@@ -266,10 +251,12 @@ class ConversationState:
         """Whether no call is in flight, no sources are recorded, and no rule is skipped."""
         return not (self.context.in_flight or self.context.provenance is not None or self.skipped)
 
-    def add_unjudged(self, event: Event, applicability: Applicability, facts: Mapping[str, Any]) -> None:
-        """As `add_settled`, for an event that is `unjudged`, without a time or an output to copy, while `is_alone`.
+    def add_unjudged(
+        self, event: Event, applicability: Applicability, facts: Mapping[str, Any], reading: Reading | None
+    ) -> None:
+        """As `add_settled`, for an event that is `unjudged`, without an output to copy, while `is_alone`.
 
-        The context may not be refreshed for it.
+        The context keeps the facts of an earlier call if no monitor needs them.
         """
         call: SessionCall = new(SessionCall)
         call.tool = event.tool
@@ -285,9 +272,11 @@ class ConversationState:
             call.agent, call.id = event.agent, event.id
         if event.action is not None or event.decision is not None or event.tags:
             call.labelled(event.action, event.decision, event.tags)
-        self.calls.append(call)
+        if reading is not None:
+            call.time = self.context.time_of(reading)
+        self._append_to_history(call)
         if applicability.stateful:
-            self.context.check_time = None
+            self.context.check_time = reading
             self.context.refresh(facts)
             self._settle_at_once(call)
         for number in applicability.indexes:
