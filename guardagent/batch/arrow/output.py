@@ -124,12 +124,15 @@ class AuditFolder:
     def part_name(self, number: int) -> str:
         return f"part-{number:05}.parquet"
 
+    def part_numbers(self) -> set[int]:
+        """The numbers of the parts that are written."""
+        with self._system() as (system, path):
+            names = [name.rsplit("/", 1)[-1] for name in system.ls(path, detail=False, refresh=True)]
+        return {int(name[5:-8]) for name in names if name.startswith("part-") and name.endswith(".parquet")}
+
     def finished(self) -> dict[int, AuditSummary]:
         """The summaries of the parts that are written, by number."""
-        with self._system() as (system, path):
-            names = [name.rsplit("/", 1)[-1] for name in system.ls(path, detail=False)]
-        parts = [name for name in names if name.startswith("part-") and name.endswith(".parquet")]
-        return {int(name[5:-8]): self._summary(name) for name in sorted(parts)}
+        return {number: self._summary(self.part_name(number)) for number in sorted(self.part_numbers())}
 
     def rows(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Yields the rows of all parts, in the order of the parts; by default with all columns."""

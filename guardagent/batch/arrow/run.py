@@ -67,7 +67,7 @@ def run_audit(
         for part in judge(job, missing, options or {}):
             done[part.number] = part.summary
             advance(len(done), count)
-    _refuse_gaps(done, count, out)
+    _refuse_gaps(folder, done, count)
     return reduce(add, done.values(), AuditSummary())
 
 
@@ -131,7 +131,13 @@ def _refuse_other_run(
             raise InputError(f"{folder.url}: was written for {what}; to start anew, use another '--out'")
 
 
-def _refuse_gaps(done: Mapping[int, AuditSummary], count: int, out: str) -> None:
-    missing = [number for number in range(count) if number not in done]
-    if missing:
-        raise InputError(f"{out}: the engine ended without partition {missing[0]}; run it again with '--resume'")
+def _refuse_gaps(folder: AuditFolder, done: Mapping[int, AuditSummary], count: int) -> None:
+    written = folder.part_numbers()
+    for number in range(count):
+        if number not in done:
+            raise InputError(f"{folder.url}: the engine ended without partition {number}; run it again with '--resume'")
+        if number not in written:
+            raise InputError(
+                f"{folder.url}: has no {folder.part_name(number)}, which a worker wrote; expected a folder that all "
+                "workers share"
+            )

@@ -1,0 +1,55 @@
+"""The engine `ray`, on one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from guardagent.errors import InputError
+from tests.batch.arrow.engines.agreement import audit, verdicts, write_files
+from tests.batch.arrow.engines.cluster_cases import ClusterCases
+from tests.shop import LOGIN, call
+
+pytest.importorskip("ray", reason="Ray is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+
+class TestRay(ClusterCases):
+    """Within a Ray that the host has started."""
+
+    engine = "ray"
+
+    @pytest.fixture(autouse=True, scope="class")
+    def _host(self) -> Iterator[None]:
+        import ray
+
+        ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+        yield
+        assert ray.is_initialized()  # the runs have left it alone
+        ray.shutdown()
+
+
+def test_a_run_without_ray_starts_one_and_ends_it(tmp_path: Path) -> None:
+    import ray
+
+    write_files(tmp_path / "in", {"a": [LOGIN], "b": [call("refund", amount=1, order=1)]}, Random(0))
+    audit(tmp_path / "in", tmp_path / "out", "ray", 3, options={"cpus": "1"})
+    audit(tmp_path / "in", tmp_path / "local", "local", 3, options={"workers": "1"})
+    assert verdicts(tmp_path / "out") == verdicts(tmp_path / "local")
+    assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize("options", [{"cpus": "0"}, {"cpus": "two"}, {"address": "elsewhere:1", "cpus": "2"}])
+def test_a_wrong_number_of_cores_is_refused(tmp_path: Path, options: dict[str, str]) -> None:
+    write_files(tmp_path / "in", {"a": [LOGIN]}, Random(0))
+    with pytest.raises(InputError, match=r"^the option 'cpus' is '.*'; expected a number of cores, and no 'address'$"):
+        audit(tmp_path / "in", tmp_path / "out", "ray", options=options)
+
+
+def test_a_cluster_that_cannot_be_reached(tmp_path: Path) -> None:
+    write_files(tmp_path / "in", {"a": [LOGIN]}, Random(0))
+    with pytest.raises(InputError, match=r"^Ray at '127\.0\.0\.1:1': cannot be reached: "):
+        audit(tmp_path / "in", tmp_path / "out", "ray", options={"address": "127.0.0.1:1"})
