@@ -45,12 +45,17 @@ def save_text(path: Path | str, text: str) -> None:
     Raises:
         InputError: it cannot be written.
     """
+    save_bytes(path, text.encode("utf-8"))
+
+
+def save_bytes(path: Path | str, content: bytes) -> None:
+    """As `save_text`."""
     import secrets
 
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

@@ -36,6 +36,7 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "check": LazyCommand("guardagent.cli.policies", "check", "Judge the proposed call of each case."),
     "test": LazyCommand("guardagent.cli.policies", "compare", "Compare verdicts with the expected ones, as a diff."),
     "audit": LazyCommand("guardagent.cli.policies", "audit", "Replay whole traces up to their end."),
+    "report": LazyCommand("guardagent.cli.report", "report", "Report on the results of an audit over tables."),
     "replay": LazyCommand("guardagent.cli.replay", "replay", "Replay a log under a candidate policy."),
     "verify": LazyCommand("guardagent.cli.workflow", "verify", "Verify a workflow graph before it runs."),
     "graph": LazyCommand("guardagent.cli.workflow", "graph", "Extract and draw the graph of a workflow."),

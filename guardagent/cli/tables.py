@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from guardagent._support.requirements import require
 from guardagent.cli.output import note, print_json, screen, unreadable
 from guardagent.errors import InputError
 
@@ -52,22 +53,10 @@ def find_tables(paths: Sequence[str], file_format: str | None, where: Sequence[s
     Raises:
         InputError: there is none, or the extra `arrow` is not installed.
     """
-    require_arrow()
+    require({"pyarrow": "17", "fsspec": "2024.6", "msgspec": "0.19"}, "arrow")
     from guardagent.batch.arrow.splits import PartitionFilter, find_files
 
     return find_files(paths, file_format=file_format, filters=[PartitionFilter.parse(one) for one in where or ()])
-
-
-def require_arrow() -> None:
-    """Raises an InputError if the extra `arrow` is not installed."""
-    try:
-        import fsspec  # noqa: F401
-        import msgspec  # noqa: F401
-        import pyarrow as pa  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            f"tables need the package {error.name!r}; expected it installed: pip install 'guardagent[arrow]'"
-        ) from None
 
 
 def options_of(given: Sequence[str] | None, workers: int | None, engine: str) -> dict[str, str]:

@@ -6,8 +6,10 @@ a worker takes its own, and refuses to judge if it would get other policies than
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Sequence
@@ -53,10 +55,9 @@ class PolicyBundle:
             locked: a lock file: only content that it pins is read.
 
         Raises:
-            InputError: the policies are invalid or not locked, ask a model, or refer to files by absolute paths.
+            InputError: the policies are invalid or not locked, or ask a model.
         """
         policies = load_policies(list(paths), locked=locked)
-        _refuse_models(policies)
         files = [Path(path).resolve() for path in paths]
         others = {content.path.resolve() for content in contents_of(read_policy_files(list(paths)))}
         contents = sorted({*files, *(one for one in others if not one.is_relative_to(_PACKAGE))})
@@ -64,7 +65,7 @@ class PolicyBundle:
         archive = _zipped(root, contents)
         names = tuple(str(one.relative_to(root)) for one in files)
         bundle = cls(names, archive, sha256(archive).hexdigest(), policies.digest)
-        bundle.policies()  # an absolute path in a policy file, or a change since then, shows here
+        bundle.policies()  # a change in the meantime shows here
         return bundle
 
     def policies(self) -> Policies:
@@ -84,19 +85,16 @@ def _loaded(bundle: PolicyBundle) -> Policies:
         raise InputError(
             f"this worker has GuardAgent {__version__}; expected {bundle.version}, as where the run was started"
         )
-    folder = tempfile.TemporaryDirectory(prefix="guardagent-")
+    folder = tempfile.mkdtemp(prefix="guardagent-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # not before: toolboxes may read their files late
     with zipfile.ZipFile(io.BytesIO(bundle.archive)) as archive:
-        archive.extractall(folder.name)
-    policies = load_policies([Path(folder.name, name) for name in bundle.files])
+        archive.extractall(folder)
+    policies = load_policies([Path(folder, name) for name in bundle.files])
     if policies.digest != bundle.policy_digest:
         raise InputError(
             "the policies differ on this worker; expected the same packs of GuardAgent, and files that do not change"
         )
-    _FOLDERS.append(folder)
     return policies
-
-
-_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []  # kept until the process ends: toolboxes are imported late
 
 
 def _zipped(root: Path, contents: Sequence[Path]) -> bytes:
@@ -106,10 +104,3 @@ def _zipped(root: Path, contents: Sequence[Path]) -> bytes:
         for path in contents:
             archive.writestr(zipfile.ZipInfo(str(path.relative_to(root))), path.read_bytes())
     return data.getvalue()
-
-
-def _refuse_models(policies: Policies) -> None:
-    if policies.asks_models:
-        raise InputError(
-            "a rule of these policies asks a model about every call; expected rules, or requests with a 'program:'"
-        )

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from guardagent.batch.arrow.schema import EVENTS
-from guardagent.batch.arrow.splits import Split
+from guardagent.batch.arrow.splits import Split, reading
 from guardagent.batch.lines import MAX_LINE
 from guardagent.errors import InputError
 
@@ -46,7 +46,7 @@ def lines_of(split: Split) -> Iterator[tuple[int, bytes]]:
     """
     import fsspec
 
-    with _reading(split.path), fsspec.open(split.path, "rb", compression="infer") as file:
+    with reading(split.path), fsspec.open(split.path, "rb", compression="infer") as file:
         offset = split.start
         if offset:
             file.seek(offset - 1)
@@ -72,14 +72,6 @@ def _rest_of_line(file: Any) -> range:
         if part.endswith(b"\n"):
             break
     return range(length)
-
-
-@contextlib.contextmanager
-def _reading(path: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, EOFError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read: {error}; expected the unchanged file") from None
 
 
 class _Builder:

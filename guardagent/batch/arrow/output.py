@@ -90,7 +90,7 @@ class AuditFolder:
 
         try:
             yield url_to_fs(self.url)
-        except FileNotFoundError:
+        except (FileNotFoundError, pa.ArrowException):
             raise
         except (OSError, ValueError, ImportError) as error:
             raise InputError(f"{self.url}: cannot be read or written: {error}") from None

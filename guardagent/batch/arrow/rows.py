@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from guardagent.batch.arrow.splits import Split
+from guardagent.batch.arrow.staging import FORMAT as STAGED
+from guardagent.batch.arrow.staging import staged_rows
 
 
 def rows_of(split: Split) -> Iterator[pa.RecordBatch]:
@@ -19,6 +21,8 @@ def rows_of(split: Split) -> Iterator[pa.RecordBatch]:
         from guardagent.batch.arrow.parquet_rows import parquet_rows
 
         return parquet_rows(split)
+    if split.format == STAGED:
+        return staged_rows(split)
     from guardagent.batch.arrow.line_rows import line_rows
 
     return line_rows(split)

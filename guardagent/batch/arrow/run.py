@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import datetime as dt
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import reduce
 from hashlib import sha256
-from importlib import import_module
 from operator import add
-from pkgutil import iter_modules
+from pathlib import Path
 from typing import Any, cast
 
 from guardagent._version import __version__
+from guardagent._support.plugins import Plugins
 from guardagent.batch.arrow import engines
 from guardagent.batch.arrow.bundle import PolicyBundle
 from guardagent.batch.arrow.job import AuditJob, Judge
 from guardagent.batch.arrow.output import AuditFolder, AuditSummary
 from guardagent.batch.arrow.schema import VERSION
-from guardagent.batch.arrow.splits import SPLIT_BYTES, SourceFile, splits_of
-from guardagent.errors import InputError, name_hint
+from guardagent.batch.arrow.splits import SPLIT_BYTES, SourceFile, Split, splits_of
+from guardagent.batch.arrow.staging import is_foreign, staged
+from guardagent.batch.report.rules import rules_for_report
+from guardagent.errors import InputError
 
+ENGINES = Plugins("engine", engines.__name__, ("judge",))
 _MOST_PARTITIONS = 4096
 
 
@@ -63,10 +67,11 @@ def run_audit(
     missing = [number for number in range(count) if number not in done]
     advance(len(done), count)
     if missing:
-        job = AuditJob(tuple(splits_of(files)), policies, count, folder)
-        for part in judge(job, missing, options or {}):
-            done[part.number] = part.summary
-            advance(len(done), count)
+        with tempfile.TemporaryDirectory(prefix="guardagent-rows-") as staging:
+            job = AuditJob(tuple(_splits(files, Path(staging))), policies, count, folder)
+            for part in judge(job, missing, options or {}):
+                done[part.number] = part.summary
+                advance(len(done), count)
     _refuse_gaps(folder, done, count)
     return reduce(add, done.values(), AuditSummary())
 
@@ -75,17 +80,20 @@ def engine_named(name: str) -> Judge:
     """The function `judge` of an engine.
 
     Raises:
-        InputError: there is no such engine, or its package is not installed.
+        UnknownNameError: there is no such engine.
+        InputError: its package is not installed.
     """
-    names = [module.name for module in iter_modules(engines.__path__) if not module.name.startswith("_")]
-    if name not in names:
-        raise InputError(f"unknown engine {name!r}{name_hint(name, names)}; expected one of {', '.join(names)}")
     try:
-        return cast(Judge, import_module(f"{engines.__name__}.{name}").judge)
+        return cast(Judge, ENGINES.load(name).judge)
     except ImportError as error:
         raise InputError(
-            f"the engine {name!r} needs the package {error.name!r}: pip install 'guardagent[{name}]'"
+            f"the engine {name!r} needs {error.name!r}; expected it installed: pip install 'guardagent[{name}]'"
         ) from None
+
+
+def _splits(files: Sequence[SourceFile], staging: Path) -> list[Split]:
+    foreign = [file for file in files if is_foreign(file)]
+    return [*splits_of(file for file in files if file not in foreign), *staged(foreign, staging)]
 
 
 def _partitions(files: Sequence[SourceFile], policies: PolicyBundle, wanted: int | None) -> int:
@@ -117,7 +125,7 @@ def _manifest(
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "sources": [asdict(file) for file in files[:1000]],
         "files": len(files),
-        "rules": [],
+        "rules": rules_for_report(policies.policies()),
     }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
+from guardagent.batch.arrow.readers import load_reader
 from guardagent.errors import InputError, name_hint
 
 SPLIT_BYTES = 64 * 2**20
@@ -86,12 +88,14 @@ def find_files(
 
     Args:
         paths: files, folders, glob patterns, URLs or Delta tables.
-        file_format: the format of all files; by default the name of each file tells whether it is Parquet or JSON Lines.
+        file_format: the format of all files; by default the names of files tell Parquet from JSON Lines.
         filters: all of them hold for the partition columns of each file.
 
     Raises:
         InputError: there is no such file, or it has an unknown format.
     """
+    if file_format not in (None, "jsonl", "parquet"):
+        load_reader(str(file_format))
     found = {file.path: file for path in paths for file in _files(path, file_format, filters)}
     if not found:
         raise InputError(f"no file to read in {', '.join(paths)}; expected JSON Lines or Parquet files")
@@ -178,3 +182,12 @@ def _row_groups(file: SourceFile, size: int) -> Iterator[Split]:
             if held >= size or group == metadata.num_row_groups - 1:
                 yield Split(file.path, file.format, start, group + 1)
                 start, held = group + 1, 0
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turns the errors of reading a file into an InputError that names it."""
+    try:
+        yield
+    except (OSError, EOFError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}; expected the unchanged file") from None

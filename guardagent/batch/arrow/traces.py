@@ -80,11 +80,15 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Parts:
-    """What the rows of a trace hold: events, values of the whole trace, and the texts of whole traces."""
+    """What the rows of a trace hold: events, values of the whole trace, and the texts of whole traces.
+
+    `rows` is the number of rows that events come from.
+    """
 
     steps: list[tuple[_Place, TraceStep]] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
     records: set[str] = field(default_factory=set)
+    rows: int = 0
 
     def add_values(self, values: Mapping[str, Any]) -> None:
         """Adds values of the whole trace, which are the same in all of its rows."""
@@ -153,6 +157,7 @@ def _add_record(parts: _Parts, row: Row, record: Any, failed_output: Any) -> Non
     if row["record"] in parts.records:
         return  # delivered more than once
     trace = trace_of(record, failed_output)
+    parts.rows += 1
     parts.records.add(row["record"])
     parts.add_values({**record, "trace_state": record.get("state"), "trace_facts": record.get("facts")})
     source, number = row.get("source", ""), row.get("row", 0)
@@ -162,12 +167,13 @@ def _add_record(parts: _Parts, row: Row, record: Any, failed_output: Any) -> Non
 def _add_event(parts: _Parts, row: Row, values: Any, failed_output: Any) -> None:
     step = event_of({name: value for name, value in values.items() if name not in _IN_FILES}, failed_output)
     parts.add_values(values)
+    parts.rows += 1
     parts.steps.append((_Place(values.get("position"), step.time, row.get("source", ""), row.get("row", 0), 0), step))
 
 
 def _ordered(parts: _Parts) -> list[tuple[_Place, TraceStep]]:
     steps = parts.steps
-    if len({(place.source, place.row) for place, _ in steps}) < 2:
+    if parts.rows == 1:
         return steps  # one event, or those of one record
     if all(place.position is not None for place, _ in steps):
         return _in_order(steps, "position")

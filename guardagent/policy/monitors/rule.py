@@ -204,9 +204,7 @@ class _Builder:
             case ast.Forall():
                 return ForallMonitor(rule, compiler)
             case ast.Before(pattern, condition, partner, partner_condition):
-                return ForallMonitor(
-                    ast.Forall(pattern, _precondition(condition, partner, partner_condition)), compiler
-                )
+                return ForallMonitor(ast.Forall(pattern, precondition(condition, partner, partner_condition)), compiler)
             case ast.Exists():
                 return ExistsMonitor(rule, compiler)
             case ast.After():
@@ -244,7 +242,7 @@ class _Builder:
         return {atom[1:]: self._library.tools_of(ast.Pattern((atom,))) for atom in atoms(formula) if atom[0] == "@"}
 
 
-def _precondition(condition: ast.Term, partner: ast.Pattern, partner_condition: ast.Term) -> ast.Term:
+def precondition(condition: ast.Term, partner: ast.Pattern, partner_condition: ast.Term) -> ast.Term:
     """The condition of `before`. Conditions that do not use the partner are moved out and decided once."""
     parts = partner_condition.parts if isinstance(partner_condition, ast.And) else (partner_condition,)
     inside = {partner.label or ""} | names_in(partner)

@@ -30,10 +30,7 @@ _RAISED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*)$
 
 
 class WorkerError(Exception):
-    """An error of this package, as it leaves a worker."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message if _MARK.match(message) else f"guardagent-error: {json.dumps(message)}")
+    """An error of this package, with its mark, as it leaves a worker."""
 
 
 @contextlib.contextmanager
@@ -42,7 +39,7 @@ def marked_errors() -> Iterator[None]:
     try:
         yield
     except GuardError as error:
-        raise WorkerError(str(error)) from None
+        raise WorkerError(f"guardagent-error: {json.dumps(str(error))}") from None
 
 
 def driver_error(text: str, engine: str, *, killed: bool) -> GuardError:
@@ -62,8 +59,8 @@ def driver_error(text: str, engine: str, *, killed: bool) -> GuardError:
         )
     if killed:
         return LimitError("a worker was killed, probably for lack of memory; use more '--partitions' or fewer workers")
-    raised = _RAISED.findall(text)
-    return InputError(f"the engine {engine!r} failed: {raised[-1] if raised else text.strip().splitlines()[0]}")
+    lines = _RAISED.findall(text)[-1:] or text.strip().splitlines() or ["without a reason"]
+    return InputError(f"the engine {engine!r} failed: {lines[0]}")
 
 
 def slotted_rows(job: AuditJob, splits: Sequence[int], numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:

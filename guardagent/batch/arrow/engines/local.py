@@ -8,26 +8,20 @@ Options: `workers` (by default one process per core), `spill` (the folder of the
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from guardagent.batch.arrow.engines._pool import pool, spill_folder, worker_count
 from guardagent.batch.arrow.job import AuditJob, PartDone, judge_partition, partitions_of
 from guardagent.batch.arrow.rows import rows_of
 from guardagent.batch.arrow.schema import EVENTS, LARGE_EVENTS
 from guardagent.batch.arrow.splits import SPLIT_BYTES, Split
-from guardagent.batch.pool import map_concurrently, worker_processes
-from guardagent.errors import InputError
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 _JUDGED_ROWS = 4096  # in a batch
@@ -35,45 +29,12 @@ _JUDGED_ROWS = 4096  # in a batch
 
 def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> Iterator[PartDone]:
     """Judges partitions: see `Judge`."""
-    workers, parent = _read_options(options)
-
-    def has_room(running: Collection[object]) -> bool:
-        return len(running) < 2 * workers
-
-    with _spill_folder(parent) as folder, worker_processes(partial(_with_job, job), workers) as submit:
+    workers = worker_count("local", options, "spill")
+    with spill_folder(options.get("spill")) as folder, pool(job, workers) as run:
         files = [folder / f"{number}.arrow" for number in range(len(job.splits))]
-        spills = (partial(_spill, split=split, file=file) for split, file in zip(job.splits, files, strict=True))
-        for _ in map_concurrently(submit, spills, has_room, ordered=False):
+        for _ in run(partial(_spill, split=split, file=file) for split, file in zip(job.splits, files, strict=True)):
             pass
-        parts = (partial(_judge_spilled, number=number, files=files) for number in numbers)
-        for _, done in map_concurrently(submit, parts, has_room, ordered=False):
-            yield done
-
-
-def _with_job(job: AuditJob) -> Callable[[Callable[[AuditJob], Any]], Any]:
-    return lambda step: step(job)
-
-
-def _read_options(options: Mapping[str, str]) -> tuple[int, Path | None]:
-    unknown = options.keys() - {"workers", "spill"}
-    if unknown:
-        raise InputError(f"unknown option {min(unknown)!r} of the engine 'local'; expected 'workers' or 'spill'")
-    workers = options.get("workers") or str(os.cpu_count() or 1)
-    if not workers.isdecimal() or not int(workers):
-        raise InputError(f"the option 'workers' is {workers!r}; expected a number of processes")
-    return int(workers), Path(options["spill"]) if "spill" in options else None
-
-
-@contextlib.contextmanager
-def _spill_folder(parent: Path | None) -> Iterator[Path]:
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="guardagent-spill-", dir=parent))
-    except OSError as error:
-        raise InputError(f"{parent}: cannot be written: {error.strerror}; expected a folder for spill files") from None
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        yield from run(partial(_judge_spilled, number=number, files=files) for number in numbers)
 
 
 def _spill(job: AuditJob, split: Split, file: Path) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from guardagent.errors import InputError
-from tests.batch.arrow.engines.agreement import audit, verdicts, write_files
-from tests.batch.arrow.engines.cluster_cases import ClusterCases
-from tests.shop import LOGIN, call
+from tests.batch.arrow.engines.cluster_cases import ClusterCases, parts_of, write_scattered
+from tests.batch.arrow.logs import POLICY
+from tests.batch.arrow.runs import audit, bundle_of
 
 pytest.importorskip("ray", reason="Ray is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -35,21 +34,22 @@ class TestRay(ClusterCases):
 def test_a_run_without_ray_starts_one_and_ends_it(tmp_path: Path) -> None:
     import ray
 
-    write_files(tmp_path / "in", {"a": [LOGIN], "b": [call("refund", amount=1, order=1)]}, Random(0))
-    audit(tmp_path / "in", tmp_path / "out", "ray", 3, options={"cpus": "1"})
-    audit(tmp_path / "in", tmp_path / "local", "local", 3, options={"workers": "1"})
-    assert verdicts(tmp_path / "out") == verdicts(tmp_path / "local")
+    write_scattered(tmp_path / "in", 0, 9)
+    bundle = bundle_of(tmp_path, POLICY)
+    audit([tmp_path / "in"], bundle, tmp_path / "out", "ray", {"cpus": "1"}, partitions=3)
+    audit([tmp_path / "in"], bundle, tmp_path / "local", partitions=3)
+    assert parts_of(tmp_path / "out") == parts_of(tmp_path / "local")
     assert not ray.is_initialized()
 
 
 @pytest.mark.parametrize("options", [{"cpus": "0"}, {"cpus": "two"}, {"address": "elsewhere:1", "cpus": "2"}])
 def test_a_wrong_number_of_cores_is_refused(tmp_path: Path, options: dict[str, str]) -> None:
-    write_files(tmp_path / "in", {"a": [LOGIN]}, Random(0))
+    write_scattered(tmp_path / "in", 0, 1)
     with pytest.raises(InputError, match=r"^the option 'cpus' is '.*'; expected a number of cores, and no 'address'$"):
-        audit(tmp_path / "in", tmp_path / "out", "ray", options=options)
+        audit([tmp_path / "in"], bundle_of(tmp_path, POLICY), tmp_path / "out", "ray", options)
 
 
 def test_a_cluster_that_cannot_be_reached(tmp_path: Path) -> None:
-    write_files(tmp_path / "in", {"a": [LOGIN]}, Random(0))
+    write_scattered(tmp_path / "in", 0, 1)
     with pytest.raises(InputError, match=r"^Ray at '127\.0\.0\.1:1': cannot be reached: "):
-        audit(tmp_path / "in", tmp_path / "out", "ray", options={"address": "127.0.0.1:1"})
+        audit([tmp_path / "in"], bundle_of(tmp_path, POLICY), tmp_path / "out", "ray", {"address": "127.0.0.1:1"})

@@ -6,14 +6,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from guardagent.errors import InputError
-from tests.batch.arrow.engines.agreement import audit, verdicts, write_files
-from tests.batch.arrow.engines.cluster_cases import ClusterCases
-from tests.shop import LOGIN, call, write_policies
+from tests.batch.arrow.engines.cluster_cases import ClusterCases, parts_of, write_scattered
+from tests.batch.arrow.logs import POLICY
+from tests.batch.arrow.runs import audit, bundle_of
 
 pytest.importorskip("pyspark", reason="Spark is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -38,24 +37,25 @@ class TestSpark(ClusterCases):
         session = SparkSession.getActiveSession()
         assert session
         session.conf.set("spark.sql.shuffle.partitions", "11")
-        self.audit_one(tmp_path, None, options={"spark.sql.shuffle.partitions": "3"})
+        self.audit_one(tmp_path, bundle_of(tmp_path, POLICY), {"spark.sql.shuffle.partitions": "3"})
         assert session.conf.get("spark.sql.shuffle.partitions") == "11"
         assert session.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "10000"
 
     @pytest.mark.parametrize(("name", "message"), [("master", "no option 'master'"), ("spark.driver.memory", "take")])
     def test_what_a_running_session_cannot_change(self, tmp_path: Path, name: str, message: str) -> None:
         with pytest.raises(InputError, match=message):
-            self.audit_one(tmp_path, None, options={name: "1g"})
+            self.audit_one(tmp_path, bundle_of(tmp_path, POLICY), {name: "1g"})
 
 
 def test_a_run_without_a_session_starts_spark_quietly(tmp_path: Path) -> None:
     """Only our own lines are on standard error, and Spark has ended."""
-    write_files(tmp_path / "in", {"a": [LOGIN], "b": [call("refund", amount=1, order=1)]}, Random(0))
+    write_scattered(tmp_path / "in", 0, 9)
+    bundle = bundle_of(tmp_path, POLICY)
     command = [sys.executable, "-m", "guardagent", "audit", str(tmp_path / "in"), "--engine", "spark"]
-    command += ["--policies", str(write_policies(tmp_path)), "--out", str(tmp_path / "out"), "--partitions", "3"]
+    command += ["--policies", str(tmp_path / "policies.yaml"), "--out", str(tmp_path / "out"), "--partitions", "3"]
     run = subprocess.run([*command, "--engine-options", "master=local[1]"], capture_output=True, text=True, check=False)
-    audit(tmp_path / "in", tmp_path / "local", "local", 3, options={"workers": "1"})
-    assert verdicts(tmp_path / "out") == verdicts(tmp_path / "local")
+    audit([tmp_path / "in"], bundle, tmp_path / "local", partitions=3)
+    assert parts_of(tmp_path / "out") == parts_of(tmp_path / "local")
     assert "WARN" not in run.stderr
     assert len(run.stderr.splitlines()) < 12
     assert run.returncode in (1, 2)
@@ -63,6 +63,6 @@ def test_a_run_without_a_session_starts_spark_quietly(tmp_path: Path) -> None:
 
 def test_a_wrong_master_is_refused(tmp_path: Path) -> None:
     """With Java's reason, not its stack."""
-    write_files(tmp_path / "in", {"a": [LOGIN]}, Random(0))
+    write_scattered(tmp_path / "in", 0, 1)
     with pytest.raises(InputError, match=r"^Spark does not start: .*Could not parse Master URL: 'elsewhere'$"):
-        audit(tmp_path / "in", tmp_path / "out", "spark", options={"master": "elsewhere"})
+        audit([tmp_path / "in"], bundle_of(tmp_path, POLICY), tmp_path / "out", "spark", {"master": "elsewhere"})

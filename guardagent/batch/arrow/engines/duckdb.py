@@ -1,0 +1,95 @@
+"""Audits on one machine, sorted by DuckDB, which spills to disk what does not fit into its memory.
+
+Options: `workers` (by default one process per core), `spill` (the folder of the spill files), `memory_limit` (of
+DuckDB, such as 4GB), `threads` (of DuckDB).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from guardagent.batch.arrow.engines._pool import pool, spill_folder, worker_count
+from guardagent.batch.arrow.job import AuditJob, PartDone, judge_partition
+from guardagent.batch.arrow.rows import rows_of
+from guardagent.batch.arrow.schema import EVENTS
+from guardagent.errors import InputError
+
+_SORTED = """
+SELECT *, coalesce(('0x' || md5(trace)[:8])::UBIGINT % {partitions}, 0) AS partition
+FROM rows WHERE list_contains($numbers, partition) ORDER BY partition, trace
+"""
+_BATCH_ROWS = 4096
+
+
+def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> Iterator[PartDone]:
+    """Judges partitions: see `Judge`."""
+    workers = worker_count("duckdb", options, "spill", "memory_limit", "threads")
+    with spill_folder(options.get("spill")) as folder, pool(job, workers) as run:
+        config = {"temp_directory": str(folder), "preserve_insertion_order": False}
+        config |= {name: options[name] for name in ("memory_limit", "threads") if name in options}
+        files = _sorted_files(job, numbers, config, folder)
+        yield from run(partial(_judge_file, number=number, file=file) for number, file in files)
+
+
+def _sorted_files(
+    job: AuditJob, numbers: Sequence[int], config: Mapping[str, Any], folder: Path
+) -> Iterator[tuple[int, Path | None]]:
+    """Writes each partition, sorted by trace, into a file of its own; None for a partition without rows."""
+    failure: list[InputError] = []
+    rows = pa.RecordBatchReader.from_batches(EVENTS, _rows(job, failure))
+    seen = set()
+    try:
+        with duckdb.connect(config=dict(config)) as connection:
+            connection.register("rows", rows)
+            query = connection.sql(_SORTED.format(partitions=job.partitions), params={"numbers": list(numbers)})
+            found = _by_partition(query.to_arrow_reader(_BATCH_ROWS))
+            for number, batches in groupby(found, lambda one: one[0]):
+                seen.add(number)
+                yield number, _written((batch for _, batch in batches), folder / f"{number}.arrow")
+    except duckdb.Error as error:
+        raise failure[0] if failure else InputError(f"DuckDB cannot sort the rows: {error}") from None
+    yield from ((number, None) for number in numbers if number not in seen)
+
+
+def _rows(job: AuditJob, failure: list[InputError]) -> Iterator[pa.RecordBatch]:
+    """The rows of all splits. DuckDB hides the type of an error, so it is kept apart."""
+    try:
+        for split in job.splits:
+            yield from rows_of(split)
+    except InputError as error:
+        failure.append(error)
+        raise
+
+
+def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Cuts sorted batches where a partition ends."""
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        for number in table.column("partition").unique().to_pylist():
+            part = table.filter(pa.compute.equal(table.column("partition"), number))
+            yield from ((number, one) for one in part.drop_columns("partition").to_batches())
+
+
+def _written(batches: Iterator[pa.RecordBatch], file: Path) -> Path:
+    first = next(batches)
+    with file.open("wb") as sink, pa.ipc.new_stream(sink, first.schema) as writer:
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch)
+    return file
+
+
+def _judge_file(job: AuditJob, number: int, file: Path | None) -> PartDone:
+    if file is None:
+        return judge_partition(job, number, ())
+    with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
+        done = judge_partition(job, number, reader)
+    file.unlink()
+    return done

@@ -1,0 +1,141 @@
+"""Runs of LangSmith: JSON Lines or an array of runs, or a page of the API with `runs` or `items`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from guardagent.batch.arrow.readers._fields import (
+    answer_rows,
+    argument_text,
+    first,
+    instant,
+    object_at,
+    raw_output_text,
+    text_or_none,
+    tool_name,
+)
+from guardagent.batch.arrow.readers._spans import Row, TraceSpan, read_span
+from guardagent.errors import InputError
+
+NAME = "langsmith"
+KNOWS = {
+    "trace": "`thread_id`, or `thread_id`, `session_id` or `conversation_id` of the metadata of any run of the trace, "
+    "otherwise `trace_id`",
+    "time": "`start_time`",
+    "tool": "`name` of a run with the `run_type` `tool`",
+    "args": "`inputs`",
+    "output": "`outputs`; without the key `output` if it is the only one, and the `content` of a tool message",
+    "failed": "true if `error` is set, `status` is `error`, or the output is a tool message with the status `error`, "
+    "otherwise null",
+}
+UNKNOWN = (
+    "whether a run with empty `inputs` had no arguments or hid them: it is an error",
+    "the arguments that langchain-core recorded as one string, as earlier versions than 1.7.2 can: they are an error",
+    "whether a run without an error succeeded: a tool can return an error as text",
+    "runs that sampling dropped, if no other run names them as parent",
+    "the final answer, unless the outermost run returns messages and the last one is of the model, without calls",
+)
+
+_TYPES = {"chain", "embedding", "llm", "parser", "prompt", "retriever", "tool"}
+_THREADS = ("thread_id", "session_id", "conversation_id")
+_RECORD = "select 'inputs' in the export, and record without hiding inputs"
+
+
+def spans(document: Any) -> Iterator[TraceSpan]:
+    """Yields the runs of a page, or the only run of the document; child runs follow their parents."""
+    page = document.get("runs", document.get("items")) if type(document) is dict else None
+    for record in page if type(page) is list and "run_type" not in document else [document]:
+        yield from _with_children(record)
+
+
+def _with_children(record: Any) -> Iterator[TraceSpan]:
+    runs = [record]
+    while runs:
+        run = runs.pop()
+        yield read_span(run, ("trace_id",), _place, _calls, _answers)
+        if type(run) is dict and type(run.get("child_runs")) is list:
+            runs += run["child_runs"]
+
+
+def _place(record: Mapping[str, Any]) -> TraceSpan:
+    if str(record.get("run_type")).lower() not in _TYPES:
+        raise InputError(
+            f"'run_type' is {str(record.get('run_type'))[:40]!r}; expected one of {', '.join(sorted(_TYPES))}"
+        )
+    return TraceSpan(
+        text_or_none(record.get("trace_id"), "'trace_id'"),
+        text_or_none(record.get("id"), "'id'"),
+        _parent(record),
+        _thread(record),
+    )
+
+
+def _parent(record: Mapping[str, Any]) -> str | None:
+    ancestors = record.get("parent_run_ids")
+    last = ancestors[-1] if type(ancestors) is list and ancestors else None
+    return text_or_none(first(record, "parent_run_id") or last, "'parent_run_id'")
+
+
+def _thread(record: Mapping[str, Any]) -> str | None:
+    """Returns the id of the thread. `session_id` of the run itself is its project, and not meant."""
+    for found in (record.get("thread_id"), first(object_at(record, "metadata"), *_THREADS)):
+        if found is not None:
+            return text_or_none(found, "the id of the thread")
+    return text_or_none(first(object_at(object_at(record, "extra"), "metadata"), *_THREADS), "the id of the thread")
+
+
+def _calls(record: Mapping[str, Any]) -> Iterator[Row]:
+    if str(record.get("run_type")).lower() != "tool":
+        return
+    tool = tool_name(record.get("name"))
+    output, message_failed = _output(object_at(record, "outputs"))
+    yield {
+        "tool": tool,
+        "args": _arguments(record, tool),
+        "output": None if output is _ABSENT else raw_output_text(output, tool) or "null",
+        "time": instant(record.get("start_time"), "'start_time'"),
+        "failed": True if message_failed or _has_error(record) else None,
+    }
+
+
+def _arguments(record: Mapping[str, Any], tool: str) -> str:
+    inputs = object_at(record, "inputs")
+    if list(inputs) == ["input"] and type(inputs["input"]) is str and not _is_traceable(record):
+        raise InputError(
+            f"the arguments of the call of {tool!r} have no certain names: 'inputs' has only the string 'input'; "
+            "record with langchain-core 1.7.2 or later, and call tools with an object of arguments"
+        )
+    return argument_text(inputs or None, tool, _RECORD)
+
+
+def _is_traceable(record: Mapping[str, Any]) -> bool:
+    """Whether the decorator of the SDK recorded the run: its inputs have the names of the function's parameters."""
+    places = (object_at(record, "metadata"), object_at(object_at(record, "extra"), "metadata"))
+    return any(place.get("ls_method") == "traceable" for place in places)
+
+
+_ABSENT = object()
+
+
+def _output(outputs: Mapping[str, Any]) -> tuple[Any, bool]:
+    """Returns the output of a tool, and whether it is a message that tells of an error."""
+    value: Any = outputs["output"] if list(outputs) == ["output"] else outputs or _ABSENT
+    match value:
+        case {"type": "tool", "content": content, "tool_call_id": _, **fields}:
+            return content, fields.get("status") == "error"
+        case {"lc": _, "kwargs": {"content": content, "tool_call_id": _, **fields}}:
+            return content, fields.get("status") == "error"
+    return value, False
+
+
+def _has_error(record: Mapping[str, Any]) -> bool:
+    return record.get("error") not in (None, "") or str(record.get("status")).lower() == "error"
+
+
+def _answers(record: Mapping[str, Any]) -> Iterator[Row]:
+    if _parent(record) is not None:
+        return
+    match record.get("outputs"):
+        case {"messages": [*_, {"type": "ai", "content": str(text)} as message]} if not message.get("tool_calls"):
+            yield from answer_rows(text, instant(record.get("end_time"), "'end_time'"))

@@ -1,0 +1,207 @@
+"""Spans of OpenTelemetry in OTLP JSON, with the semantic conventions for generative AI.
+
+A document is an export (`resourceSpans`), as the collector's file exporter writes one in each line, or one span.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from guardagent._support import strict_json
+from guardagent.batch.arrow.readers._fields import (
+    answer_rows,
+    argument_text,
+    list_at,
+    object_at,
+    output_text,
+    text_or_none,
+    tool_name,
+)
+from guardagent.batch.arrow.readers._spans import Row, TraceSpan, error_row, kind, read_span
+from guardagent.errors import InputError
+
+NAME = "otel"
+KNOWS = {
+    "trace": "`gen_ai.conversation.id` of any span of the trace, otherwise `traceId`",
+    "time": "`startTimeUnixNano`",
+    "tool": "`gen_ai.tool.name`",
+    "args": "`gen_ai.tool.call.arguments`, an object or JSON text",
+    "output": "`gen_ai.tool.call.result`; text that is JSON counts as its value",
+    "failed": "true if `status.code` is 2 (error) or the span has `error.type`, otherwise null",
+}
+UNKNOWN = (
+    "spans that sampling or a full queue dropped, if no other span names them as parent",
+    "plain text that a limit on the length of attributes cut off",
+    "whether a span without an error is of a call that succeeded: instrumentations leave the status of most unset",
+    "calls that only a `chat` span proposes: they are not events",
+    "that a span of an MCP server and one of its client are of the same call: each is an event",
+)
+
+_OPERATION, _TOOL = "gen_ai.operation.name", "gen_ai.tool.name"
+_CONVERSATION = "gen_ai.conversation.id"
+_OTHERS = {  # of operations; any other span that names a tool is a call
+    "chat", "create_agent", "embeddings", "generate_content", "invoke_agent", "invoke_workflow", "plan", "retrieval",
+    "text_completion",
+}  # fmt: skip
+_OTHER_CONVENTIONS = {"openinference.span.kind": "TOOL", "traceloop.span.kind": "tool"}
+_REMOTE_PARENT = 0x200  # a bit of `flags`
+_RECORD_CONTENT = "switch on the capture of content in the instrumentation"
+
+
+def spans(document: Any) -> Iterator[TraceSpan]:
+    """Yields the spans of an export, or the only span of the document."""
+    if type(document) is dict and "traceId" in document:
+        yield _read(document)
+    else:
+        yield from _exported(document)
+
+
+def _exported(document: Any) -> Iterator[TraceSpan]:
+    if type(document) is not dict or "resourceSpans" not in document:
+        message = "the document is no OTLP export of spans; expected 'resourceSpans', or one span with 'traceId'"
+        yield TraceSpan(rows=(error_row(message),))
+        return
+    for resource in _objects(document, "resourceSpans"):
+        for scope in [resource] if isinstance(resource, TraceSpan) else _objects(resource, "scopeSpans"):
+            yield from [scope] if isinstance(scope, TraceSpan) else map(_read, _objects(scope, "spans"))
+
+
+def _objects(record: Any, key: str) -> Iterator[Any]:
+    """Yields the values of a list, or in its place a span with an error."""
+    value = record.get(key) if type(record) is dict else None
+    if type(value) is not list:
+        yield TraceSpan(rows=(error_row(f"{key!r} is {kind(value)}; expected a list of objects"),))
+        return
+    yield from value
+
+
+def _read(record: Any) -> TraceSpan:
+    return record if isinstance(record, TraceSpan) else read_span(record, ("traceId",), _place, _events)
+
+
+def _place(record: Mapping[str, Any]) -> TraceSpan:
+    flags = record.get("flags")
+    remote = type(flags) is int and flags & _REMOTE_PARENT
+    return TraceSpan(
+        text_or_none(record.get("traceId"), "'traceId'"),
+        text_or_none(record.get("spanId"), "'spanId'"),
+        None if remote else text_or_none(record.get("parentSpanId"), "'parentSpanId'"),
+        text_or_none(_attributes(record).get(_CONVERSATION), repr(_CONVERSATION)),
+    )
+
+
+def _events(record: Mapping[str, Any]) -> Iterator[Row]:
+    attributes = _attributes(record)
+    if _is_call(record, attributes):
+        yield _call(record, attributes)
+    elif attributes.get(_OPERATION) == "invoke_agent" and not record.get("parentSpanId"):
+        yield from _answers(record, attributes)
+
+
+def _call(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> Row:
+    tool = tool_name(attributes.get(_TOOL))
+    _refuse_dropped(record)
+    return {
+        "tool": tool,
+        "args": argument_text(attributes.get("gen_ai.tool.call.arguments"), tool, _RECORD_CONTENT),
+        "output": output_text(attributes.get("gen_ai.tool.call.result"), tool),
+        "time": _seconds(record, "startTimeUnixNano"),
+        "failed": True if _has_error(record, attributes) else None,
+    }
+
+
+def _is_call(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
+    """Whether a span is of a call; an error if only another convention says so, or attributes were dropped."""
+    operation = text_or_none(attributes.get(_OPERATION), repr(_OPERATION))
+    if operation is None:
+        _refuse_other_conventions(attributes)
+        _refuse_dropped(record)
+    named = attributes.get(_TOOL) is not None or str(record.get("name")).startswith(("execute_tool", "tools/call"))
+    method = attributes.get("mcp.method.name")
+    return operation == "execute_tool" or method == "tools/call" or (named and operation not in _OTHERS)
+
+
+def _refuse_other_conventions(attributes: Mapping[str, Any]) -> None:
+    for key, value in _OTHER_CONVENTIONS.items():
+        if attributes.get(key) == value:
+            raise InputError(
+                f"the call is recorded with {key!r}, another convention; expected {_OPERATION!r}: 'execute_tool'. "
+                "Switch the instrumentation to the GenAI semantic conventions"
+            )
+
+
+def _refuse_dropped(record: Mapping[str, Any]) -> None:
+    if record.get("droppedAttributesCount") not in (None, 0, "0"):
+        raise InputError("attributes of the span were dropped; record them without a limit on their number")
+
+
+def _has_error(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
+    code = object_at(record, "status").get("code")
+    if code not in (None, 0, 1, 2, "STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR") or type(code) is bool:
+        raise InputError(f"the code of 'status' is {str(code)[:40]!r}; expected 0, 1 or 2")
+    return code in (2, "STATUS_CODE_ERROR") or attributes.get("error.type") not in (None, "")
+
+
+def _answers(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[Row]:
+    """Yields the final answer: the only message of an outermost agent, if it consists of text."""
+    written = output_text(attributes.get("gen_ai.output.messages"), "the agent")
+    match written and strict_json.loads(written):
+        case [{"role": "assistant", "parts": [*parts]}] if parts and all(map(_is_message_text, parts)):
+            yield from answer_rows("".join(part["content"] for part in parts), _seconds(record, "endTimeUnixNano"))
+
+
+def _is_message_text(part: Any) -> bool:
+    return type(part) is dict and part.get("type") == "text" and type(part.get("content")) is str
+
+
+def _seconds(record: Mapping[str, Any], key: str) -> float:
+    value = record.get(key)
+    if isinstance(value, int | str) and _is_integer(value) and int(value) > 0:  # 0 is how protobuf writes no time
+        return int(value) / 1e9
+    raise InputError(f"{key!r} is {str(value)[:40]!r}; expected nanoseconds since the epoch")
+
+
+def _attributes(record: Mapping[str, Any]) -> dict[str, Any]:
+    return _pairs(list_at(record, "attributes"))
+
+
+def _pairs(pairs: list[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        if type(pair) is not dict or type(key := pair.get("key")) is not str:
+            raise InputError("an attribute has no key; expected {'key': …, 'value': …}")
+        if key in found:
+            raise InputError(f"the attribute {key[:60]!r} appears twice; expected it once")
+        found[key] = _value(pair.get("value"), key)
+    return found
+
+
+def _value(value: Any, key: str) -> Any:
+    """Returns the JSON value of an OTLP value."""
+    match value:
+        case {"stringValue": str(text)} if len(value) == 1:
+            return text
+        case None | {} if not value:
+            return None
+        case {"boolValue": bool(truth)} if len(value) == 1:
+            return truth
+        case {"intValue": int() | str() as number} if len(value) == 1 and _is_integer(number):
+            return int(number)
+        case {"doubleValue": number} if len(value) == 1 and (type(number) is int or _is_finite(number)):
+            return number
+        case {"arrayValue": dict(items)} if len(value) == 1:
+            return [_value(item, key) for item in list_at(items, "values")]
+        case {"kvlistValue": dict(items)} if len(value) == 1:
+            return _pairs(list_at(items, "values"))
+    raise InputError(f"the value of the attribute {key[:60]!r} is invalid; expected one of the types of OTLP")
+
+
+def _is_finite(number: Any) -> bool:
+    return type(number) is float and math.isfinite(number)
+
+
+def _is_integer(number: int | str) -> bool:
+    digits = str(number).removeprefix("-") if type(number) is not bool else ""
+    return digits.isascii() and digits.isdigit() and len(digits) < 21

@@ -1,0 +1,67 @@
+"""Runs audits over tables, and reads their verdicts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from guardagent.batch.arrow.bundle import PolicyBundle
+from guardagent.batch.arrow.output import AuditFolder, AuditSummary
+from guardagent.batch.arrow.run import run_audit
+from guardagent.batch.arrow.splits import find_files
+from guardagent.batch.audit import judge_trace
+from guardagent.batch.records import read_trace
+from guardagent.policy.policies import Policies
+
+Row = dict[str, Any]
+
+
+def bundle_of(folder: Path, policy: str, name: str = "policies.yaml") -> PolicyBundle:
+    (folder / name).write_text(policy, encoding="utf-8")
+    return PolicyBundle.of([folder / name])
+
+
+def audit(
+    paths: Sequence[Path | str],
+    bundle: PolicyBundle,
+    out: Path,
+    engine: str = "local",
+    options: Mapping[str, str] | None = None,
+    **others: Any,
+) -> AuditSummary:
+    options = {"workers": "1"} if options is None and engine in ("local", "duckdb") else options
+    return run_audit(
+        find_files([str(path) for path in paths]), bundle, str(out), engine=engine, options=options, **others
+    )
+
+
+def verdicts(out: Path) -> dict[str, Row]:
+    """The verdict of each trace, without the time that it took."""
+    rows = [
+        {name: value for name, value in row.items() if name != "elapsed_ms"} for row in AuditFolder(str(out)).rows()
+    ]
+    found = {row["trace"]: row for row in rows}
+    assert len(found) == len(rows), "one verdict for each trace"
+    return found
+
+
+def expected(policies: Policies, records: Sequence[Row]) -> dict[str, Row]:
+    """What a session says about each trace, in the columns that depend on it."""
+    found = {}
+    for record in records:
+        verdict = judge_trace(policies, read_trace(json.dumps(record), "records", 1, policies.failed_output))
+        found[record["id"]] = {
+            "decision": str(verdict.decision),
+            "label": verdict.label,
+            "rules": list(verdict.rules),
+            "reasons": list(verdict.reasons),
+            "errors": list(verdict.errors),
+            "events": len(record["events"]),
+            "task": record["task"],
+            "success": record["success"],
+            "started": record["events"][0]["time"],
+            "ended": record["events"][-1]["time"],
+        }
+    return found

@@ -1,0 +1,201 @@
+"""What cannot be read is an error of its trace, or of the run; never an allowance."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from guardagent.batch.arrow.bundle import PolicyBundle
+from guardagent.batch.arrow.splits import PartitionFilter, find_files
+from guardagent.errors import InputError
+from tests.batch.arrow.logs import POLICY, conversations, events_of, write_lines, write_table
+from tests.batch.arrow.runs import audit, bundle_of, verdicts
+
+LOGIN = {"trace": "t", "tool": "login", "args": {}}
+
+
+def rows_of_lines(folder: Path, *lines: str | dict[str, Any]) -> dict[str | None, Any]:
+    """The rows of an audit of these lines."""
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    (folder / "log.jsonl").write_text("\n".join(texts), encoding="utf-8")
+    summary = audit([folder / "log.jsonl"], bundle_of(folder, POLICY), folder / "out")
+    found: dict[str | None, Any] = {**verdicts(folder / "out")}
+    assert summary.unreadable == sum(row["error"] is not None for row in found.values())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "trace", "error"),
+    [
+        ("{", None, "the line at byte"),
+        ("[]", None, "not an object"),
+        ('{"tool": "refund"}', None, "has no 'trace'"),
+        ('{"events": []}', None, "has no 'id'"),
+        ('{"trace": ["t"], "tool": "refund"}', None, "has no 'trace'"),
+        ('{"trace": "t", "tool": "refund", "arguments": {}}', "t", "did you mean 'args'"),
+        ('{"trace": "t", "tool": "refund", "args": {"a": 1, "a": 2}}', "t", "twice"),
+        ('{"trace": "t", "tool": "refund", "args": {"a": NaN}}', None, "NaN"),
+        ('{"trace": "t", "tool": 3}', "t", "'tool'|tool: is"),
+        ('{"trace": "t"}', "t", "has no content"),
+        ('{"trace": "t", "tool": "a", "time": "noon"}', "t", "time"),
+        ('{"id": "t", "events": [{"tool": "refund", "args": []}]}', "t", "args"),
+        ('{"trace": "t", "tool": "a", "args": ' + '{"a":' * 3000 + "1" + "}" * 3000 + "}", None, "nested too deep"),
+        ('{"trace": "t", "tool": "a", "principal": {"name": "x"}}', "t", "principal"),
+    ],
+)
+def test_an_unreadable_line_is_an_error_of_its_trace(tmp_path: Path, line: str, trace: str | None, error: str) -> None:
+    """The other traces are judged, and an error of one row is one of the whole trace."""
+    found = rows_of_lines(tmp_path, LOGIN, line, {**LOGIN, "trace": "other"})
+    assert found[trace]["error"] is not None
+    assert (found[trace]["label"], found[trace]["decision"]) == (1, None)
+    assert re.search(error, found[trace]["error"]), found[trace]["error"]
+    assert found["other"]["decision"] == "allow"
+
+
+def test_events_whose_order_is_unknown_are_an_error(tmp_path: Path) -> None:
+    for name, times in (("a", [1.0, None]), ("b", [2.0, 2.0])):
+        rows = [{**LOGIN, "trace": name, "tool": f"tool{at}", "time": time} for at, time in enumerate(times)]
+        for at, row in enumerate(rows):
+            write_lines(tmp_path / f"{name}{at}.jsonl", [row])
+    audit([tmp_path / "*.jsonl"], bundle_of(tmp_path, POLICY), tmp_path / "out")
+    found = verdicts(tmp_path / "out")
+    assert "come from several files" in found["a"]["error"]
+    assert "different events have the time 2.0" in found["b"]["error"]
+
+
+def test_rows_that_contradict_each_other_are_an_error(tmp_path: Path) -> None:
+    rows = [{**LOGIN, "principal": {"id": name}} for name in ("ann", "bob")]
+    assert "different values of 'principal'" in rows_of_lines(tmp_path, *rows)["t"]["error"]
+
+
+def test_a_corrupt_file_ends_the_run(tmp_path: Path) -> None:
+    """Its rows may belong to any trace."""
+    write_table(tmp_path / "good.parquet", events_of(conversations(1, 9)))
+    data = (tmp_path / "good.parquet").read_bytes()
+    bundle = bundle_of(tmp_path, POLICY)
+    for bad in (data[:-9], data[: len(data) // 2], b"", data[:100] + b"\0" * 400 + data[500:]):
+        (tmp_path / "bad.parquet").write_bytes(bad)
+        with pytest.raises(InputError, match=r"bad\.parquet: cannot be read as Parquet"):
+            audit([tmp_path / "good.parquet", tmp_path / "bad.parquet"], bundle, tmp_path / f"out{len(bad)}")
+
+
+@pytest.mark.parametrize(
+    ("columns", "error"),
+    [
+        ({"trace": ["t"]}, "expected 'trace', and 'tool'"),
+        ({"tool": ["a"]}, "expected 'trace', and 'tool'"),
+        ({"trace": ["t"], "tool": ["a"], "argz": ["{}"]}, "did you mean 'args'"),
+        ({"trace": ["t"], "tool": ["a"], "arguments": ["{}"]}, "did you mean 'args'"),
+        ({"trace": ["t"], "tool": [3]}, "'tool' is of the type int64"),
+        ({"trace": ["t"], "tool": ["a"], "time": pa.array([0], pa.timestamp("us"))}, "with its zone"),
+        ({"trace": ["t"], "tool": ["a"], "failed": ["no"]}, "'failed' is of the type string"),
+        ({"trace": ["t"], "tool": ["a"], "args": pa.array([{"a": b"x"}])}, "'args'"),
+    ],
+)
+def test_columns_that_are_missing_or_of_another_type_end_the_run(
+    tmp_path: Path, columns: dict[str, Any], error: str
+) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    with pytest.raises(InputError, match=error):
+        audit([tmp_path / "log.parquet"], bundle_of(tmp_path, POLICY), tmp_path / "out")
+
+
+def test_columns_of_similar_types(tmp_path: Path) -> None:
+    """Arguments as structs, times with a zone, names as a dictionary. A null in a struct is an absent argument."""
+    kind = pa.struct([("order", pa.string()), ("amount", pa.int64()), ("note", pa.string())])
+    args = pa.array([{}, {"order": "#1"}, {"order": "#1", "amount": 100}, {"order": "#1"}], kind)
+    columns = {
+        "trace": pa.array([7] * 4),
+        "tool": pa.array(["login", "read", "refund", "receipt"]).dictionary_encode(),
+        "args": args,
+        "output": pa.array(['"ok"'] * 4, pa.large_string()),
+        "time": pa.array([4, 3, 2, 1], pa.timestamp("ms", "Europe/Berlin")),
+        "tags": pa.array([["x"]] * 4),
+    }
+    bundle = bundle_of(tmp_path, POLICY)
+    pq.write_table(pa.table({name: column[::-1] for name, column in columns.items()}), tmp_path / "log.parquet")
+    audit([tmp_path / "log.parquet"], bundle, tmp_path / "out")
+    row = verdicts(tmp_path / "out")["7"]
+    assert row["rules"] == ["login_first", "order_was_read", "receipt"], "times decide, not the order in the file"
+    assert (row["started"], row["ended"]) == (0.001, 0.004)
+
+
+def test_values_that_are_not_json_are_an_error_of_their_trace(tmp_path: Path) -> None:
+    table = pa.table(
+        {"trace": ["a", "b"], "tool": ["login"] * 2, "args": ["{}", "{'x'}"], "time": ["2026-01-31T09:30:00Z", None]}
+    )
+    pq.write_table(table, tmp_path / "log.parquet")
+    audit([tmp_path / "log.parquet"], bundle_of(tmp_path, POLICY), tmp_path / "out")
+    found = verdicts(tmp_path / "out")
+    assert found["a"]["decision"] == "allow"
+    assert "'args' is not JSON" in found["b"]["error"]
+
+
+def test_partition_filters_choose_whole_files(tmp_path: Path) -> None:
+    for day in ("2026-10-31", "2026-11-01", "2026-11-02"):
+        (tmp_path / "log" / f"date={day}").mkdir(parents=True)
+        write_lines(tmp_path / "log" / f"date={day}" / "events.jsonl", [{**LOGIN, "trace": day}])
+    (tmp_path / "log" / "_SUCCESS").touch()
+
+    def found(*filters: str) -> list[str]:
+        files = find_files([str(tmp_path / "log")], filters=[PartitionFilter.parse(one) for one in filters])
+        return [Path(file.path).parent.name[-2:] for file in files]
+
+    assert found("date>=2026-11-01") == ["01", "02"]
+    assert found("date!=2026-11-01", "date<2026-11-02") == ["31"]
+    with pytest.raises(InputError, match="no partition column 'dat'; did you mean 'date'"):
+        found("dat=1")
+    with pytest.raises(InputError, match="expected COLUMN=VALUE"):
+        found("date")
+    with pytest.raises(InputError, match="no file to read"):
+        found("date=2027-01-01")
+
+
+def test_files_of_an_unknown_format_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(InputError, match=r"notes.txt: has an unknown format"):
+        find_files([str(tmp_path)])
+    with pytest.raises(InputError, match="no file to read"):
+        find_files([str(tmp_path / "missing")])
+    with pytest.raises(InputError, match="cannot be read"):
+        find_files(["nosuch://bucket/x"])
+
+
+def test_a_bundle_is_checked_where_it_is_loaded(tmp_path: Path) -> None:
+    bundle = bundle_of(tmp_path, POLICY)
+    other = bundle_of(tmp_path, POLICY.replace("100", "200"), "other.yaml")
+    with pytest.raises(InputError, match="changed on its way"):
+        replace(bundle, archive=other.archive).policies()
+    with pytest.raises(InputError, match="expected 0\\.0, as where the run was started"):
+        replace(bundle, version="0.0").policies()
+    mixed = replace(bundle, archive=other.archive, archive_digest=other.archive_digest, files=other.files)
+    with pytest.raises(InputError, match="policies differ on this worker"):
+        mixed.policies()
+
+
+def test_a_bundle_has_everything_that_the_policies_refer_to(tmp_path: Path) -> None:
+    """An included file, and a toolbox with a private module."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "_limits.py").write_text("LIMIT = 5\n")
+    (tmp_path / "tools" / "limits.py").write_text(
+        'from ._limits import LIMIT\n\n\ndef limit(state: dict) -> int:\n    """The limit."""\n    return LIMIT\n'
+    )
+    (tmp_path / "common.yaml").write_text(POLICY)
+    (tmp_path / "policies.yaml").write_text(
+        "version: 1\ninclude: [common.yaml]\ntoolbox: [tools/limits.py]\n"
+        "policies: [{id: own, temporal: 'forall(refund(amount=a), a <= state.limit)'}]\n"
+    )
+    bundle = PolicyBundle.of([tmp_path / "policies.yaml"])
+    for path in sorted(tmp_path.rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    assert "own" in replace(bundle).policies().ids
+    (tmp_path / "asks.yaml").write_text("version: 1\npolicies: [{id: r, request: Be kind.}]\n")
+    with pytest.raises(InputError, match="a request needs a program or a model"):
+        PolicyBundle.of([tmp_path / "asks.yaml"])

@@ -1,0 +1,157 @@
+"""The figures of a report: totals, rules by week, near misses, times, and the period."""
+
+import json
+from collections import Counter
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guardagent.batch.arrow.schema import VERDICTS
+from guardagent.batch.report import make_report, render
+from guardagent.batch.report.audit_report import AuditSummary
+from guardagent.batch.report.figures import AuditReport, RuleCounts
+from guardagent.batch.report.manifest import Manifest, ManifestRule
+from guardagent.batch.report.period import Period
+from guardagent.errors import InputError
+from tests.batch.report.results import MONDAY, RULES, results, unreadable, verdict
+
+WEEK = 7 * 86_400
+
+
+def counts_of(report: AuditReport, week: str) -> dict[str, RuleCounts]:
+    return {one.rule: one.counts for one in report.weeks if one.week == week}
+
+
+def test_totals_tell_denied_unreadable_and_unchecked_apart(tmp_path: Path) -> None:
+    """An unreadable row is no denied trace, and a trace with errors is judged."""
+    rows = [verdict("a"), verdict("b", ("receipt", None)), verdict("c", decision="deny", errors=["no state"])]
+    totals = make_report(str(results(tmp_path / "out", rows, [unreadable(), verdict("d", ended=None)]))).totals
+    assert (totals.traces, totals.events, totals.denied, totals.unchecked, totals.unreadable) == (4, 16, 2, 1, 1)
+    assert (totals.undated, totals.first, totals.last) == (1, MONDAY, MONDAY + 60)
+
+
+def test_a_week_is_that_of_the_last_event_in_utc(tmp_path: Path) -> None:
+    """From Monday to Sunday; a time that is no date is undated."""
+    times = [MONDAY - 1, MONDAY, MONDAY + WEEK - 1, None, float("nan"), 1e300, 1_798_761_600.0]  # the last: 2027-01-01
+    rows = [verdict(str(at), ("receipt", None), ended=time) for at, time in enumerate(times)]
+    report = make_report(str(results(tmp_path / "out", rows)))
+    json.loads(render(report, "json"), parse_constant=pytest.fail)  # a time that is no number is not in JSON either
+    judged = {one.week: one.judged for one in report.weeks}
+    assert judged == {"2026-W18": 1, "2026-W19": 2, "2026-W53": 1, "undated": 3}
+    assert counts_of(report, "2026-W19")["receipt"] == RuleCounts(traces=2, violations=2, pending=2)
+
+
+def test_near_misses_are_events_at_which_only_order_is_violated(tmp_path: Path) -> None:
+    """Not the end of a trace, nor an event at which another rule is violated too."""
+    rows = [
+        verdict("a", ("login_first", 0), ("lookup_first", 0), ("login_first", 2), ("small_refunds", 2)),
+        verdict("b", ("login_first", 3), ("receipt", None), ("lookup_first", None)),
+        verdict("c", ("unknown", 1)),
+    ]
+    report = make_report(str(results(tmp_path / "out", rows)))
+    assert (report.near_misses.events, report.near_misses.traces, report.near_misses.skipped) == (2, 2, 0)
+    by_rule = {one.id: (one.known, one.counts.near_misses, one.counts.pending) for one in report.rules}
+    assert by_rule == {
+        "login_first": (True, 2, 0), "lookup_first": (True, 1, 1), "small_refunds": (True, 0, 0),
+        "receipt": (True, 0, 1), "unknown": (False, 0, 0),
+    }  # fmt: skip
+
+
+def test_a_trace_that_is_not_listed_or_checked_as_a_whole_has_no_near_misses(tmp_path: Path) -> None:
+    """A rule whose violations are cut could be violated at the same event, and so could one that was not checked."""
+    cut = verdict("a", ("login_first", 0), ("small_refunds", 1))
+    cut["counts"][1]["count"] = 500
+    rows = [cut, verdict("b", ("login_first", 0), errors=["events[0]: no state"]), verdict("c", errors=["no state"])]
+    report = make_report(str(results(tmp_path / "out", rows)))
+    assert (report.near_misses.events, report.near_misses.skipped) == (0, 2)
+    small = next(one.counts for one in report.rules if one.id == "small_refunds")
+    assert (small.violations, small.unlisted) == (500, 499)
+
+
+def test_times_are_of_judging_and_of_conversations(tmp_path: Path) -> None:
+    """The time of an event is the mean of its trace; unknown and negative durations are left out."""
+    rows = [
+        verdict("a", elapsed_ms=1.0, events=2), verdict("b", elapsed_ms=3.0, events=0, started=None),
+        verdict("c", elapsed_ms=None, ended=MONDAY - 5),
+    ]  # fmt: skip
+    times = make_report(str(results(tmp_path / "out", rows))).times
+    trace, event, conversation = times["trace_ms"], times["event_ms"], times["conversation_s"]
+    assert (trace.count, trace.median, trace.maximum, trace.exact) == (2, 2.0, 3.0, True)
+    assert (event.count, event.median) == (1, 0.5)
+    assert (conversation.count, conversation.median) == (1, 60.0)
+
+
+def test_a_period_has_both_of_its_days(tmp_path: Path) -> None:
+    """Undated traces are outside, unreadable rows are in every period."""
+    rows = [verdict(str(day), ended=MONDAY + 86_400 * day + 5) for day in range(5)]
+    out = str(results(tmp_path / "out", [*rows, verdict("undated", ended=None), unreadable()]))
+    totals = make_report(out, Period(date(2026, 5, 5), date(2026, 5, 6))).totals
+    assert (totals.traces, totals.outside, totals.unreadable) == (2, 4, 1)
+
+
+def test_a_report_without_traces_is_an_error(tmp_path: Path) -> None:
+    """Nothing judged must not look like nothing violated."""
+    with pytest.raises(InputError, match="holds no verdicts; expected"):
+        make_report(str(results(tmp_path / "empty", [])))
+    with pytest.raises(InputError, match="the period leaves out 1 traces"):
+        make_report(str(results(tmp_path / "out", [verdict("a")])), Period(since=date(2030, 1, 1)))
+
+
+FOUND = st.tuples(st.sampled_from([*(rule for rule, _ in RULES), "other"]), st.none() | st.integers(0, 3))
+ROWS = st.lists(
+    st.builds(
+        lambda found, week, task, success, bad: (list(found), week, task, success, bad),
+        st.sets(FOUND, max_size=5), st.integers(0, 2), st.sampled_from([None, "t", "u"]),
+        st.sampled_from([None, True, False]), st.booleans(),
+    ), min_size=1, max_size=12,
+)  # fmt: skip
+
+
+def rows_of(drawn: Any) -> list[dict[str, Any]]:
+    return [
+        verdict(f"t{at}", *found, ended=MONDAY + week * WEEK, task=task, success=success, errors=["x"] if bad else [])
+        for at, (found, week, task, success, bad) in enumerate(drawn)
+    ]
+
+
+@given(ROWS)
+def test_figures_are_those_of_a_plain_count(drawn: Any) -> None:
+    """Counted trace by trace, from the violations alone."""
+    rows = rows_of(drawn)
+    order = {rule for rule, asks in RULES if asks}
+    expected: Counter[tuple[str, str, str]] = Counter()
+    for row in rows:
+        week = f"2026-W{19 + int((row['ended'] - MONDAY) // WEEK)}"
+        found = [(one["rule"], one["event"]) for one in row["violations"]]
+        for rule, event in found:
+            near = event is not None and {other for other, at in found if at == event} <= order and not row["errors"]
+            expected[week, rule, "violations"] += 1
+            expected[week, rule, "pending"] += event is None
+            expected[week, rule, "near_misses"] += near
+        expected.update((week, rule, "traces") for rule in row["rules"])
+    report = summarized(rows, len(rows))
+    figures = ("traces", "violations", "pending", "near_misses")
+    found_counts = {(one.week, one.rule, name): getattr(one.counts, name) for one in report.weeks for name in figures}
+    assert {key: number for key, number in found_counts.items() if number} == dict(+expected)
+
+
+@given(ROWS, st.integers(1, 4), st.randoms(use_true_random=False))
+def test_neither_the_order_nor_the_size_of_batches_matters(drawn: Any, size: int, random: Any) -> None:
+    """All figures are the same, and so are the selected traces."""
+    rows = rows_of(drawn)
+    shuffled = random.sample(rows, len(rows))
+    assert summarized(rows, len(rows)) == summarized(shuffled, size)
+
+
+def summarized(rows: list[dict[str, Any]], size: int) -> AuditReport:
+    """The report on rows in batches of a size."""
+    manifest = Manifest(1, tuple(ManifestRule(rule, "", asks) for rule, asks in RULES), {})
+    summary = AuditSummary(manifest, Period(), 3)
+    for at in range(0, len(rows), size):
+        summary.add(pa.RecordBatch.from_pylist(rows[at : at + size], VERDICTS))
+    return summary.report("out", [])
