@@ -15,7 +15,7 @@ ROOMS := $(or $(addprefix tests/,$(PART)),tests)
 # Tests start many processes, each of which would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-slow test-frameworks docs lint format clean
+.PHONY: demo test test-all test-slow test-frameworks test-engines docs lint format clean
 
 demo: .venv/core
 	$(BIN)/guardagent demo
@@ -24,7 +24,7 @@ demo: .venv/core
 test: lint
 	$(BIN)/pytest -n 2 -m 'not slow' --ignore=tests/test_words.py $(ROOMS)
 
-test-all: test test-slow test-frameworks
+test-all: test test-slow test-frameworks test-engines
 
 # Properties run a second time, with twenty times as many examples.
 test-slow: .venv-dev-all/ready
@@ -34,6 +34,12 @@ test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 
 test-framework-%: .venv-%/ready
 	.venv-$*/bin/pytest -p no:xdist -W default --hypothesis-profile=long tests/frameworks/$(subst -,_,$*)
+
+# The engines of an audit over tables, in the same way; Spark needs Java.
+test-engines: test-engine-duckdb test-engine-spark test-engine-ray
+
+test-engine-%: .venv-%/ready
+	.venv-$*/bin/pytest -p no:xdist -W default tests/batch/arrow/engines/test_$*.py
 
 .venv-%/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-$*

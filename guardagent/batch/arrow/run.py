@@ -71,7 +71,7 @@ def run_work(
             for part in judge(job, missing, options or {}):
                 done[part.number] = cast(Result, part.summary)
                 advance(len(done), count)
-    _refuse_gaps(done, count, out)
+    _refuse_gaps(folder, done, count)
     return reduce(add, (done[number] for number in range(count)), work.summary())
 
 
@@ -139,7 +139,13 @@ def _refuse_other_run(
             raise InputError(f"{folder.url}: was written for {what}; to start anew, use another '--out'")
 
 
-def _refuse_gaps(done: Mapping[int, Summary], count: int, out: str) -> None:
-    missing = [number for number in range(count) if number not in done]
-    if missing:
-        raise InputError(f"{out}: the engine ended without partition {missing[0]}; run it again with '--resume'")
+def _refuse_gaps(folder: AuditFolder, done: Mapping[int, Summary], count: int) -> None:
+    written = folder.part_numbers()
+    for number in range(count):
+        if number not in done:
+            raise InputError(f"{folder.url}: the engine ended without partition {number}; run it again with '--resume'")
+        if number not in written:
+            raise InputError(
+                f"{folder.url}: has no {folder.part_name(number)}, which a worker wrote; expected a folder that all "
+                "workers share"
+            )

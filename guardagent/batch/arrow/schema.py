@@ -50,6 +50,10 @@ EVENTS = pa.schema(
     metadata={"guardagent.events": str(VERSION)},
 )
 
+LARGE_EVENTS = pa.schema(
+    [pa.field(one.name, pa.large_string()) if pa.types.is_string(one.type) else one for one in EVENTS]
+)  # a column of one partition may hold more than 2 GiB
+
 _VIOLATION = pa.struct(
     [
         ("rule", pa.string()),

@@ -20,12 +20,9 @@ import pyarrow.compute as pc
 from guardagent.batch.arrow.engines._pool import pool, spill_folder, worker_count
 from guardagent.batch.arrow.job import AuditJob, PartDone, judge_partition, partitions_of
 from guardagent.batch.arrow.rows import rows_of
-from guardagent.batch.arrow.schema import EVENTS
+from guardagent.batch.arrow.schema import EVENTS, LARGE_EVENTS
 from guardagent.batch.arrow.splits import SPLIT_BYTES, Split
 
-_LARGE = pa.schema(
-    [pa.field(one.name, pa.large_string()) if pa.types.is_string(one.type) else one for one in EVENTS]
-)  # a column of one partition may hold more than 2 GiB
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 _JUDGED_ROWS = 4096  # in a batch
 
@@ -42,11 +39,11 @@ def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> 
 
 def _spill(job: AuditJob, split: Split, file: Path) -> None:
     """Writes the rows of a split, sorted by partition: in turn one batch of each partition, as often as needed."""
-    with file.open("wb") as sink, pa.ipc.new_file(sink, _LARGE, options=_COMPRESSED) as writer:
+    with file.open("wb") as sink, pa.ipc.new_file(sink, LARGE_EVENTS, options=_COMPRESSED) as writer:
         for table in _tables(rows_of(split)):
             partitions = pa.chunked_array([partitions_of(batch, job.partitions) for batch in table.to_batches()])
             ends = np.cumsum(np.bincount(partitions.to_numpy(), minlength=job.partitions))
-            ordered = table.cast(_LARGE).take(pc.sort_indices(partitions)).combine_chunks()
+            ordered = table.cast(LARGE_EVENTS).take(pc.sort_indices(partitions)).combine_chunks()
             for start, end in pairwise([0, *ends.tolist()]):
                 writer.write_batch(_one_batch(ordered.slice(start, end - start)))
 
@@ -70,7 +67,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 def _judge_spilled(job: AuditJob, number: int, files: Sequence[Path]) -> PartDone:
     batches = [batch for file in files for batch in _batches_of(file, number, job.partitions)]
-    table = pa.Table.from_batches(batches, _LARGE).sort_by("trace")
+    table = pa.Table.from_batches(batches, LARGE_EVENTS).sort_by("trace")
     return judge_partition(job, number, table.to_batches(_JUDGED_ROWS))
 
 

@@ -1,0 +1,156 @@
+"""Audits on Spark: rows are shuffled by partition, sorted by trace and streamed to the judge.
+
+Spark sorts on disk what does not fit into memory, so a worker holds a few rows and one trace.
+
+Options: `master` (by default that of Spark's configuration, or else `local[*]`), and any `spark.*` property. Within a
+host that has a Spark session, such as a notebook, the run takes place in that session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby, pairwise
+from operator import itemgetter
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.accumulators import AccumulatorParam
+from pyspark.sql import SparkSession
+
+from guardagent.batch.arrow.engines._spark_session import spark_session
+from guardagent.batch.arrow.engines._workers import SHUFFLED, SLOT, driver_error, marked_errors, slotted_rows
+from guardagent.batch.arrow.job import AuditJob, PartDone, judge_partition
+from guardagent.batch.arrow.work import Summary
+from guardagent.batch.arrow.schema import EVENTS
+
+_BATCHES = {  # of the rows that Spark hands to a worker
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 * 2**20),
+}
+_DONE = "number int, summary string"
+_KILLED = ("Python worker exited unexpectedly", "ExecutorLostFailure")
+
+
+def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> Iterator[PartDone]:
+    """Judges partitions: see `Judge`."""
+    missing = set(numbers)
+    with (
+        spark_session({**_BATCHES, **options}) as session,
+        contextlib.closing(_judged(session, job, list(numbers))) as parts,
+    ):
+        for part in parts:
+            if part.number in missing:  # a task may run twice
+                missing.remove(part.number)
+                yield part
+    for number in sorted(missing):  # no row
+        yield judge_partition(job, number, ())
+
+
+def _judged(session: SparkSession, job: AuditJob, numbers: list[int]) -> Generator[PartDone]:
+    """Yields partitions as they are done where Spark can report them, else at the end of the job."""
+    context = getattr(session, "sparkContext", None)  # a remote session has none
+    arrivals = context.accumulator([], _Arrivals()) if context else None
+    frame = _shuffled(session, job, numbers).mapInArrow(partial(_judge_sorted, job, numbers, arrivals), _DONE)
+    action = _Action(frame.collect, context)
+    action.start()
+    seen = 0
+    try:
+        while action.is_alive():
+            action.join(0.2)
+            new = arrivals.value[seen:] if arrivals else []
+            seen += len(new)
+            yield from _parts(new, job.work.summary)
+        yield from _parts(action.rows(), job.work.summary)
+    finally:
+        action.cancel()
+
+
+def _shuffled(session: SparkSession, job: AuditJob, numbers: list[int]) -> Any:
+    """The rows of the partitions `numbers`, each in a partition of Spark, where those of a trace are adjacent."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    splits = session.range(0, len(job.splits), 1, max(1, len(job.splits)))
+    rows = splits.mapInArrow(partial(_read, job, numbers), from_arrow_schema(SHUFFLED))
+    by_slot = getattr(rows, "repartitionById", rows.repartition)  # the former is new in Spark 4.1
+    return by_slot(len(numbers), SLOT).sortWithinPartitions(SLOT, "trace", "source", "row")
+
+
+def _read(job: AuditJob, numbers: list[int], splits: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with marked_errors():
+        for batch in splits:
+            yield from slotted_rows(job, batch.column(0).to_pylist(), numbers)
+
+
+def _judge_sorted(
+    job: AuditJob, numbers: list[int], arrivals: Any, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Judges rows that are sorted by slot; a partition of Spark may have several slots, or none."""
+    with marked_errors():
+        for slot, runs in groupby(_runs(batches), itemgetter(0)):
+            part = judge_partition(job, numbers[slot], (rows for _, rows in runs))
+            row = {"number": part.number, "summary": json.dumps(part.summary.to_dict())}
+            if arrivals is not None:
+                arrivals.add([row])
+            yield pa.RecordBatch.from_pylist([row], pa.schema([("number", pa.int32()), ("summary", pa.string())]))
+
+
+def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Splits batches where the slot changes."""
+    for batch in batches:
+        slots = batch.column(SLOT).to_numpy()
+        rows = batch.select(EVENTS.names)
+        for start, end in pairwise([0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]):
+            if end > start:
+                yield int(slots[start]), rows.slice(start, end - start)
+
+
+def _parts(rows: Iterable[Any], summary: type[Summary]) -> Iterator[PartDone]:
+    for row in rows:
+        yield PartDone(row["number"], summary.from_dict(json.loads(row["summary"])))
+
+
+class _Arrivals(AccumulatorParam):
+    """Collects what workers report."""
+
+    def zero(self, value: list[Any]) -> list[Any]:  # noqa: ARG002 - Spark's signature
+        return []
+
+    def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:  # noqa: N802 - Spark names it
+        value1.extend(value2)
+        return value1
+
+
+class _Action(Thread):
+    """A job of Spark, which another thread can cancel."""
+
+    def __init__(self, collect: Callable[[], list[Any]], context: Any) -> None:
+        super().__init__(daemon=True)
+        self._collect, self._context = collect, context
+        self._group = f"guardagent-{uuid.uuid4().hex}"
+        self._rows: list[Any] = []
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            if self._context:
+                self._context.setJobGroup(self._group, "guardagent audit", interruptOnCancel=True)
+            self._rows = self._collect()
+        except Exception as error:  # noqa: BLE001 - raised by `rows`
+            self._error = error
+
+    def rows(self) -> list[Any]:
+        if self._error is not None:
+            text = str(self._error)
+            raise driver_error(text, "spark", killed=any(one in text for one in _KILLED)) from None
+        return self._rows
+
+    def cancel(self) -> None:
+        if self._context and self.is_alive():
+            self._context.cancelJobGroup(self._group)
+            self.join()
