@@ -26,8 +26,8 @@ from pyspark.sql import SparkSession
 from guardagent.batch.arrow.engines._spark_session import spark_session
 from guardagent.batch.arrow.engines._workers import SHUFFLED, SLOT, driver_error, marked_errors, slotted_rows
 from guardagent.batch.arrow.job import AuditJob, PartDone, judge_partition
-from guardagent.batch.arrow.work import Summary
 from guardagent.batch.arrow.schema import EVENTS
+from guardagent.batch.arrow.work import Summary
 
 _BATCHES = {  # of the rows that Spark hands to a worker
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
