@@ -14,7 +14,7 @@ from typing import Any
 from guardagent.batch.json_object import ARGS, FACTS, OBJECT, OBJECTS, TOOL, Instant, JsonObject, KeyType
 from guardagent.batch.trace_steps import BOOLEAN, CALL, STEP, TraceStep, checked_step, plain_step, status_of
 from guardagent.errors import InputError
-from guardagent.types import Event
+from guardagent.types import EMPTY, Event
 from guardagent.types.principal import SessionPrincipal, read_principal
 
 _ID = KeyType(object, "a string")
@@ -122,12 +122,15 @@ def read_trace(text: str, path: Path | str, line: int, failed_output: Any = None
     return _trace(JsonObject.of_line(text, path, line, _TRACE), failed_output)
 
 
-def trace_of(value: Any, failed_output: Any = None) -> Trace:
-    """Reads a trace from a decoded record; raises an InputError as `read_trace` does, without a place."""
-    return _trace(JsonObject.of_value(value, InputError, _TRACE), failed_output)
+def trace_of(value: Any, failed_output: Any = None, ignored: Mapping[str, bool] = EMPTY) -> Trace:
+    """Reads a trace from a decoded record; raises an InputError as `read_trace` does, without a place.
+
+    `ignored` is as for `plain_step`.
+    """
+    return _trace(JsonObject.of_value(value, InputError, _TRACE), failed_output, ignored)
 
 
-def event_of(value: Any, failed_output: Any = None) -> TraceStep:
+def event_of(value: Any, failed_output: Any = None, ignored: Mapping[str, bool] = EMPTY) -> TraceStep:
     """Reads an event of a trace from a decoded record of its own, likewise.
 
     Such a record also has the keys of its trace: `trace`, `trace_state`, `trace_facts`, `principal`, `task`, `success`.
@@ -135,7 +138,7 @@ def event_of(value: Any, failed_output: Any = None) -> TraceStep:
     record = JsonObject.of_value(value, InputError, {})
     JsonObject({key: value[key] for key in _OF_TRACE if key in value}, InputError).checked(_OF_TRACE)
     own = {key: found for key, found in record.values.items() if key not in _OF_TRACE}
-    return plain_step(own, failed_output) or checked_step(record.checked({**STEP, **_OF_TRACE}), failed_output)
+    return plain_step(own, failed_output, ignored) or checked_step(record.checked({**STEP, **_OF_TRACE}), failed_output)
 
 
 def principal_of(value: Any) -> SessionPrincipal | None:
@@ -143,14 +146,16 @@ def principal_of(value: Any) -> SessionPrincipal | None:
     return _principal(JsonObject.of_value({"principal": value}, InputError, {"principal": _PRINCIPAL}))
 
 
-def _trace(record: JsonObject, failed_output: Any) -> Trace:
-    steps = tuple(_steps(record, failed_output))
+def _trace(record: JsonObject, failed_output: Any, ignored: Mapping[str, bool] = EMPTY) -> Trace:
+    steps = tuple(_steps(record, failed_output, ignored))
     return Trace(record.id(), steps, record.values.get("state"), record.values.get("facts") or {}, _principal(record))
 
 
-def _steps(record: JsonObject, failed_output: Any) -> Iterator[TraceStep]:
+def _steps(record: JsonObject, failed_output: Any, ignored: Mapping[str, bool]) -> Iterator[TraceStep]:
     for index, item in enumerate(record.list_at("events")):
-        yield plain_step(item, failed_output) or checked_step(record.item("events", index, item, STEP), failed_output)
+        yield plain_step(item, failed_output, ignored) or checked_step(
+            record.item("events", index, item, STEP), failed_output
+        )
 
 
 def _principal(record: JsonObject) -> SessionPrincipal | None:

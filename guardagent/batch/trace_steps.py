@@ -35,7 +35,7 @@ STEP = {
     "state": OBJECT,
 }
 _KEYS, _CALL_KEYS = frozenset(STEP), frozenset(CALL)
-_TIMED_KEYS = _KEYS | {"time"}
+_TIMED_KEYS, _PLAIN_KEYS = _KEYS | {"time"}, _CALL_KEYS | {"time"}
 _LAST_SECOND = 253_402_300_799  # of year 9999
 _new_tuple: Any = tuple.__new__  # a named tuple's own `__new__` takes twice as long
 _NO_TAGS: frozenset[str] = frozenset()
@@ -100,12 +100,13 @@ def status_of(values: Mapping[str, Any], failed_output: Any) -> Status:
     return "failed" if is_failure(failed_output, values["output"]) else "ok"
 
 
-def plain_step(values: Any, failed_output: Any) -> TraceStep | None:
+def plain_step(values: Any, failed_output: Any, ignored: Mapping[str, bool] = EMPTY) -> TraceStep | None:
     """The step of a plain object, equal to that of `checked_step`; None if it is for `checked_step` to decide.
 
     Args:
         values: the value that was read. Its parts become parts of the step.
         failed_output: the compiled pattern of the outputs of failed calls, if the policy has one.
+        ignored: the tools whose calls no rule looks at. Their steps have no arguments, output and status.
     """
     if type(values) is not dict:
         return None
@@ -118,11 +119,21 @@ def plain_step(values: Any, failed_output: Any) -> TraceStep | None:
         or (failed is not None and type(failed) is not bool)
     ):
         return None
+    if ignored is not EMPTY and ignored[tool] and values.keys() <= _PLAIN_KEYS:
+        return _ignored_step(tool, get("time"))
     args = EMPTY if args is None else _frozen(args)
     if values.keys() <= _CALL_KEYS:
         event = quick_event(tool, args, get("output"), status_of(values, failed_output))
         return _new_tuple(TraceStep, (event, None, None, None))  # type: ignore[no-any-return]
     return _labelled_step(values, tool, args, failed_output)
+
+
+def _ignored_step(tool: str, time: Any) -> TraceStep | None:
+    try:
+        moment, seconds = _moment(time)
+    except ValueError:
+        return None
+    return _new_tuple(TraceStep, (quick_event(tool, EMPTY, None, "unknown", time=moment), None, None, seconds))  # type: ignore[no-any-return]
 
 
 def _labelled_step(values: dict[str, Any], tool: str, args: Mapping[str, Any], failed_output: Any) -> TraceStep | None:
@@ -189,15 +200,17 @@ class StepColumns(NamedTuple):
 
 
 _JSON_COLUMNS = ("args", "output", "facts", "state")
-_NO_LABELS = [None] * 6
+_LABELS = StepColumns._fields[4:]
+_NO_LABELS = [None] * len(_LABELS)
 
 
-def step_of_columns(columns: StepColumns, failed_output: Any = None) -> TraceStep:
+def step_of_columns(columns: StepColumns, failed_output: Any = None, ignored: Mapping[str, bool] = EMPTY) -> TraceStep:
     """The step of an event row: the same, or the same error, as for an object of a trace.
 
     Args:
         columns: the row.
         failed_output: the compiled pattern of the outputs of failed calls, if the policy has one.
+        ignored: as for `plain_step`.
 
     Raises:
         InputError: the row is not a step; with the column and the expectation.
@@ -206,7 +219,7 @@ def step_of_columns(columns: StepColumns, failed_output: Any = None) -> TraceSte
         values = _values(columns)
     except ValueError:
         raise InputError(_invalid_json(columns)) from None
-    return plain_step(values, failed_output) or checked_step(
+    return plain_step(values, failed_output, ignored) or checked_step(
         JsonObject(values, InputError).checked(STEP), failed_output
     )
 
@@ -220,10 +233,9 @@ def _values(columns: StepColumns) -> dict[str, Any]:
     if output is not None:
         values["output"] = strict_json.plain_value(output)
     if labels != _NO_LABELS:
-        names = StepColumns._fields[-len(labels) :]
-        for name, value in zip(names, labels, strict=True):
-            plain = value is None or name not in _JSON_COLUMNS
-            values[name] = value if plain else strict_json.plain_value(str(value))
+        for name, value in zip(_LABELS, labels, strict=True):
+            if value is not None:
+                values[name] = value if name not in _JSON_COLUMNS else strict_json.plain_value(str(value))
     return values
 
 

@@ -52,6 +52,7 @@ class Applicability:
         needs_more_checks: whether there are checks beyond the temporal rules.
         counters: the counters that may count the call.
         unjudged: whether every check passes. The call may still count for other calls.
+        ignored: whether it also counts for no other call: no rule looks at it.
     """
 
     monitors: tuple[tuple[int, Monitor], ...]
@@ -64,9 +65,10 @@ class Applicability:
     needs_more_checks: bool = False
     counters: tuple[Counter, ...] = ()
     unjudged: bool = False
+    ignored: bool = False
 
     def with_problem(self, problem: str) -> Applicability:
-        return replace(self, problem=problem, needs_more_checks=True, unjudged=False)
+        return replace(self, problem=problem, needs_more_checks=True, unjudged=False, ignored=False)
 
 
 class ExtendedPolicies:
@@ -381,6 +383,7 @@ class Policies:
             listed=listed,
             needs_more_checks=found.needs_more_checks or not listed,
             unjudged=False,
+            ignored=False,
         )
 
     def rules_for(self, principal: Mapping[str, Any] | None) -> tuple[Rule, ...]:
@@ -446,6 +449,7 @@ class Policies:
         counters = tuple(counter for counter in self.counters if call.tool in counter.tools)
         declared = (ANSWER_TEXT,) if is_answer else (self._declared or {}).get(call.tool)
         needs_more_checks = bool(self.requests or counters) or not listed or declared is not None
+        unjudged = not needs_more_checks and not any(monitor.reports(call) for _, monitor in monitors)
         return Applicability(
             monitors,
             CallScreen(monitors, call),
@@ -455,7 +459,8 @@ class Policies:
             listed=listed,
             needs_more_checks=needs_more_checks,
             counters=counters,
-            unjudged=not needs_more_checks and not any(monitor.reports(call) for _, monitor in monitors),
+            unjudged=unjudged,
+            ignored=unjudged and not stateful and not indexes,
         )
 
     def _is_listed(self, call: SessionCall, *, anyone: bool = False) -> bool:

@@ -49,6 +49,8 @@ class Observations(Checks):
     def replay(self, steps: Iterable[ReplayedStep], report: Callable[[int, Verdict], None]) -> None:
         """Observes the next events of a finished trace, with the same verdicts as `observe` in less time.
 
+        The history then has a gap for each event that no rule looks at.
+
         Args:
             steps: each event, with the new state and the facts for `observe`; the last value is ignored.
             report: receives the index of a step and its verdict, but no plain allowance: one without a warning and
@@ -70,7 +72,10 @@ class Observations(Checks):
                     )
                     if passed:
                         reading = None if event.time is None else _reading_of(self._clock, event)
-                        conversation.add_unjudged(event, applicability, self._facts, reading)
+                        if applicability.ignored:
+                            conversation.add_ignored(reading)
+                        else:
+                            conversation.add_unjudged(event, applicability, self._facts, reading)
                         continue
                     verdict = self._replayed(event, state, facts, applicability)
                 else:

@@ -14,6 +14,7 @@ from guardagent.batch.arrow.schema import VERDICTS, batch_of
 from guardagent.batch.arrow.traces import AssembledTrace, assembled
 from guardagent.batch.audit import judge_traces
 from guardagent.batch.counted_traces import judge_together, require_times
+from guardagent.batch.ignored_tools import ignored_tools
 from guardagent.errors import InputError
 from guardagent.policy.policies import Policies
 from guardagent.types import Verdict
@@ -32,7 +33,8 @@ def judge(batches: Iterable[pa.RecordBatch], policies: Policies | PolicyBundle) 
         InputError: the rows of a trace are not adjacent, or the policies cannot be loaded.
     """
     rules = policies.policies() if isinstance(policies, PolicyBundle) else policies
-    traces = (assembled(trace, rows, rules.failed_output) for trace, rows in rows_by_trace(batches))
+    ignored = ignored_tools(rules)
+    traces = (assembled(trace, rows, rules.failed_output, ignored) for trace, rows in rows_by_trace(batches))
     groups = iter([list(traces)]) if rules.counters else _in_groups(traces)
     for group in groups:
         if group:

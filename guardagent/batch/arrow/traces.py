@@ -12,6 +12,7 @@ from guardagent.batch.arrow.event_rows import EventRow
 from guardagent.batch.records import Trace, event_of, principal_of, trace_of
 from guardagent.batch.trace_steps import StepColumns, TraceStep, step_of_columns
 from guardagent.errors import InputError
+from guardagent.types import EMPTY
 
 _TRACE_COLUMNS = ("trace_state", "trace_facts", "principal", "task", "success")
 _JSON_COLUMNS = frozenset(_TRACE_COLUMNS[:3])
@@ -50,7 +51,6 @@ class _Place(NamedTuple):
     time: float | None
     source: str
     row: int
-    at: int
 
 
 @dataclass(slots=True)
@@ -60,18 +60,50 @@ class _Parts:
     `rows` is the number of rows that events come from.
     """
 
+    failed_output: Any
+    ignored: Mapping[str, bool]
     steps: list[tuple[_Place, TraceStep]] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
     records: set[str] = field(default_factory=set)
     rows: int = 0
 
-    def add(self, row: EventRow, position: int | None, *steps: TraceStep) -> None:
-        """Adds the events of a row."""
+    def read(self, rows: Sequence[EventRow]) -> None:
+        """Adds rows, in the order of their places."""
+        for row in rows if len(rows) == 1 else sorted(rows, key=_place_of):
+            if row.error is not None:
+                raise InputError(row.error)
+            if row.trace is None:
+                raise InputError("the row has no 'trace'; expected the id of its conversation")
+            if row.record is None:
+                self._add_event(row)
+            elif row.record not in self.records:  # it may be delivered more than once
+                self._add_record(row, loads(row.record))
+
+    def _add_event(self, row: EventRow) -> None:
+        columns = StepColumns(*row[3:12], row.time)  # from `tool` to `state`
+        of_trace = row[12:17]  # from `trace_state` to `success`
+        if of_trace != _NOTHING:
+            values = zip(_TRACE_COLUMNS, of_trace, strict=True)
+            self._add_values({name: _decoded(name, value) for name, value in values})
+        self._add(row, row.position, step_of_columns(columns, self.failed_output, self.ignored))
+
+    def _add_record(self, row: EventRow, record: Any) -> None:
+        if not isinstance(record, dict) or "events" not in record:
+            step = event_of(record, self.failed_output, self.ignored)
+            self._add_values(record)
+            self._add(row, record.get("position"), step)
+            return
+        trace = trace_of(record, self.failed_output, self.ignored)
+        self.records.add(str(row.record))
+        self._add_values({**record, "trace_state": record.get("state"), "trace_facts": record.get("facts")})
+        self._add(row, None, *trace.steps)
+
+    def _add(self, row: EventRow, position: int | None, *steps: TraceStep) -> None:
         self.rows += 1
         source, number = _place_of(row)
-        self.steps += [(_Place(position, step.time, source, number, at), step) for at, step in enumerate(steps)]
+        self.steps += [(_Place(position, step.time, source, number), step) for step in steps]
 
-    def add_values(self, values: Mapping[str, Any]) -> None:
+    def _add_values(self, values: Mapping[str, Any]) -> None:
         """Adds values of the whole trace, which are the same in all of its rows."""
         for name in _TRACE_COLUMNS:
             value = values.get(name)
@@ -81,58 +113,8 @@ class _Parts:
                 )
 
 
-def assembled(trace: str | None, rows: Sequence[EventRow], failed_output: Any = None) -> AssembledTrace:
-    """Puts a trace together.
-
-    Events are ordered by `position`, or else by `time`. Without either, all of them have to come from one file, whose
-    order counts. The events of a single record keep its order.
-
-    Args:
-        trace: the id.
-        rows: its rows, in any order.
-        failed_output: the compiled pattern of the outputs of failed calls, if the policy has one.
-    """
-    try:
-        parts = _parts(rows, failed_output)
-        steps = tuple(step for _, step in _ordered(parts))
-        values = parts.values
-        principal = principal_of(values.get("principal"))
-    except (ValueError, InputError, RecursionError) as error:
-        reason = "a value is nested too deep" if isinstance(error, RecursionError) else str(error)
-        return AssembledTrace(trace, error=reason, source=_source_of(rows))
-    found = Trace(trace or "", steps, values.get("trace_state"), values.get("trace_facts") or {}, principal)
-    return AssembledTrace(trace, found, task=values.get("task"), success=values.get("success"))
-
-
-def _source_of(rows: Sequence[EventRow]) -> str | None:
-    return min((row.source for row in rows if row.source is not None), default=None)
-
-
-def _parts(rows: Sequence[EventRow], failed_output: Any) -> _Parts:
-    parts = _Parts()
-    for row in rows if len(rows) == 1 else sorted(rows, key=_place_of):
-        if row.error is not None:
-            raise InputError(row.error)
-        if row.trace is None:
-            raise InputError("the row has no 'trace'; expected the id of its conversation")
-        if row.record is None:
-            _add_row(parts, row, failed_output)
-        elif row.record not in parts.records:  # it may be delivered more than once
-            _add_record(parts, row, loads(row.record), failed_output)
-    return parts
-
-
 def _place_of(row: EventRow) -> tuple[str, int]:
     return row.source or "", row.row or 0
-
-
-def _add_row(parts: _Parts, row: EventRow, failed_output: Any) -> None:
-    step = step_of_columns(StepColumns(*row[3:12], row.time), failed_output)  # from `tool` to `state`
-    of_trace = row[12:17]  # from `trace_state` to `success`
-    if of_trace != _NOTHING:
-        values = zip(_TRACE_COLUMNS, of_trace, strict=True)
-        parts.add_values({name: _decoded(name, value) for name, value in values})
-    parts.add(row, row.position, step)
 
 
 def _decoded(name: str, value: Any) -> Any:
@@ -147,16 +129,35 @@ def _decoded(name: str, value: Any) -> Any:
     return found
 
 
-def _add_record(parts: _Parts, row: EventRow, record: Any, failed_output: Any) -> None:
-    if not isinstance(record, dict) or "events" not in record:
-        step = event_of(record, failed_output)
-        parts.add_values(record)
-        parts.add(row, record.get("position"), step)
-        return
-    trace = trace_of(record, failed_output)
-    parts.records.add(str(row.record))
-    parts.add_values({**record, "trace_state": record.get("state"), "trace_facts": record.get("facts")})
-    parts.add(row, None, *trace.steps)
+def assembled(
+    trace: str | None, rows: Sequence[EventRow], failed_output: Any = None, ignored: Mapping[str, bool] = EMPTY
+) -> AssembledTrace:
+    """Puts a trace together.
+
+    Events are ordered by `position`, or else by `time`. Without either, all of them have to come from one file, whose
+    order counts. The events of a single record keep its order.
+
+    Args:
+        trace: the id.
+        rows: its rows, in any order.
+        failed_output: the compiled pattern of the outputs of failed calls, if the policy has one.
+        ignored: as for `plain_step`.
+    """
+    try:
+        parts = _Parts(failed_output, ignored)
+        parts.read(rows)
+        steps = tuple(step for _, step in _ordered(parts))
+        values = parts.values
+        principal = principal_of(values.get("principal"))
+    except (ValueError, InputError, RecursionError) as error:
+        reason = "a value is nested too deep" if isinstance(error, RecursionError) else str(error)
+        return AssembledTrace(trace, error=reason, source=_source_of(rows))
+    found = Trace(trace or "", steps, values.get("trace_state"), values.get("trace_facts") or {}, principal)
+    return AssembledTrace(trace, found, task=values.get("task"), success=values.get("success"))
+
+
+def _source_of(rows: Sequence[EventRow]) -> str | None:
+    return min((row.source for row in rows if row.source is not None), default=None)
 
 
 def _ordered(parts: _Parts) -> list[tuple[_Place, TraceStep]]:
@@ -174,8 +175,12 @@ def _ordered(parts: _Parts) -> list[tuple[_Place, TraceStep]]:
 
 def _in_order(steps: Sequence[tuple[_Place, TraceStep]], key: str) -> list[tuple[_Place, TraceStep]]:
     """Sorts events by position or time."""
+    value_of = (lambda one: one[0].position) if key == "position" else (lambda one: one[0].time)
+    ordered = sorted(steps, key=value_of)
+    if len(set(map(value_of, ordered))) == len(ordered):
+        return ordered
     found: list[tuple[_Place, TraceStep]] = []
-    for value, group in groupby(sorted(steps, key=lambda one: getattr(one[0], key)), lambda one: getattr(one[0], key)):
+    for value, group in groupby(ordered, value_of):
         equal = list(group)
         alike = all(step == equal[0][1] for _, step in equal)
         if key == "position" and alike:

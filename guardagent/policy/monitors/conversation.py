@@ -26,6 +26,7 @@ from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.policy.provenance.recorder import SourceRecorder
 from guardagent.types import EMPTY, Check, Context, Decision, Event, Verdict, freeze, new, thaw
 
+_IGNORED = SessionCall("", EMPTY)
 Memento = tuple[dict[int, Any], dict[str, set[int]]]  # (monitor -> memory, the reported rules)
 
 
@@ -281,6 +282,13 @@ class ConversationState:
             self._settle_at_once(call)
         for number in applicability.indexes:
             self.context.indexes[number].add(self.context, call)
+
+    def add_ignored(self, reading: Reading | None) -> None:
+        """As `add_unjudged`, for an event that no rule looks at: it only has a place among the calls, and a time."""
+        self.calls.append(_IGNORED)
+        moment = None if reading is None else self.context.time_of(reading)
+        if moment is not None:
+            self.context.latest = moment
 
     def _settle_at_once(self, call: SessionCall) -> None:
         """Lets the monitors process the outcome of a call that was never in flight."""
