@@ -85,10 +85,16 @@ def parse_json(text: str, path: Path | str, line: int | None = None) -> Any:
     try:
         return strict_json.loads(text)
     except json.JSONDecodeError as error:
-        at = (line or 1) + error.lineno - 1
-        raise ContentError(f"not JSON at column {error.colno}: {error.msg}", path, at) from None
+        raise ContentError(json_problem(error), path, (line or 1) + error.lineno - 1) from None
     except ValueError as error:
-        raise ContentError(f"not acceptable JSON: {error}", path, line) from None
+        raise ContentError(json_problem(error), path, line) from None
+
+
+def json_problem(error: ValueError) -> str:
+    """Says why a string is not strict JSON."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON at column {error.colno}: {error.msg}"
+    return f"not acceptable JSON: {error}"
 
 
 def read_json_lines(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -34,11 +34,16 @@ def deny_on_crash(check: Check) -> Check:
     """
 
     def guarded(event: Event, context: Context) -> Verdict:
-        started = time.perf_counter()
-        verdict = verdict_or_denial(lambda: check(event, context))
-        return verdict.timed((time.perf_counter() - started) * 1000)
+        return timed_verdict(lambda: check(event, context))
 
     return guarded
+
+
+def timed_verdict(judge: Callable[[], object]) -> Verdict:
+    """As `verdict_or_denial`, with the time that the call took."""
+    started = time.perf_counter()
+    verdict = verdict_or_denial(judge)
+    return verdict.timed((time.perf_counter() - started) * 1000)
 
 
 def verdict_or_denial(judge: Callable[[], object]) -> Verdict:

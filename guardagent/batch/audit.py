@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import replace
+from functools import partial
 
+from guardagent._support.fold import timed_verdict
+from guardagent.batch.quick_proof import quick_proof
 from guardagent.batch.records import Trace
-from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.language.answer_step import ANSWER
-from guardagent.policy.monitors.automaton import Standing
-from guardagent.policy.monitors.product import ProductMonitor
 from guardagent.policy.policies import Policies
+from guardagent.session.checks import ALLOWED
 from guardagent.session.counters import new_counters
 from guardagent.session.session import Session
-from guardagent.types import EMPTY, Decision, Event, Usage, Verdict, Violation, freeze
+from guardagent.session.session_verdicts import NO_USAGE
+from guardagent.types import Event, Verdict, Violation, quick_violation
 
+_ID = "trace"  # of all sessions here, which nobody sees
 _UNCHECKED = "could not be checked: "
 MAX_FINDINGS = 100  # violations of each policy, reasons and errors that one verdict lists
+
+
+def judge_traces(policies: Policies, traces: Iterable[Trace]) -> list[Verdict]:
+    """Judges each trace as `judge_trace` does. A trace that cannot be judged is denied, with the cause in `errors`."""
+    return [timed_verdict(partial(judge_trace, policies, trace)).changed(checked_by="policy") for trace in traces]
 
 
 def judge_trace(policies: Policies, trace: Trace) -> Verdict:
@@ -27,71 +33,35 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     Counters across conversations begin at zero: `counted_traces` replays traces that count together.
     `details` has the number of events, and the number of violations of each policy, including those not listed.
     """
-    if _keeps_all_rules(policies, trace):
-        return _TraceVerdict().verdict(len(trace.steps))
-    steps = replay(
-        policies.session(
-            trace.state,
-            trace.facts,
-            clock=lambda: None,  # each event has its time
-            counters=new_counters(policies),
-            principal=trace.principal,
-            on_difference=False,
-        ),
-        trace,
+    if quick_proof(policies.current).complies(trace):
+        return _TraceVerdict(trace).verdict()
+    session = policies.session(
+        trace.state,
+        trace.facts,
+        id=_ID,
+        clock=_no_time,  # each event has its time
+        counters=new_counters(policies),
+        principal=trace.principal,
+        on_difference=False,
     )
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+    summary = _TraceVerdict(trace)
+    session.replay(trace.steps, summary.add)
+    summary.add(None, session.finish())
+    return summary.verdict()
 
 
 def replay(session: Session, trace: Trace) -> Generator[None, None, Verdict]:
     """Replays a trace in a new session: yields after each event, and returns the verdict on the trace."""
-    summary = _TraceVerdict()
+    summary = _TraceVerdict(trace)
     for index, step in enumerate(trace.steps):
-        verdict = session.observe(step.event, state=step.state, facts=step.facts, judge=True)
-        if verdict.decision is not Decision.ALLOW or verdict.usage.calls:  # most are allowed without a warning
-            summary.add(verdict, index, f"events[{index}] ({_event_name(step.event)}): ")
+        session.replay([step], partial(summary.add_at, index))
         yield
-    summary.add(session.finish(), None, "at the end: ")
-    return summary.verdict(len(trace.steps))
+    summary.add(None, session.finish())
+    return summary.verdict()
 
 
-def _keeps_all_rules(policies: Policies, trace: Trace) -> bool:
-    """Whether the automata alone prove that all rules hold. Much faster than a session, which is needed for reasons."""
-    if policies.product is None or policies.is_scoped:
-        return False
-    events = [step.event for step in trace.steps]
-    if any(_needs_session(policies, *kind) for kind in _kinds(events)) or _is_too_deep(trace):
-        return False
-    monitor = ProductMonitor(policies.product)
-    return not monitor.run(events) and all(standing >= Standing.MET for standing in monitor.standings)
-
-
-def _kinds(events: Iterable[Event]) -> set[tuple[str, str | None, str | None, frozenset[str]]]:
-    return {(event.tool, event.action, event.decision, event.tags) for event in events}
-
-
-def _needs_session(
-    policies: Policies, tool: str, action: str | None, decision: str | None, tags: frozenset[str]
-) -> bool:
-    """Whether other rules than temporal ones concern such an event, or not all of them do: a final answer."""
-    if tool == ANSWER:
-        return True
-    return policies.applicability(SessionCall(tool, EMPTY).labelled(action, decision, tags)).needs_more_checks
-
-
-def _is_too_deep(trace: Trace) -> bool:
-    """Whether values of the trace are nested too deeply for a session."""
-    try:
-        freeze(trace.facts)
-        for step in trace.steps:
-            freeze(step.event.output)
-    except RecursionError:
-        return True
-    return False
+def _no_time() -> None:
+    """A clock that does not know the time."""
 
 
 def _event_name(event: Event) -> str:
@@ -101,18 +71,26 @@ def _event_name(event: Event) -> str:
 class _TraceVerdict:
     """Merges the verdicts of a trace. A repeated reason or error is listed once, with its first place."""
 
-    def __init__(self) -> None:
-        self._worst = Verdict(Decision.ALLOW, checked_by="policy")
+    def __init__(self, trace: Trace) -> None:
+        self._steps = trace.steps
+        self._worst = ALLOWED
         self._violations: list[Violation] = []
         self._counts: Counter[str] = Counter()
         self._reasons: dict[str, str] = {}
         self._errors: dict[str, str] = {}
-        self._usage = Usage()
+        self._usage = NO_USAGE
 
-    def add(self, verdict: Verdict, event: int | None, place: str) -> None:
+    def add_at(self, start: int, offset: int, verdict: Verdict) -> None:
+        """Adds the verdict on an event at an offset from another one."""
+        self.add(start + offset, verdict)
+
+    def add(self, event: int | None, verdict: Verdict) -> None:
+        """Adds the verdict on an event, or on the end."""
+        place = "at the end: " if event is None else f"events[{event}] ({_event_name(self._steps[event].event)}): "
         if verdict.decision > self._worst.decision:
             self._worst = verdict
-        self._usage += verdict.usage
+        if verdict.usage is not NO_USAGE:
+            self._usage += verdict.usage
         for violation in verdict.violations:
             self._counts[violation.policy] += 1
             if self._counts[violation.policy] <= MAX_FINDINGS:
@@ -122,13 +100,12 @@ class _TraceVerdict:
                 if string not in kept:
                     kept[string] = _with_place(string, place)
 
-    def verdict(self, events: int) -> Verdict:
-        return replace(
-            self._worst,
+    def verdict(self) -> Verdict:
+        return self._worst.changed(
             reasons=_capped(self._reasons),
             violations=tuple(self._violations),
             errors=_capped(self._errors),
-            details={"events": events, "violations": dict(self._counts)},
+            details={"events": len(self._steps), "violations": dict(self._counts)},
             usage=self._usage,
         )
 
@@ -136,7 +113,8 @@ class _TraceVerdict:
 def _with_event(violation: Violation, event: int | None, place: str) -> Violation:
     evidence = violation.evidence
     mapping = evidence if isinstance(evidence, Mapping) else {"evidence": evidence}
-    return replace(violation, message=place + violation.message, evidence={"event": event, **mapping})
+    evidence = {"event": event, **mapping}
+    return quick_violation(violation.policy, place + violation.message, evidence, violation.remedy)
 
 
 def _with_place(text: str, place: str) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from guardagent._support.fold import deny_on_crash
+from guardagent._support.fold import timed_verdict
 from guardagent.batch.lines import Chunk, InputLine
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.policies import Policies
-from guardagent.types import Context, Event, Verdict, unchecked_verdict
-
-_NO_EVENT, _NO_CONTEXT = Event(""), Context()  # placeholders: each record has its own
+from guardagent.types import Verdict, unchecked_verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +113,7 @@ def result_of(line: int, record: Any, row: str, *, resumed: bool = False) -> Res
 
 
 def _verdict(job: Job, policies: Policies, record: Any) -> Verdict:
-    check = deny_on_crash(lambda *_: job.judge(policies, record))
-    return replace(check(_NO_EVENT, _NO_CONTEXT), checked_by="policy")
+    return timed_verdict(lambda: job.judge(policies, record)).changed(checked_by="policy")
 
 
 def row_of(record_id: str | int, verdict: Verdict) -> str:

@@ -31,6 +31,11 @@ def near_miss(key: str, known: frozenset[str], present: Collection[str]) -> str 
     return _nearest(key, known)
 
 
+def is_unrelated(key: str, known: frozenset[str]) -> bool:
+    """Whether a key is known, or stands in for no known key, whichever other keys the record has."""
+    return key in known or (_SYNONYMS.get(key) not in known and _nearest(key, known) is None)
+
+
 @lru_cache(4096)
 def _nearest(key: str, known: frozenset[str]) -> str | None:
     return next((name for name in sorted(known) if _is_near(key, name)), None)

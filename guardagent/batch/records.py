@@ -6,79 +6,39 @@ an error: its value would be lost, and a lost value could lead to an allowance.
 
 from __future__ import annotations
 
-import contextlib
-import datetime as dt
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from guardagent._support.files import parse_json
-from guardagent.batch.near_misses import near_miss
-from guardagent.errors import ContentError, InputError
-from guardagent.policy.evaluation.failures import is_failure
-from guardagent.policy.language.instants import moment_of, parsed_instant
+from guardagent.batch.json_object import ARGS, FACTS, OBJECT, OBJECTS, TOOL, Instant, JsonObject, KeyType
+from guardagent.batch.trace_steps import BOOLEAN, CALL, STEP, TraceStep, checked_step, plain_step, status_of
+from guardagent.errors import InputError
 from guardagent.types import Event
 from guardagent.types.principal import SessionPrincipal, read_principal
 
-_TYPE_NAMES = {
-    dict: "an object",
-    list: "a list",
-    str: "a string",
-    int: "a number",
-    float: "a number",
-    bool: "a boolean",
-    type(None): "null",
-}
-
-
-Instant = float | dt.datetime
-"""Seconds since the epoch, or a date and time with its zone."""
-
-
-class _KeyType(NamedTuple):
-    """The type of a value; `object` allows any. Null counts as absent."""
-
-    type: type
-    expected: str
-
-
-_TOOL, _ARGS = _KeyType(str, "the name of a tool"), _KeyType(dict, "an object of arguments")
-_OBJECT, _FACTS = _KeyType(dict, "an object"), _KeyType(dict, "an object of facts")
-_PRINCIPAL = _KeyType(dict, "a principal: an object with 'id', and with 'roles' and 'tenant' if they are known")
-_BOOLEAN, _STRING, _STRINGS = (
-    _KeyType(bool, "true, false or null"),
-    _KeyType(str, "a string"),
-    _KeyType(list, "a list of strings"),
-)
-_OBJECTS = _KeyType(list, "a list of objects")
-
-_ID, _OUTPUT = _KeyType(object, "a string"), _KeyType(object, "any value")
-
-_PROPOSED = {"tool": _TOOL, "args": _ARGS}
-_CALL = {**_PROPOSED, "output": _OUTPUT, "failed": _BOOLEAN}
-_STEP = {**_CALL, "action": _STRING, "decision": _STRING, "tags": _STRINGS, "facts": _FACTS, "state": _OBJECT}
+_ID = KeyType(object, "a string")
+_PRINCIPAL = KeyType(dict, "a principal: an object with 'id', and with 'roles' and 'tenant' if they are known")
+_PROPOSED = {"tool": TOOL, "args": ARGS}
 _CASE = {
     "id": _ID,
-    "history": _OBJECTS,
-    "proposed": _OBJECT,
-    "state": _OBJECT,
-    "context": _FACTS,
-    "user_confirmed": _BOOLEAN,
-    "facts": _FACTS,
+    "history": OBJECTS,
+    "proposed": OBJECT,
+    "state": OBJECT,
+    "context": FACTS,
+    "user_confirmed": BOOLEAN,
+    "facts": FACTS,
     "principal": _PRINCIPAL,
-    "label": _KeyType(int, "0 or 1"),
-    "rules": _KeyType(list, "a list of the ids of policies"),
+    "label": KeyType(int, "0 or 1"),
+    "rules": KeyType(list, "a list of the ids of policies"),
 }
-_TASK = {"task": _STRING, "success": _BOOLEAN}
-_TRACE = {"id": _ID, "events": _OBJECTS, "state": _OBJECT, "facts": _FACTS, "principal": _PRINCIPAL, **_TASK}
-_EVENT = {
-    **_STEP,
+_TASK = {"task": KeyType(str, "a string"), "success": BOOLEAN}
+_TRACE = {"id": _ID, "events": OBJECTS, "state": OBJECT, "facts": FACTS, "principal": _PRINCIPAL, **_TASK}
+_OF_TRACE = {  # in the record of a single event
     "trace": _ID,
-    "position": _KeyType(int, "a whole number"),
-    "trace_state": _OBJECT,
-    "trace_facts": _FACTS,
+    "position": KeyType(int, "a whole number"),
+    "trace_state": OBJECT,
+    "trace_facts": FACTS,
     "principal": _PRINCIPAL,
     **_TASK,
 }
@@ -111,19 +71,6 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class TraceStep:
-    """An event of a trace, with the new state and new facts; None if they do not change.
-
-    `time` is the time of the check in seconds since the epoch; None if unknown.
-    """
-
-    event: Event
-    state: Mapping[str, Any] | None = None
-    facts: Mapping[str, Any] | None = None
-    time: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Trace:
     """A complete conversation."""
 
@@ -146,11 +93,11 @@ def read_case(text: str, path: Path | str, line: int, failed_output: Any = None)
     Raises:
         ContentError: the line is not a case; with location and expectation.
     """
-    record = _JsonObject.of_line(text, path, line, _CASE)
+    record = JsonObject.of_line(text, path, line, _CASE)
     label = record.values.get("label")
     if label not in (None, 0, 1):
         raise record.wrong("label", label, "0 or 1")
-    history = record.objects_at("history", _CALL) if "history" in record.values else ()
+    history = record.objects_at("history", CALL) if "history" in record.values else ()
     return Case(
         record.id(),
         tuple(_call(part, failed_output) for part in history),
@@ -172,12 +119,12 @@ def _case_facts(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_trace(text: str, path: Path | str, line: int, failed_output: Any = None) -> Trace:
     """Reads a trace from a line of a file; arguments and errors as for `read_case`."""
-    return _trace(_JsonObject.of_line(text, path, line, _TRACE), failed_output)
+    return _trace(JsonObject.of_line(text, path, line, _TRACE), failed_output)
 
 
 def trace_of(value: Any, failed_output: Any = None) -> Trace:
     """Reads a trace from a decoded record; raises an InputError as `read_trace` does, without a place."""
-    return _trace(_JsonObject.of_value(value, InputError, _TRACE), failed_output)
+    return _trace(JsonObject.of_value(value, InputError, _TRACE), failed_output)
 
 
 def event_of(value: Any, failed_output: Any = None) -> TraceStep:
@@ -185,176 +132,39 @@ def event_of(value: Any, failed_output: Any = None) -> TraceStep:
 
     Such a record also has the keys of its trace: `trace`, `trace_state`, `trace_facts`, `principal`, `task`, `success`.
     """
-    return _step(_JsonObject.of_value(value, InputError, _EVENT), failed_output)
+    record = JsonObject.of_value(value, InputError, {})
+    JsonObject({key: value[key] for key in _OF_TRACE if key in value}, InputError).checked(_OF_TRACE)
+    own = {key: found for key, found in record.values.items() if key not in _OF_TRACE}
+    return plain_step(own, failed_output) or checked_step(record.checked({**STEP, **_OF_TRACE}), failed_output)
 
 
 def principal_of(value: Any) -> SessionPrincipal | None:
     """Reads a principal from a decoded record, likewise."""
-    return _principal(_JsonObject.of_value({"principal": value}, InputError, {"principal": _PRINCIPAL}))
+    return _principal(JsonObject.of_value({"principal": value}, InputError, {"principal": _PRINCIPAL}))
 
 
-def _trace(record: _JsonObject, failed_output: Any) -> Trace:
-    steps = tuple(_step(part, failed_output) for part in record.objects_at("events", _STEP))
+def _trace(record: JsonObject, failed_output: Any) -> Trace:
+    steps = tuple(_steps(record, failed_output))
     return Trace(record.id(), steps, record.values.get("state"), record.values.get("facts") or {}, _principal(record))
 
 
-def _principal(record: _JsonObject) -> SessionPrincipal | None:
+def _steps(record: JsonObject, failed_output: Any) -> Iterator[TraceStep]:
+    for index, item in enumerate(record.list_at("events")):
+        yield plain_step(item, failed_output) or checked_step(record.item("events", index, item, STEP), failed_output)
+
+
+def _principal(record: JsonObject) -> SessionPrincipal | None:
     try:
         return read_principal(record.values.get("principal"))
     except InputError as error:
         raise record.error("principal", f"is invalid: {error}") from None
 
 
-def _proposal(record: _JsonObject) -> Event:
+def _proposal(record: JsonObject) -> Event:
     return Event(record.tool(), record.values.get("args") or {})
 
 
-def _call(record: _JsonObject, failed_output: Any) -> Event:
+def _call(record: JsonObject, failed_output: Any) -> Event:
     get = record.values.get
-    status = _status(record, failed_output)
+    status = status_of(record.values, failed_output)
     return Event(record.tool(), get("args") or {}, get("output"), status, time=record.instant("time"))
-
-
-def _step(record: _JsonObject, failed_output: Any) -> TraceStep:
-    get = record.values.get
-    event = Event(
-        "" if get("tool") is None else record.tool(),
-        get("args") or {},
-        get("output"),
-        _status(record, failed_output),
-        get("action"),
-        get("decision"),
-        frozenset(record.strings("tags") or ()),
-        time=record.instant("time"),
-    )
-    if not (event.tool or event.action or event.decision or event.tags):
-        raise record.error("", "has no content; expected 'tool', 'action', 'decision' or 'tags'")
-    return TraceStep(event, get("state"), get("facts"), _time(record))
-
-
-def _time(record: _JsonObject) -> float | None:
-    """The time of an event, given in seconds since the epoch or as an ISO 8601 string with its zone."""
-    value = record.values.get("time")
-    if type(value) is str:
-        with contextlib.suppress(ValueError):
-            moment = dt.datetime.fromisoformat(value)
-            value = moment.timestamp() if moment.tzinfo is not None else value
-    if value is None or (type(value) in (int, float) and math.isfinite(value)):
-        return None if value is None else float(value)
-    raise record.wrong("time", value, "seconds since the epoch, or a string such as '2026-01-31T09:30:00Z'")
-
-
-def _status(record: _JsonObject, failed_output: Any) -> Literal["ok", "failed", "unknown"]:
-    """The status of a call. A step without a tool is ok; a call without an output is unknown."""
-    failed = record.values.get("failed")
-    if failed is not None:
-        return "failed" if failed else "ok"
-    if not record.values.get("tool"):
-        return "ok"
-    if failed_output is None or "output" not in record.values:
-        return "unknown"
-    return "failed" if is_failure(failed_output, record.values["output"]) else "ok"
-
-
-@dataclass(frozen=True, slots=True)
-class _JsonObject:
-    """A JSON object within a record, with its path: `events[3]`; empty for the record itself."""
-
-    values: dict[str, Any]
-    error_at: Callable[[str], InputError]
-    place: str = ""
-
-    @classmethod
-    def of_line(cls, text: str, path: Path | str, line: int, key_types: Mapping[str, _KeyType]) -> _JsonObject:
-        def error_at(message: str) -> ContentError:
-            return ContentError(message, path, line)
-
-        return cls.of_value(parse_json(text, path, line), error_at, key_types)
-
-    @classmethod
-    def of_value(
-        cls, value: Any, error_at: Callable[[str], InputError], key_types: Mapping[str, _KeyType]
-    ) -> _JsonObject:
-        if type(value) is not dict:
-            raise error_at(f"{_TYPE_NAMES[type(value)]}; expected a JSON object")
-        return cls(value, error_at).checked(key_types)
-
-    def checked(self, key_types: Mapping[str, _KeyType]) -> _JsonObject:
-        """Returns the object after checking the types of all known keys."""
-        for key, value in self.values.items():
-            key_type = key_types.get(key)
-            if key_type is None:
-                self._refuse_near_miss(key, key_types)
-            elif (
-                value is not None and key_type.type is not object and type(value) is not key_type.type
-            ):  # exact: a boolean is not a number
-                raise self.wrong(key, value, key_type.expected)
-        return self
-
-    def _refuse_near_miss(self, key: str, key_types: Mapping[str, _KeyType]) -> None:
-        present = {known for known in key_types if self.values.get(known) is not None}
-        if meant := near_miss(key, frozenset(key_types), present):
-            raise self.error(key, f"is not a key of this format; did you mean {meant!r}?")
-
-    def id(self) -> str | int:
-        value = self._required("id", "a string")
-        if type(value) is not str and type(value) is not int:
-            raise self.wrong("id", value, "a string")
-        return value
-
-    def tool(self) -> str:
-        value = self._required("tool", _TOOL.expected)
-        if not value:
-            raise self.wrong("tool", value, _TOOL.expected)
-        return str(value)
-
-    def strings(self, key: str) -> tuple[str, ...] | None:
-        value = self.values.get(key)
-        if value is None:
-            return None
-        for index, item in enumerate(value):
-            if type(item) is not str:
-                raise self.wrong(f"{key}[{index}]", item, "a string")
-        return tuple(value)
-
-    def instant(self, key: str) -> Instant | None:
-        """The instant at a key: a number of seconds since the epoch, or a date and time with its zone."""
-        value = self.values.get(key)
-        if value is None:
-            return None
-        try:
-            found = parsed_instant(value) if type(value) is str else value
-            moment_of(found)
-        except ValueError as error:
-            raise self.error(key, str(error)) from None
-        return found
-
-    def object_at(self, key: str, key_types: Mapping[str, _KeyType]) -> _JsonObject:
-        return self._child(key, self._required(key, _OBJECT.expected), key_types)
-
-    def objects_at(self, key: str, key_types: Mapping[str, _KeyType]) -> Iterator[_JsonObject]:
-        value = self._required(key, _OBJECTS.expected)
-        if value is None:
-            raise self.wrong(key, value, _OBJECTS.expected)
-        return (self._child(f"{key}[{index}]", item, key_types) for index, item in enumerate(value))
-
-    def error(self, key: str, message: str) -> InputError:
-        place = f"{self.place}.{key}" if self.place and key else self.place or key
-        return self.error_at(f"{place}: {message}")
-
-    def wrong(self, key: str, value: Any, expected: str) -> InputError:
-        got = (
-            repr(value)[:60] if isinstance(value, bool | int) else _TYPE_NAMES[type(value)] if value != "" else "empty"
-        )
-        return self.error(key, f"is {got}; expected {expected}")
-
-    def _child(self, key: str, value: Any, key_types: Mapping[str, _KeyType]) -> _JsonObject:
-        if type(value) is not dict:
-            raise self.wrong(key, value, _OBJECT.expected)
-        return _JsonObject(value, self.error_at, f"{self.place}.{key}" if self.place else key).checked(key_types)
-
-    def _required(self, key: str, expected: str) -> Any:
-        if key not in self.values:
-            keys = ", ".join(map(repr, self.values)) or "no keys"
-            raise self.error(key, f"is missing; expected {expected}; the object has {keys:.200}")
-        return self.values[key]

@@ -20,8 +20,8 @@ from guardagent.cli.tables import (
     EngineOptions,
     FileFormat,
     Partitions,
+    TableRun,
     Where,
-    are_tables,
     audit_tables,
 )
 from guardagent.errors import InputError
@@ -107,26 +107,10 @@ def audit(
     Obligations that are unmet at the end are violations. Without '--json' or '--out', shows only denials and warnings.
     Tables are judged by an engine, each trace as a whole, whichever files its events come from.
     """
-    if are_tables(traces, engine, file_format):
-        raise typer.Exit(
-            audit_tables(
-                traces,
-                policies,
-                engine=engine,
-                engine_options=engine_options,
-                file_format=file_format,
-                where=where,
-                partitions=partitions,
-                workers=workers,
-                out=out,
-                resume=resume,
-                locked=locked,
-                as_json=as_json,
-            )
-        )
-    for option, value in (("--engine-options", engine_options), ("--where", where), ("--partitions", partitions)):
-        if value is not None:
-            raise InputError(f"{option!r} is for tables; expected '--engine' too")
+    tables = TableRun(traces, engine, engine_options, file_format, where, partitions, out, resume, workers)
+    if tables.are_tables:
+        raise typer.Exit(audit_tables(tables, policies, locked=locked, as_json=as_json))
+    tables.refuse_options()
     from guardagent.batch.counted_traces import TraceJudge
     from guardagent.batch.job import Job
     from guardagent.batch.records import read_trace

@@ -12,13 +12,29 @@ import typer
 
 from guardagent.cli.options import FactsText, JsonLines, Locked, read_facts
 from guardagent.cli.output import note, print_json, screen, unreadable
+from guardagent.cli.tables import (
+    Engine,
+    EngineOptions,
+    FileFormat,
+    Partitions,
+    TableRun,
+    Where,
+    error_of,
+    require_arrow,
+)
+from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent.batch.replay.comparison import RuleDifferences
     from guardagent.batch.replay.replay import ReplayReport
 
 LogFile = Annotated[
-    Path, typer.Argument(metavar="LOG", help="An audit log (.db, .sqlite or .jsonl), or traces (.jsonl).")
+    list[str],
+    typer.Argument(
+        metavar="LOG",
+        help="An audit log (.db, .sqlite or .jsonl), or traces (.jsonl); or tables of traces: several files, folders "
+        "or URLs of JSON Lines or Parquet.",
+    ),
 ]
 PolicyFile = Annotated[Path, typer.Option("-p", "--policies", help="The candidate: a policy file.")]
 Against = Annotated[
@@ -27,43 +43,44 @@ Against = Annotated[
 Alias = Annotated[
     list[str] | None, typer.Option("--alias", help="TOOL=NAME: the name of a tool in the rules; repeatable.")
 ]
+Out = Annotated[str | None, typer.Option("--out", help="The folder for the differences in tables, or its URL.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue with the parts that are missing in '--out'.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", help="The log's key (default: the variable GUARDAGENT_LOG_KEY).")
 ]
 
 
 def replay(
-    path: LogFile,
+    paths: LogFile,
     *,
     policies: PolicyFile,
     against: Against = None,
     alias: Alias = None,
     facts: FactsText = None,
     key_file: KeyFile = None,
+    engine: Engine = None,
+    engine_options: EngineOptions = None,
+    file_format: FileFormat = None,
+    where: Where = None,
+    partitions: Partitions = None,
+    out: Out = None,
+    resume: Resume = False,
     locked: Locked = None,
     as_json: JsonLines = False,
 ) -> None:
     """Show what a candidate policy would have decided on recorded calls.
 
     Lists the differences by rule, with an example each. Calls whose values the log redacts or cuts are undecidable, and
-    counted apart. Exits with 1 if a decision differs, and otherwise with 3 if one is undecidable.
+    counted apart. Exits with 1 if a decision differs, and otherwise with 3 if one is undecidable. Tables of traces are
+    replayed by an engine, each trace as a whole, whichever files its events come from.
     """
-    from guardagent.batch.replay.candidate import load_replay_policy
-    from guardagent.batch.replay.replay import replay as run
-    from guardagent.cli.mcp import aliases_of
-    from guardagent.log import load_key
-
-    candidate = load_replay_policy(policies, locked)
-    with _progress_bar() as progress:
-        report = run(
-            path,
-            candidate,
-            None if against is None else load_replay_policy(against),
-            aliases=aliases_of(alias or []),
-            facts=None if facts is None else read_facts(facts),
-            key=load_key(key_file),
-            progress=progress,
-        )
+    tables = TableRun(paths, engine, engine_options, file_format, where, partitions, out, resume)
+    if tables.are_tables:
+        _refuse_log_options(alias=alias, facts=facts, key_file=key_file)
+        report = _replay_tables(tables, policies, against, locked)
+    else:
+        tables.refuse_options(out=out, resume=resume)
+        report = _replay_log(Path(paths[0]), policies, against, alias, facts, key_file, locked)
     for problem in report.problems:
         unreadable(problem, as_json=as_json)
     if as_json:
@@ -73,6 +90,64 @@ def replay(
         _show(report)
     _summarize(report)
     raise typer.Exit(report.status)
+
+
+def _replay_log(
+    path: Path,
+    policies: Path,
+    against: Path | None,
+    alias: list[str] | None,
+    facts: str | None,
+    key_file: Path | None,
+    locked: Path | None,
+) -> ReplayReport:
+    from guardagent.batch.replay.candidate import load_replay_policy
+    from guardagent.batch.replay.replay import replay as run
+    from guardagent.cli.mcp import aliases_of
+    from guardagent.log import load_key
+
+    candidate = load_replay_policy(policies, locked)
+    with _progress_bar() as progress:
+        return run(
+            path,
+            candidate,
+            None if against is None else load_replay_policy(against),
+            aliases=aliases_of(alias or []),
+            facts=None if facts is None else read_facts(facts),
+            key=load_key(key_file),
+            progress=progress,
+        )
+
+
+def _refuse_log_options(**options: object) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(
+                f"'--{name.replace('_', '-')}' is for audit logs; expected none of it for tables of traces"
+            )
+
+
+def _replay_tables(tables: TableRun, policies: Path, against: Path | None, locked: Path | None) -> ReplayReport:
+    """Compares two policies on the traces of tables."""
+    if against is None:
+        raise InputError("tables of traces hold no decisions to compare with; expected '--against FILE'")
+    require_arrow()
+    from guardagent.batch.arrow.bundle import PolicyBundle
+    from guardagent.batch.arrow.replay_work import ReplayWork
+    from guardagent.batch.replay.candidate import NoModel
+    from guardagent.batch.replay.comparison import DifferenceTable
+    from guardagent.batch.replay.replay import ReplayReport
+
+    candidate = PolicyBundle.of([policies], locked=locked, model=NoModel())
+    other = PolicyBundle.of([against], model=NoModel())
+    with tables.run(ReplayWork(candidate, other)) as (summary, folder):
+        rows = folder.rows(["trace", "error", "source"]) if summary.unreadable else ()
+        problems = [error_of(row) for row in rows if row["error"] is not None]
+    if not summary.traces:
+        raise InputError(f"{', '.join(tables.paths)}: no traces; expected rows with a 'trace'")
+    table = DifferenceTable([*candidate.policies().ids, *other.policies().ids])
+    table.add(summary.table)
+    return ReplayReport(table, summary.traces - summary.unreadable, problems=problems)
 
 
 @contextmanager

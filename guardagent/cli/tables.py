@@ -6,7 +6,8 @@ import contextlib
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +18,9 @@ from guardagent.cli.output import note, print_json, screen, unreadable
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.batch.arrow.output import AuditFolder, AuditSummary
-    from guardagent.batch.arrow.splits import SourceFile
+    from guardagent.batch.arrow.audit_work import AuditSummary
+    from guardagent.batch.arrow.output import AuditFolder
+    from guardagent.batch.arrow.work import Result, Work
 
 Engine = Annotated[
     str | None, typer.Option("--engine", help="Judge tables of any size by this engine: local, duckdb, spark or ray.")
@@ -39,34 +41,83 @@ Partitions = Annotated[
 ]
 
 
-def are_tables(paths: Sequence[str], engine: str | None, file_format: str | None) -> bool:
-    """Whether paths are more than one file of JSON Lines, or an engine is asked for."""
-    if engine is not None or file_format is not None or len(paths) > 1:
-        return True
-    path = paths[0]
-    return path != "-" and (Path(path).is_dir() or "://" in path or path.endswith((".parquet", ".pq")))
+@dataclass(frozen=True, slots=True)
+class TableRun:
+    """The options of a command over tables."""
+
+    paths: Sequence[str]
+    engine: str | None
+    engine_options: Sequence[str] | None
+    file_format: str | None
+    where: Sequence[str] | None
+    partitions: int | None
+    out: str | None
+    resume: bool
+    workers: int | None = None
+
+    @property
+    def are_tables(self) -> bool:
+        """Whether the paths are more than one file of JSON Lines, or an engine is asked for."""
+        if self.engine is not None or self.file_format is not None or len(self.paths) > 1:
+            return True
+        path = self.paths[0]
+        return path != "-" and (Path(path).is_dir() or "://" in path or path.endswith((".parquet", ".pq")))
+
+    def refuse_options(self, **more: object) -> None:
+        """Checks that no option for tables is set, nor one of some others.
+
+        Raises:
+            InputError: one is.
+        """
+        own = {"engine-options": self.engine_options, "where": self.where, "partitions": self.partitions}
+        for name, value in {**own, **more}.items():
+            if value:
+                raise InputError(f"'--{name}' is for tables; expected '--engine' too")
+
+    @contextlib.contextmanager
+    def run(self, work: Work[Result]) -> Iterator[tuple[Result, AuditFolder]]:
+        """Runs the work with a progress bar; gives the summary, and the folder of the results.
+
+        Raises:
+            InputError: no file is found, or an option is wrong; also as `run_work`.
+        """
+        if self.resume and self.out is None:
+            raise InputError("'--resume' needs '--out FOLDER', the folder with the results so far")
+        from guardagent.batch.arrow.output import AuditFolder
+        from guardagent.batch.arrow.run import run_work
+        from guardagent.batch.arrow.splits import PartitionFilter, find_files
+
+        filters = [PartitionFilter.parse(one) for one in self.where or ()]
+        files = find_files(self.paths, file_format=self.file_format, filters=filters)
+        engine = self.engine or "local"
+        options = _options_of(self.engine_options, self.workers, engine)
+        with _output_folder(self.out) as folder, _interrupt_message(self.out), _progress_of_parts() as advance:
+            summary = run_work(
+                files,
+                work,
+                folder,
+                engine=engine,
+                options=options,
+                partitions=self.partitions,
+                resume=self.resume,
+                advance=advance,
+            )
+            yield summary, AuditFolder(folder)
 
 
-def find_tables(paths: Sequence[str], file_format: str | None, where: Sequence[str] | None) -> list[SourceFile]:
-    """The files to read.
-
-    Raises:
-        InputError: there is none, or the extra `arrow` is not installed.
-    """
+def require_arrow() -> None:
+    """Raises an InputError if the extra `arrow` is not installed."""
     require({"pyarrow": "17", "fsspec": "2024.6", "msgspec": "0.19"}, "arrow")
-    from guardagent.batch.arrow.splits import PartitionFilter, find_files
-
-    return find_files(paths, file_format=file_format, filters=[PartitionFilter.parse(one) for one in where or ()])
 
 
-def options_of(given: Sequence[str] | None, workers: int | None, engine: str) -> dict[str, str]:
+def _options_of(texts: Sequence[str] | None, workers: int | None, engine: str) -> dict[str, str]:
     """The options of an engine.
 
     Raises:
         InputError: one of them is not NAME=VALUE, or the engine has no `--workers`.
     """
     options = {}
-    for text in given or ():
+    for text in texts or ():
         name, found, value = text.partition("=")
         if not found or not name:
             raise InputError(f"the engine option {text!r} has no value; expected NAME=VALUE")
@@ -79,7 +130,7 @@ def options_of(given: Sequence[str] | None, workers: int | None, engine: str) ->
 
 
 @contextlib.contextmanager
-def output_folder(out: str | None) -> Iterator[str]:
+def _output_folder(out: str | None) -> Iterator[str]:
     """The folder of the output; without `--out` a temporary one."""
     if out is not None:
         yield out
@@ -89,7 +140,7 @@ def output_folder(out: str | None) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def progress_of_parts() -> Iterator[Callable[[int, int], None]]:
+def _progress_of_parts() -> Iterator[Callable[[int, int], None]]:
     """A progress bar on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
@@ -102,49 +153,6 @@ def progress_of_parts() -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def audit_tables(
-    paths: Sequence[str],
-    policies: Sequence[str],
-    *,
-    engine: str | None,
-    engine_options: Sequence[str] | None,
-    file_format: str | None,
-    where: Sequence[str] | None,
-    partitions: int | None,
-    workers: int | None,
-    out: str | None,
-    resume: bool,
-    locked: Path | None,
-    as_json: bool,
-) -> int:
-    """Judges the traces of tables, prints the result, and returns the exit status."""
-    if resume and out is None:
-        raise InputError("'--resume' needs '--out FOLDER', the folder with the verdicts so far")
-    files = find_tables(paths, file_format, where)
-    from guardagent.batch.arrow.bundle import PolicyBundle
-    from guardagent.batch.arrow.output import AuditFolder
-    from guardagent.batch.arrow.run import run_audit
-
-    bundle, name = PolicyBundle.of(policies, locked=locked), engine or "local"
-    options = options_of(engine_options, workers, name)
-    with output_folder(out) as folder, _interrupt_message(out), progress_of_parts() as advance:
-        summary = run_audit(
-            files,
-            bundle,
-            folder,
-            engine=name,
-            options=options,
-            partitions=partitions,
-            resume=resume,
-            advance=advance,
-        )
-        _print_rows(AuditFolder(folder), as_json=as_json, stored=out is not None)
-    if not summary.traces:
-        raise InputError(f"{', '.join(paths)}: no traces; expected rows with a 'trace'")
-    _summarize(summary, bundle.policies().ids, out)
-    return summary.status
-
-
 @contextlib.contextmanager
 def _interrupt_message(out: str | None) -> Iterator[None]:
     try:
@@ -153,6 +161,21 @@ def _interrupt_message(out: str | None) -> Iterator[None]:
         more = f"; add '--resume' to continue with the parts that are missing in {out}" if out else ""
         note(f"guardagent: interrupted{more}")
         raise typer.Exit(130) from None
+
+
+def audit_tables(tables: TableRun, policies: Sequence[str], *, locked: Path | None, as_json: bool) -> int:
+    """Judges the traces of tables, prints the result, and returns the exit status."""
+    require_arrow()
+    from guardagent.batch.arrow.audit_work import AuditWork
+    from guardagent.batch.arrow.bundle import PolicyBundle
+
+    bundle = PolicyBundle.of(policies, locked=locked)
+    with tables.run(AuditWork(bundle)) as (summary, folder):
+        _print_rows(folder, as_json=as_json, stored=tables.out is not None)
+    if not summary.traces:
+        raise InputError(f"{', '.join(tables.paths)}: no traces; expected rows with a 'trace'")
+    _summarize(summary, bundle.policies().ids, tables.out)
+    return summary.status
 
 
 def _print_rows(folder: AuditFolder, *, as_json: bool, stored: bool) -> None:
@@ -164,13 +187,18 @@ def _print_rows(folder: AuditFolder, *, as_json: bool, stored: bool) -> None:
     columns = ["trace", "error", "source"] if stored and not as_json else None
     for row in folder.rows(columns):
         if row["error"] is not None:
-            where = f"{row['source']}: " if row["source"] and row["source"] not in row["error"] else ""
-            unreadable(f"{where}{row['trace'] or 'a row'}: {row['error']}", as_json=as_json)
+            unreadable(error_of(row), as_json=as_json)
         elif as_json:
             print_json(_plain(row))
         elif not stored and row["decision"] != "allow":
             text = json.dumps({**row, "id": row["trace"], "risk": None, "checked_by": "policy"})
             show_result(Result(0, row=text, label=row["label"], rules=tuple(row["rules"])), console)
+
+
+def error_of(row: Mapping[str, Any]) -> str:
+    """The error of a row for people, with its place."""
+    where = f"{row['source']}: " if row["source"] and row["source"] not in row["error"] else ""
+    return f"{where}{row['trace'] or 'a row'}: {row['error']}"
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
 from guardagent.policy.evaluation.patterns import folded_name
 from guardagent.policy.evaluation.tool_sets import AnyTool, names, union_of
 from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
+from guardagent.policy.monitors.alphabet import LabelledEvent
 from guardagent.policy.monitors.product import Product
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
@@ -50,6 +51,7 @@ class Applicability:
         listed: whether a rule covers the call, or unlisted calls are allowed.
         needs_more_checks: whether there are checks beyond the temporal rules.
         counters: the counters that may count the call.
+        unjudged: whether every check passes. The call may still count for other calls.
     """
 
     monitors: tuple[tuple[int, Monitor], ...]
@@ -61,9 +63,10 @@ class Applicability:
     listed: bool = True
     needs_more_checks: bool = False
     counters: tuple[Counter, ...] = ()
+    unjudged: bool = False
 
     def with_problem(self, problem: str) -> Applicability:
-        return replace(self, problem=problem, needs_more_checks=True)
+        return replace(self, problem=problem, needs_more_checks=True, unjudged=False)
 
 
 class ExtendedPolicies:
@@ -79,6 +82,20 @@ class ExtendedPolicies:
         for oldest in list(self._known)[: max(0, len(self._known) - MAX_EXTENDED + 1)]:
             self._known.pop(oldest, None)
         self._known[digest] = policies
+
+
+class _ToolApplicability(dict[str, Applicability]):
+    """The checks of each tool, for quick look-ups; those of tools that the policy does not name are added on demand."""
+
+    def __init__(self, known: Mapping[str, Applicability], unknown: Callable[[str], Applicability]) -> None:
+        super().__init__(known)
+        self._unknown, self._limit = unknown, len(known) + MAX_UNKNOWN_TOOLS
+
+    def __missing__(self, tool: str) -> Applicability:
+        found = self._unknown(tool)
+        if len(self) < self._limit:
+            self[tool] = found
+        return found
 
 
 _NO_SCREEN = CallScreen((), SessionCall("", {}))  # all monitors remain
@@ -166,7 +183,7 @@ class Policies:
         }
         self._other_tools = self._applicability(SessionCall("", {}))
         self._by_labels: dict[Any, Applicability] = {}
-        self._by_unknown_tool: dict[str, Applicability] = {}
+        self._of_tool = _ToolApplicability(self._by_tool, self._unknown)
 
     def warm_up(self) -> None:
         """Generates the code that screens calls now, instead of after the first checks of each tool."""
@@ -194,11 +211,10 @@ class Policies:
         return any(getattr(check, "asks_model", False) for _, check in self.requests)
 
     @cached_property
-    def product(self) -> Product | None:
-        """The product of all monitors; None unless all of them are propositional."""
+    def product(self) -> Product:
+        """The product of the propositional monitors."""
         monitors = [monitor for monitor in self.monitors if isinstance(monitor, PropositionalMonitor)]
-        same = len(monitors) == len(self.monitors)
-        return Product([(part.alphabet, part.automaton) for part in monitors]) if same else None
+        return Product([(part.alphabet, part.automaton) for part in monitors])
 
     def named_in(self, text: str) -> frozenset[str]:
         """The tools of the policy that occur in a text."""
@@ -340,15 +356,18 @@ class Policies:
 
     def applicability(self, call: SessionCall) -> Applicability:
         """The checks that apply to a call. All names that the policy does not use share one entry."""
-        if call.action is None and call.decision is None and not call.tags:
-            found = self._by_tool.get(call.tool) or self._unknown(call.tool)
-        else:
-            found = self._labelled(call)
+        found = self.for_everyone(call)
         return self._within_scopes(found, call) if self.is_scoped else found
+
+    def for_everyone(self, call: LabelledEvent) -> Applicability:
+        """The checks that apply to a call if every policy applies to everyone."""
+        if call.action is None and call.decision is None and not call.tags:
+            return self._of_tool[call.tool]
+        return self._labelled(call)
 
     def for_anyone(self, tool: str) -> Applicability:
         """The checks of all policies that concern a tool, as if each applied to everyone."""
-        return self._by_tool.get(tool) or self._unknown(tool)
+        return self._of_tool[tool]
 
     def _within_scopes(self, found: Applicability, call: SessionCall) -> Applicability:
         """The checks of the policies that judge the calls of this principal and agent."""
@@ -361,6 +380,7 @@ class Policies:
             stateful=tuple(one for one in found.stateful if self.rule_of[one[0]] not in others),
             listed=listed,
             needs_more_checks=found.needs_more_checks or not listed,
+            unjudged=False,
         )
 
     def rules_for(self, principal: Mapping[str, Any] | None) -> tuple[Rule, ...]:
@@ -368,13 +388,8 @@ class Policies:
         return tuple(rule for rule in self.rules if rule.source.covers(principal, None))
 
     def _unknown(self, tool: str) -> Applicability:
-        found = self._by_unknown_tool.get(tool)
-        if found is None:
-            problem = self.problem("tool", tool)
-            found = self._other_tools.with_problem(problem) if problem else self._other_tools
-            if len(self._by_unknown_tool) < MAX_UNKNOWN_TOOLS:
-                self._by_unknown_tool[tool] = found
-        return found
+        problem = self.problem("tool", tool)
+        return self._other_tools.with_problem(problem) if problem else self._other_tools
 
     def names_beyond(self, base: Policies) -> Iterator[tuple[str, str]]:
         """Yields (kind, name) of the tools and labels that these rules know and other rules do not."""
@@ -392,7 +407,7 @@ class Policies:
             return None
         return f"{kind} {name!r} differs from {known_name.rpartition(':')[2]!r} only in case or space"
 
-    def _labelled(self, call: SessionCall) -> Applicability:
+    def _labelled(self, call: LabelledEvent) -> Applicability:
         tool = call.tool if call.tool in self._by_tool else ""
         action = call.action if f"action:{call.action}" in self._labels else None
         decision = call.decision if f"decision:{call.decision}" in self._labels else None
@@ -430,6 +445,7 @@ class Policies:
         listed = self._is_listed(call, anyone=True)
         counters = tuple(counter for counter in self.counters if call.tool in counter.tools)
         declared = (ANSWER_TEXT,) if is_answer else (self._declared or {}).get(call.tool)
+        needs_more_checks = bool(self.requests or counters) or not listed or declared is not None
         return Applicability(
             monitors,
             CallScreen(monitors, call),
@@ -437,8 +453,9 @@ class Policies:
             indexes,
             arguments=None if declared is None else frozenset(declared),
             listed=listed,
-            needs_more_checks=bool(self.requests or counters) or not listed or declared is not None,
+            needs_more_checks=needs_more_checks,
             counters=counters,
+            unjudged=not needs_more_checks and not any(monitor.reports(call) for _, monitor in monitors),
         )
 
     def _is_listed(self, call: SessionCall, *, anyone: bool = False) -> bool:

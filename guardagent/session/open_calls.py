@@ -115,7 +115,7 @@ class OpenCalls(SessionVerdicts):
         A call whose permit was never requested, or that another process may have started, can have run: it stays in
         flight.
         """
-        if self._mementos is not None:
+        if self._mementos is not None or not self._conversation.context.in_flight:
             return
         try:
             now = _seconds(self._clock.read())

@@ -20,17 +20,14 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from guardagent.errors import InputError
-from guardagent.policy.evaluation.clock import Clock, HostClock, Reading
-from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.evaluation.clock import HostClock
 from guardagent.policy.policies import Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
-from guardagent.session.checks import ALLOWED, Checks
+from guardagent.session.observations import Observations
 from guardagent.session.permit import Permit
 from guardagent.session.proofs import AgentGraph, Proofs
 from guardagent.session.snapshot import read_snapshot, take_over, write_snapshot
 from guardagent.types import Decision, Denial, Event, Verdict, thaw
-from guardagent.types.objects import readable_copy
 
 if TYPE_CHECKING:
     from guardagent.session.counters.protocol import CounterStore
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
 MAX_ORDERED = 6  # calls proposed together that are judged in every order
 
 
-class Session(Checks):
+class Session(Observations):
     """One conversation, under the rules of a policy.
 
     Args:
@@ -92,42 +89,6 @@ class Session(Checks):
         if alone.decision >= Decision.ESCALATE:
             return self.check(*call, **options)
         return replace(denial, decision=Decision.DENY)
-
-    def observe(
-        self, event: Event, state: Any = None, facts: Mapping[str, Any] | None = None, *, judge: bool = True
-    ) -> Verdict:
-        """Records a call that has already happened, whatever the verdict. It never halts the session.
-
-        Args:
-            event: the call with its outcome. Without a status, the policy's `failed_output` decides; without that
-                pattern the status is unknown. Its `time` is `now` for this call; without it, the clock gives `now`, and
-                the time of the call is unknown.
-            state: the state for `state(...)` from this call on; None keeps the current one.
-            facts: facts for this call; they override those of the conversation.
-            judge: False records the call without judging it.
-
-        Raises:
-            InputError: the time of the event is invalid.
-        """
-        started = time.perf_counter()
-        with self._lock:
-            conversation = self._conversation
-            if state is not None:
-                conversation.context.state_source = state
-            call = SessionCall(event.tool, event.args, len(conversation.calls) + 1)
-            call.labelled(event.action, event.decision, event.tags)
-            call.facts = self._facts if facts is None else {**self._facts, **facts}
-            call.agent, call.id = event.agent, event.id
-            reading = None if event.time is None else _reading_of(self._clock, event)
-            call.time = reading and conversation.context.time_of(reading)
-            call.principal = self._principal_of(event.principal)
-            call.applicability = self.policies.applicability(call)
-            judgement = conversation.judge(call, call.applicability, reading=reading) or Judgement()
-            verdict = self._verdict(call, judgement, judgement.decision(), started) if judge else ALLOWED
-            self._reserve(call, judgement)
-            failed = None if self.policies.failed_output is None else False
-            self._settle(call, readable_copy(event.output), event.status or self.status_of(event.output, failed))
-            return verdict
 
     def finish(self) -> Verdict:
         """Ends the conversation: pending obligations are violations. Every outcome of the calls in flight counts."""
@@ -329,10 +290,3 @@ def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, 
                 reason = f"the calls were proposed together, and the order {names} is not allowed"
                 return replace(verdict, reasons=(*verdict.reasons, reason), grant=None)
     return None
-
-
-def _reading_of(clock: Clock, event: Event) -> Reading:
-    try:
-        return clock.reading_of(event.time)
-    except ValueError as error:
-        raise InputError(f"the time of the event {event.tool!r} is invalid: {error}") from None

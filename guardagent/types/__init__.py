@@ -1,6 +1,7 @@
 """Verdicts, events and decisions: the types that every room shares."""
 
 from guardagent.types.verdicts import (
+    ATOMS,
     EMPTY,
     Check,
     Context,
@@ -19,6 +20,7 @@ from guardagent.types.verdicts import (
     freeze,
     json_text,
     new,
+    quick_event,
     quick_verdict,
     quick_violation,
     thaw,
@@ -26,6 +28,7 @@ from guardagent.types.verdicts import (
 )
 
 __all__ = [
+    "ATOMS",
     "EMPTY",
     "Check",
     "Context",
@@ -44,6 +47,7 @@ __all__ = [
     "freeze",
     "json_text",
     "new",
+    "quick_event",
     "quick_verdict",
     "quick_violation",
     "thaw",

@@ -344,7 +344,7 @@ def _mutable_twin(kind: type) -> Any:
 _NAMES = [one.name for one in fields(Verdict)]
 _NAME_SET = frozenset(_NAMES)
 _values_of = attrgetter(*_NAMES)
-_VerdictTwin, _ViolationTwin = _mutable_twin(Verdict), _mutable_twin(Violation)
+_VerdictTwin, _ViolationTwin, _EventTwin = _mutable_twin(Verdict), _mutable_twin(Violation), _mutable_twin(Event)
 
 
 def quick_verdict(
@@ -382,6 +382,25 @@ def quick_violation(policy: str, message: str, evidence: Any, remedy: str | None
     twin: Any = new(_ViolationTwin)
     twin.policy, twin.message, twin.evidence, twin.remedy = policy, message, evidence, remedy
     twin.__class__ = Violation
+    return twin  # type: ignore[no-any-return]
+
+
+def quick_event(
+    tool: str,
+    args: Mapping[str, Any],
+    output: Any,
+    status: Literal["ok", "failed", "unknown"] | None,
+    action: str | None = None,
+    decision: str | None = None,
+    tags: frozenset[str] = frozenset(),
+    time: float | dt.datetime | None = None,
+) -> Event:
+    """Makes an Event in the same way, from arguments that are frozen and that nobody else changes."""
+    twin: Any = new(_EventTwin)
+    twin.tool, twin.args, twin.output, twin.status = tool, args, output, status
+    twin.action, twin.decision, twin.tags, twin.time = action, decision, tags, time
+    twin.agent = twin.id = twin.principal = None
+    twin.__class__ = Event
     return twin  # type: ignore[no-any-return]
 
 

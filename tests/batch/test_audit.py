@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guardagent import Policies, Verdict, load_policies
-from guardagent.batch.audit import MAX_FINDINGS, judge_trace
-from guardagent.batch.records import Trace, TraceStep, read_trace
+from guardagent.batch.audit import MAX_FINDINGS, judge_trace, judge_traces
+from guardagent.batch.records import Trace, read_trace
+from guardagent.batch.trace_steps import TraceStep
 from guardagent.policy.load import compile_rules
 from guardagent.types import Event
 from tests.policy.rules import events
@@ -158,14 +159,18 @@ def test_an_audit_agrees_with_a_session(many_policies: list[Policies], happened:
 
 
 def test_too_deep_an_output_allows_nothing(tmp_path: Path) -> None:
-    """An output that a session cannot hold denies, even if the automaton of the rule accepts the call."""
+    """An output that a session cannot hold denies its trace alone, even if the automaton accepts the call."""
     policies = load_policies(write_policies(tmp_path, "version: 1\npolicies:\n  - {id: r, temporal: G !tool:drop}\n"))
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    happened = Trace("t", (TraceStep(Event("get", output=deep, status="ok")),))
+    happened, fine = (Trace("t", (TraceStep(Event("get", output=one, status="ok")),)) for one in (deep, "fine"))
     with pytest.raises(RecursionError):
         judge_trace(policies, happened)
+    verdicts = judge_traces(policies, [fine, happened, fine])
+    assert [verdict.label for verdict in verdicts] == [0, 1, 0]
+    assert "RecursionError" in verdicts[1].errors[0]
+    assert {verdict.checked_by for verdict in verdicts} == {"policy"}
 
 
 def timed(*times: Any) -> Verdict:

@@ -21,6 +21,7 @@ from pathlib import Path
 from guardagent import __file__ as _package
 from guardagent._version import __version__
 from guardagent.errors import InputError
+from guardagent.models import Model
 from guardagent.policy.file.lock_contents import contents_of
 from guardagent.policy.load import load_policies, read_policy_files
 from guardagent.policy.policies import Policies
@@ -37,6 +38,7 @@ class PolicyBundle:
         archive: a zip archive.
         archive_digest: its SHA-256.
         policy_digest: the digest of the loaded policies.
+        model: as for `load_policies`. It travels too.
         version: the version of GuardAgent.
     """
 
@@ -44,27 +46,31 @@ class PolicyBundle:
     archive: bytes
     archive_digest: str
     policy_digest: str
+    model: Model | None = None
     version: str = __version__
 
     @classmethod
-    def of(cls, paths: Sequence[Path | str], *, locked: Path | str | None = None) -> PolicyBundle:
+    def of(
+        cls, paths: Sequence[Path | str], *, locked: Path | str | None = None, model: Model | None = None
+    ) -> PolicyBundle:
         """Reads policy files and everything that they refer to.
 
         Args:
             paths: the policy files.
             locked: a lock file: only content that it pins is read.
+            model: as for `load_policies`; it has to be hashable, and is pickled.
 
         Raises:
-            InputError: the policies are invalid or not locked, or ask a model.
+            InputError: the policies are invalid or not locked, or ask a model without one.
         """
-        policies = load_policies(list(paths), locked=locked)
+        policies = load_policies(list(paths), locked=locked, model=model)
         files = [Path(path).resolve() for path in paths]
         others = {content.path.resolve() for content in contents_of(read_policy_files(list(paths)))}
         contents = sorted({*files, *(one for one in others if not one.is_relative_to(_PACKAGE))})
         root = Path(os.path.commonpath([one.parent for one in contents]))
         archive = _zipped(root, contents)
         names = tuple(str(one.relative_to(root)) for one in files)
-        bundle = cls(names, archive, sha256(archive).hexdigest(), policies.digest)
+        bundle = cls(names, archive, sha256(archive).hexdigest(), policies.digest, model)
         bundle.policies()  # a change in the meantime shows here
         return bundle
 
@@ -89,7 +95,7 @@ def _loaded(bundle: PolicyBundle) -> Policies:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # not before: toolboxes may read their files late
     with zipfile.ZipFile(io.BytesIO(bundle.archive)) as archive:
         archive.extractall(folder)
-    policies = load_policies([Path(folder, name) for name in bundle.files])
+    policies = load_policies([Path(folder, name) for name in bundle.files], model=bundle.model)
     if policies.digest != bundle.policy_digest:
         raise InputError(
             "the policies differ on this worker; expected the same packs of GuardAgent, and files that do not change"

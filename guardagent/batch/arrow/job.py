@@ -1,4 +1,4 @@
-"""The work of an audit, as every engine gets it: which rows, which policies, where the verdicts go."""
+"""A run as every engine gets it: which rows, which work on them, where the results go."""
 
 from __future__ import annotations
 
@@ -9,43 +9,42 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from guardagent.batch.arrow.bundle import PolicyBundle
-from guardagent.batch.arrow.judge import judge
-from guardagent.batch.arrow.output import AuditFolder, AuditSummary
+from guardagent.batch.arrow.output import AuditFolder
 from guardagent.batch.arrow.splits import Split
+from guardagent.batch.arrow.work import Summary, Work
 
 
 @dataclass(frozen=True, slots=True)
 class AuditJob:
-    """The work; workers get a pickled copy.
+    """A run; workers get a pickled copy.
 
     Attributes:
         splits: the rows to read.
-        policies: the policies.
+        work: what to do with the rows of a partition.
         partitions: the number of partitions of the traces.
         folder: the output.
     """
 
     splits: tuple[Split, ...]
-    policies: PolicyBundle
+    work: Work[Summary]
     partitions: int
     folder: AuditFolder
 
 
 @dataclass(frozen=True, slots=True)
 class PartDone:
-    """A partition whose verdicts are written."""
+    """A partition whose results are written."""
 
     number: int
-    summary: AuditSummary
+    summary: Summary
 
 
 class Judge(Protocol):
-    """The function `judge` of an engine's module: judges partitions, and yields each as soon as it is written.
+    """The function `judge` of an engine's module: works on partitions, and yields each as soon as it is written.
 
     Args:
-        job: the work.
-        numbers: the partitions that are still to be judged.
+        job: the run.
+        numbers: the partitions that are still to be worked on.
         options: the options of the engine (`--engine-options NAME=VALUE`).
 
     Raises:
@@ -57,14 +56,14 @@ class Judge(Protocol):
 
 
 def judge_partition(job: AuditJob, number: int, rows: Iterable[pa.RecordBatch]) -> PartDone:
-    """Judges the traces of a partition and writes their verdicts. May run again for the same partition.
+    """Works on a partition and writes the results. May run again for the same partition.
 
     Args:
-        job: the work.
+        job: the run.
         number: the partition.
         rows: its rows in the schema `EVENTS`; those of a trace are adjacent.
     """
-    return PartDone(number, job.folder.write_part(number, judge(rows, job.policies)))
+    return PartDone(number, job.folder.write_part(number, job.work, rows))
 
 
 def partition_of(trace: str, partitions: int) -> int:

@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from guardagent.batch.arrow.bundle import PolicyBundle
-from guardagent.batch.arrow.schema import VERDICTS
-from guardagent.batch.arrow.traces import AssembledTrace, assembled, rows_by_trace
+from guardagent.batch.arrow.event_rows import rows_by_trace
+from guardagent.batch.arrow.schema import VERDICTS, batch_of
+from guardagent.batch.arrow.traces import AssembledTrace, assembled
+from guardagent.batch.audit import judge_traces
 from guardagent.batch.counted_traces import judge_together, require_times
-from guardagent.batch.traces_judge import judge_traces
 from guardagent.errors import InputError
 from guardagent.policy.policies import Policies
 from guardagent.types import Verdict
@@ -31,22 +32,11 @@ def judge(batches: Iterable[pa.RecordBatch], policies: Policies | PolicyBundle) 
         InputError: the rows of a trace are not adjacent, or the policies cannot be loaded.
     """
     rules = policies.policies() if isinstance(policies, PolicyBundle) else policies
-    traces = (assembled(trace, rows, rules.failed_output) for trace, rows in _unique(rows_by_trace(batches)))
+    traces = (assembled(trace, rows, rules.failed_output) for trace, rows in rows_by_trace(batches))
     groups = iter([list(traces)]) if rules.counters else _in_groups(traces)
     for group in groups:
         if group:
-            yield _table(list(_judged(rules, group)))
-
-
-def _unique(traces: Iterable[tuple[str | None, Any]]) -> Iterator[tuple[str | None, Any]]:
-    """Refuses a trace that comes twice: neither of its verdicts would be on the whole of it."""
-    seen: set[int] = set()
-    for trace, rows in traces:
-        if trace is not None:
-            if (digest := hash(trace)) in seen:
-                raise InputError(f"the rows of the trace {trace!r} are not adjacent; expected rows sorted by 'trace'")
-            seen.add(digest)
-        yield trace, rows
+            yield batch_of(_judged(rules, group), VERDICTS)
 
 
 def _in_groups(traces: Iterable[AssembledTrace]) -> Iterator[list[AssembledTrace]]:
@@ -112,16 +102,3 @@ def _violation(violation: Any) -> dict[str, Any]:
     event = evidence.pop("event", None)
     text = json.dumps(evidence, ensure_ascii=False, default=str)
     return {"rule": violation.policy, "event": event, "message": violation.message, "evidence": text}
-
-
-def _table(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([_encodable(row) for row in rows], schema=VERDICTS)
-
-
-def _encodable(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose strings are UTF-8: half of a surrogate pair becomes its escape."""
-    try:
-        json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode())  # type: ignore[no-any-return]
-    return row

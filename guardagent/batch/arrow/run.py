@@ -1,4 +1,4 @@
-"""Runs an audit over tables: finds the files, gives the work to an engine, and resumes what is missing."""
+"""Runs work over tables: gives the work to an engine, and resumes what is missing."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from operator import add
 from pathlib import Path
 from typing import Any, cast
 
-from guardagent._version import __version__
 from guardagent._support.plugins import Plugins
+from guardagent._version import __version__
 from guardagent.batch.arrow import engines
-from guardagent.batch.arrow.bundle import PolicyBundle
 from guardagent.batch.arrow.job import AuditJob, Judge
-from guardagent.batch.arrow.output import AuditFolder, AuditSummary
+from guardagent.batch.arrow.output import AuditFolder
 from guardagent.batch.arrow.schema import VERSION
 from guardagent.batch.arrow.splits import SPLIT_BYTES, SourceFile, Split, splits_of
 from guardagent.batch.arrow.staging import is_foreign, staged
-from guardagent.batch.report.rules import rules_for_report
+from guardagent.batch.arrow.work import Result, Summary, Work
 from guardagent.errors import InputError
 
 ENGINES = Plugins("engine", engines.__name__, ("judge",))
 _MOST_PARTITIONS = 4096
 
 
-def run_audit(
+def run_work(
     files: Sequence[SourceFile],
-    policies: PolicyBundle,
+    work: Work[Result],
     out: str,
     *,
     engine: str = "local",
@@ -38,12 +37,12 @@ def run_audit(
     partitions: int | None = None,
     resume: bool = False,
     advance: Callable[[int, int], None] = lambda *_: None,
-) -> AuditSummary:
-    """Judges all traces of some files, and writes their verdicts to a folder.
+) -> Result:
+    """Works on all traces of some files, and writes the results to a folder.
 
     Args:
         files: the result of `find_files`.
-        policies: the rules.
+        work: what to do with the traces, such as `AuditWork`.
         out: the folder, or a URL of one.
         engine: the name of the engine.
         options: the options of the engine.
@@ -56,24 +55,24 @@ def run_audit(
         LimitError: a worker was killed.
     """
     judge, folder = engine_named(engine), AuditFolder(out)
-    setup = _setup(files, policies)
-    count = _partitions(files, policies, partitions)
-    done = dict[int, AuditSummary]()
+    setup = _setup(files, work)
+    count = _partitions(files, work.counters, partitions)
+    done = dict[int, Result]()
     if (found := folder.manifest()) is not None:
         _refuse_other_run(folder, found, setup, resume=resume)
-        count, done = found["partitions"], folder.finished()
+        count, done = found["partitions"], folder.finished(work.summary)
     else:
-        folder.write_manifest(_manifest(setup, files, policies, engine, count))
+        folder.write_manifest(_manifest(setup, files, work, engine, count))
     missing = [number for number in range(count) if number not in done]
     advance(len(done), count)
     if missing:
         with tempfile.TemporaryDirectory(prefix="guardagent-rows-") as staging:
-            job = AuditJob(tuple(_splits(files, Path(staging))), policies, count, folder)
+            job = AuditJob(tuple(_splits(files, Path(staging))), work, count, folder)
             for part in judge(job, missing, options or {}):
-                done[part.number] = part.summary
+                done[part.number] = cast(Result, part.summary)
                 advance(len(done), count)
     _refuse_gaps(folder, done, count)
-    return reduce(add, done.values(), AuditSummary())
+    return reduce(add, (done[number] for number in range(count)), work.summary())
 
 
 def engine_named(name: str) -> Judge:
@@ -96,26 +95,26 @@ def _splits(files: Sequence[SourceFile], staging: Path) -> list[Split]:
     return [*splits_of(file for file in files if file not in foreign), *staged(foreign, staging)]
 
 
-def _partitions(files: Sequence[SourceFile], policies: PolicyBundle, wanted: int | None) -> int:
-    counters = policies.policies().counters
+def _partitions(files: Sequence[SourceFile], counters: Sequence[str], wanted: int | None) -> int:
     if counters:
         if wanted not in (None, 1):
             raise InputError(
-                f"the policy counts across conversations ({', '.join(one.name for one in counters)}), so all traces are "
+                f"the policy counts across conversations ({', '.join(counters)}), so all traces are "
                 "replayed together; expected 1 partition"
             )
         return 1
     return wanted or min(_MOST_PARTITIONS, max(8, sum(file.size for file in files) // SPLIT_BYTES))
 
 
-def _setup(files: Sequence[SourceFile], policies: PolicyBundle) -> dict[str, Any]:
-    """Identifies the verdicts: a run resumes only under the same setup."""
+def _setup(files: Sequence[SourceFile], work: Work[Summary]) -> dict[str, Any]:
+    """Identifies the results: a run resumes only under the same setup."""
     listing = repr(sorted((file.path, file.format, file.size, file.version) for file in files))
-    return {"version": __version__, "policies": policies.policy_digest, "files": sha256(listing.encode()).hexdigest()}
+    digest = sha256(listing.encode()).hexdigest()
+    return {"work": work.name, "version": __version__, "policies": work.digest, "files": digest}
 
 
 def _manifest(
-    setup: Mapping[str, Any], files: Sequence[SourceFile], policies: PolicyBundle, engine: str, partitions: int
+    setup: Mapping[str, Any], files: Sequence[SourceFile], work: Work[Summary], engine: str, partitions: int
 ) -> dict[str, Any]:
     return {
         "setup": setup,
@@ -125,7 +124,7 @@ def _manifest(
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "sources": [asdict(file) for file in files[:1000]],
         "files": len(files),
-        "rules": rules_for_report(policies.policies()),
+        **work.about,
     }
 
 
@@ -134,12 +133,13 @@ def _refuse_other_run(
 ) -> None:
     if not resume:
         raise InputError(f"{folder.url}: already holds results; use '--resume' to continue, or another '--out'")
-    for key, what in (("version", "another version"), ("policies", "other policies"), ("files", "other files")):
-        if manifest["setup"][key] != setup[key]:
+    others = {"work": "another command", "version": "another version", "policies": "other policies"}
+    for key, what in {**others, "files": "other files"}.items():
+        if manifest["setup"].get(key) != setup[key]:
             raise InputError(f"{folder.url}: was written for {what}; to start anew, use another '--out'")
 
 
-def _refuse_gaps(folder: AuditFolder, done: Mapping[int, AuditSummary], count: int) -> None:
+def _refuse_gaps(folder: AuditFolder, done: Mapping[int, Summary], count: int) -> None:
     written = folder.part_numbers()
     for number in range(count):
         if number not in done:

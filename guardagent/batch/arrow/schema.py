@@ -1,4 +1,4 @@
-"""The Arrow schemas of event rows and of verdicts, with their versions in the metadata.
+"""The Arrow schemas of event rows, verdicts and differences, with their versions in the metadata.
 
 A row of `EVENTS` is one of three things:
 
@@ -11,6 +11,10 @@ same as an absent key of the JSON format.
 """
 
 from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -81,3 +85,39 @@ VERDICTS = pa.schema(
     ],
     metadata={"guardagent.verdicts": str(VERSION)},
 )
+
+_CHANGE = pa.struct([("change", pa.string()), ("count", pa.int64())])  # `allow -> deny`
+
+DIFFERENCES = pa.schema(
+    [
+        ("trace", pa.string()),  # null for an unreadable row without a trace
+        ("rule", pa.string()),  # null if there is an `error`
+        ("differs", pa.int64()),  # the number of calls on which the answers of the rule differ
+        ("undecidable", pa.int64()),  # the number of calls for which the trace does not determine an answer
+        ("changes", pa.list_(_CHANGE)),
+        # The first call that differs; null if there is none.
+        ("event", pa.int64()),  # its index in the trace; null at the end of the trace
+        ("tool", pa.string()),
+        ("args", pa.string()),  # JSON object
+        ("before", pa.string()),
+        ("after", pa.string()),
+        ("reason", pa.string()),
+        ("undecidable_because", pa.string()),  # the reason for the first undecidable call
+        ("error", pa.string()),  # why the trace cannot be compared
+        ("source", pa.string()),  # the place of the error
+    ],
+    metadata={"guardagent.differences": str(VERSION)},
+)
+
+
+def batch_of(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows as a batch. A missing value is null, and half of a surrogate pair becomes its escape."""
+    return pa.RecordBatch.from_pylist([_encodable(row) for row in rows], schema=schema)
+
+
+def _encodable(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode())  # type: ignore[no-any-return]
+    return row

@@ -2,45 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from guardagent._support.strict_json import loads
-from guardagent.batch.records import Trace, TraceStep, event_of, principal_of, trace_of
+from guardagent.batch.arrow.event_rows import EventRow
+from guardagent.batch.records import Trace, event_of, principal_of, trace_of
+from guardagent.batch.trace_steps import StepColumns, TraceStep, step_of_columns
 from guardagent.errors import InputError
 
 _TRACE_COLUMNS = ("trace_state", "trace_facts", "principal", "task", "success")
-_IN_FILES = frozenset(("source", "row"))  # columns that are not the trace's own
-_JSON = frozenset(("args", "output", "facts", "state", "trace_state", "trace_facts", "principal"))
-
-Row = Mapping[str, Any]  # the columns of `EVENTS` that are not null
-
-
-def rows_by_trace(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str | None, list[Row]]]:
-    """Yields each trace with its rows. Rows of a trace are adjacent; rows without one come one by one."""
-    current: str | None = None
-    rows: list[Row] = []
-    for batch in batches:
-        for row in _present_values(batch):
-            trace = row.get("trace")
-            if rows and (trace is None or trace != current):
-                yield current, rows
-                rows = []
-            current = trace
-            rows.append(row)
-    if rows:
-        yield current, rows
-
-
-def _present_values(batch: pa.RecordBatch) -> Iterator[Row]:
-    names = [name for name in batch.schema.names if batch.column(name).null_count < batch.num_rows]
-    columns = [batch.column(name).to_pylist() for name in names]
-    for values in zip(*columns, strict=True):
-        yield {name: value for name, value in zip(names, values, strict=True) if value is not None}
+_JSON_COLUMNS = frozenset(_TRACE_COLUMNS[:3])
+_NOTHING = (None,) * len(_TRACE_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +55,7 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Parts:
-    """What the rows of a trace hold: events, values of the whole trace, and the texts of whole traces.
+    """The content of the rows of a trace: events, values of the whole trace, and the texts of whole traces.
 
     `rows` is the number of rows that events come from.
     """
@@ -89,6 +64,12 @@ class _Parts:
     values: dict[str, Any] = field(default_factory=dict)
     records: set[str] = field(default_factory=set)
     rows: int = 0
+
+    def add(self, row: EventRow, position: int | None, *steps: TraceStep) -> None:
+        """Adds the events of a row."""
+        self.rows += 1
+        source, number = _place_of(row)
+        self.steps += [(_Place(position, step.time, source, number, at), step) for at, step in enumerate(steps)]
 
     def add_values(self, values: Mapping[str, Any]) -> None:
         """Adds values of the whole trace, which are the same in all of its rows."""
@@ -100,7 +81,7 @@ class _Parts:
                 )
 
 
-def assembled(trace: str | None, rows: Sequence[Row], failed_output: Any = None) -> AssembledTrace:
+def assembled(trace: str | None, rows: Sequence[EventRow], failed_output: Any = None) -> AssembledTrace:
     """Puts a trace together.
 
     Events are ordered by `position`, or else by `time`. Without either, all of them have to come from one file, whose
@@ -123,52 +104,59 @@ def assembled(trace: str | None, rows: Sequence[Row], failed_output: Any = None)
     return AssembledTrace(trace, found, task=values.get("task"), success=values.get("success"))
 
 
-def _source_of(rows: Sequence[Row]) -> str | None:
-    return min((row["source"] for row in rows if "source" in row), default=None)
+def _source_of(rows: Sequence[EventRow]) -> str | None:
+    return min((row.source for row in rows if row.source is not None), default=None)
 
 
-def _parts(rows: Sequence[Row], failed_output: Any) -> _Parts:
+def _parts(rows: Sequence[EventRow], failed_output: Any) -> _Parts:
     parts = _Parts()
-    for row in sorted(rows, key=lambda row: (row.get("source", ""), row.get("row", 0))):
-        if "error" in row:
-            raise InputError(row["error"])
-        if "trace" not in row:
+    for row in rows if len(rows) == 1 else sorted(rows, key=_place_of):
+        if row.error is not None:
+            raise InputError(row.error)
+        if row.trace is None:
             raise InputError("the row has no 'trace'; expected the id of its conversation")
-        if "record" in row:
-            _add_record(parts, row, loads(row["record"]), failed_output)
-        else:
-            _add_event(parts, row, {name: _decoded(name, row[name]) for name in row}, failed_output)
+        if row.record is None:
+            _add_row(parts, row, failed_output)
+        elif row.record not in parts.records:  # it may be delivered more than once
+            _add_record(parts, row, loads(row.record), failed_output)
     return parts
 
 
+def _place_of(row: EventRow) -> tuple[str, int]:
+    return row.source or "", row.row or 0
+
+
+def _add_row(parts: _Parts, row: EventRow, failed_output: Any) -> None:
+    step = step_of_columns(StepColumns(*row[3:12], row.time), failed_output)  # from `tool` to `state`
+    of_trace = row[12:17]  # from `trace_state` to `success`
+    if of_trace != _NOTHING:
+        values = zip(_TRACE_COLUMNS, of_trace, strict=True)
+        parts.add_values({name: _decoded(name, value) for name, value in values})
+    parts.add(row, row.position, step)
+
+
 def _decoded(name: str, value: Any) -> Any:
-    if name not in _JSON:
+    if value is None or name not in _JSON_COLUMNS:
         return value
     try:
-        return loads(value)
+        found = loads(value)
     except ValueError as error:
         raise InputError(f"{name!r} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{name!r} is not an object; expected a JSON object")
+    return found
 
 
-def _add_record(parts: _Parts, row: Row, record: Any, failed_output: Any) -> None:
+def _add_record(parts: _Parts, row: EventRow, record: Any, failed_output: Any) -> None:
     if not isinstance(record, dict) or "events" not in record:
-        _add_event(parts, row, record, failed_output)
+        step = event_of(record, failed_output)
+        parts.add_values(record)
+        parts.add(row, record.get("position"), step)
         return
-    if row["record"] in parts.records:
-        return  # delivered more than once
     trace = trace_of(record, failed_output)
-    parts.rows += 1
-    parts.records.add(row["record"])
+    parts.records.add(str(row.record))
     parts.add_values({**record, "trace_state": record.get("state"), "trace_facts": record.get("facts")})
-    source, number = row.get("source", ""), row.get("row", 0)
-    parts.steps += [(_Place(None, step.time, source, number, index), step) for index, step in enumerate(trace.steps)]
-
-
-def _add_event(parts: _Parts, row: Row, values: Any, failed_output: Any) -> None:
-    step = event_of({name: value for name, value in values.items() if name not in _IN_FILES}, failed_output)
-    parts.add_values(values)
-    parts.rows += 1
-    parts.steps.append((_Place(values.get("position"), step.time, row.get("source", ""), row.get("row", 0), 0), step))
+    parts.add(row, None, *trace.steps)
 
 
 def _ordered(parts: _Parts) -> list[tuple[_Place, TraceStep]]:

@@ -4,6 +4,7 @@ recorded_values  decodes the values of a log; a redacted or cut value is unknown
 log_steps        reads an audit log or a traces file as steps: verdicts, outcomes, withdrawals and ends
 conversation     judges one conversation again, without a ledger, an approver, a model or a log
 comparison       counts the differences of each rule, with an example
+traces           compares two policies on a trace
 replay           runs all of it
 """
 

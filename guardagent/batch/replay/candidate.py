@@ -17,6 +17,7 @@ from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 
 
+@dataclass(frozen=True, slots=True)
 class NoModel:
     """Stands for the model of a policy that is only replayed."""
 
@@ -67,15 +68,27 @@ class ReplayPolicy:
 
     def counter_rules(self, call: SessionCall) -> Iterator[str]:
         """Yields the rules about a call that read counters across conversations."""
-        for rule in self.rules_of(call):
-            if any(isinstance(node, ast.CounterValue) for read in rule.rules for node in ast.walk(read)):
-                yield rule.id
+        yield from (rule.id for rule in self.rules_of(call) if rule.id in self._reading_counters)
 
     def zone_rules(self, call: SessionCall) -> Iterator[str]:
         """Yields the rules about a call that read the time zone of the clock."""
-        for rule in self.rules_of(call):
-            if any(isinstance(node, ast.Zone) for read in rule.rules for node in ast.walk(read)):
-                yield rule.id
+        yield from (rule.id for rule in self.rules_of(call) if rule.id in self._reading_zone)
+
+    @cached_property
+    def _reading_counters(self) -> frozenset[str]:
+        return self._reading(ast.CounterValue)
+
+    @cached_property
+    def _reading_zone(self) -> frozenset[str]:
+        return self._reading(ast.Zone)
+
+    def _reading(self, kind: type) -> frozenset[str]:
+        """The rules with a node of a type."""
+        return frozenset(
+            rule.id
+            for rule in self.policies.rules
+            if any(isinstance(node, kind) for read in rule.rules for node in ast.walk(read))
+        )
 
     def scoped_rules(self) -> Iterator[str]:
         """Yields the rules with a scope."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 from guardagent.batch.replay.conversation import NO_RULE, UNKNOWN, RuleAnswers
 from guardagent.types import Decision
@@ -13,6 +13,7 @@ from guardagent.types import Decision
 ALLOW, VIOLATED = "allow", "violated"
 UNLISTED = "(no rule)"
 """The row of what no rule decides: undeclared tools and arguments, and `unlisted: deny`."""
+_COUNTS = ("same", "differs", "undecidable", "unruled")
 _DECISIONS = frozenset(map(str, Decision)) - {ALLOW}
 
 
@@ -45,6 +46,19 @@ class RuleDifferences:
             "undecidable_because": self.why_undecidable,
         }
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        counts = {**values, "changes": Counter(values["changes"]), "why_undecidable": values["undecidable_because"]}
+        return cls(**{one.name: counts[one.name] for one in fields(cls)})
+
+    def add(self, other: RuleDifferences) -> None:
+        """Adds the differences of later calls."""
+        self.differs += other.differs
+        self.undecidable += other.undecidable
+        self.changes.update(other.changes)
+        self.example = self.example or other.example
+        self.why_undecidable = self.why_undecidable or other.why_undecidable
+
 
 class DifferenceTable:
     """The rows of all rules, and the number of compared calls.
@@ -55,7 +69,7 @@ class DifferenceTable:
         unruled: the calls that the guard denied for a reason of its own, and which are not compared.
     """
 
-    def __init__(self, rules: Iterable[str]) -> None:
+    def __init__(self, rules: Iterable[str] = ()) -> None:
         self.rows = {rule: RuleDifferences(rule) for rule in rules}
         self.same = self.differs = self.undecidable = self.unruled = 0
 
@@ -83,6 +97,25 @@ class DifferenceTable:
             self.undecidable += 1
         else:
             self.same += 1
+
+    def add(self, other: DifferenceTable) -> None:
+        """Adds the differences of later calls."""
+        for rule, row in other.rows.items():
+            self._row(rule).add(row)
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def to_dict(self) -> dict[str, Any]:
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        return {**counts, "rules": [row.to_dict() for row in self.rows.values()]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        found = cls()
+        found.rows = {row["rule"]: RuleDifferences.from_dict(row) for row in values["rules"]}
+        for name in _COUNTS:
+            setattr(found, name, values[name])
+        return found
 
     def _row(self, rule: str) -> RuleDifferences:
         name = UNLISTED if rule == NO_RULE else rule

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from guardagent.batch.lines import LineReader, open_bytes
-from guardagent.batch.records import Trace, TraceStep, read_trace
+from guardagent.batch.records import Trace, read_trace
 from guardagent.batch.replay.candidate import ReplayPolicy
 from guardagent.batch.replay.comparison import VIOLATED, DifferenceTable
 from guardagent.batch.replay.conversation import NO_RULE, UNKNOWN, ReplayedConversation, RuleAnswers
-from guardagent.batch.replay.log_steps import LoggedCall, LogStep, LogSteps, Progress, RecordedDecision, no_progress
+from guardagent.batch.replay.log_steps import LogStep, LogSteps, Progress, RecordedDecision, no_progress
 from guardagent.batch.replay.recorded_values import STATE
+from guardagent.batch.replay.traces import compare_traces
 from guardagent.errors import ContentError, InputError
 from guardagent.log.verification import verify_log
-from guardagent.types import freeze
-from guardagent.types.principal import SessionPrincipal
 
 _POLICY_PROBLEMS = re.compile(
     r"unknown tool '|unknown argument '|no rule covers the tool |(?:tool|action|decision|tag) '.*' differs from '"
@@ -76,8 +75,7 @@ def replay(
     Raises:
         InputError: the file cannot be read, is neither of the two, was changed, or holds no decisions to compare with.
     """
-    ids = dict.fromkeys([*candidate.policies.ids, *(against.policies.ids if against else ())])
-    report = ReplayReport(DifferenceTable(ids))
+    report = ReplayReport(DifferenceTable([*candidate.policies.ids, *(against.policies.ids if against else ())]))
     if _holds_traces(path):
         if against is None:
             raise InputError(f"{path}: traces hold no decisions to compare with; expected '--against FILE'")
@@ -218,7 +216,7 @@ def _replay_traces(path: Path, candidate: ReplayPolicy, against: ReplayPolicy, r
                     report.problems.append(str(error))
                     continue
                 report.conversations += 1
-                _compare_traces(traces[0], traces[1], report.table)
+                compare_traces(traces[0], traces[1], report.table)
 
 
 def _read(text: str, path: Path, line: int, candidate: ReplayPolicy) -> tuple[ReplayPolicy, Trace]:
@@ -226,48 +224,3 @@ def _read(text: str, path: Path, line: int, candidate: ReplayPolicy) -> tuple[Re
         return candidate, read_trace(text, path, line, candidate.policies.failed_output)
     except RecursionError:
         raise ContentError("is nested too deeply; expected fewer levels", path, line) from None
-
-
-def _compare_traces(old: tuple[ReplayPolicy, Trace], new: tuple[ReplayPolicy, Trace], table: DifferenceTable) -> None:
-    name = new[1].id
-    for at, (before, after) in enumerate(zip(_trace_answers(*old), _trace_answers(*new), strict=True)):
-        steps = new[1].steps
-        call = {"tool": steps[at].event.tool, "args": dict(steps[at].event.args)} if at < len(steps) else {}
-        table.compare(before, after, partial(_position, name, at if call else None, call))
-
-
-def _position(name: str | int, event: int | None, call: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"conversation": name, "event": event, **call}
-
-
-def _trace_answers(candidate: ReplayPolicy, trace: Trace) -> Iterator[RuleAnswers]:
-    """Yields the answers to each event of a trace, and at its end."""
-    facts = freeze(trace.facts)
-    conversation = ReplayedConversation(candidate, trace.state, facts)
-    for step in trace.steps:
-        if step.state is not None:
-            conversation.change_state(step.state)
-        call = _recorded_call(step, facts, trace.principal)
-        answers, judged = conversation.judge(call)
-        yield answers
-        conversation.reserve(judged)
-        output = freeze(step.event.output)
-        conversation.settle(LogStep("outcome", None, call, status=step.event.status, output=output), final=True)
-    yield conversation.end(None if trace.principal is None else trace.principal.value)
-
-
-def _recorded_call(step: TraceStep, facts: Mapping[str, Any], principal: SessionPrincipal | None) -> LoggedCall:
-    event = step.event
-    known = facts if step.facts is None else freeze({**facts, **step.facts})
-    return LoggedCall(
-        {},
-        event.tool,
-        event.args,
-        known,
-        event.action,
-        event.decision,
-        event.tags,
-        time=event.time,
-        principal=None if principal is None else principal.value,
-        agent=event.agent,
-    )

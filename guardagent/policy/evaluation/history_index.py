@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from bisect import insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, Protocol
@@ -67,6 +67,8 @@ class HistoryQuery:
         ok_only: whether only successful calls count.
         term: the summand, if it depends on the past call alone; otherwise `late_term` is set.
         window: the start of the time window, in microseconds since the epoch; None for all calls.
+        deferred_by: the argument that is the only index key, if the own conditions can be decided when a query asks
+            for that key: they can neither fail nor have an effect. None decides them when the outcome is recorded.
     """
 
     tools: frozenset[str]
@@ -82,6 +84,7 @@ class HistoryQuery:
     term: Term | None = None
     late_term: Term | None = None
     window: Term | None = None
+    deferred_by: str | None = None
 
     @property
     def decided_by_key(self) -> bool:
@@ -104,22 +107,18 @@ class HistoryQuery:
         """Decides all conditions for a past call."""
         if not self.bind(env, call):
             return False
-        found = [
-            *(test(env) for test in self.own_conditions),
-            *self._equalities(env),
-            *(test(env) for test in self.residual_conditions),
-        ]
+        found = [test(env) for test in self.own_conditions]
+        found += [equal(own(env), other(env)) for own, other in self.equations]
+        found += [test(env) for test in self.residual_conditions]
         if self.window is not None:
             found.append(in_window(call, self.window(env)))
         return conjunction(found)
 
-    def _equalities(self, env: Env) -> Iterable[Truth]:
-        return (equal(own(env), other(env)) for own, other in self.equations)
-
     def judge_entry(self, env: Env, entry: IndexEntry) -> Truth:
         """Decides the equations and residual conditions for an indexed call."""
         self.bind(env, entry.call)
-        return conjunction([entry.own, *self._equalities(env), *(test(env) for test in self.residual_conditions)])
+        joined = [equal(own(env), other(env)) for own, other in self.equations]
+        return conjunction([entry.own, *joined, *(test(env) for test in self.residual_conditions)])
 
     def judge_match(self, env: Env, entry: IndexEntry) -> Truth:
         """Decides the residual conditions for an indexed call that satisfies the equations."""
@@ -147,6 +146,15 @@ class IndexEntry(NamedTuple):
 
 
 _by_place = attrgetter("place")
+_TEXT = ("text",)  # the kinds of a key that is a single string
+
+
+def _insert(entries: list[IndexEntry], entry: IndexEntry) -> None:
+    """Inserts an entry by its place, which is mostly the last one."""
+    if not entries or entries[-1].place < entry.place:
+        entries.append(entry)
+    else:
+        insort(entries, entry, key=_by_place)
 
 
 def _unrecorded(entry: IndexEntry) -> Unknown | None:
@@ -192,7 +200,7 @@ class Bucket:
 class HistoryIndex:
     """An index of the calls of one session for one history term."""
 
-    __slots__ = ("_buckets", "_keyed_by_string", "_kinds", "_query", "_unindexed")
+    __slots__ = ("_buckets", "_deferred", "_keyed_by_string", "_kinds", "_query", "_unindexed")
 
     def __init__(self, query: HistoryQuery) -> None:
         self._query = query
@@ -202,9 +210,11 @@ class HistoryIndex:
         ] = {}  # by the kinds of the key: different kinds are incomparable
         self._unindexed: list[IndexEntry] = []  # calls without an index key
         self._keyed_by_string = True  # whether all keys are single strings
+        self._deferred: dict[str, list[tuple[Any, Any]]] = {}  # by key: what `add` was given, still to be decided
 
     def copied(self) -> HistoryIndex:
         """A copy of the index for another session."""
+        self._decide_all()
         copy: HistoryIndex = type(self)(self._query)
         copy._buckets = {key: bucket.copied() for key, bucket in self._buckets.items()}
         copy._kinds = {kinds: list(entries) for kinds, entries in self._kinds.items()}
@@ -216,25 +226,46 @@ class HistoryIndex:
         query = self._query
         if query.ok_only and call.status != "ok":
             return
+        if query.deferred_by is not None:
+            key = call.args.get(query.deferred_by)
+            if type(key) is str:
+                self._deferred.setdefault(key, []).append((context, call))
+                return
+        self._decide(context, call)
+
+    def _decide(self, context: Any, call: PastCall) -> None:
+        """Adds a call unless its own conditions are false."""
+        query = self._query
         env: Env = [None] * query.size
         env[0] = context
         if not query.bind(env, call):
             return
-        own = conjunction(test(env) for test in query.own_conditions)
+        own = conjunction([test(env) for test in query.own_conditions]) if query.own_conditions else True
         if own is False:
             return
         entry = IndexEntry(call.place, call, own)
         keys = [hash_key(side(env)) for side, _ in query.equations]
         self._keyed_by_string = self._keyed_by_string and len(keys) == 1 and type(keys[0]) is str
         if None in keys:
-            insort(self._unindexed, entry, key=_by_place)
+            _insert(self._unindexed, entry)
             return
-        insort(self._kinds.setdefault(tuple(map(kind_of_key, keys)), []), entry, key=_by_place)
+        kinds = _TEXT if self._keyed_by_string else tuple(map(kind_of_key, keys))
+        _insert(self._kinds.setdefault(kinds, []), entry)
         self._put(keys[0] if len(keys) == 1 else tuple(keys), entry, env)
 
+    def _decide_deferred(self, key: str) -> None:
+        for context, call in self._deferred.pop(key):
+            self._decide(context, call)
+
+    def _decide_all(self) -> None:
+        for key in list(self._deferred):
+            self._decide_deferred(key)
+
     def _put(self, key: Any, entry: IndexEntry, env: Env) -> None:
-        bucket = self._buckets.setdefault(key, Bucket())
-        insort(bucket.entries, entry, key=_by_place)
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = Bucket()
+        _insert(bucket.entries, entry)
         if entry.own is not True:
             bucket.uncertain += 1
             bucket.unrecorded = bucket.unrecorded or _unrecorded(entry)
@@ -255,10 +286,14 @@ class HistoryIndex:
         if len(joins) == 1:
             value = joins[0][1](env)
             if type(value) is str and self._keyed_by_string:  # the common case
+                if value in self._deferred:
+                    self._decide_deferred(value)
                 return self._buckets.get(value), ()
             keys = [hash_key(value)]
         else:
             keys = [hash_key(side(env)) for _, side in joins]
+        if self._deferred:
+            self._decide_all()
         if None in keys:
             return None, sorted(
                 [*self._unindexed, *(e for group in self._kinds.values() for e in group)], key=_by_place
@@ -297,6 +332,8 @@ class HistoryIndex:
 
     def has_certain(self, key: Any) -> bool:
         """Whether a settled call with this index key certainly matches; `HistoryQuery.decided_by_key` must hold."""
+        if key in self._deferred:
+            self._decide_deferred(key)
         bucket = self._buckets.get(key)
         return bucket is not None and len(bucket.entries) > bucket.uncertain
 

@@ -321,6 +321,9 @@ class Monitor(Protocol):
     def looks_back(self, call: SessionCall) -> bool:
         """Whether the result for such a call can depend on earlier calls."""
 
+    def reports(self, call: SessionCall) -> bool:
+        """Whether `judge` can return a result for such a call, or `reserved` has to see it before `settled` does."""
+
     def start(self) -> Any:
         """Creates the memory for a new session."""
 

@@ -186,6 +186,7 @@ class Compiler:
             term=summed if early else None,
             late_term=None if early else summed,
             window=None if within is None else self._window(within, names),
+            deferred_by=_deferred_by(joined, joins, condition, term),
         )
 
     def _classify(
@@ -624,6 +625,14 @@ def is_true(node: ast.Term) -> bool:
 def names_in(node: object) -> set[str]:
     """The variables and labels in a term, including those that it binds."""
     return {one.name for one in ast.walk(node) if isinstance(one, ast.Variable | ast.Label)}
+
+
+def _deferred_by(
+    joined: Sequence[tuple[int, str]], joins: Sequence[object], condition: ast.Term, term: ast.Term | None
+) -> str | None:
+    """See `HistoryQuery.deferred_by`. A function of the operator can fail."""
+    sure = term is None and not any(isinstance(one, ast.Apply) for one in ast.walk(condition))
+    return joined[0][1] if sure and len(joined) == len(joins) == 1 else None
 
 
 def is_own(node: ast.Term, local: set[str]) -> bool:

@@ -16,6 +16,7 @@ MICROSECONDS = 1_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _TICK = dt.timedelta(microseconds=1)
 LAST = 253_402_300_800 * MICROSECONDS  # the end of year 9999
+_FINE = 2**33  # below, floats are closer than microseconds: at most one whole number of these is a float's decimal
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)(?::(\d\d))?")
 EXPECTED = "expected seconds since the epoch, or a date and time with its zone, such as '2026-01-31T12:00:00+00:00'"
 
@@ -29,6 +30,8 @@ def moment_of(value: object) -> int:
     Raises:
         ValueError: the value is no instant; with the expectation.
     """
+    if type(value) is float and 0 <= value < _FINE and (near := round(value * MICROSECONDS)) / MICROSECONDS == value:
+        return near  # the common case
     if isinstance(value, dt.datetime):
         if value.utcoffset() is None:
             raise ValueError(f"{value.isoformat()!r} has no time zone; {EXPECTED}")

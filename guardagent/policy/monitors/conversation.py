@@ -19,11 +19,12 @@ from guardagent.policy.evaluation.monitor_interface import (
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.values import Unknown
 from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.policy.provenance.recorder import SourceRecorder
-from guardagent.types import EMPTY, Check, Context, Decision, Event, Verdict, freeze, thaw
+from guardagent.types import EMPTY, Check, Context, Decision, Event, Verdict, freeze, new, thaw
 
 Memento = tuple[dict[int, Any], dict[str, set[int]]]  # (monitor -> memory, the reported rules)
 
@@ -227,6 +228,73 @@ class ConversationState:
             if call.status is not None and (call.applicability.indexes or context.provenance is not None):
                 self._index_call(call)
 
+    def add_settled(self, call: SessionCall, judged: Judgement | None, output: Any, status: CallStatus) -> None:
+        """As `reserve` and then `settle`, for a call that has already ended, while `is_alone`."""
+        context, applicability = self.context, call.applicability
+        found = judged.results if judged is not None else EMPTY
+        for number, monitor in applicability.stateful:
+            if type(monitor) is not PropositionalMonitor:  # `observed` does both
+                monitor.reserved(context, call, self._memory[number], found.get(number))
+        if judged is not None:
+            for source, _ in judged.broken:
+                self._reported.setdefault(source.id, set()).add(0)
+        self._append_to_history(call)
+        call.output, call.status = output, status
+        context.refresh(call.facts, call.principal)
+        if applicability.stateful:
+            self._settle_at_once(call)
+        if applicability.indexes:
+            self._index_call(call)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no call is in flight, no sources are recorded, and no rule is skipped."""
+        return not (self.context.in_flight or self.context.provenance is not None or self.skipped)
+
+    def add_unjudged(
+        self, event: Event, applicability: Applicability, facts: Mapping[str, Any], reading: Reading | None
+    ) -> None:
+        """As `add_settled`, for an event that is `unjudged`, without an output to copy, while `is_alone`.
+
+        The context keeps the facts of an earlier call if no monitor needs them.
+        """
+        call: SessionCall = new(SessionCall)
+        call.tool = event.tool
+        call.args = event.args
+        call.place = len(self.calls) + 1
+        call.output = event.output
+        call.status = event.status
+        call.applicability = applicability
+        call.facts = facts
+        if self.context.session_principal is not None:
+            call.principal = self.context.session_principal
+        if event.agent is not None or event.id is not None:
+            call.agent, call.id = event.agent, event.id
+        if event.action is not None or event.decision is not None or event.tags:
+            call.labelled(event.action, event.decision, event.tags)
+        if reading is not None:
+            call.time = self.context.time_of(reading)
+        self._append_to_history(call)
+        if applicability.stateful:
+            self.context.check_time = reading
+            self.context.refresh(facts)
+            self._settle_at_once(call)
+        for number in applicability.indexes:
+            self.context.indexes[number].add(self.context, call)
+
+    def _settle_at_once(self, call: SessionCall) -> None:
+        """Lets the monitors process the outcome of a call that was never in flight."""
+        context = self.context
+        try:
+            context.before_place, context.as_of = call.place, call
+            for number, monitor in call.applicability.stateful:
+                if type(monitor) is PropositionalMonitor:
+                    monitor.observed(context, call, self._memory[number])
+                else:
+                    monitor.settled(context, call, self._memory[number])
+        finally:
+            context.before_place = context.as_of = None
+
     def _update_reported(self, call: SessionCall) -> None:
         """Keeps the reported violations of a call that ran; drops those of a withdrawn call."""
         for places in self._reported.values():
@@ -391,8 +459,11 @@ class ConversationState:
         self._append(call)
 
     def _append(self, call: SessionCall) -> None:
-        self.calls.append(call)
+        self._append_to_history(call)
         self.context.in_flight.append(call)
+
+    def _append_to_history(self, call: SessionCall) -> None:
+        self.calls.append(call)
         if call.time is not None:
             self.context.latest = call.time
         if self.skipped and call.tool not in self.graph_tools:

@@ -44,6 +44,9 @@ class ExistsMonitor:
     def looks_back(self, _call: SessionCall) -> bool:
         return False
 
+    def reports(self, _call: SessionCall) -> bool:
+        return False
+
     def start(self) -> list[Truth]:
         return [False]
 
@@ -169,6 +172,9 @@ class ResponseMonitor:
 
     def looks_back(self, _call: SessionCall) -> bool:
         return self._of_history
+
+    def reports(self, call: SessionCall) -> bool:
+        return call.tool in self._first
 
     def start(self) -> _Obligations:
         return _Obligations()

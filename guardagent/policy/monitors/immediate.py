@@ -53,6 +53,9 @@ class ForallMonitor:
     def looks_back(self, _call: SessionCall) -> bool:
         return self._of_history
 
+    def reports(self, _call: SessionCall) -> bool:
+        return True
+
     def start(self) -> _ForallMemory:
         return _ForallMemory()
 

@@ -82,6 +82,10 @@ class PropositionalMonitor:
         letter = self.alphabet.index(call, ok=True)
         return len({self._breaks[state][letter] for state, _ in self._live()}) > 1
 
+    def reports(self, call: SessionCall) -> bool:
+        letter = self.alphabet.index(call, ok=True)
+        return self.automaton.violated[0] or any(self._breaks[state][letter] for state, _ in self._live())
+
     def start(self) -> _AutomatonMemory:
         return _AutomatonMemory(0)
 
@@ -119,6 +123,15 @@ class PropositionalMonitor:
 
     def began(self, memory: _AutomatonMemory) -> None:
         self._update_possible(memory)
+
+    def observed(self, context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> None:
+        """As `reserved` and then `settled`, for a call that has already ended."""
+        if memory.unsettled:
+            self.reserved(context, call, memory, None)
+            self.settled(context, call, memory)
+            return
+        memory.take(self._effect(call))
+        memory.possible = (memory.base,)
 
     def settled(self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> None:
         """Folds the oldest settled calls into the base state, and later adjacent settled calls into one effect.

@@ -116,7 +116,11 @@ def _is_repeated(call: SessionCall, args: Mapping[str, Any]) -> bool:
     """Whether a call had these arguments, among others, and ran or may have run."""
     if call.status == "withdrawn":
         return False
-    return not args or all(equal(call.args.get(name), value) is True for name, value in args.items())
+    for name, value in args.items():
+        found = call.args.get(name)
+        if (type(found) is str and type(value) is str and found != value) or equal(found, value) is not True:
+            return False
+    return True
 
 
 def _call_text(tool: str, args: Mapping[str, Any]) -> str:

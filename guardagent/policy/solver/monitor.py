@@ -259,6 +259,9 @@ class SolverMonitor:
         """Whether the result depends on the history or the conversation."""
         return self.checks[call.tool].reads_history or bool(self.checks[call.tool].requested)
 
+    def reports(self, _call: SessionCall) -> bool:
+        return True
+
     def start(self) -> None:
         return None
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from guardagent.batch.arrow.audit_work import AuditSummary, AuditWork
 from guardagent.batch.arrow.bundle import PolicyBundle
-from guardagent.batch.arrow.output import AuditFolder, AuditSummary
-from guardagent.batch.arrow.run import run_audit
+from guardagent.batch.arrow.output import AuditFolder
+from guardagent.batch.arrow.run import run_work
 from guardagent.batch.arrow.splits import find_files
 from guardagent.batch.audit import judge_trace
 from guardagent.batch.records import read_trace
@@ -32,9 +33,8 @@ def audit(
     **others: Any,
 ) -> AuditSummary:
     options = {"workers": "1"} if options is None and engine in ("local", "duckdb") else options
-    return run_audit(
-        find_files([str(path) for path in paths]), bundle, str(out), engine=engine, options=options, **others
-    )
+    files = find_files([str(path) for path in paths])
+    return run_work(files, AuditWork(bundle), str(out), engine=engine, options=options, **others)
 
 
 def verdicts(out: Path) -> dict[str, Row]:

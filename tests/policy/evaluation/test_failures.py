@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import re2
+from hypothesis import given
+from hypothesis import strategies as st
 
 from guardagent.batch.records import read_case
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from guardagent.frameworks.mcp.adapter.calls import outcome_of
+from guardagent.policy.evaluation.failures import is_failure
 from guardagent.session.session import Session
 from guardagent.types import Event
 
@@ -102,3 +106,27 @@ def test_parts_that_say_nothing_leave_the_outcome(guard: ToolGuard) -> None:
     guard.use(call)
     guard.after(call, Outcome("fine", failed=None, other_outputs=("fine",)))
     assert [event.status for event in guard.session("c").history] == ["unknown"]
+
+
+PATTERNS = (
+    "^Error",
+    "Error",
+    "^E|no",
+    "r|^n",
+    "^(Error|n)",
+    "(E|n)",
+    "^(^E|n)",
+    "(?i)error",
+    "^Er+or",
+    "r$",
+    "^",
+    "E|",
+)
+texts = st.text(st.sampled_from("Eror: né\n"), max_size=6) | st.sampled_from(["Error: no", "an Error", "\ud800", ""])
+
+
+@given(st.sampled_from(PATTERNS), texts)
+def test_a_pattern_without_operators_is_the_same_as_any(pattern: str, text: str) -> None:
+    """It is searched without RE2."""
+    printable = text.encode("utf-8", "backslashreplace").decode()
+    assert is_failure(re2.compile(pattern), text) == (re2.search(pattern, printable) is not None)

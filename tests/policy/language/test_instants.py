@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
+from fractions import Fraction
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -23,6 +25,12 @@ def test_every_microsecond_survives_all_forms(moment: int) -> None:
     utc = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=moment)
     assert moment_of(utc) == moment_of(parsed_instant(utc.isoformat())) == moment
     assert moment > 4_102_444_800_000_000 or moment_of(moment / 1_000_000) == moment
+
+
+@given(st.floats(0, 2**34) | st.integers(0, 2**34 * 10**7).map(lambda tenths: tenths / 10**7))
+def test_a_float_is_the_decimal_that_it_prints_as(seconds: float) -> None:
+    """It is rounded to the microsecond as this decimal is, half to even."""
+    assert moment_of(seconds) == round(Fraction(Decimal(repr(seconds))) * 1_000_000)
 
 
 @given(OFFSETS)

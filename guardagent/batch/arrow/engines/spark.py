@@ -26,7 +26,6 @@ from pyspark.sql import SparkSession
 from guardagent.batch.arrow.engines._spark_session import spark_session
 from guardagent.batch.arrow.engines._workers import SHUFFLED, SLOT, driver_error, marked_errors, slotted_rows
 from guardagent.batch.arrow.job import AuditJob, PartDone, judge_partition
-from guardagent.batch.arrow.output import AuditSummary
 from guardagent.batch.arrow.schema import EVENTS
 
 _BATCHES = {  # of the rows that Spark hands to a worker
@@ -65,8 +64,8 @@ def _judged(session: SparkSession, job: AuditJob, numbers: list[int]) -> Generat
             action.join(0.2)
             new = arrivals.value[seen:] if arrivals else []
             seen += len(new)
-            yield from _parts(new)
-        yield from _parts(action.rows())
+            yield from _parts(job, new)
+        yield from _parts(job, action.rows())
     finally:
         action.cancel()
 
@@ -94,7 +93,7 @@ def _judge_sorted(
     with marked_errors():
         for slot, runs in groupby(_runs(batches), itemgetter(0)):
             part = judge_partition(job, numbers[slot], (rows for _, rows in runs))
-            row = {"number": part.number, "summary": json.dumps(part.summary.to_dict())}
+            row = {"number": part.number, "summary": json.dumps(part.summary.to_dict(), default=str)}
             if arrivals is not None:
                 arrivals.add([row])
             yield pa.RecordBatch.from_pylist([row], pa.schema([("number", pa.int32()), ("summary", pa.string())]))
@@ -110,9 +109,9 @@ def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBat
                 yield int(slots[start]), rows.slice(start, end - start)
 
 
-def _parts(rows: Iterable[Any]) -> Iterator[PartDone]:
+def _parts(job: AuditJob, rows: Iterable[Any]) -> Iterator[PartDone]:
     for row in rows:
-        yield PartDone(row["number"], AuditSummary.from_dict(json.loads(row["summary"])))
+        yield PartDone(row["number"], job.work.summary.from_dict(json.loads(row["summary"])))
 
 
 class _Arrivals(AccumulatorParam):

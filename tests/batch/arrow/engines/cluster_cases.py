@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from guardagent.batch.arrow.audit_work import AuditSummary
 from guardagent.batch.arrow.bundle import PolicyBundle
-from guardagent.batch.arrow.output import AuditSummary
 from guardagent.errors import InputError, LimitError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_table
 from tests.batch.arrow.runs import audit, bundle_of
