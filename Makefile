@@ -35,8 +35,8 @@ test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 test-framework-%: .venv-%/ready
 	.venv-$*/bin/pytest -p no:xdist -W default --hypothesis-profile=long tests/frameworks/$(subst -,_,$*)
 
-# The engines of `audit` on clusters, in the same way; Spark needs Java.
-test-engines: test-engine-spark test-engine-ray
+# The engines of an audit over tables, in the same way; Spark needs Java.
+test-engines: test-engine-duckdb test-engine-spark test-engine-ray
 
 test-engine-%: .venv-%/ready
 	.venv-$*/bin/pytest -p no:xdist -W default tests/batch/arrow/engines/test_$*.py

@@ -73,20 +73,17 @@ class AuditFolder:
 
     def finished(self, summary: type[Result]) -> dict[int, Result]:
         """The summaries of the parts that are written, by number."""
-        return {int(name[5:-8]): self._summary(name, summary) for name in self._parts()}
+        return {number: self._summary(self.part_name(number), summary) for number in sorted(self.part_numbers())}
 
     def part_numbers(self) -> set[int]:
         """The numbers of the parts that are written."""
-        return {int(name[5:-8]) for name in self._parts()}
-
-    def _parts(self) -> list[str]:
         with self._system() as (system, path):
             names = [name.rsplit("/", 1)[-1] for name in system.ls(path, detail=False, refresh=True)]
-        return sorted(name for name in names if name.startswith("part-") and name.endswith(".parquet"))
+        return {int(name[5:-8]) for name in names if name.startswith("part-") and name.endswith(".parquet")}
 
     def rows(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Yields the rows of all parts, in the order of the parts; by default with all columns."""
-        for name in self._parts():
+        for name in map(self.part_name, sorted(self.part_numbers())):
             with self._system() as (system, path), system.open(f"{path}/{name}", "rb") as file:
                 for batch in pq.ParquetFile(file).iter_batches(1024, columns=columns):
                     yield from batch.to_pylist()

@@ -27,6 +27,7 @@ from guardagent.batch.arrow.engines._spark_session import spark_session
 from guardagent.batch.arrow.engines._workers import SHUFFLED, SLOT, driver_error, marked_errors, slotted_rows
 from guardagent.batch.arrow.job import AuditJob, PartDone, judge_partition
 from guardagent.batch.arrow.schema import EVENTS
+from guardagent.batch.arrow.work import Summary
 
 _BATCHES = {  # of the rows that Spark hands to a worker
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
@@ -64,8 +65,8 @@ def _judged(session: SparkSession, job: AuditJob, numbers: list[int]) -> Generat
             action.join(0.2)
             new = arrivals.value[seen:] if arrivals else []
             seen += len(new)
-            yield from _parts(job, new)
-        yield from _parts(job, action.rows())
+            yield from _parts(new, job.work.summary)
+        yield from _parts(action.rows(), job.work.summary)
     finally:
         action.cancel()
 
@@ -109,9 +110,9 @@ def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBat
                 yield int(slots[start]), rows.slice(start, end - start)
 
 
-def _parts(job: AuditJob, rows: Iterable[Any]) -> Iterator[PartDone]:
+def _parts(rows: Iterable[Any], summary: type[Summary]) -> Iterator[PartDone]:
     for row in rows:
-        yield PartDone(row["number"], job.work.summary.from_dict(json.loads(row["summary"])))
+        yield PartDone(row["number"], summary.from_dict(json.loads(row["summary"])))
 
 
 class _Arrivals(AccumulatorParam):

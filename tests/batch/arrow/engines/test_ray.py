@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.errors import InputError
-from tests.batch.arrow.engines.cluster_cases import ClusterCases, parts_of, write_scattered
+from tests.batch.arrow.engines.cases import ClusterCases, parts_of, write_scattered
 from tests.batch.arrow.logs import POLICY
 from tests.batch.arrow.runs import audit, bundle_of
 

@@ -1,4 +1,4 @@
-"""The cases that every engine on a cluster passes. The tests of an engine run them in its environment."""
+"""The cases that every engine passes. The tests of an engine run them in its environment."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from guardagent.batch.arrow.splits import find_files
 from guardagent.errors import InputError, LimitError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_table
 from tests.batch.arrow.runs import audit, bundle_of
+from tests.batch.arrow.tau import CASES, write_cases
 from tests.shop import call, trace, write_lines, write_policies
 
 STOCK = 'def stock(state, item):\n    """The number of items in stock."""\n    '
@@ -61,7 +62,7 @@ def parts_of(out: Path) -> dict[str, list[str]]:
     }
 
 
-class ClusterCases:
+class EngineCases:
     """A subclass names its engine, and starts it for all of its tests."""
 
     engine: str
@@ -102,6 +103,33 @@ class ClusterCases:
         with pytest.raises(InputError, match=rf"(?s)^{re.escape(path.as_uri())}: cannot be read as Parquet: .*file$"):
             audit([tmp_path / "in"], bundle_of(tmp_path, POLICY), tmp_path / "out", self.engine)
 
+    def test_the_public_cases_have_the_same_verdicts(self, tmp_path: Path, shared: Path) -> None:
+        """Those of tau-bench, with state, facts and solver rules."""
+        for name in CASES:
+            folder = tmp_path / name
+            bundle, log = write_cases(folder, shared, name)
+            audit(log, bundle, folder / "local", partitions=8)
+            audit(log, bundle, folder / "out", self.engine, partitions=8)
+            assert parts_of(folder / "out") == parts_of(folder / "local")
+
+    def test_a_worker_with_another_version(self, tmp_path: Path) -> None:
+        """It does not judge."""
+        bundle = replace(PolicyBundle.of([write_policies(tmp_path)]), version="0.0.1")
+        with pytest.raises(InputError, match=r"^this worker has GuardAgent .*; expected 0\.0\.1"):
+            self.audit_one(tmp_path, bundle)
+
+    def test_an_unknown_option_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match=rf"^unknown option 'cores' of the engine '{self.engine}'"):
+            self.audit_one(tmp_path, bundle_of(tmp_path, POLICY), {"cores": "2"})
+
+    def audit_one(self, folder: Path, bundle: PolicyBundle, options: dict[str, str] | None = None) -> AuditSummary:
+        path = write_lines(folder / "one.jsonl", BUY)
+        return audit([path], bundle, folder / "out", self.engine, options or {}, partitions=1)
+
+
+class ClusterCases(EngineCases):
+    """Of an engine whose workers are not processes of this package."""
+
     def test_a_worker_without_the_import_of_a_toolbox(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The driver has the module: the error of the worker names it."""
         (tmp_path / "modules").mkdir()
@@ -109,12 +137,6 @@ class ClusterCases:
         monkeypatch.syspath_prepend(str(tmp_path / "modules"))
         bundle = with_toolbox(tmp_path, "import only_on_the_driver\n\n\n" + STOCK + "return 1\n")
         with pytest.raises(InputError, match=r"^\S*shop.py:1: running .*No module named 'only_on_the_driver'$"):
-            self.audit_one(tmp_path, bundle)
-
-    def test_a_worker_with_another_version(self, tmp_path: Path) -> None:
-        """It does not judge."""
-        bundle = replace(PolicyBundle.of([write_policies(tmp_path)]), version="0.0.1")
-        with pytest.raises(InputError, match=r"^this worker has GuardAgent .*; expected 0\.0\.1"):
             self.audit_one(tmp_path, bundle)
 
     def test_the_work_of_a_killed_worker_is_done_by_another(self, tmp_path: Path) -> None:
@@ -140,14 +162,6 @@ class ClusterCases:
             InputError, match=r"^memory://out: has no part-00000\.parquet, which a worker wrote; expected"
         ):
             run_work(files, AuditWork(bundle_of(tmp_path, POLICY)), "memory://out", engine=self.engine, partitions=1)
-
-    def test_an_unknown_option_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=rf"^unknown option 'cores' of the engine '{self.engine}'; expected"):
-            self.audit_one(tmp_path, bundle_of(tmp_path, POLICY), {"cores": "2"})
-
-    def audit_one(self, folder: Path, bundle: PolicyBundle, options: dict[str, str] | None = None) -> AuditSummary:
-        path = write_lines(folder / "one.jsonl", BUY)
-        return audit([path], bundle, folder / "out", self.engine, options or {}, partitions=1)
 
 
 def with_toolbox(folder: Path, text: str) -> PolicyBundle:
