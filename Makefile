@@ -35,10 +35,11 @@ test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 test-framework-%: .venv-%/ready
 	.venv-$*/bin/pytest -p no:xdist -W default --hypothesis-profile=long tests/frameworks/$(subst -,_,$*)
 
-# The engines of an audit over tables, in the same way; Spark needs Java.
+# The engines of an audit over tables, in the same way, with solver rules; Spark needs Java.
 test-engines: test-engine-duckdb test-engine-spark test-engine-ray
 
 test-engine-%: .venv-%/ready
+	.venv-$*/bin/pip install --quiet --disable-pip-version-check -e '.[$*,solver]'
 	.venv-$*/bin/pytest -p no:xdist -W default tests/batch/arrow/engines/test_$*.py
 
 .venv-%/ready: pyproject.toml

@@ -1,4 +1,4 @@
-"""What the engines on clusters share: the rows for the missing partitions, and errors on their way to the driver.
+"""Shared by the engines on clusters: the rows of the missing partitions, and errors on their way to the driver.
 
 A cluster hands an exception of a worker to the driver as a text, within a traceback of its own. So an error of this
 package travels as JSON behind a mark, which is found in any text.

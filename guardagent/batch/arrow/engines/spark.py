@@ -94,7 +94,7 @@ def _judge_sorted(
     with marked_errors():
         for slot, runs in groupby(_runs(batches), itemgetter(0)):
             part = judge_partition(job, numbers[slot], (rows for _, rows in runs))
-            row = {"number": part.number, "summary": json.dumps(part.summary.to_dict())}
+            row = {"number": part.number, "summary": json.dumps(part.summary.to_dict(), default=str)}
             if arrivals is not None:
                 arrivals.add([row])
             yield pa.RecordBatch.from_pylist([row], pa.schema([("number", pa.int32()), ("summary", pa.string())]))

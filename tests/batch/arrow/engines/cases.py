@@ -14,8 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from guardagent.batch.arrow.audit_work import AuditSummary
+from guardagent.batch.arrow.audit_work import AuditSummary, AuditWork
 from guardagent.batch.arrow.bundle import PolicyBundle
+from guardagent.batch.arrow.run import run_work
+from guardagent.batch.arrow.splits import find_files
 from guardagent.errors import InputError, LimitError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_table
 from tests.batch.arrow.runs import audit, bundle_of
@@ -152,6 +154,14 @@ class ClusterCases(EngineCases):
         """As a partition would that does not fit into memory."""
         with pytest.raises(LimitError, match=r"^a worker was killed, probably for lack of memory; use more"):
             self.audit_one(tmp_path, with_toolbox(tmp_path, KILL + "os.kill(os.getpid(), 9)\n"))
+
+    def test_workers_that_do_not_share_the_folder_are_noticed(self, tmp_path: Path) -> None:
+        """Each process has a memory of its own."""
+        files = find_files([str(write_lines(tmp_path / "one.jsonl", BUY))])
+        with pytest.raises(
+            InputError, match=r"^memory://out: has no part-00000\.parquet, which a worker wrote; expected"
+        ):
+            run_work(files, AuditWork(bundle_of(tmp_path, POLICY)), "memory://out", engine=self.engine, partitions=1)
 
 
 def with_toolbox(folder: Path, text: str) -> PolicyBundle:
