@@ -55,7 +55,7 @@ for path in Path(sys.argv[1]).iterdir():
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a command took: seconds of CPU in all of its processes, elapsed seconds, and peak memory in MB."""
+    """The cost of a command: seconds of CPU in all of its processes, elapsed seconds, and peak memory in MB."""
 
     cpu: float
     elapsed: float

@@ -18,7 +18,7 @@ from guardagent.cli.output import note, print_json, screen, unreadable
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.batch.arrow.audit_work import AuditSummary
+    from guardagent.batch.arrow.audit_work import AuditCounts
     from guardagent.batch.arrow.output import AuditFolder
     from guardagent.batch.arrow.work import Result, Work
 
@@ -215,7 +215,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _summarize(summary: AuditSummary, rules: Sequence[str], out: str | None) -> None:
+def _summarize(summary: AuditCounts, rules: Sequence[str], out: str | None) -> None:
     from guardagent.batch.verdict_metrics import VerdictMetrics
     from guardagent.cli.render_results import summary as text_of
 

@@ -17,7 +17,7 @@ from guardagent.batch.report.rules import rules_for_report
 
 
 @dataclass(slots=True)
-class AuditSummary:
+class AuditCounts:
     """The number of traces by result.
 
     Attributes:
@@ -39,8 +39,8 @@ class AuditSummary:
         """The exit status, as that of all commands with many verdicts."""
         return 2 if self.unreadable else 3 if self.unchecked else 1 if self.denied else 0
 
-    def __add__(self, other: AuditSummary) -> AuditSummary:
-        return AuditSummary(
+    def __add__(self, other: AuditCounts) -> AuditCounts:
+        return AuditCounts(
             self.traces + other.traces,
             self.events + other.events,
             self.denied + other.denied,
@@ -76,7 +76,7 @@ class AuditWork:
 
     name: ClassVar = "audit"
     schema: ClassVar = VERDICTS
-    summary: ClassVar = AuditSummary
+    summary: ClassVar = AuditCounts
 
     policies: PolicyBundle
 
@@ -92,6 +92,6 @@ class AuditWork:
     def counters(self) -> tuple[str, ...]:
         return tuple(counter.name for counter in self.policies.policies().counters)
 
-    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, AuditSummary]]:
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, AuditCounts]]:
         for batch in judge(rows, self.policies):
-            yield batch, AuditSummary.of(batch)
+            yield batch, AuditCounts.of(batch)

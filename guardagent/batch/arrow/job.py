@@ -39,7 +39,7 @@ class PartDone:
     summary: Summary
 
 
-class Judge(Protocol):
+class PartitionJudge(Protocol):
     """The function `judge` of an engine's module: works on partitions, and yields each as soon as it is written.
 
     Args:

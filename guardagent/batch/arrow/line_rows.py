@@ -27,7 +27,7 @@ def line_rows(split: Split) -> Iterator[pa.RecordBatch]:
     Raises:
         InputError: the file cannot be read.
     """
-    builder = _Builder(split.path)
+    builder = _LineBatch(split.path)
     for offset, line in lines_of(split):
         builder.add(offset, line)
         if builder.size >= _BATCH_BYTES:
@@ -74,7 +74,7 @@ def _rest_of_line(file: Any) -> range:
     return range(length)
 
 
-class _Builder:
+class _LineBatch:
     """The columns of a batch that have values."""
 
     def __init__(self, path: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from guardagent._support.plugins import Plugins
 from guardagent._version import __version__
 from guardagent.batch.arrow import engines
-from guardagent.batch.arrow.job import AuditJob, Judge
+from guardagent.batch.arrow.job import AuditJob, PartitionJudge
 from guardagent.batch.arrow.output import AuditFolder
 from guardagent.batch.arrow.schema import VERSION
 from guardagent.batch.arrow.splits import SPLIT_BYTES, SourceFile, Split, splits_of
@@ -75,7 +75,7 @@ def run_work(
     return reduce(add, (done[number] for number in range(count)), work.summary())
 
 
-def engine_named(name: str) -> Judge:
+def engine_named(name: str) -> PartitionJudge:
     """The function `judge` of an engine.
 
     Raises:
@@ -83,7 +83,7 @@ def engine_named(name: str) -> Judge:
         InputError: its package is not installed.
     """
     try:
-        return cast(Judge, ENGINES.load(name).judge)
+        return cast(PartitionJudge, ENGINES.load(name).judge)
     except ImportError as error:
         raise InputError(
             f"the engine {name!r} needs {error.name!r}; expected it installed: pip install 'guardagent[{name}]'"

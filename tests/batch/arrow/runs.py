@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from guardagent.batch.arrow.audit_work import AuditSummary, AuditWork
+from guardagent.batch.arrow.audit_work import AuditCounts, AuditWork
 from guardagent.batch.arrow.bundle import PolicyBundle
 from guardagent.batch.arrow.output import AuditFolder
 from guardagent.batch.arrow.run import run_work
@@ -31,7 +31,7 @@ def audit(
     engine: str = "local",
     options: Mapping[str, str] | None = None,
     **others: Any,
-) -> AuditSummary:
+) -> AuditCounts:
     options = {"workers": "1"} if options is None and engine in ("local", "duckdb") else options
     files = find_files([str(path) for path in paths])
     return run_work(files, AuditWork(bundle), str(out), engine=engine, options=options, **others)
@@ -48,7 +48,7 @@ def verdicts(out: Path) -> dict[str, Row]:
 
 
 def expected(policies: Policies, records: Sequence[Row]) -> dict[str, Row]:
-    """What a session says about each trace, in the columns that depend on it."""
+    """The verdict of a session on each trace, in the columns that depend on it."""
     found = {}
     for record in records:
         verdict = judge_trace(policies, read_trace(json.dumps(record), "records", 1, policies.failed_output))

@@ -1,1 +1,1 @@
-"""The engines of an audit: one module each, with a function `judge` (see `guardagent.batch.arrow.job.Judge`)."""
+"""The engines of an audit: one module each, with a function `judge`, which is a `PartitionJudge`."""

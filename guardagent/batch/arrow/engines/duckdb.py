@@ -29,7 +29,7 @@ _BATCH_ROWS = 4096
 
 
 def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> Iterator[PartDone]:
-    """Judges partitions: see `Judge`."""
+    """Judges partitions: see `PartitionJudge`."""
     workers = worker_count("duckdb", options, "spill", "memory_limit", "threads")
     with spill_folder(options.get("spill")) as folder, pool(job, workers) as run:
         config = {"temp_directory": str(folder), "preserve_insertion_order": False}

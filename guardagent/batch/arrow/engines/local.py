@@ -28,7 +28,7 @@ _JUDGED_ROWS = 4096  # in a batch
 
 
 def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> Iterator[PartDone]:
-    """Judges partitions: see `Judge`."""
+    """Judges partitions: see `PartitionJudge`."""
     workers = worker_count("local", options, "spill")
     with spill_folder(options.get("spill")) as folder, pool(job, workers) as run:
         files = [folder / f"{number}.arrow" for number in range(len(job.splits))]

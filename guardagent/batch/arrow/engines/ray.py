@@ -38,7 +38,7 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> Iterator[PartDone]:
-    """Judges partitions: see `Judge`."""
+    """Judges partitions: see `PartitionJudge`."""
     with _cluster(options):
         reads: list[list[Any]] = []
         try:

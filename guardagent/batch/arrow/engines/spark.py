@@ -38,7 +38,7 @@ _KILLED = ("Python worker exited unexpectedly", "ExecutorLostFailure")
 
 
 def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> Iterator[PartDone]:
-    """Judges partitions: see `Judge`."""
+    """Judges partitions: see `PartitionJudge`."""
     missing = set(numbers)
     with (
         spark_session({**_BATCHES, **options}) as session,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from guardagent.batch.arrow.audit_work import AuditSummary, AuditWork
+from guardagent.batch.arrow.audit_work import AuditCounts, AuditWork
 from guardagent.batch.arrow.bundle import PolicyBundle
 from guardagent.batch.arrow.run import run_work
 from guardagent.batch.arrow.splits import find_files
@@ -122,7 +122,7 @@ class EngineCases:
         with pytest.raises(InputError, match=rf"^unknown option 'cores' of the engine '{self.engine}'"):
             self.audit_one(tmp_path, bundle_of(tmp_path, POLICY), {"cores": "2"})
 
-    def audit_one(self, folder: Path, bundle: PolicyBundle, options: dict[str, str] | None = None) -> AuditSummary:
+    def audit_one(self, folder: Path, bundle: PolicyBundle, options: dict[str, str] | None = None) -> AuditCounts:
         path = write_lines(folder / "one.jsonl", BUY)
         return audit([path], bundle, folder / "out", self.engine, options or {}, partitions=1)
 

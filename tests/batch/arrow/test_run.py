@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.batch.arrow.audit_work import AuditSummary
+from guardagent.batch.arrow.audit_work import AuditCounts
 from guardagent.batch.arrow.output import AuditFolder
 from guardagent.errors import InputError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_table
@@ -57,7 +57,7 @@ def test_results_of_another_run_are_not_continued(tmp_path: Path) -> None:
     part = out / "part-00002.parquet"
     part.write_bytes(part.read_bytes()[:50])
     with pytest.raises(InputError, match=r"part-00002.parquet: is not a part of this run"):
-        AuditFolder(str(out)).finished(AuditSummary)
+        AuditFolder(str(out)).finished(AuditCounts)
 
 
 def _start(log: Path, policy: Path, out: Path) -> subprocess.Popen[bytes]:
@@ -96,7 +96,7 @@ def test_killed_at_random_nothing_is_missing_and_nothing_twice(tmp_path: Path, t
         with contextlib.suppress(ProcessLookupError):
             os.kill(chance.choice(victims).pid if victims else run.pid, signal.SIGKILL)
         run.wait()
-        seen.append(len(AuditFolder(str(tmp_path / "out")).finished(AuditSummary)))
+        seen.append(len(AuditFolder(str(tmp_path / "out")).finished(AuditCounts)))
         assert seen[-1] > seen[-2], "each run gets on"
     assert len(seen) > 3, "several runs were killed between two parts"
     assert _start(log, tmp_path / "policies.yaml", tmp_path / "out").wait() == 1, "with denials"

@@ -1,4 +1,4 @@
-"""What cannot be read is an error of its trace, or of the run; never an allowance."""
+"""Rows that cannot be read are an error of their trace, or of the run; never an allowance."""
 
 from __future__ import annotations
 
