@@ -86,7 +86,10 @@ class AuditWork:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        return {"rules": rules_for_report(self.policies.policies())}
+        return {
+            "policies": {"digest": self.policies.policy_digest, "files": list(self.policies.files)},
+            "rules": rules_for_report(self.policies.policies()),
+        }
 
     @property
     def counters(self) -> tuple[str, ...]:

@@ -72,6 +72,7 @@ def run_work(
                 done[part.number] = cast(Result, part.summary)
                 advance(len(done), count)
     _refuse_gaps(folder, done, count)
+    _note_end(folder)
     return reduce(add, (done[number] for number in range(count)), work.summary())
 
 
@@ -118,14 +119,25 @@ def _manifest(
 ) -> dict[str, Any]:
     return {
         "setup": setup,
+        "version": __version__,
         "schema": VERSION,
         "engine": engine,
         "partitions": partitions,
-        "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "started": _now(),
         "sources": [asdict(file) for file in files[:1000]],
         "files": len(files),
         **work.about,
     }
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+def _note_end(folder: AuditFolder) -> None:
+    manifest = folder.manifest() or {}
+    if "ended" not in manifest:
+        folder.write_manifest({**manifest, "ended": _now()})
 
 
 def _refuse_other_run(
