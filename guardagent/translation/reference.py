@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from guardagent.policy.file.file_keys import POLICY_FILE
 from guardagent.policy.file.policy_keys import Key
 from guardagent.policy.functions import FUNCTIONS
-from guardagent.translation.reference_examples import CASES, DATA, FILE, STEPS, Example
+from guardagent.translation.reference_examples import CASES, DATA, FILE, STEPS, ReferenceExample
 
 MOST_CHARACTERS = 8000
 MOST_BRIEF_CHARACTERS = 4000
@@ -22,23 +22,24 @@ A policy file is YAML. A rule judges the next tool call by the conversation so f
 - An `id` is unique. Verdicts and cases name it.
 - `on_violation`: `block` (where not written) denies. `escalate` denies until a person approves; use it where the \
 document lets somebody decide. `warn` lets it pass, `halt` also ends the conversation.
-- Unknown denies. A field, fact or state that is missing or null, and a comparison of different kinds ("3" is no number), is \
-unknown, and so is its negation. The call is denied, even with `warn`, and `rules` does not name the rule. Only \
-`known(x)` tests it.
+- Unknown denies. A field, fact or state that is missing or null, and a comparison of different kinds ("3" is no \
+number), is unknown, and so is its negation. The call is denied, even with `warn`, and `rules` does not name the rule. \
+Only `known(x)` tests it.
 - An absent or null argument of the proposed call is unknown: if it may be left out, write `!known(x) || x <= 5`. An \
 earlier call without an argument of its pattern does not match.
 - A call is successful with `failed: false`, or an output without a match of `failed_output:`. With neither, its \
 outcome is unknown and satisfies no `before`, `some`, `seq`, `O`, `F`. What is forbidden, or obliges, counts from the \
 start, also if it fails. `count`, `sum`, `first`, `last` see failed calls too: write `!failed(f)`.
-- A pattern's `x=v` names the argument, and every later `v` must be equal. Ids are strings and compare exactly: "W1" is \
-not "w1" or "#W1".
+- A pattern's `x=v` names the argument, and every later `v` must be equal. Ids are strings and compare exactly: "W1" \
+is not "w1" or "#W1".
 - Durations: 500ms, 90s, 5m, 24h, 7d, 2w; as numbers they are seconds. Instants: `now`, `time(f)` of an earlier call, \
 `time("2026-01-31T12:00:00Z")`. `within 24h` includes exactly 24 hours. A time that is not given is unknown.
 """
 _BRIEF_RULES = """\
 A policy file is YAML. A rule judges the next tool call by the conversation so far, or the end of it.
 - `on_violation`: `block` (default) denies, `escalate` denies until a person approves, `warn` lets it pass, `halt` ends.
-- Unknown denies, even with `warn`: what is missing, null or of another kind ("3" is no number). Only `known(x)` tests it.
+- Unknown denies, even with `warn`: what is missing, null or of another kind ("3" is no number). Only `known(x)` \
+tests it.
 - An absent or null argument is unknown: `!known(x) || x <= 5` if it may be left out.
 - An earlier call is successful if `failed: false`, or its output does not match `failed_output:`; else its outcome is \
 unknown and satisfies nothing. `count`, `sum`, `first`, `last` see failed calls too: write `!failed(f)`.
@@ -46,9 +47,9 @@ unknown and satisfies nothing. `count`, `sum`, `first`, `last` see failed calls 
 - Durations: 90s, 5m, 24h, 7d. Instants: `now`, `time(f)`, `time("2026-01-31T12:00:00Z")`. `within 24h` includes 24h.
 """
 _OPERATORS = """\
-Steps are `tool:NAME`, `@SET`, `action:NAME`, `decision:NAME` or a bare tag; the rule is about the first step, so begin \
-with G. Future: G always, F once, X next, U W R. Past: O once, H always, Y before, S since. Rules over data stand at \
-the top or under AND, OR, NOT, ->, never inside of G or F."""
+Steps are `tool:NAME`, `@SET`, `action:NAME`, `decision:NAME` or a bare tag. The rule is about the first step, so \
+begin with G. Future: G always, F once, X next, U W R. Past: O once, H always, Y before, S since. Rules over data \
+stand at the top or under AND, OR, NOT, ->, never inside of G or F."""
 
 
 def language_reference(*, brief: bool = False) -> str:
@@ -65,7 +66,7 @@ def language_reference(*, brief: bool = False) -> str:
     return "\n".join(filter(None, sections))
 
 
-def _examples(examples: Iterable[Example], *, brief: bool) -> str:
+def _examples(examples: Iterable[ReferenceExample], *, brief: bool) -> str:
     chosen = (one for one in examples if one.brief or not brief)
     return "".join(f"- `{one.rule}`{f' {one.meaning}' if one.meaning else ''}\n" for one in chosen)
 

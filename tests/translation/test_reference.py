@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from guardagent import Session, load_policies
 from guardagent.batch.cases import judge_case, read_expectation
 from guardagent.policy.file.file_keys import POLICY_FILE
@@ -16,7 +17,14 @@ from guardagent.policy.language import grammar
 from guardagent.policy.policies import Policies
 from guardagent.session.counters import new_counters
 from guardagent.translation.reference import MOST_BRIEF_CHARACTERS, MOST_CHARACTERS, language_reference
-from guardagent.translation.reference_examples import CASES, EXAMPLES, FILE, Call, Conversation, Example
+from guardagent.translation.reference_examples import (
+    CASES,
+    EXAMPLES,
+    FILE,
+    ExampleCall,
+    ExampleConversation,
+    ReferenceExample,
+)
 from guardagent.types import Event
 
 GRAMMAR = Path(grammar.__file__).with_name("language.lark").read_text()
@@ -34,7 +42,7 @@ def policies(rule: str, folder: Path) -> Policies:
     return load_policies(text=f"{head}policies:\n  - id: a\n    temporal: |\n      {rule}\n", folder=folder)
 
 
-def label(loaded: Policies, talk: Conversation) -> int:
+def label(loaded: Policies, talk: ExampleConversation) -> int:
     """The label of the verdict on a conversation."""
     calls = (*talk.history, *([talk.call] if talk.call else []))
     moments = [START + sum(one.after for one in calls[: at + 1]) for at in range(len(calls))]
@@ -52,12 +60,12 @@ def label(loaded: Policies, talk: Conversation) -> int:
     return ask(session, talk.call)
 
 
-def event(one: Call, moment: float) -> Event:
+def event(one: ExampleCall, moment: float) -> Event:
     status = {None: "unknown", True: "failed", False: "ok"}[one.failed]
     return Event(one.tool, one.args, one.output, status, time=moment)  # type: ignore[arg-type]  # one of three
 
 
-def ask(session: Session, call: Call | None) -> int:
+def ask(session: Session, call: ExampleCall | None) -> int:
     if call is None:
         return session.finish().label
     if call.tool == "answer":
@@ -66,7 +74,7 @@ def ask(session: Session, call: Call | None) -> int:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one.rule[:40])
-def test_an_example_allows_and_denies(example: Example, tmp_path: Path) -> None:
+def test_an_example_allows_and_denies(example: ReferenceExample, tmp_path: Path) -> None:
     """Each rule of the page has a call that it allows and one that it denies."""
     loaded = policies(example.rule, tmp_path)
     assert label(loaded, example.allowed) == 0
@@ -86,7 +94,7 @@ def nodes_of(text: str) -> Iterator[str]:
     """The constructs and operators of a rule."""
     for node in grammar.tree_of(text).find_pred(lambda _: True):
         yield node.data
-        yield from (str(child) for child in node.children if isinstance(child, str))
+        yield from (str(child) for child in list(node.children) if isinstance(child, str))
 
 
 def test_the_examples_use_every_construct_of_the_grammar() -> None:
@@ -114,12 +122,12 @@ def test_the_page_names_every_key_and_function() -> None:
 
 
 @pytest.mark.parametrize("brief", [False, True])
-def test_the_page_is_short(brief: bool) -> None:  # noqa: FBT001 - a parameter of the test
+def test_the_page_is_short(brief: bool) -> None:
     """It fits into a prompt."""
     assert len(language_reference(brief=brief)) < (MOST_BRIEF_CHARACTERS if brief else MOST_CHARACTERS)
 
 
-IN_DOUBT = {
+IN_DOUBT: dict[str, list[tuple[dict[str, object], int]]] = {
     "forall(pay(amount=a), a <= 5)": [({}, 1), ({"amount": None}, 1), ({"amount": "3"}, 1), ({"amount": 3}, 0)],
     "forall(pay(amount=a), !known(a) || a <= 5)": [({}, 0), ({"amount": None}, 0), ({"amount": 6}, 1)],
     'forall(pay(id=i), i == "W1")': [({"id": "W1"}, 0), ({"id": "w1"}, 1), ({"id": "#W1"}, 1)],
@@ -145,6 +153,6 @@ def test_a_call_succeeds_only_if_its_outcome_is_known() -> None:
         "policies": [{"id": "a", "temporal": "G(tool:pay -> O tool:login) AND (G(tool:end -> H !tool:login))"}],
     }
     loaded = load_policies(data=data)
-    unknown = Conversation((Call("login", failed=None),), Call("pay"))
+    unknown = ExampleConversation((ExampleCall("login", failed=None),), ExampleCall("pay"))
     assert label(loaded, unknown) == 1
-    assert label(loaded, Conversation(unknown.history, Call("end"))) == 1
+    assert label(loaded, ExampleConversation(unknown.history, ExampleCall("end"))) == 1

@@ -17,10 +17,11 @@ from guardagent.policy.language.parser import read_rule
 from guardagent.policy.language.term_parser import read_term
 from guardagent.policy.load import declarations_of
 from guardagent.policy.scope import Scope as Applicability
+from guardagent.policy.words.conditions import is_condition
 from guardagent.policy.words.phrases import code, either, quoted, sentence
 from guardagent.policy.words.rules import RuleWords
 from guardagent.policy.words.scope import SentenceScope
-from guardagent.policy.words.terms import TermWords, is_condition
+from guardagent.policy.words.terms import TermWords
 from guardagent.types import Decision
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ in a premise counts from the start of the call, and "is a successful call of x" 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import permutations
 
 from guardagent.policy.language import formula as f
@@ -66,8 +66,7 @@ def _precondition(trigger: f.Literal, body: f.Disjunction) -> str | None:
     """The sentence for `G(q -> O p)` of two different tools, which no step can be at once."""
     match [part for part in body.parts if part != trigger]:
         case [f.Since(f.TruthConstant(True), f.Literal(needed, True))]:
-            both = (trigger.atom, needed)
-            if all(atom.startswith("tool:") for atom in both) and trigger.atom != needed:
+            if _are_tools([trigger.atom, needed]):
                 return f"a {_noun(trigger.atom)} is allowed only after an earlier successful {_noun(needed)}"
     return None
 
@@ -78,17 +77,24 @@ def _response(trigger: str, body: f.Disjunction) -> str | None:
     rest = [part for part in body.parts if part != f.negation(first)]
     match rest:
         case [f.Within(steps, f.Literal(needed, True))]:
-            return f"after every {_noun(trigger)}, that step or {_next(steps)} must be a successful {_noun(needed)}"
+            own = "" if _are_tools([trigger, needed]) else "that step or "
+            return f"after every {_noun(trigger)}, {own}{_next(steps)} must be a successful {_noun(needed)}"
     wanted = [atom for atom in f.atoms(body) if f.Literal(atom) in f.subformulas(body)]
     for size in range(1, _MOST_STEPS + 1) if len(wanted) <= _MOST_STEPS else ():
         for order in permutations(wanted, size):
             if f.implies(first, sequence(first, [f.atom(step) for step in order])) == body:
                 nouns = " and then a successful ".join(map(_noun, order))
+                several = "" if _are_tools([trigger, *order]) else "; one step can be several of these"
                 return (
-                    f"after every {_noun(trigger)} there must be a successful {nouns} before the next such step and "
-                    "before the end; one step can be several of these"
+                    f"after every {_noun(trigger)} there must be a successful {nouns} before the next {_noun(trigger)} "
+                    f"and before the end{several}"
                 )
     return None
+
+
+def _are_tools(atoms: Sequence[str]) -> bool:
+    """Whether atoms are different tools, so that no step is two of them."""
+    return len(set(atoms)) == len(atoms) and all(atom.startswith("tool:") for atom in atoms)
 
 
 def _words(formula: f.Formula) -> str:  # noqa: C901 - a case for each kind

@@ -54,8 +54,8 @@ SENTENCES = {
     "forall(export(), false)": "A call of `export` is never allowed.",
     "G(tool:refund -> O tool:login)": "A call of `refund` is allowed only after an earlier successful call of `login`.",
     "tool:draft -> F tool:send": (
-        "After every call of `draft` there must be a successful call of `send` before the next such step and before "
-        "the end; one step can be several of these."
+        "After every call of `draft` there must be a successful call of `send` before the next call of `draft` and "
+        "before the end."
     ),
     "before(refund(order_id=o), true, f:get_order(order_id=o), output(f).paid == true)": (
         "A call of `refund` is allowed only after an earlier successful call of `get_order` (with the same "
@@ -91,6 +91,27 @@ def test_different_rules_have_different_words(start: int) -> None:
                 continue  # the change removed a label that the rule uses, so it is no rule
             form = canonical(one)
             assert found.setdefault(text, form) == form, text
+
+
+def formula(chance: Random, depth: int) -> str:
+    """A random propositional rule."""
+    if depth == 0 or chance.random() < 0.2:
+        return chance.choice(["p", "tool:a", "tool:b", "!p", "!tool:a", "@any_of", "true"])
+    one, other = formula(chance, depth - 1), formula(chance, depth - 1)
+    unary = [f"{operator} ({one})" for operator in ("G", "F", "X", "O", "H", "Y", "!", "F[<=2]", "F[<=1]")]
+    binary = [f"({one}) {operator} ({other})" for operator in ("U", "W", "R", "S", "&&", "||", "->", "&&", "->")]
+    return chance.choice([*unary, *binary, f"G(({one}) -> ({other}))", "tool:a -> F tool:b -> F p"])
+
+
+def test_different_orders_of_steps_have_different_words() -> None:
+    """Random formulas of past and future operators."""
+    chance = Random(1)  # noqa: S311 - a fixed seed
+    found: dict[str, ast.Rule] = {}
+    for _ in range(3000):
+        rule = read_rule(formula(chance, 3), DECLARED)
+        text = RuleWords().sentence(rule)
+        assert found.setdefault(text, rule) == rule, text
+    assert len(found) > 1000
 
 
 @pytest.mark.parametrize("start", range(0, 400, 40))
