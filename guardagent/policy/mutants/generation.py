@@ -69,19 +69,18 @@ class _Generator:
 
     def mutants(self, words: str, limit: int) -> Mutants:
         found: list[Mutant] = []
-        seen, more = {words}, 0
-        for kind, text, source in self._interleaved():
+        seen, variants = {words}, self._interleaved()
+        for at, (kind, text, source) in enumerate(variants):
+            if len(found) >= limit:
+                more = f"up to {len(variants) - at} more mutants: only {limit} were made"
+                return Mutants(tuple(found), (more,))
             phrase = self._words(source)
             if phrase is None or phrase in seen:
                 continue
             seen.add(phrase)
-            if len(found) < limit:
-                if self._compiles(source):
-                    found.append(Mutant(_head(kind), f"{kind}: {difference(words, phrase)}", text, source))
-            else:
-                more += 1
-        left_out = (f"{more} more mutants: only {limit} were made",) if more else ()
-        return Mutants(tuple(found), left_out)
+            if self._compiles(source):
+                found.append(Mutant(_head(kind), f"{kind}: {difference(words, phrase)}", text, source))
+        return Mutants(tuple(found))
 
     def _interleaved(self) -> list[Variant]:
         """All variants: the first of each kind, then the second of each, and so on."""
