@@ -251,6 +251,24 @@ def _declarations(file: PolicyFile, functions: Functions) -> Declarations:
     return Declarations(constants=constants, definitions=file.definitions)
 
 
+def declarations_of(policies: Policies) -> Declarations:
+    """The names that the rules of loaded policies can use.
+
+    Raises:
+        InputError: the policies come from no policy file.
+    """
+    file = policies.source
+    if file is None:
+        raise InputError("these policies have no source; expected policies that 'load_policies' loaded")
+    return replace(
+        _declarations(file, policies.functions),
+        functions=frozenset(policies.functions),
+        labels=file.labels.declared,
+        counters={name: len(one.keys) for name, one in file.counters.items()},
+        tags=frozenset(file.tags),
+    )
+
+
 def _check_definitions(file: PolicyFile, library: Library) -> None:
     """Compiles each definition alone, so that its errors have its place."""
     names = library.names

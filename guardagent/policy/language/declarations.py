@@ -53,6 +53,7 @@ class Declarations:
         definitions: the named conditions.
         scopes: the prefixes of the names that an expression can use without a prefix; the first one wins.
         bodies: the definitions that have been parsed, by name; None while one is being parsed.
+        keeps_names: whether constants and definitions stay names, for readers; such a rule cannot be compiled.
     """
 
     functions: frozenset[str] = frozenset()
@@ -63,6 +64,7 @@ class Declarations:
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     scopes: tuple[str, ...] = ("",)
     bodies: dict[str, ast.Term | None] = field(default_factory=dict, compare=False, repr=False)
+    keeps_names: bool = False
 
     def find(self, name: str, table: Container[str]) -> str | None:
         """The full name in a table for a name as written; None if it is not declared."""

@@ -29,7 +29,7 @@ class Printer:
         self.named, self.own = named, own
 
     def text(self, node: Any) -> str:
-        return str(_PRINTERS[type(node)](self, node))
+        return str(PRINTERS[type(node)](self, node))
 
     def joined(self, parts: Iterable[Any], between: str) -> str:
         return between.join(map(self.text, parts))
@@ -78,7 +78,7 @@ def _of_call(to: Printer, node: ast.OfCall) -> str:
     return f"{node.what}({to.text(node.call)})"
 
 
-_PRINTERS: dict[type, Any] = {
+PRINTERS: dict[type, Any] = {
     ast.Constant: _constant,
     ast.ExactValue: _constant,
     ast.RegexValue: lambda _, node: f"/{node.regex}/",

@@ -68,14 +68,14 @@ def _response(tree: Node, text: str) -> Formula | None:
         return globally(implies(trigger, Within(_bound(parts[1], text), _atom(parts[1].children[1], text))))
     if not all(part.data == "unary" and part.children[0] == "F" and _is_atom(part.children[1]) for part in parts[1:]):
         return None
-    return globally(implies(trigger, _sequence(trigger, [_atom(part.children[1], text) for part in parts[1:]])))
+    return globally(implies(trigger, sequence(trigger, [_atom(part.children[1], text) for part in parts[1:]])))
 
 
-def _sequence(trigger: Formula, steps: list[Formula]) -> Formula:
+def sequence(trigger: Formula, steps: list[Formula]) -> Formula:
     """The steps follow in order, and no trigger precedes the last one. One event can satisfy several steps."""
     if not steps:
         return TRUE
-    after = _sequence(trigger, steps[1:])
+    after = sequence(trigger, steps[1:])
     advances = all_of([negation(trigger), steps[0], after])
     return any_of([all_of([steps[0], after]), Next(Until(negation(trigger), any_of([all_of(steps), advances])))])
 

@@ -339,7 +339,7 @@ class TermParser(PatternParser):
         """The value of a constant, or of a definition without parameters; None if the name is neither."""
         declared = self._declared
         if (constant := declared.find(name, declared.constants)) is not None:
-            return _constant_term(declared.constants[constant])
+            return ast.Variable(constant) if declared.keeps_names else _constant_term(declared.constants[constant])
         defined = declared.find(name, declared.definitions)
         return None if defined is None else self._expanded(defined, (), where, scope)
 
@@ -348,6 +348,8 @@ class TermParser(PatternParser):
         if len(arguments) != len(parameters):
             form = f"{name}({', '.join(parameters)})"
             self._fail(f"wrong number of arguments for {name!r}: {len(arguments)}; expected {form!r}", where)
+        if self._declared.keeps_names:
+            return ast.Apply(name, tuple(arguments), place_of(where))
         body = read_definition(name, self._declared)
         names = [*scope.variables, *scope.labels]
         passed = dict(zip(parameters, arguments, strict=True))

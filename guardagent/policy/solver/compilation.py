@@ -36,7 +36,7 @@ def compile_solver_rule(rule: RuleSource, library: Library, model: Model | str |
     """
     source = rule.solver
     assert source is not None
-    text = source.smt or _file(source)
+    text = smt_text(source)
     encoding = _encoding(text, source)
     checks = {tool: _permit_check(encoding, one, library) for tool, one in source.tools.items()}
     arguments = frozenset((tool, name) for tool, one in checks.items() for name in _arguments(one.variables))
@@ -62,6 +62,15 @@ def _conversation_reader(
         return conversation_reader(model)
     except InputError as error:
         raise text.error(str(error)) from None
+
+
+def smt_text(source: SolverSource) -> SourceText:
+    """The SMT-LIB text of a solver rule, from its file if it has one.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    return source.smt or _file(source)
 
 
 def _file(source: SolverSource) -> SourceText:

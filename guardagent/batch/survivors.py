@@ -1,0 +1,111 @@
+"""Finds the mutants of a policy that its cases do not notice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from guardagent.batch.cases import judge_case
+from guardagent.batch.records import Case
+from guardagent.policy.file.rule_keys import RuleSource
+from guardagent.policy.language import ast
+from guardagent.policy.mutants.equivalence import is_equivalent
+from guardagent.policy.mutants.generation import LIMIT, mutants_of, source_of
+from guardagent.policy.mutants.mutant import Mutant, compiled, single
+from guardagent.policy.policies import Policies
+
+SECONDS = 60.0
+Equivalence = Callable[[Policies, RuleSource, Mutant], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Survivors:
+    """The result of a mutation test of one policy.
+
+    Attributes:
+        found: the mutants that no case notices, without those that are equivalent to the rule.
+        noticed: the number of mutants that a case notices.
+        equivalent: the number of unnoticed mutants that mean the same as the rule.
+        left_out: what was not tested, and why.
+    """
+
+    found: tuple[Mutant, ...]
+    noticed: int = 0
+    equivalent: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+def surviving(
+    policies: Policies,
+    rule: str,
+    cases: Sequence[Case],
+    *,
+    limit: int = LIMIT,
+    seconds: float = SECONDS,
+    equivalent: Equivalence = is_equivalent,
+) -> Survivors:
+    """Tests the cases of a policy: which small changes of its rule would they not notice?
+
+    A case notices a mutant if the label, or whether the rule is violated where the case names rules, is another one
+    than under the rule itself.
+
+    Args:
+        policies: the loaded policies.
+        rule: the id of the policy.
+        cases: the cases; those without an expectation notice nothing.
+        limit: the greatest number of mutants.
+        seconds: the time after which no further mutant is tested.
+        equivalent: decides whether a mutant means the same as the rule.
+
+    Raises:
+        InputError: no policy has the id, or the policies come from no policy file.
+    """
+    mutants, source = mutants_of(policies, rule, limit=limit), source_of(policies, rule)
+    if not mutants.found:
+        return Survivors((), left_out=mutants.left_out)
+    if _concerns_the_end(policies, rule):
+        return Survivors((), left_out=(f"rule {rule!r} is only violated at the end, and a case proposes one call",))
+    trial, end, late = _Trial(policies, source, cases), time.monotonic() + seconds, 0
+    unnoticed: list[Mutant] = []
+    for mutant in mutants.found:
+        if time.monotonic() > end:
+            late += 1
+        elif not trial.notices(mutant):
+            unnoticed.append(mutant)
+    found = [one for one in unnoticed if time.monotonic() > end or not equivalent(policies, source, one)]
+    left_out = (*mutants.left_out, *([f"{late} mutants: {seconds:g} seconds were over"] if late else []))
+    noticed = len(mutants.found) - late - len(unnoticed)
+    return Survivors(tuple(found), noticed, len(unnoticed) - len(found), left_out)
+
+
+def _concerns_the_end(policies: Policies, rule: str) -> bool:
+    """Whether no call can violate a rule, but only the end of the conversation."""
+    rules = next(one.rules for one in policies.rules if one.id == rule)
+    return all(isinstance(one, ast.After | ast.Exists) for one in rules)
+
+
+class _Trial:
+    """Judges cases by one rule and its mutants. The other rules of the file are judged once."""
+
+    def __init__(self, policies: Policies, source: RuleSource, cases: Iterable[Case]) -> None:
+        self._policies, self._rule = policies, source.id
+        assert policies.source is not None, "the rule was found in it"
+        others = tuple(one for one in policies.source.rules if one.id != source.id and one.kind != "request")
+        rest, alone = compiled(policies, others), single(policies, source)
+        expecting = [one for one in cases if one.label is not None or one.rules is not None]
+        self._cases = [(one, judge_case(rest, one).label) for one in expecting]
+        self._expected = [self._outcome(alone, *one) for one in self._cases]
+
+    def notices(self, mutant: Mutant) -> bool:
+        """Whether a case has another outcome under a mutant."""
+        changed = mutant.alone(self._policies)
+        return any(
+            self._outcome(changed, *one) != expected for one, expected in zip(self._cases, self._expected, strict=True)
+        )
+
+    def _outcome(self, policies: Policies, case: Case, others: int) -> tuple[int, bool]:
+        """The label of a case, and whether the rule is violated if the case names rules."""
+        verdict = judge_case(policies, case)
+        label = 0 if case.label is None else max(verdict.label, others)
+        return label, case.rules is not None and self._rule in verdict.rules
