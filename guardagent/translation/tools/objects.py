@@ -12,9 +12,9 @@ from guardagent.translation.tools.schema import ToolSchema, object_schema, read_
 
 _SCHEMAS: tuple[Callable[[Any], Any], ...] = (
     lambda tool: tool.params_json_schema,  # OpenAI Agents
+    lambda tool: tool.tool_call_schema,  # LangChain: its `input_schema` has also what the host injects
     lambda tool: tool.inputSchema,  # MCP
     lambda tool: tool.input_schema,
-    lambda tool: tool.tool_call_schema,  # LangChain, without what the host injects
     lambda tool: tool.args_schema,  # CrewAI
     lambda tool: tool.metadata.get_parameters_dict(),  # LlamaIndex
     lambda tool: tool.function_schema.json_schema,  # Pydantic AI

@@ -51,7 +51,7 @@ class Arguments:
 
 
 FRAMEWORKS = [
-    Tool(name="a", description="d", tool_call_schema=Arguments),
+    Tool(name="a", description="d", tool_call_schema=Arguments, input_schema={"type": "object"}),
     Tool(name="b", description="d", args_schema=Arguments),
     Tool(name="c", description="d", inputSchema=SCHEMA, outputSchema={"type": "string"}),
     Tool(metadata=Tool(name="e", description="d", get_parameters_dict=lambda: SCHEMA)),
