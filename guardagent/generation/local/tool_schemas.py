@@ -15,7 +15,7 @@ _EXPECTED = "expected {'type': 'function', 'function': {'name': …, 'parameters
 
 
 @dataclass(frozen=True)
-class ToolSchema:
+class ClosedSchema:
     """A tool with a closed schema: no additional arguments unless the schema allows them.
 
     Attributes:
@@ -50,7 +50,7 @@ def _schema(schema: Any) -> Mapping[str, Any] | None:
     return schema if isinstance(schema, Mapping) else None
 
 
-def read_tools(tools: Iterable[Any]) -> dict[str, ToolSchema]:
+def read_tools(tools: Iterable[Any]) -> dict[str, ClosedSchema]:
     """Reads tools into a mapping by name.
 
     Args:
@@ -59,7 +59,7 @@ def read_tools(tools: Iterable[Any]) -> dict[str, ToolSchema]:
     Raises:
         InputError: an item is not a tool, has no object schema, or a name appears twice.
     """
-    read: dict[str, ToolSchema] = {}
+    read: dict[str, ClosedSchema] = {}
     for tool in map(_read_tool, tools):
         if tool.name in read:
             raise InputError(f"two tools are named {tool.name!r}; expected each name once")
@@ -86,7 +86,7 @@ def _definition(tool: Any) -> dict[str, Any]:
         raise InputError(f"no schema can be derived from the function {name!r}: {error}") from error
 
 
-def _read_tool(tool: Any) -> ToolSchema:
+def _read_tool(tool: Any) -> ClosedSchema:
     definition = _definition(tool)
     function = definition.get("function", definition)
     name = function.get("name") if isinstance(function, Mapping) else None
@@ -96,4 +96,4 @@ def _read_tool(tool: Any) -> ToolSchema:
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
         raise InputError(f"the parameters of {name!r} are not a JSON schema of an object; {_EXPECTED}")
     closed = {"type": "object", "properties": {}, "additionalProperties": False, **schema}
-    return ToolSchema(name, closed)
+    return ClosedSchema(name, closed)

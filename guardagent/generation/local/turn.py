@@ -11,7 +11,7 @@ from typing import Any, Literal
 from guardagent.errors import GuardError
 from guardagent.generation.local.formats import BlockReader, Format, PartialCall
 from guardagent.generation.local.json_scanner import MalformedCall
-from guardagent.generation.local.tool_schemas import ToolSchema
+from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.generation.local.vocabulary import Vocabulary
 
 ToolChoice = Literal["auto", "required", "none"]
@@ -60,7 +60,7 @@ class TurnBuffer:
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, tool_format: Format, tools: Sequence[ToolSchema], choice: ToolChoice = "auto"
+        self, vocabulary: Vocabulary, tool_format: Format, tools: Sequence[ClosedSchema], choice: ToolChoice = "auto"
     ) -> None:
         self.tokens: list[int] = []
         self.root = 0

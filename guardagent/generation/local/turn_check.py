@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guardagent.generation.local.result import GeneratedCall
-from guardagent.generation.local.tool_schemas import ToolSchema
+from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.policy.logic.reasoner import Reasoner
 from guardagent.session.session import Session
 from guardagent.types import Verdict, freeze
@@ -37,7 +37,7 @@ class TurnChecker:
     def __init__(
         self,
         session: Session | None,
-        tools: Mapping[str, ToolSchema],
+        tools: Mapping[str, ClosedSchema],
         *,
         is_parallel: bool = False,
         facts: Mapping[str, Any] | None = None,

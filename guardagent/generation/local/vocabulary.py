@@ -12,7 +12,7 @@ import numpy as np
 
 from guardagent.errors import InputError
 from guardagent.generation.local.formats import Format, find_format
-from guardagent.generation.local.tool_schemas import ToolSchema
+from guardagent.generation.local.tool_schemas import ClosedSchema
 
 _MAX_GRAMMARS = 64  # compiled grammars in the cache
 _CACHE: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], Vocabulary]] = weakref.WeakKeyDictionary()
@@ -60,7 +60,7 @@ class Vocabulary:
         special = f" | <[{token}]>" if token is not None and self._guide.is_special_token(token) else ""
         return f"({json.dumps(text, ensure_ascii=False)}{special})"
 
-    def matcher(self, tool_format: Format, tools: Sequence[ToolSchema], before: bytes | str) -> Any:
+    def matcher(self, tool_format: Format, tools: Sequence[ClosedSchema], before: bytes | str) -> Any:
         """A matcher that constrains tokens to a block of calls.
 
         Args:

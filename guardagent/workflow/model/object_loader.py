@@ -19,9 +19,9 @@ from guardagent.workflow.extraction import extract
 def main(target: str, answer: Path) -> None:
     """Writes the graph of the target, or the error, to a file."""
     try:
-        graph = extract(_attribute(target), target)
+        graph = extract(load_attribute(target), target)
         content: dict[str, Any] = {"graph": graph.to_dict()}
-    except _TargetError as error:
+    except TargetError as error:
         content = {"error": str(error)}
     except GuardError as error:
         content = {"error": str(error)}
@@ -32,17 +32,22 @@ def main(target: str, answer: Path) -> None:
     os._exit(0)  # threads of the target do not keep the process alive
 
 
-class _TargetError(Exception):
-    pass
+class TargetError(Exception):
+    """A target cannot be imported, or does not exist."""
 
 
-def _attribute(target: str) -> Any:
+def load_attribute(target: str) -> Any:
+    """Returns the object of `module:attribute` or `file.py:attribute`.
+
+    Raises:
+        TargetError: the message says why it cannot be loaded.
+    """
     place, _, path = target.rpartition(":")
     found: Any = _module(place)
     for name in path.split("."):
         if not hasattr(found, name):
             known = [one for one in dir(found) if not one.startswith("_")]
-            raise _TargetError(f"{place!r} has no attribute {name!r}{name_hint(name, known)}")
+            raise TargetError(f"{place!r} has no attribute {name!r}{name_hint(name, known)}")
         found = getattr(found, name)
     return found
 
@@ -51,13 +56,13 @@ def _module(place: str) -> ModuleType:
     try:
         return _from_file(Path(place)) if place.endswith(".py") else _named(place)
     except SystemExit as error:
-        raise _TargetError(
+        raise TargetError(
             f"importing it calls sys.exit({error.code!r}); expected a module that can be imported"
         ) from None
     except SyntaxError as error:
-        raise _TargetError(f"{error.filename}:{error.lineno}: not Python: {error.msg}") from None
+        raise TargetError(f"{error.filename}:{error.lineno}: not Python: {error.msg}") from None
     except BaseException as error:  # noqa: BLE001 - whatever a module raises while it is imported
-        raise _TargetError(f"importing it failed: {_where(error)}") from None
+        raise TargetError(f"importing it failed: {_where(error)}") from None
 
 
 def _named(name: str) -> ModuleType:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError, UnknownNameError
-from guardagent.generation.local.tool_schemas import ToolSchema
+from guardagent.generation.local.tool_schemas import ClosedSchema
 
 _FORMATS = Plugins("tool format", __name__, ("FORMAT",))
 
@@ -77,7 +77,7 @@ class Format(Protocol):
         """The next opening of a block, from an offset on: (its start, its end)."""
         ...
 
-    def grammar(self, tools: Sequence[ToolSchema], tokens: Collection[str], literal: LiteralWriter) -> str:
+    def grammar(self, tools: Sequence[ClosedSchema], tokens: Collection[str], literal: LiteralWriter) -> str:
         """The rule `block` as a Lark grammar: the text after an opening, to the end of the block."""
         ...
 

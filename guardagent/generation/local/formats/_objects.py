@@ -8,14 +8,14 @@ from typing import Any
 
 from guardagent.generation.local.formats import PartialCall
 from guardagent.generation.local.json_scanner import JsonMember, JsonScanner, MalformedCall, parse_value
-from guardagent.generation.local.tool_schemas import ToolSchema
+from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.types import EMPTY
 
 _STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 """JSON as chat templates write it. Free whitespace would give each call infinitely many spellings."""
 
 
-def arguments(tool: ToolSchema) -> str:
+def arguments(tool: ClosedSchema) -> str:
     """The grammar of a tool's arguments."""
     return f"%json {json.dumps({**tool.schema, 'x-guidance': _STYLE})}"
 
@@ -25,7 +25,7 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def call_rules(tools: Sequence[ToolSchema], key: str, tail: str = "") -> str:
+def call_rules(tools: Sequence[ClosedSchema], key: str, tail: str = "") -> str:
     """The rule `call`: an object with the name of a tool, and its arguments under a key."""
     lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(tools)))}"]
     for at, tool in enumerate(tools):

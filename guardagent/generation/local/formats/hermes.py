@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from guardagent.generation.local.formats import LiteralWriter
 from guardagent.generation.local.formats._objects import ObjectReader, call_rules
-from guardagent.generation.local.tool_schemas import ToolSchema
+from guardagent.generation.local.tool_schemas import ClosedSchema
 
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 
@@ -28,7 +28,7 @@ class Hermes:
         at = text.find(_OPENING.encode(), since)
         return None if at < 0 else (at, at + len(_OPENING))
 
-    def grammar(self, tools: Sequence[ToolSchema], tokens: Collection[str], literal: LiteralWriter) -> str:  # noqa: ARG002 - see the protocol
+    def grammar(self, tools: Sequence[ClosedSchema], tokens: Collection[str], literal: LiteralWriter) -> str:  # noqa: ARG002 - see the protocol
         return f'block: "\\n"? call "\\n"? {literal(_CLOSING)}\n{call_rules(tools, "arguments")}'
 
     def reader(self) -> ObjectReader:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from guardagent.generation.local.formats import LiteralWriter
 from guardagent.generation.local.formats._objects import ObjectReader, call_rules
-from guardagent.generation.local.tool_schemas import ToolSchema
+from guardagent.generation.local.tool_schemas import ClosedSchema
 
 _TAG = "<|python_tag|>"
 _BRACE = re.compile(rb"\s*\{")
@@ -32,7 +32,7 @@ class Llama3:
         at = text.find(_TAG.encode(), since)
         return None if at < 0 else (at, at + len(_TAG))
 
-    def grammar(self, tools: Sequence[ToolSchema], tokens: Collection[str], literal: LiteralWriter) -> str:  # noqa: ARG002 - see the protocol
+    def grammar(self, tools: Sequence[ClosedSchema], tokens: Collection[str], literal: LiteralWriter) -> str:  # noqa: ARG002 - see the protocol
         return f'block: call ("; " call)*\n{call_rules(tools, "parameters")}'
 
     def reader(self) -> ObjectReader:

@@ -13,7 +13,7 @@ from typing import Any
 from guardagent.generation.local.formats import BlockReader, LiteralWriter, PartialCall
 from guardagent.generation.local.formats._objects import ObjectReader, arguments, call_rules
 from guardagent.generation.local.json_scanner import JsonScanner, parse_value
-from guardagent.generation.local.tool_schemas import ToolSchema
+from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.types import EMPTY
 
 _OPENING, _ARGS, _ID = "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"
@@ -33,7 +33,7 @@ class Mistral:
         at = text.find(_OPENING.encode(), since)
         return None if at < 0 else (at, at + len(_OPENING))
 
-    def grammar(self, tools: Sequence[ToolSchema], tokens: Collection[str], literal: LiteralWriter) -> str:
+    def grammar(self, tools: Sequence[ClosedSchema], tokens: Collection[str], literal: LiteralWriter) -> str:
         if _ARGS in tokens:
             return _named_grammar(tools, literal, with_id=_ID in tokens)
         with_id = f'(", \\"id\\": \\"" {_SOME_ID} "\\"")?'
@@ -43,7 +43,7 @@ class Mistral:
         return _EitherReader()
 
 
-def _named_grammar(tools: Sequence[ToolSchema], literal: LiteralWriter, *, with_id: bool) -> str:
+def _named_grammar(tools: Sequence[ClosedSchema], literal: LiteralWriter, *, with_id: bool) -> str:
     of_id = f"({literal(_ID)} {_SOME_ID})?" if with_id else ""
     lines = [f"block: {' | '.join(f'call_{at}' for at in range(len(tools)))}"]
     for at, tool in enumerate(tools):

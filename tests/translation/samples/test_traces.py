@@ -1,0 +1,132 @@
+"""Samples from traces and cases: short, without secrets, and with what a rule needs to know of outputs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guardagent.errors import InputError
+from guardagent.translation.samples import TraceSamples, read_samples, render
+from guardagent.translation.samples.traces import ToolSamples
+
+
+def samples(tmp_path: Path, *records: Any) -> TraceSamples:
+    path = tmp_path / "traces.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    return read_samples(path)
+
+
+def trace(*events: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"id": "t", "events": [{"tool": "get", "args": {"id": "7"}, **event} for event in events], **more}
+
+
+def get(tmp_path: Path, *events: dict[str, Any]) -> ToolSamples:
+    return samples(tmp_path, trace(*events)).tools[0]
+
+
+def test_outputs_have_a_shape(tmp_path: Path) -> None:
+    """Also JSON in strings; few values that come back are listed, and ids are not."""
+    outputs = [
+        {"output": json.dumps({"id": f"a{number}", "tier": ["gold", "none"][number % 2], "days": [number]})}
+        for number in range(10)
+    ]
+    found = {one.path: (one.types, one.values) for one in get(tmp_path, *outputs).outputs}
+    assert found == {
+        "(whole)": (("object",), ()),
+        "id": (("string",), ()),
+        "tier": (("string",), ("gold", "none")),
+        "days": (("list",), ()),
+        "days[]": (("integer",), ()),
+    }
+
+
+def test_keys_that_are_data_are_one_place(tmp_path: Path) -> None:
+    """Such as ids of users."""
+    state = {"users": {f"user_{number}7": {"name": "x"} for number in range(3)}, "now": "2026"}
+    found = samples(tmp_path, trace({}, state=state))
+    assert [one.path for one in found.state] == ["users", "users.*", "users.*.name", "now"]
+
+
+def test_failures_are_counted_by_their_beginning(tmp_path: Path) -> None:
+    """Candidates for `failed_output`, with those that the traces call successes."""
+    events: list[dict[str, Any]] = [{"output": f"Error: no order {number}"} for number in range(3)]
+    events += [{"output": "Error: late", "failed": False}, {"output": "Gone", "failed": True}, {"output": "fine"}]
+    found = get(tmp_path, *events).failures
+    assert [(one.prefix, one.count, one.others) for one in found] == [("Error:", 4, 1), ("Gone", 1, 0)]
+
+
+def test_cases_are_read_too(tmp_path: Path) -> None:
+    """With their facts and state."""
+    case = {
+        "id": "c",
+        "history": [{"tool": "get", "args": {}, "output": 1}],
+        "proposed": {"tool": "pay", "args": {"amount": 5}},
+        "state": {"now": "x"},
+        "context": {"reason": "late"},
+    }
+    found = samples(tmp_path, case)
+    assert [(one.tool, one.calls) for one in found.tools] == [("get", 1), ("pay", 1)]
+    assert [one.path for one in found.facts] == ["user_confirmed", "context", "context.reason"]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"password": "hunter2"},
+        {"api_key": 12345678},
+        "key is sk-abcdefghij0123456789XYZ",
+        "Bearer abcDEF123456.ghi",
+        {"x": ["AKIAIOSFODNN7EXAMPLE"]},
+        "4111 1111 1111 1111",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIE",
+        "aZ3kP9qLm2Xv8RtY5wNc7Bd1Q",
+    ],
+)
+def test_secrets_are_hidden(tmp_path: Path, output: Any) -> None:
+    """By the name of a field, or by their form."""
+    text = render(samples(tmp_path, trace(*[{"output": output}] * 9)))
+    assert "[secret]" in text
+    for secret in ("hunter2", "12345678", "abcdefghij", "ghi", "IOSFODNN", "4111", "MIIE", "aZ3k"):
+        assert secret not in text
+
+
+def test_names_dates_and_ids_are_shown(tmp_path: Path) -> None:
+    """They are no secrets."""
+    shown = "john_smith_4711 2024-05-15T15:00:00 HAT096 https://example.com/orders/4711"
+    assert shown in render(samples(tmp_path, trace({"output": shown})))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("[]", "no object"),
+        ('{"id": 1, "evnts": []}', "an object with 'id', 'evnts'"),
+        ("{", "not JSON"),
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    """The message says what was found."""
+    path = tmp_path / "traces.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        read_samples(path)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+
+
+@given(st.lists(VALUES, min_size=1, max_size=5), st.integers(0, 400))
+def test_the_text_keeps_its_limit(tmp_path_factory: pytest.TempPathFactory, outputs: list[Any], limit: int) -> None:
+    """Whatever the outputs."""
+    found = samples(tmp_path_factory.mktemp("t"), trace(*({"output": one} for one in outputs)))
+    assert len(render(found, limit)) <= limit
+    assert render(found, 10**9).count("\ntool") == 0
