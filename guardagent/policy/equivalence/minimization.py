@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent.policy.equivalence.draft import Draft
-from guardagent.policy.equivalence.places import Place
+from guardagent.policy.equivalence.places import Place, near
 from guardagent.policy.equivalence.replay import difference_of
 from guardagent.policy.equivalence.results import Different
 from guardagent.policy.equivalence.scenario import (
@@ -20,7 +20,7 @@ from guardagent.policy.equivalence.scenario import (
     witness_of,
 )
 from guardagent.policy.equivalence.variations import Variations
-from guardagent.policy.equivalence.witness import Path, Witness
+from guardagent.policy.equivalence.witness import Limit, Path, Witness
 
 MAX_ROUNDS = 12
 
