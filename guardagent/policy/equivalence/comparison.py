@@ -9,6 +9,7 @@ from typing import Any
 
 from guardagent.policy.equivalence.draft import Draft
 from guardagent.policy.equivalence.minimization import Minimization
+from guardagent.policy.equivalence.phrases import OTHER
 from guardagent.policy.equivalence.results import Comparison, Different, Same, Unknown
 from guardagent.policy.equivalence.search import Search
 from guardagent.policy.equivalence.step_comparison import StepComparison
@@ -118,7 +119,7 @@ class _Comparison:
 
     @property
     def _known_tools(self) -> list[str]:
-        return sorted({*self._first.tools, *self._second.tools, *self._tools, "another_tool"})
+        return sorted({*self._first.tools, *self._second.tools, *self._tools, OTHER})
 
     @cached_property
     def _symbolic(self) -> SymbolicComparison | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent.policy.equivalence.draft import Draft
+from guardagent.policy.equivalence.phrases import words_of
 from guardagent.policy.equivalence.places import Place, near
 from guardagent.policy.equivalence.replay import difference_of
 from guardagent.policy.equivalence.results import Different
@@ -116,19 +117,20 @@ class Minimization:
             best.witness,
             limits=tuple(limits),
             windows=tuple(float(one) for one in sorted(places.seconds)),
-            missing=tuple(one for one in places.called if one not in called) if scenario["proposed"] else (),
+            missing=tuple(one for one in places.sought if one not in called) if scenario["proposed"] else (),
             unknown=tuple(self._unknown(scenario)) if "unchecked" in best.outcomes else (),
         )
 
     def _unknown(self, scenario: Scenario) -> Iterator[str]:
         proposed = scenario["proposed"]
-        for place in self._variations.places.uses:
+        for place, use in self._variations.places.uses.items():
+            name = words_of(" ".join(place[1:]))
             if place[0] == "fact" and value_at(scenario["facts"], place[1:]) is ABSENT:
-                yield " ".join(place[1:])
-            elif place[0] == "principal" and not scenario["principal"]:
-                yield f"user's {place[1]}"
+                yield f'it is unknown whether "{name}"' if use.is_truth else f"it is unknown what the {name} is"
+            elif place[0] == "principal" and place[1] not in scenario["principal"]:
+                yield "it is unknown who the user is" if name == "id" else f"the {name} of the user are unknown"
             elif proposed is not None and place[:2] == ("args", proposed["tool"]) and place[2] not in proposed["args"]:
-                yield place[2]
+                yield f"the call has no {words_of(place[2])}"
 
     def _limits(self, scenario: Scenario, path: Path) -> Iterator[Limit]:
         use = self._variations.places.uses.get(_place(scenario, path))

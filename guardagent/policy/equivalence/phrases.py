@@ -11,6 +11,9 @@ from typing import Any
 
 from guardagent.policy.equivalence.tools import ToolDescription
 
+OTHER = "another_tool"
+"""Stands for a tool that no draft names."""
+
 _VERBS = frozenset(
     "add apply approve archive assign book buy calculate call cancel change charge check close confirm copy create "
     "delete deploy disable download edit enable exchange export find get grant import install list lock make merge "
@@ -32,8 +35,8 @@ def words_of(name: str) -> str:
 def action_of(tool: str, tools: Mapping[str, ToolDescription]) -> str:
     """Returns what the agent does by a call: `logs in`, `cancels the reservation`."""
     words = words_of(tool)
-    if words in _LOGINS:
-        return "logs the user in"
+    if words in _LOGINS or tool == OTHER:
+        return "does something else" if tool == OTHER else "logs the user in"
     verb, *rest = words.split()
     if verb in _VERBS and rest:
         return f"{_third_person(verb)} the {' '.join(rest)}"

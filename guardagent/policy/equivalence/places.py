@@ -6,12 +6,14 @@ A value matters if a draft compares the place with it, or if it is next to such 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Literal
 
 from guardagent.policy.equivalence.draft import Draft
 from guardagent.policy.language import ast
+from guardagent.policy.language.formula import Literal as Atom
+from guardagent.policy.language.formula import Since
 from guardagent.policy.logic.expression_solver import as_json
 from guardagent.policy.solver.literals import value_of
 from guardagent.policy.solver.monitor import SolverMonitor
@@ -39,6 +41,7 @@ class PlaceUse:
         is_truth: whether it stands alone as a condition.
         is_list: whether it is searched or counted.
         moment: whether it is an instant: as a number, or as text.
+        lengths: the numbers that its length is compared with.
     """
 
     constants: dict[str, Any] = field(default_factory=dict)
@@ -46,6 +49,7 @@ class PlaceUse:
     is_truth: bool = False
     is_list: bool = False
     moment: Literal["", "number", "text"] = ""
+    lengths: set[int] = field(default_factory=set)
 
     def add(self, values: Iterable[Any]) -> None:
         self.constants.update({repr(one): one for one in values})
@@ -57,6 +61,7 @@ class Places:
     Attributes:
         uses: how they are used.
         called: the tools of earlier calls, in order.
+        sought: those that a draft requires.
         repeats: the numbers that counts are compared with.
         seconds: the numbers in comparisons of times, and the lengths of windows.
         clock: whether the time of day or the date matters.
@@ -66,6 +71,7 @@ class Places:
     def __init__(self, drafts: Sequence[Draft]) -> None:
         self.uses: dict[Place, PlaceUse] = {}
         self.called: dict[str, None] = {}
+        self.sought: dict[str, None] = {}
         self.repeats: set[int] = set()
         self.seconds: set[Any] = set()
         self.hours: set[Any] = set()
@@ -91,13 +97,15 @@ class Places:
 
     def _read(self, node: Any, names: Mapping[str, Sequence[Place]] | None = None) -> None:
         names = dict(names or {})
-        if isinstance(node, ast.SolverRule):
-            self._read_solver(node.monitor)
+        if isinstance(node, ast.SolverRule | ast.Temporal):
+            self._read_solver(node.monitor) if isinstance(node, ast.SolverRule) else self._read_steps(node.formula)
             return
         for pattern, past in _patterns_of(node):
             self._bind(pattern, names)
             if past:
                 self.called.update(dict.fromkeys(self._tools(pattern)))
+            if past and isinstance(node, ast.SomeCall | ast.Selected | ast.Before):
+                self.sought.update(dict.fromkeys(self._tools(pattern)))
         if isinstance(node, ast.OverItems):
             items = self._places(node.items, names)
             for one in items:
@@ -161,6 +169,7 @@ class Places:
     def _comparison(self, left: Any, operator: str, right: Any, names: Mapping[str, Sequence[Place]]) -> None:
         nodes = [*ast.walk(left), *ast.walk(right)]
         constants = [one.value for one in nodes if isinstance(one, ast.Constant)]
+        constants = [one for one in constants if not isinstance(one, bool) or ast.Constant(one) in (left, right)]
         places = [*self._deep(left, names), *self._deep(right, names)]
         numbers = [one for one in constants if isinstance(one, int | Fraction) and not isinstance(one, bool)]
         if any(isinstance(one, ast.Now | ast.TimeOf) for one in nodes):
@@ -172,6 +181,9 @@ class Places:
             return
         if any(isinstance(one, ast.CountCalls | ast.Length | ast.OverItems) for one in nodes):
             self.repeats.update(int(one) for one in numbers if 0 <= one <= MAX_REPEATS)
+        for length in (one for one in nodes if isinstance(one, ast.Length)):
+            for place in self._places(length.body, names):
+                self._use(place).lengths.update(int(one) for one in numbers if 0 <= one <= MAX_REPEATS)
         is_number = operator in _ORDERED or any(isinstance(one, ast.Arithmetic | ast.SumCalls) for one in nodes)
         for place in places:
             use = self._use(place)
@@ -185,7 +197,7 @@ class Places:
     def _deep(self, node: Any, names: Mapping[str, Sequence[Place]]) -> list[Place]:
         """The places of all values in a term, also of those inside of terms over calls."""
         found = self._places(node, names)
-        if found:
+        if found or isinstance(node, ast.CountCalls | ast.SomeCall | ast.Length):
             return found
         inner = dict(names)
         for pattern, _ in _patterns_of(node):
@@ -217,6 +229,22 @@ class Places:
         if isinstance(call, ast.Label):
             return names.get(call.name, ())
         return [(tool,) for tool in self._tools(call.pattern)]
+
+    # --- rules about steps
+
+    def _read_steps(self, node: Any, *, sought: bool = False) -> None:
+        """Reads the tools of a formula; those that must have been called stand under `S`."""
+        if isinstance(node, Atom):
+            name = node.atom.removeprefix("tool:") if node.atom.startswith(("tool:", "@")) else "*"
+            tools = sorted(self._tools(ast.Pattern((name,))))
+            self.called.update(dict.fromkeys(tools))
+            self.sought.update(dict.fromkeys(tools) if sought and node.positive else {})
+            return
+        for one in fields(node):
+            value = getattr(node, one.name)
+            for child in value if isinstance(value, frozenset) else (value,):
+                if hasattr(child, "__dataclass_fields__"):
+                    self._read_steps(child, sought=sought or isinstance(node, Since))
 
     # --- solver rules
 

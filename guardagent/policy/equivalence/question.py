@@ -54,13 +54,15 @@ class _Question:
         if principal.get("tenant"):
             yield f"the user belongs to {principal['tenant']}"
         if any(one.path[-1] == "id" for one in self._witness.limits) or roles is None:
-            yield f"the user is {principal['id']}"
+            yield f"the agent acts for {principal['id']}"
 
     def _known(self, name: str) -> Iterator[str]:
         for path, value in _leaves(thaw(getattr(self._witness, name) or {}), (name,)):
             words = phrases.words_of(" ".join(map(str, path[1:])))
             if isinstance(value, bool):
-                yield f'"{words}" is {phrases.value_text(value)}'
+                yield f'the fact "{words}" is {phrases.value_text(value)}'
+            elif words.endswith(" at") and phrases.moment_text(value, self._witness.now, ()):
+                yield f"{words.removesuffix(' at')} {self._value(path, value)}"
             else:
                 yield f"the {words} is {self._value(path, value)}"
 
@@ -75,7 +77,7 @@ class _Question:
         for one in self._witness.missing:
             yield phrases.lack_of(one)
         for one in self._witness.unknown:
-            yield f"it is unknown what the {phrases.words_of(one)} is"
+            yield one
 
     # --- the calls
 
@@ -84,7 +86,7 @@ class _Question:
         groups = [(text, list(same)) for text, same in groupby(calls, key=lambda one: one[0])]
         for at, (text, same) in enumerate(groups):
             again = f" {phrases.times(len(same))}" if len(same) > 1 else ""
-            yield _sentence(f"{'then ' if at else ''}the agent {text}{again}{self._outcome(same[-1][1])}")
+            yield _sentence(f"{'then ' if at else ''}the agent {text}{again}")
 
     def _call(self, path: Path, event: Event) -> str:
         arguments = [self._argument((*path, "args", name), name, value) for name, value in thaw(event.args).items()]
@@ -96,7 +98,7 @@ class _Question:
         labels = [one for one in (event.action, event.decision, *sorted(event.tags)) if one]
         found += f", marked {phrases.joined(labels)}" if labels else ""
         found += f" with {phrases.joined(arguments)}" if arguments else ""
-        found += self._when(event)
+        found += f"{self._when(event)}{self._outcome(event)}"
         return f"{found}, and learns that {phrases.joined(results)}" if results else found
 
     def _argument(self, path: Path, name: str, value: Any) -> str:
@@ -126,7 +128,9 @@ class _Question:
         if proposed is None:
             start = "Then the" if self._witness.history else "The"
             return f"{start} conversation ends. Is everything done that has to be done?"
-        call = _sentence(f"{then}the agent {self._call(('proposed',), proposed)}")
+        repeats = bool(self._witness.history) and self._witness.history[-1].tool == proposed.tool
+        again = " again" if repeats and not proposed.args else ""
+        call = _sentence(f"{then}the agent {self._call(('proposed',), proposed)}{again}")
         now = self._witness.now
         at = f" It is {phrases.clock_text(now)}." if now is not None and self._shows_clock else ""
         return f"{call}{at} Allowed?"

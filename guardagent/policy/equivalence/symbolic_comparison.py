@@ -12,6 +12,7 @@ from typing import Any
 
 from guardagent.policy.equivalence.draft import Draft, Group, Part
 from guardagent.policy.equivalence.moments import NOON
+from guardagent.policy.equivalence.phrases import OTHER
 from guardagent.policy.equivalence.solver_terms import judge_by_solver
 from guardagent.policy.equivalence.witness import Witness
 from guardagent.policy.language import ast
@@ -81,7 +82,7 @@ class SymbolicComparison:
 
     @property
     def _judged_tools(self) -> list[str]:
-        return sorted({*self._tools, "another_tool"})
+        return sorted({*self._tools, OTHER})
 
     def _ends(self, parts: Parts, group: Group) -> Counter[str]:
         return Counter({one.text for one in parts if one.group == group and _is_eventual(one.rule)})

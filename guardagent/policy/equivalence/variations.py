@@ -10,6 +10,7 @@ from typing import Any
 
 from guardagent.policy.equivalence.draft import Draft
 from guardagent.policy.equivalence.moments import NOON
+from guardagent.policy.equivalence.phrases import OTHER
 from guardagent.policy.equivalence.places import ITEMS, Place, Places, PlaceUse, near
 from guardagent.policy.equivalence.scenario import ABSENT, Scenario, changed
 from guardagent.policy.equivalence.tools import ToolDescription
@@ -146,7 +147,7 @@ class Variations:
         many = random.random() < 0.4
         tools = [random.choice(called)] * count if many and called else [random.choice(called) for _ in range(count)]
         ends = random.random() < 0.15 and bool(called)
-        found = self._empty(tools, None if ends else random.choice(self.judged) if self.judged else "another_tool")
+        found = self._empty(tools, None if ends else random.choice(self.judged) if self.judged else OTHER)
         alike = random.random() < 0.6
         for path, values in list(self.slots(found)):
             found = changed(found, path, _pick(values, random, plain=alike))
@@ -193,9 +194,10 @@ def _plain(use: PlaceUse, items: Sequence[Any], schema: Mapping[str, Any]) -> li
     kinds = {kind_of(one) for one in use.constants.values()}
     found = [close for one in use.constants.values() for close in near(one)[:1]]
     found += [close for one in use.constants.values() for close in near(one)[1:]]
-    if use.is_list:
+    if use.is_list or use.lengths:
         texts = [one for one in [*use.constants.values(), *items] if isinstance(one, str | int)]
-        return [*([one] for one in texts), ["A"], [], texts or ["A", "B"], "A"]
+        lengths = [["A"] * (one + more) for one in sorted(use.lengths) for more in (0, 1, -1) if one + more >= 0]
+        return [*lengths, *([one] for one in texts), ["A"], [], texts or ["A", "B"], *texts, "A"]
     if use.is_truth and not use.constants:
         return [True, False]
     if "truth value" in kinds:

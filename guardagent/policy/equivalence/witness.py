@@ -35,8 +35,8 @@ class Witness:
         now: the time of the proposed call; None if unknown.
         limits: the constants of the drafts near its values, for questions about it.
         windows: the durations in the drafts, in seconds.
-        missing: the tools that the drafts look for in the history, and that were not called.
-        unknown: the facts that the drafts read and that are unknown, if a draft says so.
+        missing: the tools that a draft requires in the history, and that were not called.
+        unknown: what a draft needs to know and does not, in natural language.
     """
 
     history: tuple[Event, ...] = ()
