@@ -14,10 +14,10 @@ from guardagent.batch.audit import judge_trace
 from guardagent.batch.records import read_case, read_trace
 from guardagent.errors import InputError
 from guardagent.policy.equivalence import (
-    Answer,
     Different,
+    ReviewerAnswer,
     Same,
-    Unknown,
+    Undecided,
     choices,
     compare_rules,
     question,
@@ -92,7 +92,7 @@ def test_random_pairs() -> None:
             assert (replayed(found, first), replayed(found, second)) == found.outcomes
         if isinstance(found, Same):
             assert differences(first, second, labels_only=found.labels_only) == []
-    assert answers["Unknown"] <= 8
+    assert answers["Undecided"] <= 8
 
 
 def test_other_differences_are_reported_apart() -> None:
@@ -110,7 +110,7 @@ def test_other_differences_are_reported_apart() -> None:
 def test_what_cannot_be_compared_is_unknown() -> None:
     """A model or a program judges a guard request."""
     found = compare_rules("G !tool:x", {"id": "a", "request": "Delete nothing."})
-    assert found == Unknown("a draft has a guard request, which a model or program judges", found.other_differences)
+    assert found == Undecided("a draft has a guard request, which a model or program judges", found.other_differences)
 
 
 @pytest.mark.parametrize("draft", [5, [], [3], "forall("])
@@ -142,7 +142,7 @@ QUESTIONS = [
     (
         "G(tool:refund -> O tool:login)",
         "G(tool:refund -> O(tool:login || tool:verify))",
-        "Nobody has logged in. The agent calls verify. Now the agent refunds a payment. Allowed?",
+        "No user has logged in. The agent calls verify. Now the agent refunds a payment. Allowed?",
     ),
     (
         "before(refund(order_id=o), true, get_order(order_id=o), true)",
@@ -176,6 +176,8 @@ def test_an_answer_becomes_a_case() -> None:
     found = compare_rules("forall(pay(n=n), n <= 5)", "forall(pay(n=n), n < 5)")
     assert isinstance(found, Different)
     assert [(one.answer, one.allowed) for one in choices(found)] == [("allowed", True), ("not allowed", False)]
-    cases = with_answer(with_answer([{"id": "a"}], Answer(found.witness, allowed=False)), Answer(found.witness, True))  # noqa: FBT003
+    cases = with_answer(
+        with_answer([{"id": "a"}], ReviewerAnswer(found.witness, allowed=False)), ReviewerAnswer(found.witness, True)
+    )  # noqa: FBT003
     assert [one.get("label") for one in cases] == [None, 0]
     assert read_case(json.dumps(cases[1]), "cases.jsonl", 1).label == 0

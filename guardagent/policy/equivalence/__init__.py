@@ -11,19 +11,19 @@ minimization         a smaller witness
 question, answers    the witness as a question to a person, and the answer as a case
 """
 
-from guardagent.policy.equivalence.answers import Answer, Choice, choices, with_answer
+from guardagent.policy.equivalence.answers import Choice, ReviewerAnswer, choices, with_answer
 from guardagent.policy.equivalence.comparison import compare_rules
 from guardagent.policy.equivalence.question import question
-from guardagent.policy.equivalence.results import Comparison, Different, Same, Unknown
+from guardagent.policy.equivalence.results import Comparison, Different, Same, Undecided
 from guardagent.policy.equivalence.witness import Witness
 
 __all__ = [
-    "Answer",
     "Choice",
     "Comparison",
     "Different",
+    "ReviewerAnswer",
     "Same",
-    "Unknown",
+    "Undecided",
     "Witness",
     "choices",
     "compare_rules",

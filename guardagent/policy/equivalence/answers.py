@@ -1,4 +1,4 @@
-"""What each draft answers to a question, and the answer of a person as a case that is kept with the policy."""
+"""The answers of the drafts to a question, and that of a person as a case that is kept with the policy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReviewerAnswer:
     """The answer of a person to the question about a witness."""
 
     witness: Witness
@@ -53,7 +53,7 @@ def _choice(outcome: Outcome, verdict: Verdict) -> Choice:
     return Choice(_ANSWERS[outcome], verdict.label == 0, next(iter((*verdict.reasons, *verdict.errors)), ""))
 
 
-def with_answer(cases: Sequence[Mapping[str, Any]], answer: Answer) -> list[Mapping[str, Any]]:
+def with_answer(cases: Sequence[Mapping[str, Any]], answer: ReviewerAnswer) -> list[Mapping[str, Any]]:
     """The cases of a policy with an answer added; it replaces an earlier answer to the same question.
 
     Args:
@@ -64,7 +64,7 @@ def with_answer(cases: Sequence[Mapping[str, Any]], answer: Answer) -> list[Mapp
     return [*(one for one in cases if one.get("id") != record["id"]), record]
 
 
-def case_of(answer: Answer) -> dict[str, Any]:
+def case_of(answer: ReviewerAnswer) -> dict[str, Any]:
     """The case of an answer: its id depends on the conversation only."""
     content = json.dumps(answer.witness.record(""), sort_keys=True)
     name = f"answer-{hashlib.sha256(content.encode()).hexdigest()[:12]}"

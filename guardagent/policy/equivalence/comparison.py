@@ -10,7 +10,7 @@ from typing import Any
 from guardagent.policy.equivalence.draft import Draft
 from guardagent.policy.equivalence.minimization import Minimization
 from guardagent.policy.equivalence.phrases import OTHER
-from guardagent.policy.equivalence.results import Comparison, Different, Same, Unknown
+from guardagent.policy.equivalence.results import Comparison, Different, Same, Undecided
 from guardagent.policy.equivalence.search import Search
 from guardagent.policy.equivalence.step_comparison import StepComparison
 from guardagent.policy.equivalence.symbolic_comparison import SymbolicComparison
@@ -21,7 +21,6 @@ from guardagent.policy.lint.steps import SearchLimitError
 
 FIRST = 1_500  # conversations that are judged before a proof is tried
 LAST = 6_000  # conversations that are judged after no proof was found
-QUESTION = 2.0  # seconds of one question to Z3
 
 
 def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 5.0) -> Comparison:
@@ -37,7 +36,7 @@ def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 
         seconds: the time limit.
 
     Returns:
-        `Same` if that is proved, `Different` with a witness that real sessions judged, or `Unknown`.
+        `Same` if that is proved, `Different` with a witness that real sessions judged, or `Undecided`.
 
     Raises:
         InputError: a draft or a tool is invalid.
@@ -55,7 +54,7 @@ class _Comparison:
     def run(self) -> Comparison:
         others = other_differences(self._first, self._second)
         if problem := self._first.problem or self._second.problem:
-            return Unknown(problem, others)
+            return Undecided(problem, others)
         by = self._proof_before_search()
         if by:
             return Same(by, others)
@@ -66,7 +65,7 @@ class _Comparison:
         found = found or self._search.take(self._models(disagreeing)) or self._search.run(LAST, self._until)
         if found is None:
             proved = disagreeing is not None and not disagreeing[0]
-            return Same("solver", others, labels_only=True) if proved else Unknown(self._why, others)
+            return Same("solver", others, labels_only=True) if proved else Undecided(self._why, others)
         smallest = Minimization(self._first, self._second, self._variations).run(found)
         return Different(smallest.witness, smallest.first, smallest.second, others)
 
@@ -91,7 +90,7 @@ class _Comparison:
         return self._first.frame == self._second.frame and self._first.policies.tags == self._second.policies.tags
 
     def _proof_before_search(self) -> str:
-        """How the drafts are proved equal without Z3; empty if they are not. Differences go to the search."""
+        """The proof of equality without Z3; empty if there is none. Differences go to the search."""
         if not self._may_be_proved:
             self._undecided.append("the drafts differ in what they declare beside the rules")
             return ""
@@ -134,7 +133,7 @@ class _Comparison:
             self._undecided.append("Z3 is not installed; install 'guardagent[solver]'")
             return None
         schemas = {name: one.arguments or {} for name, one in self._tools.items()}
-        return SymbolicComparison((self._first, self._second), (parts[0], parts[1]), schemas, QUESTION)
+        return SymbolicComparison((self._first, self._second), (parts[0], parts[1]), schemas, self._until)
 
     def _models(self, disagreeing: tuple[list[str], list[str]] | None) -> Iterator[Witness]:
         if disagreeing is not None and self._symbolic is not None:

@@ -87,7 +87,7 @@ class Draft:
 
     @property
     def frame(self) -> tuple[Any, ...]:
-        """What decides beside the rules: drafts with different frames cannot be proved equal."""
+        """Declarations that decide beside the rules: drafts with different ones cannot be proved equal."""
         one = self.policies
         listed = None if one.unlisted == "allow" else frozenset(rule.tools for rule in one.rules)
         declared = None if one.source is None or one.source.tools is None else tuple(one.source.tools.items())
@@ -95,7 +95,7 @@ class Draft:
 
     @property
     def problem(self) -> str:
-        """Why the draft cannot be compared with another one; empty if it can."""
+        """The reason that the draft cannot be compared with another one; empty if it can."""
         if self.policies.requests:
             return "a draft has a guard request, which a model or program judges"
         if self.policies.counters:

@@ -23,7 +23,7 @@ from guardagent.policy.equivalence.scenario import (
 from guardagent.policy.equivalence.variations import Variations
 from guardagent.policy.equivalence.witness import Limit, Path, Witness
 
-MAX_ROUNDS = 12
+MAX_TRIES = 2_000
 
 
 class Minimization:
@@ -41,25 +41,20 @@ class Minimization:
     def run(self, difference: Different) -> Different:
         """The smaller difference, with the limits near its values."""
         best, scenario = difference, scenario_of(difference.witness)
-        for _ in range(MAX_ROUNDS):
-            smaller = self._smaller(best, scenario)
-            if smaller is None:
-                break
+        seen = {repr(scenario)}
+        while (smaller := self._smaller(best, scenario, seen)) is not None:
             best, scenario = smaller
         return replace(best, witness=self._annotated(best, scenario))
 
-    def _smaller(self, best: Different, scenario: Scenario) -> tuple[Different, Scenario] | None:
-        """One pass over all simplifications."""
-        start = scenario
-        again = True
-        while again:
-            again = False
-            for one in self._simplifications(scenario):
+    def _smaller(self, best: Different, scenario: Scenario, seen: set[str]) -> tuple[Different, Scenario] | None:
+        """The first simplification that keeps the outcomes; None if there is none, or after too many tries."""
+        for one in self._simplifications(scenario):
+            if repr(one) not in seen and len(seen) < MAX_TRIES:
+                seen.add(repr(one))
                 found = difference_of(*self._drafts, witness_of(one))
                 if found is not None and found.outcomes == best.outcomes:
-                    best, scenario, again = found, one, True
-                    break
-        return None if scenario is start else (best, scenario)
+                    return found, one
+        return None
 
     def _simplifications(self, scenario: Scenario) -> Iterator[Scenario]:
         calls = scenario["history"]

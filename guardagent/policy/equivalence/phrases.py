@@ -61,8 +61,8 @@ def _third_person(verb: str) -> str:
 
 
 def lack_of(tool: str) -> str:
-    """That a tool was not called before: `nobody has logged in`."""
-    return "nobody has logged in" if words_of(tool) in _LOGINS else f"{tool} was not called before"
+    """States that a tool was not called before: `no user has logged in`."""
+    return "no user has logged in" if words_of(tool) in _LOGINS else f"{tool} was not called before"
 
 
 def times(count: int) -> str:
@@ -78,7 +78,7 @@ def value_text(value: Any) -> str:
 
 
 def limit_text(value: Any, limit: Any) -> str:
-    """How a number lies at a limit: `exactly the limit`, `one cent more than 500`; empty for other values."""
+    """The relation of a number to a limit: `exactly the limit`, `one cent more than 500`; empty for other values."""
     if any(isinstance(one, bool) or not isinstance(one, int | float | Fraction) for one in (value, limit)):
         return ""
     distance = Fraction(repr(value)) - Fraction(repr(limit))

@@ -33,7 +33,7 @@ _ORDERED = ("<", "<=", ">", ">=")
 
 @dataclass
 class PlaceUse:
-    """How drafts use a place.
+    """The use of a place by drafts.
 
     Attributes:
         constants: the constants that it is compared with.

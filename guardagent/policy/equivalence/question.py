@@ -24,8 +24,8 @@ def question(witness: Witness, tools: Any = (), sentence: str | None = None) -> 
     Raises:
         InputError: a tool is invalid.
     """
-    asked = " ".join(_Question(witness, read_tools(tools)).sentences())
-    return f'"{" ".join(sentence.split())}" {asked}' if sentence else asked
+    text = " ".join(_Question(witness, read_tools(tools)).sentences())
+    return f'"{" ".join(sentence.split())}" {text}' if sentence else text
 
 
 class _Question:

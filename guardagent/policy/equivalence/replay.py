@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from guardagent.errors import InputError
 from guardagent.policy.equivalence.results import Different, Outcome
 from guardagent.policy.equivalence.witness import NO_FACTS, Witness
+from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.policies import Policies
 from guardagent.types import Decision, Event, Verdict
 
 _STOPS = (Decision.DENY, Decision.HALT)
 
 
-class Replay:
+class WitnessSession:
     """A session of a draft that plays the history of a witness.
 
     Args:
@@ -66,12 +67,12 @@ class Replay:
 
 def verdict_of(policies: Policies, witness: Witness) -> Verdict:
     """The verdict of a draft on a witness."""
-    return Replay(policies, witness).verdict()
+    return WitnessSession(policies, witness).verdict()
 
 
 def may_happen(policies: Policies, witness: Witness) -> bool:
     """Whether no call of the history was denied: a warning lets it run, and so does an approval."""
-    return all(one.decision not in _STOPS for one in Replay(policies, witness).earlier())
+    return all(one.decision not in _STOPS for one in WitnessSession(policies, witness).earlier())
 
 
 def difference_of(first: Policies, second: Policies, witness: Witness) -> Different | None:
@@ -80,7 +81,7 @@ def difference_of(first: Policies, second: Policies, witness: Witness) -> Differ
         found = Different(witness, verdict_of(first, witness), verdict_of(second, witness))
         one, other = found.outcomes
         return found if one != other and may_happen(first, witness) and may_happen(second, witness) else None
-    except InputError:  # for example a principal or a time that no session accepts
+    except (InputError, StateFunctionError):  # for example a principal that no session accepts
         return None
 
 
@@ -92,5 +93,5 @@ _RANKS: dict[frozenset[Outcome], int] = {
 
 
 def rank_of(difference: Different) -> int:
-    """How clear a difference is to a person: 0 if both drafts know their answers, 2 if both of them deny."""
+    """Ranks how clear a difference is to a person: 0 if both drafts know their answers, 2 if both of them deny."""
     return _RANKS.get(frozenset(difference.outcomes), 0)

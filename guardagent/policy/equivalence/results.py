@@ -48,7 +48,7 @@ class Different:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class Undecided:
     """No difference was found, and equality is not proved.
 
     Attributes:
@@ -60,7 +60,7 @@ class Unknown:
     other_differences: tuple[str, ...] = ()
 
 
-Comparison = Same | Different | Unknown
+Comparison = Same | Different | Undecided
 
 
 def outcome_of(verdict: Verdict) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -36,6 +37,7 @@ from guardagent.policy.logic.values import (
 from guardagent.policy.solver.unsupported_error import UnsupportedError
 from guardagent.types import Event
 
+SECONDS = 2.0  # of one question
 MAX_ORDERS = 6  # orders of the earlier calls of a model that are tried
 MAX_AGE = 1e9  # seconds
 _TYPES = ["string", "number", "boolean", "array", "object"]
@@ -52,16 +54,14 @@ class SymbolicComparison:
         first, second: the drafts, for their sets of tools and functions.
         parts: their parts without formulas about steps.
         schemas: the schemas of the arguments.
-        seconds: the time limit of one question.
+        until: the time of `time.monotonic` after which nothing more is proved.
     """
 
-    def __init__(
-        self, drafts: tuple[Draft, Draft], parts: tuple[Parts, Parts], schemas: Schemas, seconds: float
-    ) -> None:
+    def __init__(self, drafts: tuple[Draft, Draft], parts: tuple[Parts, Parts], schemas: Schemas, until: float) -> None:
         self._policies = drafts[0].policies
         self._tools = drafts[0].tools | drafts[1].tools
         self._first, self._second = parts
-        self._schemas, self._seconds = schemas, seconds
+        self._schemas, self._until = schemas, until
 
     def disagreeing(self) -> tuple[list[str], list[str]] | None:
         """The tools on whose calls the drafts are not proved to agree; None if their obligations may differ.
@@ -89,12 +89,12 @@ class SymbolicComparison:
 
     def _compared(self, tool: str, group: Group) -> tuple[bool, bool]:
         """Whether it is proved that the same calls are satisfied, and that the same ones are violated."""
-        scene = _Scene(self._policies, tool, self._tools, {})
+        scene = _ArbitraryCall(self._policies, tool, self._tools, {})
         try:
             sides = [scene.outcome([one for one in parts if one.group == group]) for parts in self._sides]
         except UnsupportedError:
             return False, False
-        same = (scene.check(differ(*one), self._seconds) == "unsat" for one in zip(*sides, strict=True))
+        same = (scene.check(differ(*one), self._until) == "unsat" for one in zip(*sides, strict=True))
         satisfied = next(same)
         return satisfied, satisfied and next(same)
 
@@ -104,15 +104,15 @@ class SymbolicComparison:
 
     def witnesses(self, tool: str) -> Iterator[Witness]:
         """Yields conversations in which the drafts may differ on a call of a tool; sessions have to judge them."""
-        scene = _Scene(self._policies, tool, self._tools, self._schemas.get(tool, {}))
+        scene = _ArbitraryCall(self._policies, tool, self._tools, self._schemas.get(tool, {}))
         try:
             (one, _), (other, _) = [scene.outcome(parts) for parts in self._sides]
         except UnsupportedError:
             return
         wanted = differ(one, other)
         for more in (scene.operations.symbols.simplicity_constraints(), []):
-            if scene.check(conj(wanted, *more), self._seconds) == "sat":
-                model = thread_solver(self._seconds).model
+            if scene.check(conj(wanted, *more), self._until) == "sat":
+                model = thread_solver().model
                 if model is not None:
                     yield from scene.witnesses(model)
 
@@ -125,7 +125,7 @@ def differ(one: Expression, other: Expression) -> Expression:
     return disj(conj(one, neg(other)), conj(other, neg(one)))
 
 
-class _Scene:
+class _ArbitraryCall:
     """A call of a tool in a session about which nothing is known."""
 
     def __init__(
@@ -172,9 +172,10 @@ class _Scene:
             return TRUE
         return self.operations.symbols.any_truth(("so far", repr(part)))
 
-    def check(self, wanted: Expression, seconds: float) -> str:
-        if wanted is False:
-            return "unsat"
+    def check(self, wanted: Expression, until: float) -> str:
+        seconds = min(SECONDS, until - time.monotonic())
+        if wanted is False or seconds <= 0:
+            return "unsat" if wanted is False else "unknown"
         self._context.add_consistency_axioms(self._semantics)
         return thread_solver(seconds).check([wanted], self.operations.symbols)
 
