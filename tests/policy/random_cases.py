@@ -69,7 +69,7 @@ class RandomCases:
         return {name: self._random.choice(self._values) for name in self._arguments if self._random.random() < 0.9}
 
     def _call(self, tool: str, _age: int) -> Event:
-        status = self._random.choice(("ok", "ok", "ok", "failed", "unknown"))
+        status: Any = self._random.choice(("ok", "ok", "ok", "failed", "unknown"))
         output = {name: self._random.choice(self._values) for name in self._fields}
         return Event(tool, self._args(), output if status != "unknown" else None, status)
 

@@ -24,6 +24,7 @@ from guardagent.policy.equivalence import (
     with_answer,
 )
 from guardagent.policy.equivalence.draft import Draft
+from guardagent.policy.load import load_policies
 from tests.policy.draft_pairs import DIFFERENT, SAME, rule
 from tests.policy.random_cases import RandomCases, can_happen, outcome, text_of
 
@@ -72,7 +73,7 @@ def differences(first: Any, second: Any, *, labels_only: bool) -> list[Any]:
         found = outcome(policies, case)
         return found in ("denied", "unchecked") if labels_only else found
 
-    cases = islice(RandomCases(text_of([first, second]), Random(7)), RANDOM)
+    cases = islice(RandomCases(text_of([first, second]), Random(7)), RANDOM)  # noqa: S311 - a fixed seed
     return [
         case for case in cases
         if seen(one, case) != seen(other, case) and can_happen(one, case) and can_happen(other, case)
@@ -83,7 +84,7 @@ def differences(first: Any, second: Any, *, labels_only: bool) -> list[Any]:
 def test_random_pairs() -> None:
     """Any two drafts of the table: a witness always reproduces, and equal drafts do not differ on random cases."""
     drafts = [draft for pair in (*SAME, *DIFFERENT) for draft in pair]
-    random, answers = Random(3), Counter[str]()
+    random, answers = Random(3), Counter[str]()  # noqa: S311 - a fixed seed
     for _ in range(150):
         first, second = random.choice(drafts), random.choice(drafts)
         found = compare_rules(first, second)
@@ -107,10 +108,12 @@ def test_other_differences_are_reported_apart() -> None:
     )
 
 
-def test_what_cannot_be_compared_is_unknown() -> None:
-    """A model or a program judges a guard request."""
-    found = compare_rules("G !tool:x", {"id": "a", "request": "Delete nothing."})
-    assert found == Undecided("a draft has a guard request, which a model or program judges", found.other_differences)
+def test_what_cannot_be_compared_is_undecided() -> None:
+    """A case has no other conversations to count in."""
+    counters = {"spent": {"on": "pay(to=t, amount=a)", "key": "t", "sum": "a"}}
+    policies = [rule("forall(pay(to=t, amount=a), counter(spent, t) + a <= 9)")]
+    counted = load_policies(data={"version": 1, "counters": counters, "policies": policies})
+    assert compare_rules(counted, counted) == Undecided("a draft counts across conversations")
 
 
 @pytest.mark.parametrize("draft", [5, [], [3], "forall("])
@@ -176,8 +179,7 @@ def test_an_answer_becomes_a_case() -> None:
     found = compare_rules("forall(pay(n=n), n <= 5)", "forall(pay(n=n), n < 5)")
     assert isinstance(found, Different)
     assert [(one.answer, one.allowed) for one in choices(found)] == [("allowed", True), ("not allowed", False)]
-    cases = with_answer(
-        with_answer([{"id": "a"}], ReviewerAnswer(found.witness, allowed=False)), ReviewerAnswer(found.witness, True)
-    )  # noqa: FBT003
+    cases = with_answer([{"id": "a"}], ReviewerAnswer(found.witness, allowed=False))
+    cases = with_answer(cases, ReviewerAnswer(found.witness, allowed=True))
     assert [one.get("label") for one in cases] == [None, 0]
     assert read_case(json.dumps(cases[1]), "cases.jsonl", 1).label == 0

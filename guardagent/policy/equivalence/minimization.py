@@ -124,8 +124,8 @@ class Minimization:
                 yield f'it is unknown whether "{name}"' if use.is_truth else f"it is unknown what the {name} is"
             elif place[0] == "principal" and place[1] not in scenario["principal"]:
                 yield "it is unknown who the user is" if name == "id" else f"the {name} of the user are unknown"
-            elif proposed is not None and place[:2] == ("args", proposed["tool"]) and place[2] not in proposed["args"]:
-                yield f"the call has no {words_of(place[2])}"
+            elif proposed is not None and place[:2] == ("args", proposed["tool"]):
+                yield from (f"the call has no {words_of(one)}" for one in place[2:3] if one not in proposed["args"])
 
     def _limits(self, scenario: Scenario, path: Path) -> Iterator[Limit]:
         use = self._variations.places.uses.get(_place(scenario, path))
