@@ -185,8 +185,12 @@ class SymbolicSession:
             return self._operations.constant(0)
         key = self._key(semantics, node, names)
         value = self._symbols.any_value(key, text_of(node), ("number",))
+        bounds = self._symbols.once((key, "bounds"), self._open_range)
+        return joined([(value.known, value), (neg(value.known), of_leaf(bounds))])
+
+    def _open_range(self) -> Range:
         least, most = (variable("number", self._symbols.name("v")) for _ in range(2))
-        return joined([(value.known, value), (neg(value.known), of_leaf(Range(least, most)))])
+        return Range(least, most)
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
         def result() -> Calls:

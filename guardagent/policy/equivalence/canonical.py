@@ -1,0 +1,279 @@
+"""Rewrites rules so that two spellings of the same rule become equal.
+
+Variables and labels get names in order, commutative operands are sorted, and `before` becomes a condition of `forall`.
+A rule about the order of steps and a data rule about bare calls are translated to each other where that is exact.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from guardagent.policy.evaluation.terms import is_true
+from guardagent.policy.evaluation.tool_sets import ANY
+from guardagent.policy.language import ast
+from guardagent.policy.language.formula import (
+    FALSE,
+    TRUE,
+    Conjunction,
+    Disjunction,
+    Formula,
+    Literal,
+    Previous,
+    Release,
+    Since,
+    TriggerFormula,
+    TruthConstant,
+    all_of,
+    any_of,
+    globally,
+    historically,
+    implies,
+    negation,
+    once,
+)
+from guardagent.policy.lint.step_formulas import step_formula
+from guardagent.types import EMPTY
+
+_FLIPPED = {">": "<", ">=": "<="}
+
+
+def parts_of(rule: ast.Rule, *, negated: bool = False) -> Iterator[ast.Rule]:
+    """Yields rules whose conjunction is a rule."""
+    match rule:
+        case ast.AllOf(parts) if not negated:
+            yield from (one for part in parts for one in parts_of(part))
+        case ast.AnyOf(parts) if negated:
+            yield from (one for part in parts for one in parts_of(part, negated=True))
+        case ast.Not(body):
+            yield from parts_of(body, negated=not negated)
+        case ast.Exists(pattern, condition) if negated:
+            yield ast.Forall(pattern, ast.Negation(condition))
+        case ast.Temporal(Release(TruthConstant(False), Conjunction(parts))) if not negated:
+            yield from (ast.Temporal(globally(one)) for one in sorted(parts, key=repr))
+        case _:
+            yield ast.Not(rule) if negated else rule
+
+
+def canonical(rule: ast.Rule) -> ast.Rule:
+    """Returns an equivalent rule in a canonical spelling."""
+    if isinstance(rule, ast.Temporal | ast.SolverRule):
+        return rule
+    if isinstance(rule, ast.AllOf | ast.AnyOf):
+        return type(rule)(tuple(sorted(map(canonical, rule.parts), key=repr)))
+    if isinstance(rule, ast.Not):
+        return ast.Not(canonical(rule.body))
+    if isinstance(rule, ast.Before):
+        earlier = ast.SomeCall(rule.partner, rule.partner_condition, ok=True)
+        condition = earlier if is_true(rule.condition) else ast.Implies(rule.condition, earlier)
+        rule = ast.Forall(rule.pattern, condition)
+    return _renamed(_pruned(_ordered(rule)))  # type: ignore[no-any-return]
+
+
+def _pruned(rule: Any) -> Any:
+    """Drops names that are used once. The proposed call may lack an argument; an earlier one may not."""
+    uses = Counter(one.name for one in ast.walk(rule) if isinstance(one, ast.Variable | ast.Label))
+
+    def pattern(node: ast.Pattern, *, proposed: bool) -> ast.Pattern:
+        arguments = []
+        for one in sorted(node.arguments, key=lambda one: one.name):
+            if not isinstance(one.value, ast.Variable) or uses[one.value.name] > 1:
+                arguments.append(one)
+            elif not proposed:
+                arguments.append(ast.Argument(one.name, ast.AnyValue()))
+        label = node.label if node.label and uses[node.label] else None
+        return ast.Pattern(tuple(sorted(node.tools)), tuple(arguments), label)
+
+    def pruned(node: Any) -> Any:
+        if isinstance(node, ast.Pattern):
+            return pattern(node, proposed=node is rule.pattern and isinstance(rule, ast.Forall))
+        return mapped(node, pruned)
+
+    return pruned(rule)
+
+
+def mapped(node: Any, change: Any) -> Any:
+    """Returns a node with its children changed, and without its place."""
+    values = {one.name: getattr(node, one.name) for one in fields(node) if one.init}
+    new = {name: _changed(value, change) for name, value in values.items() if name != "place"}
+    return replace(node, **new, **({"place": ast.Place()} if "place" in values else {}))
+
+
+def _changed(value: Any, change: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_changed(one, change) for one in value)
+    is_node = hasattr(value, "__dataclass_fields__") and not isinstance(value, ast.Place)
+    return change(value) if is_node else value
+
+
+def _ordered(node: Any) -> Any:
+    node = mapped(node, _ordered)
+    match node:
+        case ast.SomeCall(pattern, condition, True) if pattern.label:
+            return replace(node, condition=_without(condition, ast.OfCall("failed", ast.Label(pattern.label))))
+        case ast.Implies(first, second):
+            return _ordered(ast.Or((ast.Negation(first), second)))
+        case ast.Negation(ast.Negation(body)):
+            return body
+        case ast.Negation(ast.And(parts)):
+            return _ordered(ast.Or(tuple(map(ast.Negation, parts))))
+        case ast.Negation(ast.Or(parts)):
+            return _ordered(ast.And(tuple(map(ast.Negation, parts))))
+        case ast.And(parts) | ast.Or(parts):
+            return _junction(type(node), parts)
+        case ast.Compare(left, ">" | ">=", right):
+            return ast.Compare(right, _FLIPPED[node.operator], left)  # type: ignore[arg-type]
+        case ast.Compare(left, "==" | "!=", right) if repr(right) < repr(left):
+            return ast.Compare(right, node.operator, left)
+    return node
+
+
+def _without(condition: ast.Term, failed: ast.Term) -> ast.Term:
+    """Drops `!failed(f)` from the condition of a call that has to end well anyway."""
+    parts = condition.parts if isinstance(condition, ast.And) else (condition,)
+    left = tuple(one for one in parts if one != ast.Negation(failed))
+    return condition if len(left) == len(parts) else _junction(ast.And, left)
+
+
+def _junction(kind: Any, parts: tuple[Any, ...]) -> Any:
+    flat = [one for part in parts for one in (part.parts if isinstance(part, kind) else (part,))]
+    left = [one for one in flat if one != ast.Constant(value=kind is ast.And)]
+    found = tuple(sorted({repr(one): one for one in left}.values(), key=repr))
+    return found[0] if len(found) == 1 else ast.TRUE if not found and kind is ast.And else kind(found)
+
+
+def _renamed(node: Any, names: Mapping[str, str] = EMPTY, depth: int = 0) -> Any:
+    """Names variables after their arguments, and calls after the depth of their terms."""
+    if isinstance(node, ast.Variable | ast.Label):
+        return type(node)(names.get(node.name, node.name))
+    if isinstance(node, ast.Pattern) and node.label:
+        node = replace(node, label=names[node.label])
+    if isinstance(node, ast.OverItems):
+        names = {**names, node.variable: f"item {depth}"}
+        node = replace(node, variable=names[node.variable])
+        depth += 1
+    for at, pattern in enumerate(_patterns(node)):
+        names = _bound(pattern, names, f"{depth}{'p' * at}")
+        depth += 1 - at
+    return mapped(node, lambda one: _renamed(one, names, depth))
+
+
+def _patterns(node: Any) -> list[ast.Pattern]:
+    """The patterns that bind names in a node, in order."""
+    found = [getattr(node, name, None) for name in ("pattern", "partner")]
+    return [one for one in found if isinstance(one, ast.Pattern)]
+
+
+def _bound(pattern: ast.Pattern, names: Mapping[str, str], prefix: str) -> Mapping[str, str]:
+    found = dict(names)
+    for one in pattern.arguments:
+        if isinstance(one.value, ast.Variable):
+            found.setdefault(one.value.name, f"{prefix}.{one.name}")
+    return {**found, pattern.label: f"call {prefix}"} if pattern.label else found
+
+
+# --- from steps to data
+
+
+def as_data(rule: ast.Rule) -> ast.Rule | None:
+    """Returns an equivalent rule whose parts are no formulas about steps, or None."""
+    match rule:
+        case ast.Temporal(Release(TruthConstant(False), body)):
+            return _data_of(body)
+        case ast.Temporal():
+            return None
+    return rule
+
+
+def _data_of(body: Formula) -> ast.Rule | None:
+    """Returns `forall(q(), ...)` for `G(!q || ...)`."""
+    parts = body.parts if isinstance(body, Disjunction) else frozenset({body})
+    tools = [one.atom for one in parts if isinstance(one, Literal) and not one.positive]
+    conditions = [_condition_of(one) for one in sorted(parts, key=repr) if not isinstance(one, Literal)]
+    if len(tools) != 1 or len(conditions) + 1 != len(parts) or None in conditions:
+        return None
+    pattern = _pattern_of(tools[0])
+    if pattern is None or any(_overlap(pattern, one) for one in conditions):
+        return None
+    return ast.Forall(pattern, ast.Or(tuple(one for one in conditions if one)) if conditions else ast.Constant(False))  # noqa: FBT003
+
+
+def _condition_of(formula: Formula) -> ast.Term | None:
+    match formula:
+        case Since(TruthConstant(True), Literal(atom, True)):
+            pattern = _pattern_of(atom)
+            return None if pattern is None else ast.SomeCall(pattern, ast.TRUE, ok=True)
+        case TriggerFormula(TruthConstant(False), Literal(atom, False)):
+            pattern = _pattern_of(atom)
+            return None if pattern is None else _none_of(pattern)
+        case Conjunction(parts) | Disjunction(parts):
+            found = [_condition_of(one) for one in sorted(parts, key=repr)]
+            kind = ast.And if isinstance(formula, Conjunction) else ast.Or
+            return None if None in found else kind(tuple(one for one in found if one))
+    return None
+
+
+def _none_of(pattern: ast.Pattern) -> ast.Term:
+    return ast.Compare(ast.CountCalls(pattern, ast.TRUE), "==", ast.Constant(0))
+
+
+def _pattern_of(atom: str) -> ast.Pattern | None:
+    if atom.startswith("tool:"):
+        return ast.Pattern((atom.removeprefix("tool:"),))
+    return ast.Pattern((atom,)) if atom[0] == "@" else None
+
+
+def _overlap(pattern: ast.Pattern, condition: ast.Term | None) -> bool:
+    """Whether the proposed call could be the earlier one: for a formula about steps it is one of them."""
+    if any(one[0] == "@" for one in pattern.tools):
+        return True
+    partners = [one for one in ast.walk(condition) if isinstance(one, ast.Pattern)]
+    return any(tool[0] == "@" or tool in pattern.tools for one in partners for tool in one.tools)
+
+
+# --- from data to steps
+
+
+def as_steps(rule: ast.Rule) -> ast.Rule | None:
+    """Returns an equivalent rule over formulas about steps, or None."""
+    match rule:
+        case ast.AllOf(parts) | ast.AnyOf(parts):
+            found = [as_steps(one) for one in parts]
+            return None if None in found else type(rule)(tuple(one for one in found if one))
+        case ast.Not(body):
+            inside = as_steps(body)
+            return None if inside is None else ast.Not(inside)
+        case ast.SolverRule():
+            return None
+        case ast.Forall(pattern, condition) if not pattern.arguments and ANY not in pattern.tools:
+            needed = _steps_of(condition)
+            return None if needed is None else ast.Temporal(globally(implies(_calls(pattern), needed)))
+    formula = step_formula(rule, negated=False)
+    return ast.Temporal(formula.formula) if formula.exact else None
+
+
+def _steps_of(condition: ast.Term) -> Formula | None:
+    match condition:
+        case ast.Constant(value) if isinstance(value, bool):
+            return TRUE if value else FALSE
+        case ast.And(parts) | ast.Or(parts):
+            found = [_steps_of(one) for one in parts]
+            join = all_of if isinstance(condition, ast.And) else any_of
+            return None if None in found else join(one for one in found if one is not None)
+        case ast.SomeCall(pattern, inner, True, None) if _is_bare(pattern, inner):
+            return Previous(once(_calls(pattern)))
+        case ast.Compare(ast.CountCalls(pattern, inner, None), "==", ast.Constant(0)) if _is_bare(pattern, inner):
+            return Previous(historically(negation(_calls(pattern))), strong=False)
+        case ast.Compare(ast.Constant(0), "==", ast.CountCalls(pattern, inner, None)) if _is_bare(pattern, inner):
+            return Previous(historically(negation(_calls(pattern))), strong=False)
+    return None
+
+
+def _is_bare(pattern: ast.Pattern, condition: ast.Term) -> bool:
+    return not pattern.arguments and is_true(condition) and ANY not in pattern.tools
+
+
+def _calls(pattern: ast.Pattern) -> Formula:
+    return any_of(Literal(name if name[0] == "@" else f"tool:{name}") for name in pattern.tools)

@@ -1,0 +1,159 @@
+"""Decides whether two drafts of a rule say the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from guardagent.policy.equivalence.draft import Draft
+from guardagent.policy.equivalence.minimization import Minimization
+from guardagent.policy.equivalence.phrases import OTHER
+from guardagent.policy.equivalence.results import Comparison, Different, Same, Undecided
+from guardagent.policy.equivalence.search import Search
+from guardagent.policy.equivalence.step_comparison import StepComparison
+from guardagent.policy.equivalence.symbolic_comparison import SymbolicComparison
+from guardagent.policy.equivalence.tools import ToolDescription, read_tools
+from guardagent.policy.equivalence.variations import Variations
+from guardagent.policy.equivalence.witness import Witness
+from guardagent.policy.lint.steps import SearchLimitError
+
+FIRST = 1_500  # conversations that are judged before a proof is tried
+LAST = 6_000  # conversations that are judged after no proof was found
+
+
+def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 5.0) -> Comparison:
+    """Decides whether two drafts give the same outcome in every conversation.
+
+    An outcome is that a call is allowed, warned about, denied, or denied unchecked because a value is unknown. Only
+    conversations count whose earlier calls could run under both drafts.
+
+    Args:
+        first: the first draft: policies, a formula, a rule as in a policy file, or a list of such rules.
+        second: the second draft, likewise.
+        tools: the tools that exist, as names or as descriptions with JSON schemas.
+        seconds: the time limit.
+
+    Returns:
+        `Same` if that is proved, `Different` with a witness that real sessions judged, or `Undecided`.
+
+    Raises:
+        InputError: a draft or a tool is invalid.
+    """
+    drafts = Draft(first), Draft(second)
+    return _Comparison(*drafts, read_tools(tools), seconds).run()
+
+
+class _Comparison:
+    def __init__(self, first: Draft, second: Draft, tools: Mapping[str, ToolDescription], seconds: float) -> None:
+        self._first, self._second, self._tools = first, second, tools
+        self._until = time.monotonic() + seconds
+        self._undecided: list[str] = []
+
+    def run(self) -> Comparison:
+        others = other_differences(self._first, self._second)
+        if problem := self._first.problem or self._second.problem:
+            return Undecided(problem, others)
+        by = self._proof_before_search()
+        if by:
+            return Same(by, others)
+        found = self._search.best or self._search.run(FIRST, self._until)
+        disagreeing = self._symbolic.disagreeing() if found is None and self._symbolic is not None else None
+        if disagreeing == ([], []):
+            return Same("solver", others)
+        found = found or self._search.take(self._models(disagreeing)) or self._search.run(LAST, self._until)
+        if found is None:
+            proved = disagreeing is not None and not disagreeing[0]
+            return Same("solver", others, labels_only=True) if proved else Undecided(self._why, others)
+        smallest = Minimization(self._first, self._second, self._variations).run(found)
+        return Different(smallest.witness, smallest.first, smallest.second, others)
+
+    @property
+    def _why(self) -> str:
+        searched = f"{self._search.judged} conversations showed no difference"
+        return "; ".join([*self._undecided, searched, "equality is not proved"])
+
+    @cached_property
+    def _variations(self) -> Variations:
+        return Variations((self._first, self._second), self._tools)
+
+    @cached_property
+    def _search(self) -> Search:
+        return Search(self._first, self._second, self._variations)
+
+    # --- proofs
+
+    @cached_property
+    def _may_be_proved(self) -> bool:
+        """Whether the rules decide alone."""
+        return self._first.frame == self._second.frame and self._first.policies.tags == self._second.policies.tags
+
+    def _proof_before_search(self) -> str:
+        """The proof of equality without Z3; empty if there is none. Differences go to the search."""
+        if not self._may_be_proved:
+            self._undecided.append("the drafts differ in what they declare beside the rules")
+            return ""
+        texts = [sorted((one.text, repr(one.group)) for one in draft.parts) for draft in (self._first, self._second)]
+        if texts[0] == texts[1]:
+            return "identical"
+        return "automata" if self._steps_are_equal() else ""
+
+    def _steps_are_equal(self) -> bool:
+        """Whether both drafts are about the order of steps only, and proved equal."""
+        first, second = (draft.automata(draft.parts) for draft in (self._first, self._second))
+        if first is None or second is None or self._is_scoped:
+            return False
+        try:
+            found = list(StepComparison(first, second, self._known_tools).witnesses())
+        except SearchLimitError:
+            self._undecided.append("the rules have too many states")
+            return False
+        self._search.take(found)
+        return not found
+
+    @property
+    def _is_scoped(self) -> bool:
+        return self._first.policies.is_scoped or self._second.policies.is_scoped
+
+    @property
+    def _known_tools(self) -> list[str]:
+        return sorted({*self._first.tools, *self._second.tools, *self._tools, OTHER})
+
+    @cached_property
+    def _symbolic(self) -> SymbolicComparison | None:
+        """The comparison by Z3; None if the drafts have no such form."""
+        parts = self._first.data_parts, self._second.data_parts
+        if parts[0] is None or parts[1] is None or not self._may_be_proved:
+            self._undecided.append("a formula about steps is compared with other rules")
+            return None
+        try:
+            import z3  # noqa: F401
+        except ImportError:
+            self._undecided.append("Z3 is not installed; install 'guardagent[solver]'")
+            return None
+        schemas = {name: one.arguments or {} for name, one in self._tools.items()}
+        return SymbolicComparison((self._first, self._second), (parts[0], parts[1]), schemas, self._until)
+
+    def _models(self, disagreeing: tuple[list[str], list[str]] | None) -> Iterator[Witness]:
+        if disagreeing is not None and self._symbolic is not None:
+            for tool in disagreeing[0]:
+                yield from self._symbolic.witnesses(tool)
+
+
+def other_differences(first: Draft, second: Draft) -> tuple[str, ...]:
+    """The differences of the responses to violations, in natural language."""
+    sides = [[rule.source for rule in draft.policies.rules] for draft in (first, second)]
+    responses = [" and ".join(sorted({one.on_violation.value for one in side})) for side in sides]
+    messages = [" ".join(sorted({one.message_line for one in side})).strip() for side in sides]
+    found = []
+    if responses[0] != responses[1]:
+        found.append(f"on a violation, the first draft has the response {responses[0]}, the second {responses[1]}")
+    if messages[0] != messages[1]:
+        found.append(f"the messages differ: {messages[0] or 'none'!r} and {messages[1] or 'none'!r}")
+    return tuple(found)
+
+
+def is_different(found: Comparison) -> bool:
+    """Whether a comparison found a difference."""
+    return isinstance(found, Different)

@@ -1,0 +1,315 @@
+"""The places of values that drafts read, each with the values that matter there.
+
+A value matters if a draft compares the place with it, or if it is next to such a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any, Literal
+
+from guardagent.policy.equivalence.draft import Draft
+from guardagent.policy.language import ast
+from guardagent.policy.language.formula import Literal as Atom
+from guardagent.policy.language.formula import Since
+from guardagent.policy.logic.expression_solver import as_json
+from guardagent.policy.solver.literals import value_of
+from guardagent.policy.solver.monitor import SolverMonitor
+from guardagent.policy.solver.sorts import Enumeration
+from guardagent.policy.solver.sources import ARGS, ExpressionSource
+from guardagent.policy.solver.traversal import postorder
+from guardagent.policy.solver.unsupported_error import UnsupportedError
+
+Place = tuple[str, ...]
+"""`("args", tool, name)`, `("output", tool, key, ...)`, `("fact", key, ...)`, `("state", key, ...)`, or
+`("principal", key)`."""
+
+MAX_REPEATS = 6
+ITEMS = "[]"  # the last key of a place that is a list or is searched
+_ORDERED = ("<", "<=", ">", ">=")
+
+
+@dataclass
+class PlaceUse:
+    """The use of a place by drafts.
+
+    Attributes:
+        constants: the constants that it is compared with.
+        is_number: whether it is ordered or computed with.
+        is_truth: whether it stands alone as a condition.
+        is_list: whether it is searched or counted.
+        moment: whether it is an instant: as a number, or as text.
+        lengths: the numbers that its length is compared with.
+    """
+
+    constants: dict[str, Any] = field(default_factory=dict)
+    is_number: bool = False
+    is_truth: bool = False
+    is_list: bool = False
+    moment: Literal["", "number", "text"] = ""
+    lengths: set[int] = field(default_factory=set)
+
+    def add(self, values: Iterable[Any]) -> None:
+        self.constants.update({repr(one): one for one in values})
+
+
+class Places:
+    """The places that two drafts read.
+
+    Attributes:
+        uses: how they are used.
+        called: the tools of earlier calls, in order.
+        sought: those that a draft requires.
+        repeats: the numbers that counts are compared with.
+        seconds: the numbers in comparisons of times, and the lengths of windows.
+        clock: whether the time of day or the date matters.
+        reads_time: whether any time matters.
+    """
+
+    def __init__(self, drafts: Sequence[Draft]) -> None:
+        self.uses: dict[Place, PlaceUse] = {}
+        self.called: dict[str, None] = {}
+        self.sought: dict[str, None] = {}
+        self.repeats: set[int] = set()
+        self.seconds: set[Any] = set()
+        self.hours: set[Any] = set()
+        self.clock = self.reads_time = False
+        self._tags: dict[str, frozenset[str]] = {}
+        self._links: list[Sequence[Place]] = []
+        for draft in drafts:
+            self._tags.update(draft.policies.tags)
+            for rule in draft.policies.rules:
+                for read in rule.rules:
+                    self._read(read)
+                self._scope(rule.source.applies_to)
+        self._share()
+
+    # --- reading rules
+
+    def _scope(self, scope: Any) -> None:
+        while scope is not None:
+            for name, values in (("roles", scope.roles), ("tenant", scope.tenants)):
+                if values:
+                    self._use(("principal", name)).add(sorted(values))
+            scope = scope.excluded
+
+    def _read(self, node: Any, names: Mapping[str, Sequence[Place]] | None = None) -> None:
+        names = dict(names or {})
+        if isinstance(node, ast.SolverRule | ast.Temporal):
+            self._read_solver(node.monitor) if isinstance(node, ast.SolverRule) else self._read_steps(node.formula)
+            return
+        for pattern, past in _patterns_of(node):
+            self._bind(pattern, names)
+            if past:
+                self.called.update(dict.fromkeys(self._tools(pattern)))
+            if past and isinstance(node, ast.SomeCall | ast.Selected | ast.Before):
+                self.sought.update(dict.fromkeys(self._tools(pattern)))
+        if isinstance(node, ast.OverItems):
+            items = self._places(node.items, names)
+            for one in items:
+                self._use(one).is_list = True
+            names[node.variable] = [(*one, ITEMS) for one in items]
+        self._compare(node, names)
+        for child in ast.children(node):
+            self._read(child, names)
+
+    def _tools(self, pattern: ast.Pattern) -> list[str]:
+        found: list[str] = []
+        for name in pattern.tools:
+            found += sorted(self._tags.get(name[1:], ())) if name[0] == "@" else [] if name == "*" else [name]
+        return found
+
+    def _bind(self, pattern: ast.Pattern, names: dict[str, Sequence[Place]]) -> None:
+        tools = self._tools(pattern)
+        if pattern.label:
+            names[pattern.label] = [(tool,) for tool in tools]
+        for one in pattern.arguments:
+            places = [("args", tool, one.name) for tool in tools]
+            uses = [self._use(place) for place in places]
+            if isinstance(one.value, ast.ExactValue):
+                for use in uses:
+                    use.add([one.value.value])
+            elif isinstance(one.value, ast.Variable):
+                if one.value.name in names:
+                    self._join([*places, *names[one.value.name]])
+                else:
+                    names[one.value.name] = places
+
+    def _use(self, place: Place) -> PlaceUse:
+        return self.uses.setdefault(place, PlaceUse())
+
+    def _compare(self, node: Any, names: Mapping[str, Sequence[Place]]) -> None:
+        match node:
+            case ast.Compare(left, operator, right):
+                self._comparison(left, operator, right, names)
+            case ast.And(parts) | ast.Or(parts):
+                self._conditions(parts, names)
+            case ast.Negation(body):
+                self._conditions((body,), names)
+            case ast.Implies(first, second):
+                self._conditions((first, second), names)
+            case ast.Forall(_, condition) | ast.Exists(_, condition) | ast.SomeCall(_, condition):
+                self._conditions((condition,), names)
+            case ast.Matches(body, regex):
+                for place in self._deep(body, names):
+                    self._use(place).add(_samples(regex))
+        if within := getattr(node, "within", None):
+            self.reads_time = True
+            self.seconds.update(one.value for one in ast.walk(within) if isinstance(one, ast.Constant))
+        if isinstance(node, ast.Now | ast.TimeOf):
+            self.reads_time = True
+
+    def _conditions(self, parts: Iterable[ast.Term], names: Mapping[str, Sequence[Place]]) -> None:
+        for part in parts:
+            for place in self._places(part, names):
+                self._use(place).is_truth = True
+
+    def _comparison(self, left: Any, operator: str, right: Any, names: Mapping[str, Sequence[Place]]) -> None:
+        nodes = [*ast.walk(left), *ast.walk(right)]
+        constants = [one.value for one in nodes if isinstance(one, ast.Constant)]
+        constants = [one for one in constants if not isinstance(one, bool) or ast.Constant(one) in (left, right)]
+        places = [*self._deep(left, names), *self._deep(right, names)]
+        numbers = [one for one in constants if isinstance(one, int | Fraction) and not isinstance(one, bool)]
+        if any(isinstance(one, ast.Now | ast.TimeOf) for one in nodes):
+            functions = {one.function for one in nodes if isinstance(one, ast.Apply)}
+            self.clock = self.clock or bool(functions)
+            (self.hours if "hour" in functions else self.seconds).update(numbers)
+            for place in places:
+                self._use(place).moment = "text" if "time" in functions else "number"
+            return
+        if any(isinstance(one, ast.CountCalls | ast.Length | ast.OverItems) for one in nodes):
+            self.repeats.update(int(one) for one in numbers if 0 <= one <= MAX_REPEATS)
+        for length in (one for one in nodes if isinstance(one, ast.Length)):
+            for place in self._places(length.body, names):
+                self._use(place).lengths.update(int(one) for one in numbers if 0 <= one <= MAX_REPEATS)
+        is_number = operator in _ORDERED or any(isinstance(one, ast.Arithmetic | ast.SumCalls) for one in nodes)
+        for place in places:
+            use = self._use(place)
+            use.add(constants)
+            use.is_number = use.is_number or is_number
+        if operator == "in":
+            for place in self._places(right, names):
+                self._use(place).is_list = True
+        self._join(places)
+
+    def _deep(self, node: Any, names: Mapping[str, Sequence[Place]]) -> list[Place]:
+        """The places of all values in a term, also of those inside of terms over calls."""
+        found = self._places(node, names)
+        if found or isinstance(node, ast.CountCalls | ast.SomeCall | ast.Length):
+            return found
+        inner = dict(names)
+        for pattern, _ in _patterns_of(node):
+            self._bind(pattern, inner)
+        return [place for child in ast.children(node) for place in self._deep(child, inner)]
+
+    def _places(self, node: Any, names: Mapping[str, Sequence[Place]]) -> list[Place]:
+        """The places of the value of a term; none if it is computed."""
+        match node:
+            case ast.Variable(name):
+                return list(names.get(name, ()))
+            case ast.OfCall("args" | "output" as what, call):
+                return [(what, *one) for one in self._calls(call, names)]
+            case ast.Field(body, name) | ast.Item(body, ast.Constant(str() as name)):
+                return [(*one, name) for one in self._bodies(body, names)]
+            case ast.Fact(path):
+                return [("fact", *path)]
+        return []
+
+    def _bodies(self, body: Any, names: Mapping[str, Sequence[Place]]) -> list[Place]:
+        match body:
+            case ast.Principal():
+                return [("principal",)]
+            case ast.State():
+                return [("state",)]
+        return self._places(body, names)
+
+    def _calls(self, call: Any, names: Mapping[str, Sequence[Place]]) -> Sequence[Place]:
+        if isinstance(call, ast.Label):
+            return names.get(call.name, ())
+        return [(tool,) for tool in self._tools(call.pattern)]
+
+    # --- rules about steps
+
+    def _read_steps(self, node: Any, *, sought: bool = False) -> None:
+        """Reads the tools of a formula; those that must have been called stand under `S`."""
+        if isinstance(node, Atom):
+            name = node.atom.removeprefix("tool:") if node.atom.startswith(("tool:", "@")) else "*"
+            tools = sorted(self._tools(ast.Pattern((name,))))
+            self.called.update(dict.fromkeys(tools))
+            self.sought.update(dict.fromkeys(tools) if sought and node.positive else {})
+            return
+        for one in fields(node):
+            value = getattr(node, one.name)
+            for child in value if isinstance(value, frozenset) else (value,):
+                if hasattr(child, "__dataclass_fields__"):
+                    self._read_steps(child, sought=sought or isinstance(node, Since))
+
+    # --- solver rules
+
+    def _read_solver(self, monitor: Any) -> None:
+        assert isinstance(monitor, SolverMonitor)
+        for tool, check in monitor.checks.items():
+            constants = list(_literals(check.question.terms))
+            for one in check.variables:
+                if isinstance(one.source, ExpressionSource):
+                    tree, names = one.source.tree, {ARGS: [("args", tool)]}
+                    self._read(tree, names)
+                    values = one.sort.values if isinstance(one.sort, Enumeration) else one.enum or constants
+                    for place in self._deep(tree, names):
+                        use = self._use(place)
+                        use.is_truth = use.is_truth or one.sort.name == "Bool"
+                        use.is_number = use.is_number or one.sort.name in ("Int", "Real")
+                        use.add(value for value in values if _suits(value, one.sort.name))
+
+    # --- places that are compared with each other
+
+    def _join(self, places: Sequence[Place]) -> None:
+        self._links.append(places)
+
+    def _share(self) -> None:
+        """Gives places that are compared with each other the same constants."""
+        for _ in range(3):
+            for places in self._links:
+                uses = [self._use(one) for one in places]
+                shared = [value for use in uses for value in use.constants.values()]
+                is_number = any(use.is_number for use in uses)
+                for use in uses:
+                    use.add(shared)
+                    use.is_number = is_number
+
+
+def _patterns_of(node: Any) -> Iterator[tuple[ast.Pattern, bool]]:
+    """Yields the patterns that bind names in a node, and whether they match earlier calls."""
+    if isinstance(pattern := getattr(node, "pattern", None), ast.Pattern):
+        yield pattern, not isinstance(node, ast.Forall | ast.Before)
+    if isinstance(partner := getattr(node, "partner", None), ast.Pattern):
+        yield partner, True
+
+
+def _literals(terms: Sequence[Any]) -> Iterator[Any]:
+    for term in postorder(terms):
+        try:
+            value = value_of(term)
+        except (UnsupportedError, AttributeError):
+            continue
+        if not isinstance(value, bool):
+            yield value
+
+
+def _suits(value: Any, sort: str) -> bool:
+    return isinstance(value, str) is (sort not in ("Int", "Real", "Bool")) and sort != "Bool"
+
+
+def _samples(regex: str) -> list[str]:
+    """Strings that a regular expression may match: its literal text."""
+    plain = "".join(char for char in regex if char.isalnum() or char in "-_@ ")
+    return [plain, f"{plain}x"]
+
+
+def near(value: Any) -> list[Any]:
+    """A number and those next to it."""
+    if isinstance(value, bool) or not isinstance(value, int | Fraction):
+        return [value]
+    return [as_json(one) for one in (value, value + 1, value - 1, value + Fraction(1, 100), value - Fraction(1, 100))]

@@ -1,0 +1,155 @@
+"""A witness as a question to a person: two or three short sentences, generated from names and values."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from guardagent.policy.equivalence import phrases
+from guardagent.policy.equivalence.tools import ToolDescription, read_tools
+from guardagent.policy.equivalence.witness import Path, Witness
+from guardagent.types import Event, thaw
+
+
+def question(witness: Witness, tools: Any = (), sentence: str | None = None) -> str:
+    """Asks whether the last step of a witness is allowed.
+
+    Args:
+        witness: the conversation on which two drafts differ.
+        tools: the tools, as for `compare_rules`; their descriptions give better words.
+        sentence: the sentence of the document that the drafts translate.
+
+    Raises:
+        InputError: a tool is invalid.
+    """
+    text = " ".join(_Question(witness, read_tools(tools)).sentences())
+    return f'"{" ".join(sentence.split())}" {text}' if sentence else text
+
+
+class _Question:
+    def __init__(self, witness: Witness, tools: Mapping[str, ToolDescription]) -> None:
+        self._witness, self._tools = witness, tools
+        self._seen: dict[str, list[Any]] = {}  # the values of string arguments so far, by argument
+
+    def sentences(self) -> Iterator[str]:
+        known = [*self._principal(), *self._known("facts"), *self._known("state"), *self._lacks()]
+        if known:
+            yield _sentence(phrases.joined(known))
+        yield from self._history()
+        yield self._last()
+
+    # --- what is known
+
+    def _principal(self) -> Iterator[str]:
+        principal = self._witness.principal
+        if principal is None:
+            return
+        roles = principal.get("roles")
+        if roles is not None:
+            named = [one for one in roles if one != "another_role"]
+            other = "only a role that the rules do not name" if roles else "no role"
+            yield f"the user has {'the role ' + phrases.joined(named) if named else other}"
+        if principal.get("tenant"):
+            yield f"the user belongs to {principal['tenant']}"
+        if any(one.path[-1] == "id" for one in self._witness.limits) or roles is None:
+            yield f"the agent acts for {principal['id']}"
+
+    def _known(self, name: str) -> Iterator[str]:
+        for path, value in _leaves(thaw(getattr(self._witness, name) or {}), (name,)):
+            words = phrases.words_of(" ".join(map(str, path[1:])))
+            if isinstance(value, bool):
+                yield f'the fact "{words}" is {phrases.value_text(value)}'
+            elif words.endswith(" at") and phrases.moment_text(value, self._witness.now, ()):
+                yield f"{words.removesuffix(' at')} {self._value(path, value)}"
+            else:
+                yield f"the {words} is {self._value(path, value)}"
+
+    def _value(self, path: Path, value: Any) -> str:
+        if moment := phrases.moment_text(value, self._witness.now, self._witness.windows):
+            return moment
+        limits = [one.value for one in self._witness.limits if one.path == path]
+        near = next((text for one in limits if (text := phrases.limit_text(value, one))), "")
+        return f"{phrases.value_text(value)}{f' ({near})' if near else ''}"
+
+    def _lacks(self) -> Iterator[str]:
+        for one in self._witness.missing:
+            yield phrases.lack_of(one)
+        for one in self._witness.unknown:
+            yield one
+
+    # --- the calls
+
+    def _history(self) -> Iterator[str]:
+        calls = [(self._call(("history", at), one), one) for at, one in enumerate(self._witness.history)]
+        groups = [(text, list(same)) for text, same in groupby(calls, key=lambda one: one[0])]
+        for at, (text, same) in enumerate(groups):
+            again = f" {phrases.times(len(same))}" if len(same) > 1 else ""
+            yield _sentence(f"{'then ' if at else ''}the agent {text}{again}")
+
+    def _call(self, path: Path, event: Event) -> str:
+        arguments = [self._argument((*path, "args", name), name, value) for name, value in thaw(event.args).items()]
+        results = [
+            f"{phrases.words_of(' '.join(map(str, one[3:])))} is {self._value(one, value)}"
+            for one, value in _leaves(thaw(event.output) if event.status != "unknown" else {}, (*path, "output"))
+        ]
+        found = phrases.action_of(event.tool, self._tools)
+        labels = [one for one in (event.action, event.decision, *sorted(event.tags)) if one]
+        found += f", marked {phrases.joined(labels)}" if labels else ""
+        found += f" with {phrases.joined(arguments)}" if arguments else ""
+        found += f"{self._when(event)}{self._outcome(event)}"
+        return f"{found}, and learns that {phrases.joined(results)}" if results else found
+
+    def _argument(self, path: Path, name: str, value: Any) -> str:
+        words = phrases.words_of(name)
+        if not isinstance(value, str) or any(one.path == path for one in self._witness.limits):
+            return f"{words} {self._value(path, value)}"
+        seen = self._seen.setdefault(name, [])
+        relation = "" if not seen else "the same " if value in seen else "another "
+        seen.append(value)
+        return f"{relation}{words} {phrases.value_text(value)}"
+
+    def _when(self, event: Event) -> str:
+        now, time = self._witness.now, event.time
+        if not isinstance(time, dt.datetime) or now is None:
+            return ""
+        return f", {phrases.duration_text((now - time).total_seconds(), self._witness.windows)} before now"
+
+    @staticmethod
+    def _outcome(event: Event) -> str:
+        return {"failed": ", which fails", "unknown": "; it is unknown whether this worked"}.get(event.status or "", "")
+
+    # --- the last step
+
+    def _last(self) -> str:
+        proposed = self._witness.proposed
+        then = "now " if self._witness.history else ""
+        if proposed is None:
+            start = "Then the" if self._witness.history else "The"
+            return f"{start} conversation ends. Is everything done that has to be done?"
+        repeats = bool(self._witness.history) and self._witness.history[-1].tool == proposed.tool
+        again = " again" if repeats and not proposed.args else ""
+        call = _sentence(f"{then}the agent {self._call(('proposed',), proposed)}{again}")
+        now = self._witness.now
+        at = f" It is {phrases.clock_text(now)}." if now is not None and self._shows_clock else ""
+        return f"{call}{at} Allowed?"
+
+    @property
+    def _shows_clock(self) -> bool:
+        """Whether only the time of day can matter."""
+        dated = any(one.time is not None for one in self._witness.history)
+        facts = _leaves(thaw(self._witness.facts), ())
+        return not dated and not any(phrases.moment_text(value, self._witness.now, ()) for _, value in facts)
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from _leaves(one, (*path, key))
+    elif value is not None:
+        yield path, value
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

@@ -1,0 +1,70 @@
+"""The results of a comparison of two drafts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from guardagent.policy.equivalence.witness import Witness
+from guardagent.types import Verdict
+
+Outcome = Literal["allowed", "warned", "denied", "unchecked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The drafts are proved to give the same outcome in every conversation in which only permitted calls ran.
+
+    Attributes:
+        by: how it is proved: `identical`, `automata` or `solver`.
+        other_differences: differences of `on_violation` and messages, in natural language.
+        labels_only: whether it is proved only that the same calls may run: one draft may deny a call because a value is
+            unknown, and the other because it violates a rule. A search found no such call.
+    """
+
+    by: str
+    other_differences: tuple[str, ...] = ()
+    labels_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Different:
+    """The drafts differ: both verdicts on the witness are those of real sessions.
+
+    Attributes:
+        witness: a smallest conversation on which they differ, as far as it was found.
+        first, second: the verdicts of the first and the second draft.
+        other_differences: as for `Same`.
+    """
+
+    witness: Witness
+    first: Verdict
+    second: Verdict
+    other_differences: tuple[str, ...] = ()
+
+    @property
+    def outcomes(self) -> tuple[Outcome, Outcome]:
+        return outcome_of(self.first), outcome_of(self.second)
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """No difference was found, and equality is not proved.
+
+    Attributes:
+        why: what could not be decided, and how far the search went.
+        other_differences: as for `Same`.
+    """
+
+    why: str
+    other_differences: tuple[str, ...] = ()
+
+
+Comparison = Same | Different | Undecided
+
+
+def outcome_of(verdict: Verdict) -> Outcome:
+    """The outcome of a verdict; a denial without a violation is unchecked: a value is unknown."""
+    if verdict.label:
+        return "unchecked" if verdict.errors and not verdict.rules else "denied"
+    return "warned" if verdict.rules else "allowed"

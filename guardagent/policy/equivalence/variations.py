@@ -1,0 +1,221 @@
+"""The values that a search gives to each place of a scenario, the plainest first."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from random import Random
+from typing import Any
+
+from guardagent.policy.equivalence.draft import Draft
+from guardagent.policy.equivalence.moments import NOON
+from guardagent.policy.equivalence.phrases import OTHER
+from guardagent.policy.equivalence.places import ITEMS, Place, Places, PlaceUse, near
+from guardagent.policy.equivalence.scenario import ABSENT, Scenario, changed
+from guardagent.policy.equivalence.tools import ToolDescription
+from guardagent.policy.equivalence.witness import Path
+from guardagent.policy.language.values import kind_of
+from guardagent.policy.logic.open_arguments import choices, schema_allows
+
+STATUSES = ("ok", "failed", "unknown")
+MAX_VALUES = 16
+_JSON_DEFAULTS: Mapping[str, Sequence[Any]] = {
+    "string": ("A", "B"),
+    "number": (1, 2, 0),
+    "integer": (1, 2, 0),
+    "boolean": (True, False),
+    "array": (["A"], [], ["A", "B"]),
+    "object": ({},),
+}
+_ROLE = "another_role"
+
+
+class Variations:
+    """The values of two drafts' places.
+
+    Args:
+        drafts: the drafts.
+        tools: the descriptions of the tools.
+    """
+
+    def __init__(self, drafts: Sequence[Draft], tools: Mapping[str, ToolDescription]) -> None:
+        self.places = Places(drafts)
+        self._tools = tools
+        self.judged = sorted({tool for draft in drafts for tool in draft.tools})
+        self._pools: dict[Place, list[Any]] = {}
+
+    # --- values
+
+    def values(self, place: Place) -> list[Any]:
+        """The values of a place, the plainest first; ABSENT last."""
+        if place not in self._pools:
+            self._pools[place] = self._found(place)[:MAX_VALUES]
+        return self._pools[place]
+
+    def _found(self, place: Place) -> list[Any]:
+        if place[0] == "principal":
+            return self._principals(place[1])
+        schema = self._schema(place)
+        use = self.places.uses.get(place, PlaceUse())
+        if use.moment:
+            return [*_moments(use, sorted(self.places.seconds)), ABSENT]
+        few = choices(schema) if schema else None
+        found = list(few) if few is not None else _plain(use, self._items(place), schema)
+        fitting = [one for one in found if not schema or schema_allows(schema, one) is not False]
+        return [*_distinct(fitting or found), ABSENT]
+
+    def _items(self, place: Place) -> list[Any]:
+        inner = self.places.uses.get((*place, ITEMS))
+        return list(inner.constants.values()) if inner is not None else []
+
+    def _schema(self, place: Place) -> Mapping[str, Any]:
+        tool = self._tools.get(place[1]) if place[0] == "args" and len(place) == 3 else None
+        return {} if tool is None or tool.arguments is None else tool.arguments.get(place[2], {})
+
+    def _principals(self, field: str) -> list[Any]:
+        use = self.places.uses.get(("principal", field), PlaceUse())
+        texts = [one for one in use.constants.values() if isinstance(one, str)]
+        if field == "roles":
+            return [*([one] for one in texts), [_ROLE], [], ABSENT]
+        if field == "on_behalf_of":
+            return [ABSENT, {"id": "A", "roles": texts}]
+        return [*texts, "A", "B", *([ABSENT] if field != "id" else [])]
+
+    def needs(self, place: Place) -> bool:
+        """Whether a call without this argument would be unusual."""
+        tool = self._tools.get(place[1])
+        if tool is None or tool.arguments is None:
+            return place in self.places.uses
+        return place[2] in tool.required
+
+    # --- slots
+
+    @cached_property
+    def ages(self) -> list[Any]:
+        """The ages of earlier calls, around the windows of the drafts."""
+        found: list[Any] = [60]
+        for one in sorted(self.places.seconds):
+            found += [one, one + 1, one - 1] if one > 0 else []
+        return [float(one) if one != int(one) else int(one) for one in found if one >= 0] + [None]
+
+    @cached_property
+    def moments(self) -> list[Any]:
+        """The times of the proposed call."""
+        if not self.places.reads_time:
+            return [None]
+        hours = sorted(self.places.hours) if self.places.clock else []
+        around = [(hour, minutes) for hour in hours for minutes in (0, -1, 1)]
+        found = [NOON, *(NOON.replace(hour=0) + dt.timedelta(hours=int(at), minutes=more) for at, more in around)]
+        days = range(1, 7) if self.places.clock else ()
+        return [*found, *(NOON + dt.timedelta(days=day) for day in days), None]
+
+    def slots(self, scenario: Scenario) -> Iterator[tuple[Path, Sequence[Any]]]:
+        """Yields the paths of a scenario that can change, with their values."""
+        for at, one in enumerate(scenario["history"]):
+            yield from self._call_slots(one["tool"], ("history", at))
+            yield ("history", at, "status"), STATUSES
+            if self.places.reads_time:
+                yield ("history", at, "age"), self.ages
+        if scenario["proposed"] is not None:
+            yield from self._call_slots(scenario["proposed"]["tool"], ("proposed",))
+        for place in self.places.uses:
+            if place[0] in ("state", "principal") and len(place) == 2:
+                yield place, self.values(place)
+            elif place[0] in ("fact", "state") and place[-1] != ITEMS and not self._has_inner(place):
+                yield (*_ROOTS[place[0]], *place[1:]), self.values(place)
+        if self.places.reads_time:
+            yield ("now",), self.moments
+
+    def _has_inner(self, place: Place) -> bool:
+        return any(one[: len(place)] == place and len(one) > len(place) for one in self.places.uses if one[-1] != ITEMS)
+
+    def _call_slots(self, tool: str, path: Path) -> Iterator[tuple[Path, Sequence[Any]]]:
+        for place in self.places.uses:
+            is_leaf = len(place) > 2 and place[-1] != ITEMS and not self._has_inner(place)
+            if place[1:2] == (tool,) and is_leaf and (place[0] == "args" or path[0] == "history"):
+                yield (*path, place[0], *place[2:]), self.values(place)
+
+    # --- random scenarios
+
+    def scenario(self, random: Random) -> Scenario:
+        """A random scenario."""
+        called = list(self.places.called)
+        count = random.choice((0, 1, 1, 2, 2, 3)) if called else 0
+        if self.places.repeats and called and random.random() < 0.5:
+            count = max(0, random.choice(sorted(self.places.repeats)) + random.choice((-1, 0, 1)))
+        many = random.random() < 0.4
+        tools = [random.choice(called)] * count if many and called else [random.choice(called) for _ in range(count)]
+        ends = random.random() < 0.15 and bool(called)
+        found = self._empty(tools, None if ends else random.choice(self.judged) if self.judged else OTHER)
+        alike = random.random() < 0.6
+        for path, values in list(self.slots(found)):
+            found = changed(found, path, _pick(values, random, plain=alike))
+        return _completed(found)
+
+    def _empty(self, tools: Sequence[str], proposed: str | None) -> Scenario:
+        called = [*tools, *([proposed] if proposed else [])]
+        calls: list[Any] = [{"tool": one, "args": {}, "output": {}, "status": "ok", "age": None} for one in called]
+        last = calls.pop() if proposed else None
+        return {"history": calls, "proposed": last, "facts": {}, "state": {}, "principal": {}, "now": None}
+
+    def neighbours(self, scenario: Scenario) -> Iterator[Scenario]:
+        """Yields the scenarios that differ in one value."""
+        for path, values in list(self.slots(scenario)):
+            for value in values:
+                yield _completed(changed(scenario, path, value))
+
+
+_ROOTS: Mapping[str, Path] = {"fact": ("facts",), "state": ("state",)}
+
+
+def _completed(scenario: Scenario) -> Scenario:
+    """Adds the id of a principal, and orders the calls by time."""
+    if scenario["principal"] and "id" not in scenario["principal"]:
+        scenario["principal"] = {**scenario["principal"], "id": "A"}
+    known = [one["age"] for one in scenario["history"] if one["age"] is not None]
+    ages = iter(sorted(known, reverse=True))
+    for one in scenario["history"]:
+        if one["age"] is not None:
+            one["age"] = next(ages)
+    return scenario
+
+
+def _pick(values: Sequence[Any], random: Random, *, plain: bool) -> Any:
+    """Mostly one of the first values."""
+    if plain and random.random() < 0.7:
+        return values[0]
+    if len(values) > 1 and values[-1] in (ABSENT, None) and random.random() < 0.7:
+        values = values[:-1]
+    return random.choice(values)
+
+
+def _plain(use: PlaceUse, items: Sequence[Any], schema: Mapping[str, Any]) -> list[Any]:
+    kinds = {kind_of(one) for one in use.constants.values()}
+    found = [close for one in use.constants.values() for close in near(one)[:1]]
+    found += [close for one in use.constants.values() for close in near(one)[1:]]
+    if use.is_list or use.lengths:
+        texts = [one for one in [*use.constants.values(), *items] if isinstance(one, str | int)]
+        lengths = [["A"] * (one + more) for one in sorted(use.lengths) for more in (0, 1, -1) if one + more >= 0]
+        return [*lengths, *([one] for one in texts), ["A"], [], texts or ["A", "B"], *texts, "A"]
+    if use.is_truth and not use.constants:
+        return [True, False]
+    if "truth value" in kinds:
+        return [True, False, *(one for one in found if not isinstance(one, bool))]
+    if use.is_number or "number" in kinds:
+        return [1, *found, 2, 0, *([1000] if not found else [])]
+    if kind := schema.get("type"):
+        found += _JSON_DEFAULTS.get(kind if isinstance(kind, str) else "string", ("A", "B"))
+        return found
+    return [*found, "A", "B"]
+
+
+def _moments(use: PlaceUse, seconds: Sequence[Any]) -> list[Any]:
+    """Instants at the limits of time that drafts have, before the time of the call."""
+    ages = [age for one in seconds for age in (one, one + 1, one - 1)] or [0]
+    found = [NOON - dt.timedelta(seconds=float(age)) for age in (60, *ages, -60)]
+    return [one.isoformat() if use.moment == "text" else int(one.timestamp()) for one in found]
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    return list({repr(one): one for one in values}.values())
