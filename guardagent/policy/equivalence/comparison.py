@@ -152,8 +152,3 @@ def other_differences(first: Draft, second: Draft) -> tuple[str, ...]:
     if messages[0] != messages[1]:
         found.append(f"the messages differ: {messages[0] or 'none'!r} and {messages[1] or 'none'!r}")
     return tuple(found)
-
-
-def is_different(found: Comparison) -> bool:
-    """Whether a comparison found a difference."""
-    return isinstance(found, Different)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from guardagent.policy.equivalence.moments import NOON
 from guardagent.policy.equivalence.witness import Path, Witness
 from guardagent.types import Event, thaw
 
@@ -109,6 +108,3 @@ def _leaves(value: Any, path: Path) -> Iterator[Path]:
             yield from _leaves(one, (*path, key))
     elif value is not None:
         yield path
-
-
-__all__ = ["ABSENT", "NOON", "Scenario", "changed", "paths_of", "scenario_of", "value_at", "witness_of"]
