@@ -50,6 +50,8 @@ from guardagent import (
     retrieve,
     verify,
 )
+from guardagent.batch.records import read_case
+from guardagent.batch.survivors import surviving
 from guardagent.bench import BenchExample, Evaluation, read_examples, run_evaluation
 from guardagent.enforcement import HostCall, Outcome, SqliteLedger, arun, run
 from guardagent.enforcement import ToolGuard as HostGuard
@@ -68,10 +70,13 @@ from guardagent.log import AuditLog as Log
 from guardagent.log import outcome_record, verdict_record, verify_log
 from guardagent.log.stores import jsonl
 from guardagent.models import Completion, Message, Model, load_model
+from guardagent.policy.equivalence import ReviewerAnswer, choices, compare_rules, question, with_answer
+from guardagent.policy.equivalence.results import Different
 from guardagent.policy.lint import LintFinding, lint
 from guardagent.policy.load import compile_rules, read_policies
 from guardagent.policy.logic.reasoner import OPEN, Open, Reasoner
 from guardagent.policy.watch import PolicyWatch
+from guardagent.policy.words import definitions_in_words, policies_in_words, policy_in_words
 from guardagent.sandbox import load_sandbox
 from guardagent.session.counters import open_counters
 from guardagent.session.shadow import wait_for_shadows
@@ -240,3 +245,13 @@ HOSTS = (SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check)
 LOGIC = (OPEN, Open, Reasoner)
 STORE: type[jsonl.Store] = jsonl.Store
 STRUCTURE = (CheckDescription("Short", "Why.", "How."), GraphFinding("steps", None, "warning", "too long"))
+
+
+def drafts(policies: Policies, line: str) -> list[str]:
+    case = read_case(line, "cases.jsonl", 1)
+    found = compare_rules("forall(pay(), False)", "G !tool:pay")
+    if isinstance(found, Different):
+        answer = ReviewerAnswer(found.witness, allowed=choices(found)[0].answer == "allowed")
+        return [question(found.witness), *map(str, with_answer([], answer))]
+    words = [policy_in_words(policies, policies.ids[0]), *policies_in_words(policies), *definitions_in_words(policies)]
+    return [*map(str, words), str(surviving(policies, policies.ids[0], [case]))]
