@@ -19,7 +19,7 @@ from guardagent.errors import InputError
 from guardagent.policy.policies import Policies
 from guardagent.types import Verdict
 
-_EVENTS_AT_ONCE = 20_000  # in memory, apart from traces that have more
+_EVENTS_AT_ONCE = 4_000  # in memory, apart from traces that have more
 
 
 def judge(batches: Iterable[pa.RecordBatch], policies: Policies | PolicyBundle) -> Iterator[pa.RecordBatch]:
