@@ -71,7 +71,7 @@ def judge_partition(job: AuditJob, number: int, rows: Iterable[pa.RecordBatch]) 
 
 @contextlib.contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Makes the collector of cyclic garbage run rarely. Traces have no cycles, and it would take a third of the time."""
+    """Collects cyclic garbage rarely: traces have no cycles, and it would take a third of the time."""
     before = gc.get_threshold()
     gc.set_threshold(100_000, 50, 100)
     try:
