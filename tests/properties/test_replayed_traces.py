@@ -74,7 +74,7 @@ def shown(verdict: Verdict) -> dict[str, Any]:
 
 @pytest.mark.parametrize("run", slow_after(1, range(RUNS)))
 def test_a_replay_agrees_with_a_session(run: int) -> None:
-    """With the same verdicts, the same end, the same history, and the same status of each rule."""
+    """With the same verdicts, the same end, the same history except for ignored events, and the same status."""
     clean = 0
     for seed in range(run * TRACES, (run + 1) * TRACES):
         chance, maker = Random(seed), Maker(seed)  # noqa: S311 - a fixed seed
@@ -88,7 +88,9 @@ def test_a_replay_agrees_with_a_session(run: int) -> None:
         expected, found = remarkable(one, steps), list[tuple[int, Verdict]]()
         other.replay(steps, lambda at, verdict, found=found: found.append((at, verdict)))  # type: ignore[misc]
         assert [(at, shown(verdict)) for at, verdict in found] == [(at, shown(one)) for at, one in expected], seed
-        assert (other.history, other.status) == (one.history, one.status), seed
+        kept = [(event, same) for event, same in zip(other.history, one.history, strict=True) if event.tool]
+        assert all(event == same for event, same in kept), "apart from gaps"
+        assert other.status == one.status, seed
         end = one.finish()
         assert shown(other.finish()) == shown(end), seed
         trace = Trace(seed, tuple(steps), case.state, case.facts, one.principal)
