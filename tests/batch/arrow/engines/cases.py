@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -104,8 +105,8 @@ class EngineCases:
             audit([tmp_path / "in"], bundle_of(tmp_path, POLICY), tmp_path / "out", self.engine)
 
     def test_the_public_cases_have_the_same_verdicts(self, tmp_path: Path, shared: Path) -> None:
-        """Those of tau-bench, with state, facts and solver rules."""
-        for name in CASES:
+        """Those of tau-bench, with state, facts and, where Z3 is installed, solver rules."""
+        for name in CASES if find_spec("z3") else [name for name in CASES if "solver" not in name]:
             folder = tmp_path / name
             bundle, log = write_cases(folder, shared, name)
             audit(log, bundle, folder / "local", partitions=8)
