@@ -46,7 +46,7 @@ def run_work(
         out: the folder, or a URL of one.
         engine: the name of the engine.
         options: the options of the engine.
-        partitions: the number of partitions of the traces; by default one for about 64 MiB.
+        partitions: the number of partitions of the traces; by default one for about 32 MiB of rows.
         resume: continue a run that was interrupted.
         advance: a callback that gets the numbers of the partitions done and of all.
 
@@ -104,7 +104,7 @@ def _partitions(files: Sequence[SourceFile], counters: Sequence[str], wanted: in
                 "replayed together; expected 1 partition"
             )
         return 1
-    return wanted or min(_MOST_PARTITIONS, max(8, sum(file.size for file in files) // SPLIT_BYTES))
+    return wanted or min(_MOST_PARTITIONS, max(8, sum(file.size_of_rows for file in files) // SPLIT_BYTES))
 
 
 def _setup(files: Sequence[SourceFile], work: Work[Summary]) -> dict[str, Any]:

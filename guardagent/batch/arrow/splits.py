@@ -11,7 +11,8 @@ from typing import Any
 from guardagent.batch.arrow.readers import load_reader
 from guardagent.errors import InputError, name_hint
 
-SPLIT_BYTES = 64 * 2**20
+SPLIT_BYTES = 32 * 2**20
+_COMPRESSION = 8  # about: the ratio of the rows of a compressed file to its size
 _LINES = (".jsonl", ".ndjson", ".json")
 _COMPRESSED = (".gz", ".zst", ".bz2", ".xz")
 _PARQUET = (".parquet", ".pq")
@@ -26,6 +27,11 @@ class SourceFile:
     format: str
     size: int
     version: str
+
+    @property
+    def size_of_rows(self) -> int:
+        """The approximate size of its rows in bytes."""
+        return self.size * (_COMPRESSION if self.format == "parquet" or self.path.endswith(_COMPRESSED) else 1)
 
 
 @dataclass(frozen=True, slots=True)
