@@ -37,7 +37,8 @@ def test_the_worst_trace_is_the_exit_status(cli: Cli, tmp_path: Path, lines: lis
     (tmp_path / "p.yaml").write_text(POLICY)
     write_lines(tmp_path / "log.jsonl", lines)  # type: ignore[arg-type]
     for options in ([], ["--json"], ["--out", tmp_path / "out"]):
-        result = cli("audit", tmp_path / "log.jsonl", "-p", tmp_path / "p.yaml", "--engine", "local", *options)
+        command = ("audit", tmp_path / "log.jsonl", "-p", tmp_path / "p.yaml", "--engine", "local", "--workers", "1")
+        result = cli(*command, *options)
         assert result.status == status, result.err
     result = cli(
         "audit",
@@ -57,7 +58,7 @@ def test_json_rows_are_those_of_a_file_of_traces(cli: Cli, tmp_path: Path, log: 
     policy = tmp_path / "p.yaml"
     write_lines(tmp_path / "log.jsonl", [*conversations(2, 20), {"id": "\x1b[2Jx", "events": [{"tool": "refund"}]}])
     plain = cli("audit", tmp_path / "log.jsonl", "-p", policy, "--json")
-    tables = cli("audit", tmp_path / "log.jsonl", "-p", policy, "--json", "--engine", "local")
+    tables = cli("audit", tmp_path / "log.jsonl", "-p", policy, "--json", "--engine", "local", "--workers", "1")
     wanted = {row["id"]: row for row in map(json.loads, plain.out.splitlines())}
     found = {row["id"]: row for row in map(json.loads, tables.out.splitlines())}
     shared = ("label", "decision", "reasons", "errors", "rules")

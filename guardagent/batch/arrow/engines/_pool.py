@@ -56,8 +56,12 @@ def spill_folder(parent: str | None) -> Iterator[Path]:
 def pool(job: AuditJob, workers: int) -> Iterator[Run]:
     """Starts processes that hold the job, and gives the function that runs steps in them.
 
-    A step is a pickled function of the job. Outcomes come as soon as they are known, in any order.
+    A step is a pickled function of the job. Outcomes come as soon as they are known, in any order. One worker is this
+    process: another would take longer to start than small jobs take.
     """
+    if workers == 1:
+        yield lambda steps: (step(job) for step in steps)
+        return
 
     def has_room(running: Collection[Step]) -> bool:
         return len(running) < 2 * workers
