@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from guardagent.batch.arrow.schema import EVENTS
-from guardagent.batch.arrow.splits import Split, reading
+from guardagent.batch.arrow.splits import Split, opened
 from guardagent.batch.lines import MAX_LINE
 from guardagent.errors import InputError
 
@@ -44,9 +44,7 @@ def lines_of(split: Split) -> Iterator[tuple[int, bytes]]:
     Raises:
         InputError: the file cannot be read.
     """
-    import fsspec
-
-    with reading(split.path), fsspec.open(split.path, "rb", compression="infer") as file:
+    with opened(split.path) as file:
         offset = split.start
         if offset:
             file.seek(offset - 1)

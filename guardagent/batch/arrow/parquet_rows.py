@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from guardagent.batch.arrow.schema import EVENTS
+from guardagent.batch.arrow.schema import EVENTS, VERDICTS
 from guardagent.batch.arrow.splits import Split
 from guardagent.batch.near_misses import near_miss
 from guardagent.errors import InputError
@@ -63,6 +63,8 @@ def parquet_rows(split: Split) -> Iterator[pa.RecordBatch]:
 
 def check_columns(schema: pa.Schema, path: str) -> None:
     """Raises an InputError if the columns cannot be read as events."""
+    if VERDICTS.metadata.keys() & (schema.metadata or {}).keys():
+        raise InputError(f"{path}: holds the verdicts of an audit; expected events, and '--out' in another folder")
     known, present = frozenset(EVENTS.names) - _OURS, set(schema.names)
     for name in schema.names:
         meant = None if name in known else near_miss(name, known, present & known)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import lzma
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from guardagent.batch.arrow.readers import load_reader
+from guardagent.batch.arrow.schema import EVENTS
 from guardagent.errors import InputError, name_hint
 
 SPLIT_BYTES = 32 * 2**20
@@ -117,10 +120,19 @@ def _files(path: str, file_format: str | None, filters: Sequence[PartitionFilter
     except (OSError, ValueError, ImportError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
     for name in names:
+        _refuse_hidden_columns(name)
         if all(one.keeps(name) for one in filters):
             info = system.info(name)
             version = str(info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("LastModified") or "")
             yield SourceFile(system.unstrip_protocol(name), file_format or _format_of(name), int(info["size"]), version)
+
+
+def _refuse_hidden_columns(path: str) -> None:
+    """Refuses a column of an event that is a partition column, and so is not in the file."""
+    columns = [part.partition("=")[0] for part in path.split("/")[:-1] if "=" in part]
+    hidden = next((name for name in columns if name in EVENTS.names), None)
+    if hidden is not None:
+        raise InputError(f"{path}: {hidden!r} is a partition column; expected it as a column of the file")
 
 
 def _names(system: Any, path: str) -> Iterable[str]:
@@ -144,6 +156,11 @@ def _delta_files(path: str, filters: Sequence[PartitionFilter]) -> list[str]:
     except ImportError:
         raise InputError(f"{path}: is a Delta table; expected the package 'deltalake': pip install deltalake") from None
     table = DeltaTable(path)
+    if table.protocol().min_reader_version > 1:
+        raise InputError(
+            f"{path}: is a Delta table of reader version {table.protocol().min_reader_version}, in which rows may be "
+            "deleted and columns renamed apart from the files; expected version 1"
+        )
     columns = table.metadata().partition_columns
     wanted = [(one.column, one.comparison, one.value) for one in filters if one.column in columns]
     return [url_to_fs(uri)[1] for uri in table.file_uris(wanted or None)]
@@ -191,9 +208,19 @@ def _row_groups(file: SourceFile, size: int) -> Iterator[Split]:
 
 
 @contextlib.contextmanager
-def reading(path: str) -> Iterator[None]:
-    """Turns the errors of reading a file into an InputError that names it."""
+def opened(path: str) -> Iterator[Any]:
+    """Opens a file of lines or documents, decompressed.
+
+    Raises:
+        InputError: it cannot be read, now or in the body of the `with` statement.
+    """
+    import fsspec
+    from fsspec.utils import infer_compression
+
+    if path.endswith(_COMPRESSED) and infer_compression(path) is None:
+        raise InputError(f"{path}: cannot be decompressed; expected the package 'zstandard': pip install zstandard")
     try:
-        yield
-    except (OSError, EOFError, ValueError) as error:
+        with fsspec.open(path, "rb", compression="infer") as file:
+            yield file
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise InputError(f"{path}: cannot be read: {error}; expected the unchanged file") from None

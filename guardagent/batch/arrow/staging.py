@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from guardagent.batch.arrow.readers import READERS, TraceIndex, documents, load_reader, read_spans, to_rows
 from guardagent.batch.arrow.schema import EVENTS
-from guardagent.batch.arrow.splits import SourceFile, Split, reading
+from guardagent.batch.arrow.splits import SourceFile, Split, opened
 
 FORMAT = "rows"  # of the files that are written here: Arrow IPC in the schema `EVENTS`
 _BATCH_ROWS = 4096
@@ -51,9 +51,7 @@ def staged_rows(split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def _documents(file: SourceFile) -> Iterator[str]:
-    import fsspec
-
-    with reading(file.path), fsspec.open(file.path, "rb", compression="infer") as data:
+    with opened(file.path) as data:
         yield from documents(io.TextIOWrapper(data, encoding="utf-8", errors="surrogateescape", newline="\n"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from dataclasses import replace
@@ -86,6 +87,15 @@ def test_a_corrupt_file_ends_the_run(tmp_path: Path) -> None:
             audit([tmp_path / "good.parquet", tmp_path / "bad.parquet"], bundle, tmp_path / f"out{len(bad)}")
 
 
+def test_a_corrupt_compressed_file_ends_the_run(tmp_path: Path) -> None:
+    data = gzip.compress(b"".join(json.dumps({**LOGIN, "trace": f"t{at}"}).encode() + b"\n" for at in range(999)))
+    bundle = bundle_of(tmp_path, POLICY)
+    for at, bad in enumerate((data[:-20], data[:60] + b"\0" * 40 + data[100:], b"no gzip")):
+        (tmp_path / "log.jsonl.gz").write_bytes(bad)
+        with pytest.raises(InputError, match=r"log\.jsonl\.gz: cannot be read"):
+            audit([tmp_path / "log.jsonl.gz"], bundle, tmp_path / f"out{at}")
+
+
 @pytest.mark.parametrize(
     ("columns", "error"),
     [
@@ -156,6 +166,21 @@ def test_partition_filters_choose_whole_files(tmp_path: Path) -> None:
         found("date")
     with pytest.raises(InputError, match="no file to read"):
         found("date=2027-01-01")
+
+
+def test_columns_that_are_not_in_the_file_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "tool=refund").mkdir()
+    write_lines(tmp_path / "tool=refund" / "log.jsonl", [{"trace": "t", "action": "pay"}])
+    with pytest.raises(InputError, match="'tool' is a partition column"):
+        find_files([str(tmp_path)])
+
+
+def test_results_of_an_audit_are_no_events(tmp_path: Path) -> None:
+    write_lines(tmp_path / "log.jsonl", [LOGIN])
+    bundle = bundle_of(tmp_path, POLICY)
+    audit([tmp_path / "log.jsonl"], bundle, tmp_path / "results")
+    with pytest.raises(InputError, match="holds the verdicts of an audit"):
+        audit([tmp_path / "results"], bundle, tmp_path / "again")
 
 
 def test_files_of_an_unknown_format_are_refused(tmp_path: Path) -> None:
