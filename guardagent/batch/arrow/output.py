@@ -18,11 +18,10 @@ import pyarrow.parquet as pq
 
 from guardagent._support.strict_json import loads
 from guardagent.batch.arrow.work import Result, Work
+from guardagent.batch.report.manifest import FILE, VERSION
 from guardagent.errors import InputError
 
-MANIFEST = "_audit.json"
 _SUMMARY = b"guardagent.summary"
-_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +48,24 @@ class AuditFolder:
             InputError: it is not a manifest, or one of another version.
         """
         with self._system() as (system, path):
-            if not system.exists(f"{path}/{MANIFEST}"):
+            if not system.exists(f"{path}/{FILE}"):
                 return None
-            text = system.cat_file(f"{path}/{MANIFEST}")
+            text = system.cat_file(f"{path}/{FILE}")
         try:
             found = loads(text)
             version = found["guardagent_audit"]
         except (ValueError, TypeError, KeyError):
-            raise InputError(f"{self.url}/{MANIFEST}: is not the manifest of an audit") from None
-        if version != _FORMAT:
-            raise InputError(f"{self.url}/{MANIFEST}: has version {version!r}; expected {_FORMAT}")
+            raise InputError(f"{self.url}/{FILE}: is not the manifest of an audit") from None
+        if version != VERSION:
+            raise InputError(f"{self.url}/{FILE}: has version {version!r}; expected {VERSION}")
         return dict(found)
 
     def write_manifest(self, values: Mapping[str, Any]) -> None:
         """Writes the manifest, after the folder is created if it is missing."""
-        text = json.dumps({"guardagent_audit": _FORMAT, **values}, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps({"guardagent_audit": VERSION, **values}, indent=2, ensure_ascii=False) + "\n"
         with self._system() as (system, path):
             system.makedirs(path, exist_ok=True)
-        self._put(MANIFEST, text.encode())
+        self._put(FILE, text.encode())
 
     def part_name(self, number: int) -> str:
         return f"part-{number:05}.parquet"

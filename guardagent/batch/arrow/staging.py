@@ -51,8 +51,11 @@ def staged_rows(split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def _documents(file: SourceFile) -> Iterator[str]:
-    with opened(file.path) as data:
-        yield from documents(io.TextIOWrapper(data, encoding="utf-8", errors="surrogateescape", newline="\n"))
+    with (
+        opened(file.path) as data,
+        io.TextIOWrapper(data, encoding="utf-8", errors="surrogateescape", newline="\n") as text,
+    ):
+        yield from documents(text)
 
 
 def _rows_of(file: SourceFile, reader: Any, index: TraceIndex) -> Iterator[dict[str, Any]]:
