@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from itertools import product
 from random import Random
@@ -297,7 +298,7 @@ def test_an_example_names_the_conditions() -> None:
     first, second = policies.rules
     found = PolicyAnalysis(policies).example("pay", satisfied=[second], violated=[first])
     assert found is not None
-    assert found.description.startswith(f"pay(n={found.args['n']}")
+    assert found.description.startswith(f"pay(n={json.dumps(found.args['n'])}")
     assert "fact(limit) is " in found.description
 
 
