@@ -33,7 +33,7 @@ _CASE = {
     "rules": KeyType(list, "a list of the ids of policies"),
 }
 _TASK = {"task": KeyType(str, "a string"), "success": BOOLEAN}
-_TRACE = {"id": _ID, "events": OBJECTS, "state": OBJECT, "facts": FACTS, "principal": _PRINCIPAL, **_TASK}
+_TRACE = {"id": _ID, "events": OBJECTS, "state": OBJECT, "facts": FACTS, "principal": _PRINCIPAL}
 _OF_TRACE = {  # in the record of a single event
     "trace": _ID,
     "position": KeyType(int, "a whole number"),
@@ -125,9 +125,9 @@ def read_trace(text: str, path: Path | str, line: int, failed_output: Any = None
 def trace_of(value: Any, failed_output: Any = None, ignored: Mapping[str, bool] = EMPTY) -> Trace:
     """Reads a trace from a decoded record; raises an InputError as `read_trace` does, without a place.
 
-    `ignored` is as for `plain_step`.
+    Such a record may also have `task` and `success`. `ignored` is as for `plain_step`.
     """
-    return _trace(JsonObject.of_value(value, InputError, _TRACE), failed_output, ignored)
+    return _trace(JsonObject.of_value(value, InputError, {**_TRACE, **_TASK}), failed_output, ignored)
 
 
 def event_of(value: Any, failed_output: Any = None, ignored: Mapping[str, bool] = EMPTY) -> TraceStep:

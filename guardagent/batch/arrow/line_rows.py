@@ -48,28 +48,28 @@ def lines_of(split: Split) -> Iterator[tuple[int, bytes]]:
         offset = split.start
         if offset:
             file.seek(offset - 1)
-            offset += len(_rest_of_line(file)) - 1
+            offset += _skipped_line(file) - 1
         while split.stop == -1 or offset < split.stop:
             line = file.readline(MAX_LINE + 1)
             if not line:
                 return
             length = len(line)
             if length > MAX_LINE and not line.endswith(b"\n"):
-                length += len(_rest_of_line(file))
+                length += _skipped_line(file)
             text = line.removeprefix(b"" if offset else _BOM).rstrip(b"\r\n")
             if text.strip():
                 yield offset, text
             offset += length
 
 
-def _rest_of_line(file: Any) -> range:
-    """Skips the rest of a line; the result has its length."""
+def _skipped_line(file: Any) -> int:
+    """Skips the rest of a line, and returns its length in bytes."""
     length = 0
     while part := file.readline(2**20):
         length += len(part)
         if part.endswith(b"\n"):
             break
-    return range(length)
+    return length
 
 
 class _LineBatch:
@@ -114,6 +114,9 @@ def _identified(line: bytes, path: str, offset: int) -> tuple[str | None, str | 
         trace = _quick_id(line)
         if trace is None:
             trace = _careful_id(text)
+        trace.encode()
+    except UnicodeEncodeError:
+        return None, None, f"{path}: the line at byte {offset:,}: the id of its trace is no valid Unicode"
     except (ValueError, RecursionError, InputError) as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         return None, None, f"{path}: the line at byte {offset:,}: {reason}"

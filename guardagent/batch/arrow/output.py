@@ -77,6 +77,8 @@ class AuditFolder:
     def part_numbers(self) -> set[int]:
         """The numbers of the parts that are written."""
         with self._system() as (system, path):
+            if not system.exists(path):
+                return set()
             names = [name.rsplit("/", 1)[-1] for name in system.ls(path, detail=False, refresh=True)]
         return {int(name[5:-8]) for name in names if name.startswith("part-") and name.endswith(".parquet")}
 

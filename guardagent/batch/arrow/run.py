@@ -61,6 +61,8 @@ def run_work(
     if (found := folder.manifest()) is not None:
         _refuse_other_run(folder, found, setup, resume=resume)
         count, done = found["partitions"], folder.finished(work.summary)
+    elif folder.part_numbers():
+        raise InputError(f"{out}: holds parts without their '_audit.json'; expected an empty folder as '--out'")
     else:
         folder.write_manifest(_manifest(setup, files, work, engine, count))
     missing = [number for number in range(count) if number not in done]

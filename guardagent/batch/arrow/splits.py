@@ -121,6 +121,8 @@ def _files(path: str, file_format: str | None, filters: Sequence[PartitionFilter
         raise InputError(f"{path}: cannot be read: {error}") from None
     for name in names:
         _refuse_hidden_columns(name)
+        if not name.isascii() and name != name.encode("utf-8", "replace").decode():
+            raise InputError(f"{name!r}: the name of the file is not UTF-8; expected another name")
         if all(one.keeps(name) for one in filters):
             info = system.info(name)
             version = str(info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("LastModified") or "")

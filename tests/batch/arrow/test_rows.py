@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,7 @@ def rows_of_lines(folder: Path, *lines: str | dict[str, Any]) -> dict[str | None
         ('{"tool": "refund"}', None, "has no 'trace'"),
         ('{"events": []}', None, "has no 'id'"),
         ('{"trace": ["t"], "tool": "refund"}', None, "has no 'trace'"),
+        ('{"trace": "\\ud800", "tool": "refund"}', None, "no valid Unicode"),
         ('{"trace": "t", "tool": "refund", "arguments": {}}', "t", "did you mean 'args'"),
         ('{"trace": "t", "tool": "refund", "args": {"a": 1, "a": 2}}', "t", "twice"),
         ('{"trace": "t", "tool": "refund", "args": {"a": NaN}}', None, "NaN"),
@@ -186,6 +188,9 @@ def test_results_of_an_audit_are_no_events(tmp_path: Path) -> None:
 def test_files_of_an_unknown_format_are_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     with pytest.raises(InputError, match=r"notes.txt: has an unknown format"):
+        find_files([str(tmp_path)])
+    (tmp_path / "notes.txt").rename(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl"))
+    with pytest.raises(InputError, match="is not UTF-8"):
         find_files([str(tmp_path)])
     with pytest.raises(InputError, match="no file to read"):
         find_files([str(tmp_path / "missing")])

@@ -57,6 +57,10 @@ def test_results_of_another_run_are_not_continued(tmp_path: Path) -> None:
     write_table(log / "0.parquet", events_of(conversations(9, 9)))
     with pytest.raises(InputError, match="other files"):
         audit([log], bundle, out, resume=True)
+    (out / "_audit.json").rename(tmp_path / "kept.json")
+    with pytest.raises(InputError, match="holds parts without"):
+        audit([log], bundle, out)
+    (tmp_path / "kept.json").rename(out / "_audit.json")
     part = out / "part-00002.parquet"
     part.write_bytes(part.read_bytes()[:50])
     with pytest.raises(InputError, match=r"part-00002.parquet: is not a part of this run"):
