@@ -13,12 +13,14 @@ same as an absent key of the JSON format.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 VERSION = 1
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _STRINGS = pa.list_(pa.string())
 
@@ -116,8 +118,7 @@ def batch_of(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordB
 
 
 def _encodable(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    try:
-        json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode())  # type: ignore[no-any-return]
-    return row
+    text = json.dumps(row, ensure_ascii=False)
+    if _SURROGATE.search(text) is None:
+        return row
+    return json.loads(_SURROGATE.sub(lambda found: rf"\\u{ord(found[0]):04x}", text))  # type: ignore[no-any-return]

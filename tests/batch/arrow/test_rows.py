@@ -62,6 +62,12 @@ def test_an_unreadable_line_is_an_error_of_its_trace(tmp_path: Path, line: str, 
     assert found["other"]["decision"] == "allow"
 
 
+def test_half_of_a_surrogate_pair_is_shown_as_its_escape(tmp_path: Path) -> None:
+    row = rows_of_lines(tmp_path, {**LOGIN, "task": "\ud800", "tool": "refund", "args": {"order": "\udfff"}})["t"]
+    assert row["task"] == "\\ud800"
+    assert "order_was_read" in row["rules"]
+
+
 def test_events_whose_order_is_unknown_are_an_error(tmp_path: Path) -> None:
     for name, times in (("a", [1.0, None]), ("b", [2.0, 2.0])):
         rows = [{**LOGIN, "trace": name, "tool": f"tool{at}", "time": time} for at, time in enumerate(times)]
