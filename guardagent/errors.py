@@ -9,6 +9,9 @@
     ├── LogError                the audit log cannot be written; the record is not acknowledged
     ├── LedgerError             the ledger cannot be read or written; the action does not happen
     ├── CounterError            the counters cannot be read or written; the call does not run
+    ├── AccessError             it cannot be determined who the caller is; the request is refused
+    │   ├── UnauthenticatedError    the request has no valid token
+    │   └── ForbiddenError          the caller may not do this
     ├── ModelError              no model is configured, or it did not answer
     │   ├── UnsentError         the request was not sent: the key or the URL is missing or invalid
     │   └── AnswerError         the answer is unusable: empty, cut off, no plan, no code
@@ -83,6 +86,18 @@ class LedgerError(GuardError):
 
 class CounterError(GuardError):
     """The counters cannot be read or written, so the call that they should count does not run."""
+
+
+class AccessError(GuardError):
+    """The tokens or keys of callers cannot be read, so the request is refused."""
+
+
+class UnauthenticatedError(AccessError):
+    """The request has no valid token; the message does not tell an attacker more than that."""
+
+
+class ForbiddenError(AccessError):
+    """The caller is known, and may not do this."""
 
 
 class ModelError(GuardError):

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -27,9 +28,9 @@ def name_of(path: Path) -> str:
 
 
 def outside_of_functions(node: ast.AST) -> Iterator[ast.AST]:
-    """Yields the nodes that run when a module is imported, or that a type checker reads."""
+    """Yields the statements that run when a module is imported, or that a type checker reads."""
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.expr):
             yield child
             yield from outside_of_functions(child)
 
@@ -81,5 +82,9 @@ def test_each_test_file_mirrors_a_module() -> None:
 def mirrors(test: Path) -> bool:
     """Whether a module (for bench, also an evaluation) has a name that the test's name begins with."""
     rooms = [PACKAGE / test.parts[0], *([HOUSE / "benchmarks"] if test.parts[0] == "bench" else [])]
-    names = {path.stem.strip("_") for room in rooms for path in (room, *room.rglob("*"))}
-    return any(f"{test.stem}_".startswith(f"test_{name}_") for name in names if name)
+    return any(f"{test.stem}_".startswith(f"test_{name}_") for room in rooms for name in names_in(room))
+
+
+@cache
+def names_in(room: Path) -> set[str]:
+    return {path.stem.strip("_") for path in (room, *room.rglob("*"))} - {""}

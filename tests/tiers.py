@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
 # No deadline: a busy machine does not make a property fail.
-settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.register_profile("long", deadline=None, max_examples=500)
 settings.load_profile("quick")
 
@@ -21,5 +21,14 @@ def examples(count: int) -> int:
 
 def slow_after(quick: int, values: Iterable[Any]) -> list[Any]:
     """Returns parameters, all but the first few marked slow; a tuple holds the values of several arguments."""
+    return _parameters(values, lambda at: at < quick)
+
+
+def slow_but_every(step: int, values: Iterable[Any]) -> list[Any]:
+    """Returns parameters, all marked slow but one of each `step`: a sample of a table whose rows are alike."""
+    return _parameters(values, lambda at: at % step == 0)
+
+
+def _parameters(values: Iterable[Any], is_quick: Callable[[int], bool]) -> list[Any]:
     several = (value if isinstance(value, tuple) else (value,) for value in values)
-    return [pytest.param(*one, marks=[pytest.mark.slow] if at >= quick else []) for at, one in enumerate(several)]
+    return [pytest.param(*one, marks=[] if is_quick(at) else [pytest.mark.slow]) for at, one in enumerate(several)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ MAX_BYTES = 1_000_000  # of one agent input or output log; larger than any known
 MAX_DATA_BYTES = 1_000_000_000
 
 
-def read_text(path: Path | str, *, limit: int = MAX_BYTES) -> str:
+def read_text(path: Path | str, *, limit: int = MAX_BYTES, may_be_blank: bool = False) -> str:
     """Returns the text of a file, or of standard input for `-`.
 
     Raises:
@@ -34,28 +35,29 @@ def read_text(path: Path | str, *, limit: int = MAX_BYTES) -> str:
         raise ContentError(f"byte {error.start} is not UTF-8; expected UTF-8 text", name, line) from None
     if "\0" in text:
         raise ContentError("contains zero bytes; expected text, not binary data", name)
-    if not text.strip():
+    if not may_be_blank and not text.strip():
         raise ContentError("is empty; expected text", name)
     return text
 
 
-def save_text(path: Path | str, text: str) -> None:
-    """Writes a temporary file and renames it.
+def save_text(path: Path | str, text: str, *, mode: int = 0o666) -> None:
+    """Writes a temporary file and renames it; `mode` are its permissions, before the umask.
 
     Raises:
         InputError: it cannot be written.
     """
-    save_bytes(path, text.encode("utf-8"))
+    save_bytes(path, text.encode("utf-8"), mode=mode)
 
 
-def save_bytes(path: Path | str, content: bytes) -> None:
+def save_bytes(path: Path | str, content: bytes, *, mode: int = 0o666) -> None:
     """As `save_text`."""
     import secrets
 
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        temporary.write_bytes(content)
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

@@ -30,6 +30,26 @@ def folder_lock(folder: Path) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def shared_folder_lock(folder: Path) -> Iterator[None]:
+    """As `folder_lock`, but leaves no file behind, and other users of the machine can hold it too.
+
+    Raises:
+        InputError: the folder cannot be read.
+    """
+    import fcntl
+
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def replace_file(path: Path, text: str) -> None:
     """Writes a temporary file and renames it: a crash, even of the machine, leaves the old or the new file."""
     temporary = path.with_suffix(".new")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 
 from guardagent._support.fold import timed_verdict
@@ -35,6 +35,13 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     """
     if quick_proof(policies.current).complies(trace):
         return _TraceVerdict(trace).verdict()
+    summary = _TraceVerdict(trace)
+    judge_events(policies, trace, summary.add)
+    return summary.verdict()
+
+
+def judge_events(policies: Policies, trace: Trace, add: Callable[[int | None, Verdict], None]) -> None:
+    """Judges each event of a trace, and its end: calls `add` with the event's index, or None, and the verdict."""
     session = policies.session(
         trace.state,
         trace.facts,
@@ -44,10 +51,8 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
         principal=trace.principal,
         on_difference=False,
     )
-    summary = _TraceVerdict(trace)
-    session.replay(trace.steps, summary.add)
-    summary.add(None, session.finish())
-    return summary.verdict()
+    session.replay(trace.steps, add)
+    add(None, session.finish())
 
 
 def replay(session: Session, trace: Trace) -> Generator[None, None, Verdict]:

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from guardagent.batch.cases import judge_case
-from guardagent.batch.records import Case
+from guardagent.batch.expectations import Expectation, ExpectedTrace, judge_expected
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.language import ast
 from guardagent.policy.mutants.equivalence import is_equivalent
@@ -39,7 +38,7 @@ class Survivors:
 def surviving(
     policies: Policies,
     rule: str,
-    cases: Sequence[Case],
+    cases: Sequence[Expectation],
     *,
     limit: int = LIMIT,
     seconds: float = SECONDS,
@@ -53,7 +52,7 @@ def surviving(
     Args:
         policies: the loaded policies.
         rule: the id of the policy.
-        cases: the cases; those without an expectation notice nothing.
+        cases: the cases, also traces; those without an expectation notice nothing.
         limit: the greatest number of mutants.
         seconds: the time after which no further mutant is tested.
         equivalent: decides whether a mutant means the same as the rule.
@@ -64,8 +63,8 @@ def surviving(
     mutants, source = mutants_of(policies, rule, limit=limit), source_of(policies, rule)
     if not mutants.found:
         return Survivors((), left_out=mutants.left_out)
-    if _concerns_the_end(policies, rule):
-        return Survivors((), left_out=(f"rule {rule!r} is only violated at the end, and a case proposes one call",))
+    if concerns_the_end(policies, rule) and not any(isinstance(one, ExpectedTrace) for one in cases):
+        return Survivors((), left_out=(f"rule {rule!r} is only violated at the end, and no case is a trace",))
     trial, end, late = _Trial(policies, source, cases), time.monotonic() + seconds, 0
     unnoticed: list[Mutant] = []
     for mutant in mutants.found:
@@ -79,7 +78,7 @@ def surviving(
     return Survivors(tuple(found), noticed, len(unnoticed) - len(found), left_out)
 
 
-def _concerns_the_end(policies: Policies, rule: str) -> bool:
+def concerns_the_end(policies: Policies, rule: str) -> bool:
     """Whether no call can violate a rule, but only the end of the conversation."""
     rules = next(one.rules for one in policies.rules if one.id == rule)
     return all(isinstance(one, ast.After | ast.Exists) for one in rules)
@@ -88,24 +87,22 @@ def _concerns_the_end(policies: Policies, rule: str) -> bool:
 class _Trial:
     """Judges cases by one rule and its mutants. The other rules of the file are judged once."""
 
-    def __init__(self, policies: Policies, source: RuleSource, cases: Iterable[Case]) -> None:
-        self._policies, self._rule = policies, source.id
+    def __init__(self, policies: Policies, source: RuleSource, cases: Iterable[Expectation]) -> None:
+        self._rule = source.id
         assert policies.source is not None, "the rule was found in it"
         others = tuple(one for one in policies.source.rules if one.id != source.id and one.kind != "request")
         rest, alone = compiled(policies, others), single(policies, source)
         expecting = [one for one in cases if one.label is not None or one.rules is not None]
-        self._cases = [(one, judge_case(rest, one).label) for one in expecting]
+        self._cases = [(one, judge_expected(rest, one).label) for one in expecting]
         self._expected = [self._outcome(alone, *one) for one in self._cases]
 
     def notices(self, mutant: Mutant) -> bool:
         """Whether a case has another outcome under a mutant."""
-        changed = mutant.alone(self._policies)
-        return any(
-            self._outcome(changed, *one) != expected for one, expected in zip(self._cases, self._expected, strict=True)
-        )
+        pairs = zip(self._cases, self._expected, strict=True)
+        return any(self._outcome(mutant.policies, *one) != expected for one, expected in pairs)
 
-    def _outcome(self, policies: Policies, case: Case, others: int) -> tuple[int, bool]:
+    def _outcome(self, policies: Policies, case: Expectation, others: int) -> tuple[int, bool]:
         """The label of a case, and whether the rule is violated if the case names rules."""
-        verdict = judge_case(policies, case)
+        verdict = judge_expected(policies, case)
         label = 0 if case.label is None else max(verdict.label, others)
         return label, case.rules is not None and self._rule in verdict.rules

@@ -24,6 +24,12 @@ LOG = {
     "show": LazyCommand("guardagent.cli.log", "show", "Show the entries of a log, one per line."),
     "verify": LazyCommand("guardagent.cli.log", "verify", "Verify that a log is complete and unchanged."),
     "export": LazyCommand("guardagent.cli.log", "export", "Export all entries as JSON Lines or CSV."),
+    "anchor": LazyCommand("guardagent.cli.log", "anchor", "Allow the removal of a log's oldest entries."),
+}
+TOKEN = {
+    "create": LazyCommand("guardagent.cli.token", "create", "Create a token, and show it once."),
+    "list": LazyCommand("guardagent.cli.token", "list_tokens", "List the tokens, without their secrets."),
+    "revoke": LazyCommand("guardagent.cli.token", "revoke", "Revoke a token at once."),
 }
 PACK = {
     "list": LazyCommand("guardagent.cli.packs", "list_packs", "List the rule sets that ship."),
@@ -41,11 +47,13 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "verify": LazyCommand("guardagent.cli.workflow", "verify", "Verify a workflow graph before it runs."),
     "graph": LazyCommand("guardagent.cli.workflow", "graph", "Extract and draw the graph of a workflow."),
     "lint": LazyCommand("guardagent.cli.lint", "lint", "Find contradictory, vacuous and otherwise faulty rules."),
+    "review": LazyCommand("guardagent.cli.review", "review", "Review a translated policy, sentence by sentence."),
     "lock": LazyCommand("guardagent.cli.lock", "lock", "Write a lock file with the hashes of all content."),
     "mcp-proxy": LazyCommand("guardagent.cli.mcp", "mcp_proxy", "Run a guard in front of an MCP server."),
     "compile": LazyCommand(
         "guardagent.cli.compile", "compile_", "Compile a guard request into a program that needs no model."
     ),
+    "translate": LazyCommand("guardagent.cli.translate", "translate", "Translate a policy document into a policy."),
     "bench": LazyCommand("guardagent.cli.bench", "bench", "Run one evaluation and report the paper's metrics."),
     "bench-compare": LazyCommand(
         "guardagent.cli.compare", "bench_compare", "Compare the results of several evaluations."
@@ -56,7 +64,8 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "toolbox": Subcommands("List, show and add toolbox functions.", TOOLBOX),
     "memory": Subcommands("Manage the known agents and their demonstrations.", MEMORY),
     "pack": Subcommands("List, show and add the rule sets that ship.", PACK),
-    "log": Subcommands("Show, verify and export audit logs.", LOG),
+    "token": Subcommands("Create, list and revoke the tokens of agents and people.", TOKEN),
+    "log": Subcommands("Show, verify, export and anchor audit logs.", LOG),
 }
 
 

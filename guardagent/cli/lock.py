@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guardagent.cli.options import Json, MemoryFolder, PromptsFolder, ToolboxFolder
+from guardagent.cli.options import Json, MemoryFolder, PromptsFolder, RequireReview, ToolboxFolder
 from guardagent.cli.output import print_json, print_line
 from guardagent.errors import InputError
 
@@ -34,15 +34,23 @@ def lock(
     prompts: PromptsFolder = None,
     policies: PolicyFiles = None,
     program: Programs = None,
+    require_review: RequireReview = False,
     as_json: Json = False,
 ) -> None:
     """Write a lock file with the hashes of all content that may run.
 
-    With '--locked FILE', other commands refuse any other content. Nothing is run here.
+    With '--locked FILE', other commands refuse any other content. Nothing is run here. A policy with an incomplete
+    review is not locked; with '--require-review', neither is one without a review.
     """
     from guardagent.programs.runtime.lock import Lock
 
-    locked = Lock.of(_contents(agent, memory, toolbox, prompts, policies or [], program or []), out)
+    if require_review and not policies:
+        raise InputError("'--require-review' is for policies; expected '--policies FILE'")
+    contents = _contents(agent, memory, toolbox, prompts, policies or [], program or [])
+    locked = Lock.of(contents, out)
+    for path in policies or []:
+        _require_review(path, missing_too=require_review)
+    locked.require(contents)  # the reviewed files are those that were hashed
     try:
         out.write_text(locked.to_json(), encoding="utf-8")
     except OSError as error:
@@ -52,6 +60,15 @@ def lock(
         print_json({"lock": str(out), "files": counts})
     else:
         print_line(f"{out}: {', '.join(f'{kind} {count}' for kind, count in counts.items())}")
+
+
+def _require_review(path: Path, *, missing_too: bool) -> None:
+    from guardagent.policy.file.policy_file import read_policy_file
+    from guardagent.policy.review import require_review, review_path
+
+    review = review_path(path)
+    if missing_too or review.exists():
+        require_review(read_policy_file(path), review)
 
 
 def _contents(

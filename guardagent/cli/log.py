@@ -1,4 +1,4 @@
-"""The commands `log show`, `log verify` and `log export`. None of them changes a log."""
+"""The commands `log show`, `log verify`, `log export` and `log anchor`. Only the last one writes to a log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,15 @@ class ExportFormat(StrEnum):
     CSV = "csv"
 
 
-LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="The log: a .db, .sqlite or .jsonl file.")]
+_KINDS = "a .db, .sqlite or .jsonl file, or postgresql://USER@HOST/DATABASE?stream=NAME"
+LogFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="LOG…", help=f"The log: {_KINDS}; or its folder, or several .jsonl files of one log, in order."
+    ),
+]
+LogAddress = Annotated[str, typer.Argument(metavar="LOG", help=f"The log: {_KINDS}.")]
+Removed = Annotated[int, typer.Option("--removed", min=1, help="The number of the last entry to be removed.")]
 Conversation = Annotated[str | None, typer.Option("--conversation", help="Only entries of this conversation.")]
 Tool = Annotated[str | None, typer.Option("--tool", help="Only entries of this tool.")]
 DecisionName = Annotated[str | None, typer.Option("--decision", help="Only entries with this decision.")]
@@ -43,11 +51,11 @@ FormName = Annotated[
     ExportFormat, typer.Option("--format", help="jsonl (itself a valid log), or csv for spreadsheets.")
 ]
 
-_STATUS = {"whole": 0, "tampered": 1, "unchecked": 3}
+_STATUS = {"whole": 0, "tampered": 1, "end_unchecked": 3, "unchecked": 3}
 
 
 def show(
-    path: LogFile,
+    log: LogFiles,
     *,
     conversation: Conversation = None,
     tool: Tool = None,
@@ -71,24 +79,25 @@ def show(
         parse_time(until, "--until"),
         last,
     )
-    for one in chosen.entries(path):
+    for one in chosen.entries(log):
         sys.stdout.write(f"{one.entry.line if as_json else _entry_line(one)}\n")
 
 
-def verify(path: LogFile, *, key_file: KeyFile = None, head: HeadFile = None, as_json: Json = False) -> None:
+def verify(log: LogFiles, *, key_file: KeyFile = None, head: HeadFile = None, as_json: Json = False) -> None:
     """Verify that a log is complete and unchanged.
 
-    Exits with 1 if it is not, and with 3 if the key is missing.
+    Exits with 1 if it is not, and with 3 if that cannot be known: without '--head' nobody can tell whether entries are
+    missing at the end, and some logs need their key.
     """
     from guardagent.log import Head, load_key, verify_log
 
-    report = verify_log(path, key=load_key(key_file), head=Head.load(head) if head is not None else None)
+    report = verify_log(log, key=load_key(key_file), head=Head.load(head) if head is not None else None)
     print_json(report.to_dict()) if as_json else print_line(report.to_text())
     raise typer.Exit(_STATUS[report.status])
 
 
 def export(
-    path: LogFile,
+    log: LogFiles,
     *,
     out: Out = None,
     form: FormName = ExportFormat.JSONL,
@@ -100,9 +109,23 @@ def export(
 
     if as_json and form is ExportFormat.CSV:
         raise InputError("'--json' and '--format csv' exclude each other; expected one of them")
-    with _output_file(out, path) as to:
-        count = export_entries(form.value, Selection().entries(path), to)
+    with _output_file(out, log) as to:
+        count = export_entries(form.value, Selection().entries(log), to)
     note(f"{count:,} entries")
+
+
+def anchor(log: LogAddress, *, removed: Removed, key_file: KeyFile = None) -> None:
+    """Allow the removal of a log's oldest entries: without this entry in it, the rest would not be whole.
+
+    Removes nothing itself. Verify and export the log first.
+    """
+    from guardagent.log import AuditLog, load_key
+    from guardagent.log.selection import Selection
+
+    Selection(last=1).entries(log)  # a log that is missing is not created
+    with AuditLog(log, key=load_key(key_file)) as opened:
+        number = opened.anchor(removed)
+        note(f"entry {number:,} allows the removal of the entries 1 to {removed:,}")
 
 
 def _entry_line(one: ParsedEntry) -> str:
@@ -123,12 +146,12 @@ def _text(value: Any) -> str:
 
 
 @contextmanager
-def _output_file(out: Path | None, log: Path) -> Iterator[TextIO]:
+def _output_file(out: Path | None, log: list[str]) -> Iterator[TextIO]:
     """Standard output, or a file that is replaced only when it is complete."""
     if out is None:
         yield sys.stdout
         return
-    if out.exists() and log.exists() and out.samefile(log):
+    if out.exists() and any(_holds(Path(one), out) for one in log):
         raise InputError(f"{out}: is the log itself; expected another file")
     fresh = out.with_name(f".{out.name}.new")
     try:
@@ -139,3 +162,11 @@ def _output_file(out: Path | None, log: Path) -> Iterator[TextIO]:
         raise InputError(f"{out}: cannot be written: {error.strerror}; expected a file in a writable folder") from None
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def _holds(log: Path, file: Path) -> bool:
+    """Returns whether a file is a log, one of its earlier files, or in the log's folder."""
+    from guardagent.log.rotation import current_path
+
+    places = (file, current_path(file), file.parent)
+    return log.exists() and any(one.exists() and one.samefile(log) for one in places)

@@ -12,7 +12,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent.cli.options import FactsText, Locked, OptionalPolicyFiles, RequestModelName, Watch, read_facts, watching
+from guardagent.cli.listen import (
+    AllowHost,
+    Certificate,
+    CertificateKey,
+    Insecure,
+    Listen,
+    MaxBody,
+    MaxOwnSessions,
+    MaxRequests,
+    MaxSessions,
+    OidcFile,
+    ReceiveTimeout,
+    SessionTimeout,
+    TokenFile,
+    endpoint_of,
+)
+from guardagent.cli.options import (
+    FactsText,
+    Locked,
+    OptionalPolicyFiles,
+    RequestModelName,
+    RequireReview,
+    Watch,
+    read_facts,
+    watching,
+)
 from guardagent.cli.output import print_line
 from guardagent.errors import InputError
 
@@ -20,6 +45,7 @@ if TYPE_CHECKING:
     from guardagent.frameworks.mcp.adapter.links import Target
     from guardagent.frameworks.mcp.adapter.pending_requests import Escalation
     from guardagent.log import AuditLog
+    from guardagent.types.principal import SessionPrincipal
 
 
 class ApproverChoice(StrEnum):
@@ -33,7 +59,20 @@ Server = Annotated[list[str], typer.Argument(metavar="-- COMMAND… | URL", help
 StateFile = Annotated[
     Path | None, typer.Option("--state", help="The state for 'state(...)': a JSON object (a file), read at each check.")
 ]
-LogFile = Annotated[Path | None, typer.Option("--log", help="The audit log for every verdict: a .db or .jsonl file.")]
+LogAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="LOG",
+        help="The audit log for every verdict: a .db or .jsonl file, or postgresql://USER@HOST/DATABASE?stream=NAME.",
+    ),
+]
+LogMaxBytes = Annotated[
+    int | None, typer.Option("--log-max-bytes", min=1, help="The size at which the log begins a new .jsonl file.")
+]
+LogMaxAge = Annotated[
+    float | None, typer.Option("--log-max-age", help="The age of a .jsonl file, in seconds, at which it does.")
+]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", help="The log's key (default: the variable GUARDAGENT_LOG_KEY).")
 ]
@@ -46,21 +85,29 @@ Absent = Annotated[
 Conversation = Annotated[
     str | None, typer.Option("--conversation", help="The conversation id of the session on standard input.")
 ]
-ApproverName = Annotated[ApproverChoice, typer.Option("--approver", help="Who approves escalated calls.")]
+ApproverName = Annotated[
+    ApproverChoice | None,
+    typer.Option("--approver", help="Who approves escalated calls (default: the client, unless clients need tokens)."),
+]
 Header = Annotated[
     list[str] | None,
     typer.Option("--header", help="NAME=VARIABLE: a header for the URL, from an environment variable; repeatable."),
 ]
-Listen = Annotated[
-    str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve clients over HTTP instead of standard input.")
-]
-LedgerFile = Annotated[
-    Path | None,
-    typer.Option("--ledger", help="A .db file that keeps conversations and used approvals across restarts."),
+LedgerAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="PATH|ADDRESS",
+        help="Keeps conversations and used approvals across restarts: a .db file, postgresql://… or redis://….",
+    ),
 ]
 Counters = Annotated[
     str | None,
-    typer.Option("--counters", metavar="ADDRESS", help="The store of counters across conversations: sqlite:PATH."),
+    typer.Option(
+        "--counters",
+        metavar="ADDRESS",
+        help="The store of counters across conversations: sqlite:PATH, postgresql://… or redis://….",
+    ),
 ]
 Deadline = Annotated[float, typer.Option("--deadline", help="Time limit of a check in seconds; a slower check denies.")]
 Zone = Annotated[str | None, typer.Option("--zone", help="The time zone of 'hour(now)', such as Europe/Berlin.")]
@@ -80,20 +127,35 @@ def mcp_proxy(
     policies: OptionalPolicyFiles = None,
     state: StateFile = None,
     facts: FactsText = None,
-    log: LogFile = None,
+    log: LogAddress = None,
+    log_max_bytes: LogMaxBytes = None,
+    log_max_age: LogMaxAge = None,
     key_file: KeyFile = None,
-    ledger: LedgerFile = None,
+    ledger: LedgerAddress = None,
     counters: Counters = None,
     alias: Alias = None,
     absent: Absent = None,
     conversation: Conversation = None,
-    approver: ApproverName = ApproverChoice.CLIENT,
+    approver: ApproverName = None,
     header: Header = None,
     listen: Listen = None,
+    tokens: TokenFile = None,
+    oidc: OidcFile = None,
+    tls_cert: Certificate = None,
+    tls_key: CertificateKey = None,
+    insecure: Insecure = False,
+    allow_host: AllowHost = None,
+    max_sessions: MaxSessions = 1000,
+    max_sessions_per_caller: MaxOwnSessions = 100,
+    max_requests: MaxRequests = 1000,
+    max_body: MaxBody = 4 * 1024 * 1024,
+    receive_timeout: ReceiveTimeout = 30.0,
+    session_timeout: SessionTimeout = 1800.0,
     deadline: Deadline = 10.0,
     zone: Zone = None,
     model: RequestModelName = None,
     locked: Locked = None,
+    require_review: RequireReview = False,
     watch: Watch = False,
     tools_lock: ToolsLock = None,
     accept_tools: AcceptTools = None,
@@ -104,7 +166,7 @@ def mcp_proxy(
     """
     import asyncio
 
-    from guardagent.enforcement import SqliteLedger, ToolGuard
+    from guardagent.enforcement import ToolGuard
     from guardagent.frameworks.mcp.adapter.proxy import Proxy
     from guardagent.frameworks.mcp.adapter.state_file import FileState
     from guardagent.policy.load import load_policies
@@ -115,31 +177,55 @@ def mcp_proxy(
         return
     if not policies:
         raise InputError("no policy file; expected '--policies FILE'")
-    at = _address(listen)
-    if at is not None and conversation is not None:
+    endpoint = endpoint_of(
+        listen,
+        tokens=tokens,
+        oidc=oidc,
+        certificate=tls_cert,
+        key=tls_key,
+        insecure=insecure,
+        names=allow_host,
+        limits={
+            "sessions": max_sessions,
+            "sessions_per_caller": max_sessions_per_caller,
+            "requests": max_requests,
+            "body": max_body,
+            "receive_seconds": receive_timeout,
+            "idle_seconds": session_timeout,
+        },
+    )
+    has_callers = endpoint is not None and endpoint.authenticate is not None
+    principals: dict[str, SessionPrincipal] = {}
+    if endpoint is not None and conversation is not None:
         raise InputError(
             "'--conversation' and '--listen' exclude each other; each HTTP session is a conversation of its own"
         )
     if ledger is not None and conversation is None:
         raise InputError("'--ledger' needs '--conversation': a conversation that outlives the proxy needs a fixed id")
     guard = ToolGuard(
-        load_policies(policies, model=model, locked=locked),
+        load_policies(policies, model=model, locked=locked, require_review=require_review),
         state=FileState(state) if state is not None else None,
         facts=read_facts(facts),
+        principal=(lambda name: principals[name].value) if has_callers else None,
         aliases=aliases_of(alias or []),
         absent=absent or (),
         tools_lock=tools_lock,
-        log=_log(log, key_file),
-        ledger=SqliteLedger(ledger) if ledger is not None else None,
+        log=_log(log, key_file, log_max_bytes, log_max_age),
+        ledger=ledger if ledger is None or ":" in ledger else f"sqlite:{ledger}",
         counters=counters,
         deadline=deadline,
         zone=zone,
     )
     proxy = Proxy(
-        guard, _target(server, header or []), _escalation(approver), conversation, resumable=ledger is not None
+        guard,
+        _target(server, header or []),
+        _escalation(approver or (ApproverChoice.NOBODY if has_callers else ApproverChoice.CLIENT)),
+        conversation,
+        resumable=ledger is not None,
+        principals=principals,
     )
     with watching(guard.policies, locked) if watch else nullcontext():
-        asyncio.run(proxy.serve_stdio() if at is None else proxy.serve_http(*at))
+        asyncio.run(proxy.serve_stdio() if endpoint is None else proxy.serve_http(endpoint))
 
 
 def _accept(target: Target, path: Path) -> None:
@@ -188,26 +274,15 @@ def aliases_of(pairs: list[str]) -> dict[str, str]:
     return found
 
 
-def _address(text: str | None) -> tuple[str, int] | None:
-    if text is None:
-        return None
-    from guardagent.frameworks.mcp.adapter import require_mcp
-
-    require_mcp()
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise InputError(f"'--listen' is {text!r}; expected HOST:PORT, such as '127.0.0.1:8765'")
-    return host.strip("[]"), int(port)
-
-
-def _log(path: Path | None, key_file: Path | None) -> AuditLog | None:
+def _log(address: str | None, key_file: Path | None, max_bytes: int | None, max_age: float | None) -> AuditLog | None:
     from guardagent.log import AuditLog, load_key
 
-    if path is None:
-        if key_file is not None:
-            raise InputError("'--key-file' needs '--log'")
-        return None
-    return AuditLog(path, key=load_key(key_file))
+    options = {"--key-file": key_file, "--log-max-bytes": max_bytes, "--log-max-age": max_age}
+    if address is not None:
+        return AuditLog(address, key=load_key(key_file), max_bytes=max_bytes, max_age=max_age)
+    if needless := next((name for name, value in options.items() if value is not None), None):
+        raise InputError(f"{needless!r} needs '--log'")
+    return None
 
 
 def _escalation(who: ApproverChoice) -> Escalation:

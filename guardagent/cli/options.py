@@ -70,6 +70,13 @@ Locked = Annotated[
     Path | None,
     typer.Option("--locked", help="A lock file; content that is missing from it or differs does not run. See 'lock'."),
 ]
+RequireReview = Annotated[
+    bool,
+    typer.Option(
+        "--require-review",
+        help="Refuse a policy whose sentences and rules people have not confirmed as they stand, in its review file.",
+    ),
+]
 Watch = Annotated[
     bool,
     typer.Option(

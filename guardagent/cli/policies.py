@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guardagent.cli.options import JsonLines, Locked, OptionalPolicyFiles, PolicyFiles, RequestModelName
+from guardagent.cli.options import JsonLines, Locked, OptionalPolicyFiles, PolicyFiles, RequestModelName, RequireReview
 from guardagent.cli.output import note, print_json, print_line, screen, unreadable
 from guardagent.cli.tables import (
     Engine,
@@ -63,6 +63,7 @@ def check(
     out: Out = None,
     resume: Resume = False,
     locked: Locked = None,
+    require_review: RequireReview = False,
     as_json: JsonLines = False,
 ) -> None:
     """Judge the proposed call of each case.
@@ -74,7 +75,7 @@ def check(
     from guardagent.batch.records import read_case
 
     run = _BatchRun(
-        Job(cases, _loader(policies, model, locked), read_case, judge_case),
+        Job(cases, _loader(policies, model, locked, require_review), read_case, judge_case),
         "cases",
         as_json,
         model,
@@ -100,6 +101,7 @@ def audit(
     out: OutputFileOrFolder = None,
     resume: Resume = False,
     locked: Locked = None,
+    require_review: RequireReview = False,
     as_json: JsonLines = False,
 ) -> None:
     """Replay whole traces up to their end.
@@ -109,7 +111,7 @@ def audit(
     """
     tables = TableRun(traces, engine, engine_options, file_format, where, partitions, out, resume, workers)
     if tables.are_tables:
-        raise typer.Exit(audit_tables(tables, policies, locked=locked, as_json=as_json))
+        raise typer.Exit(audit_tables(tables, policies, locked=locked, require_review=require_review, as_json=as_json))
     tables.refuse_options()
     from guardagent.batch.counted_traces import TraceJudge
     from guardagent.batch.job import Job
@@ -117,7 +119,7 @@ def audit(
 
     judge = TraceJudge(traces[0])
     run = _BatchRun(
-        Job(traces[0], _loader(policies, model, locked), read_trace, judge, judge.prepare),
+        Job(traces[0], _loader(policies, model, locked, require_review), read_trace, judge, judge.prepare),
         "traces",
         as_json,
         model,
@@ -268,10 +270,15 @@ class _BatchRun:
             yield lambda done: bar.update(task, completed=done)
 
 
-def _loader(paths: list[str], model: str | None, locked: Path | None = None) -> Callable[[], Policies]:
+def _loader(
+    paths: list[str],
+    model: str | None,
+    locked: Path | None = None,
+    require_review: bool = False,  # noqa: FBT001, FBT002 - an option
+) -> Callable[[], Policies]:
     from guardagent.policy.load import load_policies
 
-    return partial(load_policies, paths, model=model, locked=locked)
+    return partial(load_policies, paths, model=model, locked=locked, require_review=require_review)
 
 
 def _size(path: str) -> int | None:

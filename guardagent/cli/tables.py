@@ -163,13 +163,15 @@ def _interrupt_message(out: str | None) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def audit_tables(tables: TableRun, policies: Sequence[str], *, locked: Path | None, as_json: bool) -> int:
+def audit_tables(
+    tables: TableRun, policies: Sequence[str], *, locked: Path | None, require_review: bool, as_json: bool
+) -> int:
     """Judges the traces of tables, prints the result, and returns the exit status."""
     require_arrow()
     from guardagent.batch.arrow.audit_work import AuditWork
     from guardagent.batch.arrow.bundle import PolicyBundle
 
-    bundle = PolicyBundle.of(policies, locked=locked)
+    bundle = PolicyBundle.of(policies, locked=locked, require_review=require_review)
     with tables.run(AuditWork(bundle)) as (summary, folder):
         _print_rows(folder, as_json=as_json, stored=tables.out is not None)
     if not summary.traces:

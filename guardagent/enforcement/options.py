@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from guardagent.enforcement.ledger.addresses import METHODS
 from guardagent.errors import InputError
 from guardagent.policy.language.instants import zone_named
 
@@ -29,7 +30,6 @@ def check_options(**options: Any) -> None:
             )
 
 
-_LEDGER_METHODS = ("record_request", "recorded_request", "reject", "use", "end", "journal")
 _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "state": ("a state for 'state(...)', or a function that returns one", lambda _: True),
     "facts": (
@@ -57,8 +57,8 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "log_spool": ("the path of a file", lambda one: one is None or isinstance(one, str | Path)),
     "max_replans": ("an integer of at least 0", lambda one: type(one) is int and one >= 0),
     "ledger": (
-        "a SqliteLedger, or None",
-        lambda one: one is None or all(callable(getattr(one, name, None)) for name in _LEDGER_METHODS),
+        "the address of a ledger, such as 'sqlite:ledger.db', a SqliteLedger, or None",
+        lambda one: one is None or isinstance(one, str) or all(callable(getattr(one, name, None)) for name in METHODS),
     ),
     "counters": (
         "the address of a store of counters, such as 'sqlite:PATH', or a store",

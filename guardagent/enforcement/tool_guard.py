@@ -21,7 +21,7 @@ from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import Conversation, Conversations, NotBegunError
 from guardagent.enforcement.deadline import DeadlinePool
 from guardagent.enforcement.decisions import Decider
-from guardagent.enforcement.ledger import Ledger, MemoryLedger
+from guardagent.enforcement.ledger import Ledger, MemoryLedger, open_ledger
 from guardagent.enforcement.lifecycle import CallLifecycle
 from guardagent.enforcement.names import Coverage, Names, ToolSpec
 from guardagent.enforcement.options import check_options
@@ -78,8 +78,9 @@ class ToolGuard:
         zone: its time zone, as for `Session`.
         deadline: the time limit of a check in seconds; a check that takes longer denies.
         provenance_bytes: the maximum size of the index for `sources(...)` of each conversation, as for `Session`.
-        ledger: stores the used approvals. A `SqliteLedger` also stores conversations, for all processes that share its
-            file, and over restarts. Without a ledger, this guard keeps the approvals in memory.
+        ledger: stores the used approvals, or its address, such as `sqlite:PATH`. All but the one in memory also store
+            conversations, for all processes that share them, and over restarts. Without a ledger, this guard keeps the
+            approvals in memory.
         counters: the store of the policy's counters across conversations, or its address, such as `sqlite:PATH`.
         approvals: with `asked here`, an approval counts only if this ledger has a request for it. With `this host's`,
             an approval requested elsewhere counts, too, once for each ledger without a request for it.
@@ -109,7 +110,7 @@ class ToolGuard:
         zone: dt.tzinfo | str | None = None,
         deadline: float = DEADLINE_SECONDS,
         provenance_bytes: int = PROVENANCE_BYTES,
-        ledger: Ledger | None = None,
+        ledger: Ledger | str | None = None,
         counters: CounterStore | str | None = None,
         approvals: Literal["asked here", "this host's"] = "asked here",
     ) -> None:
@@ -151,7 +152,7 @@ class ToolGuard:
             SessionCounters.of(self.policies, counters, time.time, "")  # a missing store is an error now, not at a call
         if isinstance(principal, Mapping):
             read_principal(principal)  # a mistake shows before the first call
-        self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
+        self._ledger: Ledger = MemoryLedger() if ledger is None else open_ledger(ledger)
         own = isinstance(self.policies, Policies)  # its sessions block only while a check is running
         self._shared = self._ledger.journal("", getattr(policies, "digest", "")) is not None
         if self._shared and not own:

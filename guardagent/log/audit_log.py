@@ -1,7 +1,7 @@
 """Appends to a log: from threads, event loops, several processes, and forks.
 
 An append puts the content of an entry into a queue. Then one of the waiting threads takes the whole queue, chains it to
-the end of the file, and commits it for all of them: concurrent appends share one commit, and a single one waits for
+the end of the log, and commits it for all of them: concurrent appends share one commit, and a single one waits for
 nobody.
 """
 
@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 from pathlib import Path
@@ -20,11 +20,13 @@ from typing import Any, Self
 from weakref import WeakSet
 
 from guardagent.errors import LogError
+from guardagent.log.anchor import anchor_record
 from guardagent.log.chain import Chain, Entry
 from guardagent.log.head import Head, HeadFile
 from guardagent.log.keys import checked_key
 from guardagent.log.record_encoder import RecordEncoder
-from guardagent.log.stores import open_reader, open_store
+from guardagent.log.rotation import Rotation
+from guardagent.log.stores import is_address, open_reader, open_store
 
 _BATCH_SIZE = 1000
 _FORK_WAITS = 5.0  # seconds for a commit to end; the thread that commits may be the one that forks, in a signal handler
@@ -47,43 +49,57 @@ class _PendingEntry:
 
 
 class AuditLog:
-    """A log to which entries are appended. The file is created if it is missing; its folder must exist.
+    """A log to which entries are appended. It is created if it is missing; the folder of a file must exist.
 
     Args:
-        path: `.db` or `.sqlite` is an SQLite file, `.jsonl` JSON Lines.
+        address: a file (`.db` or `.sqlite` is SQLite, `.jsonl` JSON Lines), or a stream in PostgreSQL:
+            `postgresql://user@host/database?stream=shop`.
         redact: paths of values to redact, such as `args.card.number`, `args.*.ssn`, `output.token`.
         key: at least 16 random bytes, which turn hashes into HMACs.
         head: a file for the log's head, updated after every commit; best on another volume.
         durable: whether entries are flushed to disk before they are acknowledged. Otherwise they survive the end of
             this process, however it ends, but no loss of power.
+        max_bytes: the size at which a file of JSON Lines is closed, and the log goes on in a new one.
+        max_age: the age in seconds at which it is closed.
         clock: returns seconds since the epoch.
 
+    Attributes:
+        name: names the log in messages, without any password.
+        path: the file; None if the log is not a file.
+
     Raises:
-        InputError: the key or a path is invalid.
+        InputError: the key, a path, the address or a limit is invalid.
         LogError: the log cannot be written, was changed, has another key, or is shorter than its head records.
     """
 
     def __init__(
         self,
-        path: Path | str,
+        address: Path | str,
         *,
         redact: Iterable[str] = (),
         key: bytes | None = None,
         head: Path | str | None = None,
         durable: bool = True,
+        max_bytes: int | None = None,
+        max_age: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path = Path(path)
+        self.path = None if is_address(address) else Path(address)
+        rotation = None if max_bytes is max_age is None else Rotation(max_bytes, max_age, clock)
         self._chain = Chain(checked_key(key, "key") if key is not None else None)
         self._entries = RecordEncoder(redact, self._chain, clock)
         self._head_file = HeadFile(Path(head), self._chain) if head is not None else None
-        self._store = open_store(self.path, durable=durable)
+        self._address = address
+        self._store = open_store(address, durable=durable, rotation=rotation)
+        self.name = self._store.name
         self._last_seen: Entry | None = None  # the last entry seen
-        self._require_head()
+        try:
+            self._require_head()
+        except BaseException:
+            self._store.close()
+            raise
         self._closed = False
-        self._lock_held = self._forked_mid_commit = (
-            False  # by a fork: the lock is held before it; one happened during a commit
-        )
+        self._lock_held = self._forked_mid_commit = False  # by a fork: before it; it happened during a commit
         self._start()
         _open.add(self)
 
@@ -129,7 +145,7 @@ class AuditLog:
         Raises:
             GuardError: the log cannot be read.
         """
-        return [entry.text for entry in takewhile(lambda one: one.seq > seq, open_reader(self.path).backwards())]
+        return [entry.text for entry in takewhile(lambda one: one.seq > seq, open_reader(self._address).backwards())]
 
     async def aappend(self, record: Mapping[str, Any]) -> int:
         """Appends without blocking the event loop. The entry is written even if the task is cancelled."""
@@ -139,7 +155,7 @@ class AuditLog:
         try:
             future = self._workers.submit(self._wait_for_commit, waiting)
         except RuntimeError as error:  # the log was closed, or the interpreter is exiting
-            raise LogError(f"{self.path}: the log cannot be written: {error}") from None
+            raise LogError(f"{self.name}: the log cannot be written: {error}") from None
         return await asyncio.shield(asyncio.wrap_future(future))
 
     def head(self) -> Head:
@@ -153,6 +169,15 @@ class AuditLog:
             last = self._store.last()
             self._require_end(last)
             return Head.after(last, self._chain)
+
+    def anchor(self, removed: int) -> int:
+        """Appends an entry that allows the removal of all entries up to this number, and returns its own number.
+
+        Raises:
+            InputError: the log has no such entry, or cannot be read.
+            LogError: that entry was changed, or the log cannot be written.
+        """
+        return self.append(anchor_record(open_reader(self._address), self._chain, removed))
 
     def close(self) -> None:
         """Commits the queue. Nothing can be appended afterwards."""
@@ -196,16 +221,15 @@ class AuditLog:
         except LogError as error:
             _fail(batch, str(error))
         except BaseException:
-            _fail(batch, f"{self.path}: interrupted; it is unknown whether this was logged")
+            _fail(batch, f"{self.name}: interrupted; it is unknown whether this was logged")
             raise
 
     def _commit(self, batch: list[_PendingEntry]) -> None:
         entries: list[Entry] = []
 
-        def make(last: Entry | None, torn: int) -> list[Entry]:
+        def make(last: Entry | None, own: Sequence[Mapping[str, Any]]) -> list[Entry]:
             self._require_end(last)
-            recovered = [self._entries.encode({"kind": "recovered", "bytes": torn})] if torn else []
-            entries.extend(self._chain.link(last, [*recovered, *(one.text for one in batch)]))
+            entries[:] = self._chain.link(last, [*map(self._entries.encode, own), *(one.text for one in batch)])
             return entries
 
         self._store.append(make)
@@ -221,11 +245,11 @@ class AuditLog:
         if last == known and known is not None:
             return
         if known is not None and (last is None or last.seq <= known.seq):
-            raise LogError(f"{self.path}: entry {known.seq:,} was cut off or changed; nothing is added to the log")
+            raise LogError(f"{self.name}: entry {known.seq:,} was cut off or changed; nothing is added to the log")
         if last is not None and last.keyed and not self._chain.keyed:
-            raise LogError(f"{self.path}: was written with a key; expected that key")
+            raise LogError(f"{self.name}: was written with a key; expected that key")
         if last is not None and (problem := self._chain.entry_problem(last)):
-            raise LogError(f"{self.path}: entry {last.seq:,} {problem}; nothing is added to the log")
+            raise LogError(f"{self.name}: entry {last.seq:,} {problem}; nothing is added to the log")
         self._last_seen = last
 
     def _require_head(self) -> None:
@@ -238,9 +262,9 @@ class AuditLog:
 
     def _require_open(self) -> None:
         if self._closed:
-            raise LogError(f"{self.path}: the log is closed")
+            raise LogError(f"{self.name}: the log is closed")
         if self._forked_mid_commit:
-            raise LogError(f"{self.path}: this process was forked during a commit; open the log again")
+            raise LogError(f"{self.name}: this process was forked during a commit; open the log again")
 
     # --- forks: SQLite must be closed, since a child inherits its record of its locks but not the locks
 
@@ -267,16 +291,8 @@ def _fail(batch: Iterable[_PendingEntry], error: str) -> None:
         one.error = error
 
 
-def _for_each_open(step: Callable[[AuditLog], None]) -> Callable[[], None]:
-    def run() -> None:
-        for log in list(_open):
-            step(log)
-
-    return run
-
-
 os.register_at_fork(
-    before=_for_each_open(AuditLog.before_fork),
-    after_in_parent=_for_each_open(AuditLog.after_fork),
-    after_in_child=_for_each_open(AuditLog.after_fork_in_child),
+    before=lambda: list(map(AuditLog.before_fork, tuple(_open))),
+    after_in_parent=lambda: list(map(AuditLog.after_fork, tuple(_open))),
+    after_in_child=lambda: list(map(AuditLog.after_fork_in_child, tuple(_open))),
 )

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.log.chain import DamagedLogError, Entry
 from guardagent.log.record_encoder import timestamp
-from guardagent.log.stores import open_reader
+from guardagent.log.stores import LogReader, LogSource, open_reader
 from guardagent.log.values import canonical_json
 from guardagent.types import Decision
 
@@ -42,29 +41,30 @@ class Selection:
     until: str | None = None
     last: int | None = None
 
-    def entries(self, path: Path) -> Iterator[ParsedEntry]:
+    def entries(self, source: LogSource) -> Iterator[ParsedEntry]:
         """Iterates over the matching entries, in order and not verified.
 
         Raises:
-            InputError: the file cannot be read, is not a log, or is damaged.
+            InputError: the log cannot be read, is not a log, or is damaged.
         """
+        log = open_reader(source)
         if self.last is None:
-            return self._matching(path)
-        return iter([*islice(self._matching(path, backwards=True), self.last)][::-1])
+            return self._matching(log)
+        return iter([*islice(self._matching(log, backwards=True), self.last)][::-1])
 
-    def _matching(self, path: Path, *, backwards: bool = False) -> Iterator[ParsedEntry]:
-        log, criteria, entry = open_reader(path), self._criteria(), None
+    def _matching(self, log: LogReader, *, backwards: bool = False) -> Iterator[ParsedEntry]:
+        criteria, entry = self._criteria(), None
         parts = [f'"{name}":{canonical_json(value)}' for name, value in criteria.items()]  # each occurs in every match
         try:
             for entry in log.backwards() if backwards else log:
                 if all(part in entry.text for part in parts):
-                    fields = _fields(entry, path)
+                    fields = _fields(entry, log.name)
                     if self._matches(fields, criteria):
                         yield ParsedEntry(entry, fields)
         except DamagedLogError as damaged:
             near = f"{'before' if backwards else 'after'} entry {entry.seq}" if entry else "at the beginning"
             raise ContentError(
-                f"the log cannot be read further, {near}: {damaged}; run 'guardagent log verify'", path
+                f"the log cannot be read further, {near}: {damaged}; run 'guardagent log verify'", log.name
             ) from None
 
     def _criteria(self) -> dict[str, str]:
@@ -105,11 +105,11 @@ def parse_time(text: str | None, option: str) -> str | None:
         raise InputError(f"{option!r}: {text!r} is not a time; expected one such as '2026-11-02T10:30:00Z'") from None
 
 
-def _fields(entry: Entry, path: Path) -> dict[str, Any]:
+def _fields(entry: Entry, name: str) -> dict[str, Any]:
     try:
         fields = {"time": "", **json.loads(entry.text)}
     except (ValueError, TypeError, RecursionError) as error:
         raise ContentError(
-            f"entry {entry.seq} is not a JSON object: {error}; run 'guardagent log verify'", path
+            f"entry {entry.seq} is not a JSON object: {error}; run 'guardagent log verify'", name
         ) from None
     return fields

@@ -60,6 +60,10 @@ class ResponseCache:
         except OSError as error:
             raise InputError(f"{path}: the response cache cannot be written: {error.strerror}") from None
 
+    def discard(self, model: Model, call: ModelCall) -> None:
+        """Removes the answer to an equal request, if there is one."""
+        self._path(model, call).unlink(missing_ok=True)
+
     def _path(self, model: Model, call: ModelCall) -> Path:
         identity = getattr(model, "identity", model_name(model))
         messages = [(message.role, _without_marks(message.content, call)) for message in call.prompt.messages]

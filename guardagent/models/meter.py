@@ -79,12 +79,14 @@ class Meter:
         max_cost: US dollars that the answers may cost together. A call that could exceed it is not made.
         cache: the response cache, which is consulted first.
         usage: the usage so far.
+        counts_cached: whether a cached answer counts with its cost: it was paid for by an earlier run of the same work.
     """
 
     model: Model | None
     max_cost: float | None = None
     cache: ResponseCache | None = None
     usage: Usage = field(default_factory=Usage)
+    counts_cached: bool = False
 
     def metered_call(self, call: ModelCall) -> MeteredCall:
         return MeteredCall(self, call)
@@ -101,7 +103,8 @@ class Meter:
         if found is None:
             self._require_affordable(self.model, call)
         else:
-            self.usage += replace(found.usage, calls=1, cached=1, cost=0.0)
+            cost = found.usage.cost if self.counts_cached else 0.0
+            self.usage += replace(found.usage, calls=1, cached=1, cost=cost)
         return found
 
     def record(self, used: Usage, seconds: float) -> None:
@@ -125,7 +128,7 @@ class Meter:
         if self.usage.cost + worst > self.max_cost:
             raise ModelError(
                 f"the next model call could cost ${worst:.4f}, ${self.usage.cost:.4f} is spent, "
-                f"and the cap for one check is ${self.max_cost:g}"
+                f"and the cap is ${self.max_cost:g}"
             )
 
 

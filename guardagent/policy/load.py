@@ -45,6 +45,7 @@ def load_policies(
     folder: Path | str | None = None,
     model: Model | str | None = None,
     locked: Path | str | None = None,
+    require_review: bool | Path | str = False,
 ) -> Policies:
     """Loads and compiles the rules of a policy file. The result is immutable and safe to share between threads.
 
@@ -55,6 +56,8 @@ def load_policies(
         folder: the base of relative paths in `text` or `data`; without it they cannot contain any.
         model: judges `request:` policies without a program, and reads `conversation(...)` for solver rules.
         locked: a lock file (`guardagent lock`): only content that it pins is loaded.
+        require_review: whether people must have confirmed every sentence and rule as it stands, in the review file
+            beside the policy file; or the path of another review file.
 
     Raises:
         InputError: the file, or a file that it refers to, is invalid. The message begins with `file:line:`, or with the
@@ -62,7 +65,13 @@ def load_policies(
     """
 
     def load() -> Policies:
-        return _load(_read_source(path, text, data, folder), path, model, locked)
+        file = _read_source(path, text, data, folder)
+        _require_trusted(file, path, locked, require_review)
+        policies = _compile(file, model)
+        policies.locked = None if locked is None else Path(locked)
+        if require_review is not False and read_policy_file(file.path).digest != file.digest:
+            raise InputError(f"{file.path}: changed while it was loaded; expected the files that were reviewed")
+        return policies
 
     policies = load()
     if path is not None:
@@ -70,15 +79,24 @@ def load_policies(
     return policies
 
 
-def _load(file: PolicyFile, path: object, model: Model | str | None, locked: Path | str | None) -> Policies:
+def _require_trusted(file: PolicyFile, path: object, locked: Path | str | None, review: object) -> None:
+    """Holds files to their lock and their review, before any code of theirs runs."""
+    if path is None and (locked is not None or review is not False):
+        option = "locked" if locked is not None else "require_review"
+        raise InputError(f"'{option}=' only applies to files; expected the path of a policy file")
+    if review is not False:
+        from guardagent.policy.review.requirement import require_review, required_review
+
+        review = required_review(path, review)
+        require_review(file, review)
     if locked is not None:
-        if path is None:
-            raise InputError("'locked=' only applies to files; expected the path of a policy file")
-        require_locked(Path(locked), file)
+        require_locked(Path(locked), file, review if isinstance(review, Path) else None)
+
+
+def _compile(file: PolicyFile, model: Model | str | None) -> Policies:
     policies = compile_policies(file, functions_of(file, toolbox_functions), request_checks(file, model=model), model)
     if file.shadow is not None:
         policies.shadow = _shadow(file.shadow)
-    policies.locked = None if locked is None else Path(locked)
     return policies
 
 
@@ -163,15 +181,16 @@ def inspection_only(_event: Event, _context: Context) -> NoReturn:
     raise AssertionError("these rules were loaded for inspection only; use 'load_policies'")
 
 
-def require_locked(locked: Path, file: PolicyFile) -> None:
-    """Requires every file to be pinned, before any code runs. Prompts of a model must be pinned too."""
+def require_locked(locked: Path, file: PolicyFile, review: Path | None = None) -> None:
+    """Requires every file to be pinned, before any code runs. Prompts of a model and reviews must be pinned too."""
     from guardagent.models.prompts import Prompts
-    from guardagent.policy.file.lock_contents import contents_of
+    from guardagent.policy.file.lock_contents import contents_of, reviews_of
     from guardagent.programs.runtime import lock
     from guardagent.sandbox.toolbox import Toolbox
 
     allowed = lock.Lock.load(locked)
     allowed.require(contents_of(file))
+    allowed.require(reviews_of(file, review, pinned=allowed.files.get("review", ())))
     if any(rule.kind == "request" for rule in file.rules):
         allowed.require(lock.toolboxes(*(Toolbox.load(*paths) for paths in file.toolboxes.values()), Toolbox.load()))
     if any(rule.program is None for rule in file.rules if rule.kind != "temporal"):

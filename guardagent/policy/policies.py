@@ -87,15 +87,15 @@ class ExtendedPolicies:
 
 
 class _ToolApplicability(dict[str, Applicability]):
-    """The checks of each tool, for quick look-ups; those of tools that the policy does not name are added on demand."""
+    """The checks of each tool, found on its first call. Of tools that the policy does not name, only some are kept."""
 
-    def __init__(self, known: Mapping[str, Applicability], unknown: Callable[[str], Applicability]) -> None:
-        super().__init__(known)
-        self._unknown, self._limit = unknown, len(known) + MAX_UNKNOWN_TOOLS
+    def __init__(self, known: frozenset[str], find: Callable[[str], Applicability]) -> None:
+        super().__init__()
+        self.known, self._find = known, find
 
     def __missing__(self, tool: str) -> Applicability:
-        found = self._unknown(tool)
-        if len(self) < self._limit:
+        found = self._find(tool)
+        if tool in self.known or len(self) < len(self.known) + MAX_UNKNOWN_TOOLS:
             self[tool] = found
         return found
 
@@ -180,17 +180,15 @@ class Policies:
         self._tools = frozenset(named | set(tools or ()))
         self._labels = frozenset(name for rule in rules for name in rule.labels)
         self._folded = {folded_name(name): name for name in (*sorted(self._tools), *sorted(self._labels))}
-        self._by_tool: dict[str, Applicability] = {
-            tool: self._applicability(SessionCall(tool, {})) for tool in sorted({*self._tools, ANSWER})
-        }
         self._other_tools = self._applicability(SessionCall("", {}))
         self._by_labels: dict[Any, Applicability] = {}
-        self._of_tool = _ToolApplicability(self._by_tool, self._unknown)
+        self._of_tool = _ToolApplicability(self._tools | {ANSWER}, self._found)
 
     def warm_up(self) -> None:
         """Generates the code that screens calls now, instead of after the first checks of each tool."""
-        for applicability in (*self._by_tool.values(), self._other_tools):
-            applicability.screen.generate()
+        for tool in self._of_tool.known:
+            self._of_tool[tool].screen.generate()
+        self._other_tools.screen.generate()
 
     @property
     def declared_tools(self) -> frozenset[str] | None:
@@ -390,7 +388,9 @@ class Policies:
         """The rules that judge calls of a principal, whichever agent proposes them."""
         return tuple(rule for rule in self.rules if rule.source.covers(principal, None))
 
-    def _unknown(self, tool: str) -> Applicability:
+    def _found(self, tool: str) -> Applicability:
+        if tool in self._of_tool.known:
+            return self._applicability(SessionCall(tool, {}))
         problem = self.problem("tool", tool)
         return self._other_tools.with_problem(problem) if problem else self._other_tools
 
@@ -411,7 +411,7 @@ class Policies:
         return f"{kind} {name!r} differs from {known_name.rpartition(':')[2]!r} only in case or space"
 
     def _labelled(self, call: LabelledEvent) -> Applicability:
-        tool = call.tool if call.tool in self._by_tool else ""
+        tool = call.tool if call.tool in self._of_tool.known else ""
         action = call.action if f"action:{call.action}" in self._labels else None
         decision = call.decision if f"decision:{call.decision}" in self._labels else None
         tags = call.tags & self._labels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import tempfile
 from collections.abc import Callable
@@ -12,13 +13,19 @@ from typing import Any
 
 from guardagent import AuditLog
 from guardagent._support.plugins import Plugins
+from guardagent.enforcement.ledger.addresses import LEDGERS, METHODS
+from guardagent.errors import InputError
 from guardagent.log.stores import STORES, open_reader
 from guardagent.models import BACKENDS
 from guardagent.policy.lint import LintFinding
 from guardagent.policy.lint.checks import CHECKS as LINT_CHECKS
 from guardagent.policy.lint.target import subject_of
+from guardagent.policy.review.record import Review
 from guardagent.programs.memory.retrieval import STORES as DEMONSTRATION_STORES
 from guardagent.sandbox import ENGINES
+from guardagent.session.counters import STORES as COUNTER_STORES
+from guardagent.translation.report import FORMATS as TRANSLATION_REPORTS
+from guardagent.translation.report import summarize
 from guardagent.workflow import drawing, reports
 from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
 from guardagent.workflow.analysis.checks import CHECKS as STRUCTURAL_CHECKS
@@ -39,8 +46,13 @@ def sandbox_engine(loaded: Any, _name: str) -> None:
     assert all(callable(getattr(loaded.Engine, needed)) for needed in ("run", "close", "unconfined"))
 
 
-def log_store(_loaded: Any, name: str) -> None:
-    """Appended entries are read from either end, also after reopening the file."""
+def log_store(loaded: Any, name: str) -> None:
+    """Appended entries are read from either end, also after reopening the file; addresses are read strictly."""
+    if getattr(loaded, "HAS_ADDRESSES", False):
+        with contextlib.suppress(InputError):
+            loaded.LogReader(f"{name}:/no-address")
+            raise AssertionError
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"run.{name}")
         assert [AuditLog(path).append({"kind": "check"}), AuditLog(path).append({"kind": "check"})] == [1, 2]
@@ -50,6 +62,27 @@ def log_store(_loaded: Any, name: str) -> None:
 
 def demonstration_store(loaded: Any, _name: str) -> None:
     assert all(callable(getattr(loaded.Store, needed)) for needed in ("add", "known", "nearest", "__len__", "__iter__"))
+
+
+def ledger(loaded: Any, name: str) -> None:
+    """Its methods are those of the ledger in memory; tests/enforcement/test_ledger.py tests what they do."""
+    opened = (
+        loaded.Store
+        if inspect.isclass(loaded.Store)
+        else inspect.signature(loaded.Store, eval_str=True).return_annotation
+    )
+    assert all(callable(getattr(opened, needed)) for needed in METHODS)
+    assert name in LEDGERS
+
+
+def counter_store(loaded: Any, name: str) -> None:
+    opened = (
+        loaded.Store
+        if inspect.isclass(loaded.Store)
+        else inspect.signature(loaded.Store, eval_str=True).return_annotation
+    )
+    assert all(callable(getattr(opened, needed)) for needed in ("read", "reserve", "settle", "release", "pending"))
+    assert name in COUNTER_STORES
 
 
 def lint_check(loaded: Any, _name: str) -> None:
@@ -68,6 +101,12 @@ def structural_check(loaded: Any, _name: str) -> None:
 def report(loaded: Any, _name: str) -> None:
     assert loaded.SUFFIX.startswith(".")
     assert isinstance(loaded.render(support_report()), str)
+
+
+def translation_report(loaded: Any, _name: str) -> None:
+    assert loaded.SUFFIX.startswith(".")
+    assert loaded.NAME
+    assert isinstance(loaded.render(summarize(Review("policy.md", "", ()))), str)
 
 
 def picture(loaded: Any, _name: str) -> None:
@@ -101,9 +140,12 @@ CONTRACTS: tuple[tuple[Plugins, Callable[[Any, str], None]], ...] = (
     (ENGINES, sandbox_engine),
     (STORES, log_store),
     (DEMONSTRATION_STORES, demonstration_store),
+    (LEDGERS, ledger),
+    (COUNTER_STORES, counter_store),
     (LINT_CHECKS, lint_check),
     (STRUCTURAL_CHECKS, structural_check),
     (reports.FORMATS, report),
+    (TRANSLATION_REPORTS, translation_report),
     (drawing.FORMATS, picture),
     (FRAMEWORKS, framework),
 )

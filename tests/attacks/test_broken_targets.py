@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import CommandResult
-from tests.tiers import slow_after
+from tests.tiers import slow_after, slow_but_every
 
 Cli = Callable[..., CommandResult]
 Write = Callable[..., Path]
@@ -32,7 +32,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("case", SOURCES)
+@pytest.mark.parametrize("case", slow_but_every(3, SOURCES))
 def test_a_module_without_a_graph(cli: Cli, write: Write, case: str) -> None:
     """Its printed output does not appear in the result."""
     source, problem = SOURCES[case]
@@ -93,7 +93,7 @@ except SystemExit as stop:
 """
 
 
-@pytest.mark.parametrize("case", slow_after(3, MUCH))
+@pytest.mark.parametrize("case", slow_after(2, MUCH))
 def test_large_json_that_is_not_a_graph(tmp_path: Path, case: str) -> None:
     """Ten million bytes take bounded time, and little memory beyond the input itself."""
     start, more, end = MUCH[case]

@@ -10,6 +10,7 @@ import pytest
 
 from guardagent.log import Head, verify_log
 from tests.log.logs import read
+from tests.tiers import slow_after
 
 ROUNDS = 20
 
@@ -19,7 +20,7 @@ from guardagent.log import AuditLog
 path, head, rng = sys.argv[1], sys.argv[2], random.Random(sys.argv[1])
 
 def write(name, pipe):
-    log = AuditLog(path, head=head)
+    log = AuditLog(path, head=head, max_bytes=int(sys.argv[4]) or None)
     def work(thread):
         for number in range(100_000):
             text = f"{name} {thread} {number}"
@@ -50,11 +51,11 @@ for turn in range(int(sys.argv[3])):
 """
 
 
-@pytest.mark.parametrize("suffix", [".db", ".jsonl"])
-def test_acknowledged_entries_survive_their_writers(tmp_path: Path, suffix: str) -> None:
+@pytest.mark.parametrize(("suffix", "max_bytes"), slow_after(1, [(".db", 0), (".jsonl", 0), (".jsonl", 2000)]))
+def test_acknowledged_entries_survive_their_writers(tmp_path: Path, suffix: str, max_bytes: int) -> None:
     """Two writers with two threads each are killed, twenty times; the next ones continue."""
     path, head = tmp_path / f"audit{suffix}", tmp_path / "head"
-    command = [sys.executable, "-c", KILLED, str(path), str(head), str(ROUNDS)]
+    command = [sys.executable, "-c", KILLED, str(path), str(head), str(ROUNDS), str(max_bytes)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
     acknowledged = set(ran.stdout.splitlines())
     report = verify_log(path, head=Head.load(head))

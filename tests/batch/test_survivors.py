@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from guardagent import load_policies
+from guardagent.batch.expectations import Expectation, read_expected
 from guardagent.batch.records import Case, read_case
 from guardagent.batch.survivors import surviving
 
@@ -23,7 +24,13 @@ def case(tool: str, label: int | None, **more: Any) -> Case:
     return read_case(json.dumps(record if label is None else {**record, "label": label}), "cases", 1)
 
 
-def texts(*cases: Case, rule: str = "limit", **options: Any) -> set[str]:
+def conversation(label: int, *tools: str) -> Expectation:
+    """A whole conversation."""
+    record = {"id": label, "events": [{"tool": one, "args": {}, "failed": False} for one in tools], "label": label}
+    return read_expected(json.dumps(record), "cases", 1)
+
+
+def texts(*cases: Expectation, rule: str = "limit", **options: Any) -> set[str]:
     return {one.text for one in surviving(POLICIES, rule, cases, **options).found}
 
 
@@ -53,6 +60,12 @@ def test_equivalent_mutants_do_not_survive() -> None:
     """Whoever decides it."""
     found = surviving(POLICIES, "limit", [], equivalent=lambda *_: True)
     assert (found.found, found.equivalent) == ((), 5)
+
+
+def test_traces_notice_changes_of_a_rule_about_the_end() -> None:
+    """One whose call comes too early is denied by the rule, and allowed by `before` in its place."""
+    assert texts(conversation(1, "open"), rule="close") == {"before(open(), true, close(), true)"}
+    assert texts(conversation(1, "close", "open"), rule="close") == set()
 
 
 def test_the_result_names_what_it_left_out() -> None:

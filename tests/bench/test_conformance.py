@@ -19,6 +19,7 @@ from benchmarks.conformance.episode import play
 from benchmarks.conformance.scores import measured, scores, sound
 from benchmarks.conformance.tasks import Call
 from guardagent import Policies, load_policies
+from tests.tiers import slow_but_every
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "conformance"
 EPISODES = 80
@@ -55,7 +56,7 @@ def test_the_guard_helps_who_does_not_know_the_rules() -> None:
     assert without["utility"] < within["utility"] == 100
 
 
-@pytest.mark.parametrize("left_out", shop_rules().ids)
+@pytest.mark.parametrize("left_out", slow_but_every(3, shop_rules().ids))
 def test_the_book_finds_every_rule_that_the_guard_does_not_know(left_out: str, tmp_path: Path) -> None:
     """If a rule is left out, some malicious episode violates it."""
     rules = changed(tmp_path, lambda one: "" if f"id: {left_out}\n" in one else one)

@@ -28,7 +28,7 @@ def answer(request: dict[str, Any]) -> Reply:
 @pytest.mark.parametrize(
     ("options", "wanted", "requests"),
     slow_after(
-        3,
+        2,
         [
             (["--mode", "generate", "--debug-rounds", "1"], {"LPA": 60.0, "EA": 66.67}, 12),
             (["--mode", "model-only"], {"LPA": 80.0, "EA": 66.67}, 5),

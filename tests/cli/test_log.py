@@ -75,10 +75,11 @@ def test_show_says_what_it_expects(cli: Cli, path: Path, options: tuple[object, 
 
 
 def test_verify_says_where(cli: Cli, path: Path) -> None:
-    """The exit status is 0 for an unchanged log, and 1 with the first bad entry for a changed one."""
-    whole = cli("log", "verify", path)
-    assert whole.status == 0
-    assert "whole, 13 entries" in whole.out
+    """Without a head the exit status is 3 for an unchanged log, and 1 with the first bad entry for a changed one."""
+    intact = cli("log", "verify", path)
+    assert intact.status == 3
+    assert "end not checked (no head), 13 entries" in intact.out
+    assert json.loads(cli("log", "verify", path, "--json").out)["status"] == "end_unchecked"
     edit(path, '"amount":6', '"amount":5')
     changed = cli("log", "verify", path, "--json")
     assert changed.status == 1
@@ -91,9 +92,10 @@ def test_verify_compares_with_a_head(cli: Cli, path: Path) -> None:
     """A truncated log is detected with a head from `verify --json`."""
     head = path.parent / "head.json"
     head.write_text(json.dumps(json.loads(cli("log", "verify", path, "--json").out)["head"]))
-    assert cli("log", "verify", path, "--head", head).status == 0
+    whole = cli("log", "verify", path, "--head", head)
+    assert (whole.status, "whole, 13 entries" in whole.out) == (0, True)
     remove(path, 12, 13)
-    assert cli("log", "verify", path).status == 0
+    assert cli("log", "verify", path).status == 3
     cut = cli("log", "verify", path, "--head", head)
     assert cut.status == 1
     assert "entry 12 is missing: the log was cut off, since its head records 13 entries" in cut.out
@@ -110,10 +112,10 @@ def test_verify_needs_the_key(cli: Cli, path: Path, monkeypatch: pytest.MonkeyPa
     assert json.loads(missing.out)["status"] == "unchecked"
     file = path.parent / "key"
     file.write_bytes(KEY + b"\n")
-    assert cli("log", "verify", keyed, "--key-file", file).status == 0
+    assert "no head" in cli("log", "verify", keyed, "--key-file", file).out
     assert cli("log", "verify", path, "--key-file", file).status == 1
     monkeypatch.setenv("GUARDAGENT_LOG_KEY", KEY.decode())
-    assert cli("log", "verify", keyed).status == 0
+    assert "no head" in cli("log", "verify", keyed).out
     file.write_bytes(b"fifteen bytes..\n")
     short = cli("log", "verify", keyed, "--key-file", file)
     assert short.status == 2
@@ -145,13 +147,14 @@ def test_a_file_that_is_not_a_log_is_an_error(cli: Cli, tmp_path: Path, name: st
 
 
 def test_an_export_is_a_log(cli: Cli, path: Path) -> None:
-    """As JSON Lines it has the same entries, and can be verified."""
-    out = path.parent / "export.jsonl"
+    """As JSON Lines it has the same entries, and can be verified, with the same head too."""
+    out, head = path.parent / "export.jsonl", path.parent / "head"
     assert cli("log", "export", path, "-o", out).status == 0
-    assert "whole, 13 entries" in cli("log", "verify", out).out
+    head.write_text(json.dumps(json.loads(cli("log", "verify", path, "--json").out)["head"]))
+    assert "whole, 13 entries" in cli("log", "verify", out, "--head", head).out
     assert out.read_text() == cli("log", "export", path).out
     assert cli("log", "export", path, "-o", path).status == 2
-    assert cli("log", "verify", path).status == 0
+    assert "13 entries" in cli("log", "verify", path).out
 
 
 def test_an_export_is_a_table(cli: Cli, path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import CommandResult
 from tests.shop import case, write_lines, write_policies
+from tests.tiers import slow_but_every
 
 Cli = Callable[..., CommandResult]
 
@@ -53,7 +54,10 @@ def test_json_after_two_dashes_belongs_to_another_program(cli: Cli) -> None:
 
 @pytest.mark.parametrize("reader", ["head -1", "true"])
 @pytest.mark.parametrize(
-    "command", ["check CASES -p POLICIES --json", "check CASES -p POLICIES", "toolbox list", "--help", "doctor --json"]
+    "command",
+    slow_but_every(
+        3, ["check CASES -p POLICIES --json", "check CASES -p POLICIES", "toolbox list", "--help", "doctor --json"]
+    ),
 )
 def test_a_closed_pipe_is_not_a_denial(tmp_path: Path, command: str, reader: str) -> None:
     """A closed pipe ends a command quietly with a status of its own."""

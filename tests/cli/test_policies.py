@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import CommandResult
 from tests.shop import LOGIN, POLICIES, call, case, trace, write_lines, write_policies
+from tests.tiers import slow_after
 
 Cli = Callable[..., CommandResult]
 
@@ -225,7 +226,7 @@ def slow(tmp_path: Path, policies: Path) -> Iterator[Callable[..., subprocess.Po
         process.communicate()
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", slow_after(1, ["2", "1"]))
 def test_an_interrupt_keeps_what_was_done(
     slow: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, workers: str
 ) -> None:
@@ -245,6 +246,7 @@ def test_an_interrupt_keeps_what_was_done(
     assert rows == [f"t{at}" for at in range(len(rows))]
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_run_that_is_killed(slow: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:
     """No process is left behind, and the same command resumes."""
     process = slow("--out", str(tmp_path / "out.jsonl"), "--workers", "2")

@@ -29,12 +29,13 @@ def text_of(node: ast.AST) -> str:
 
 def messages(tree: ast.Module) -> Iterator[tuple[int, bool, str]]:
     """Line, whether it is raised, and text of every string of several words but docstrings."""
-    raised = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Raise) for part in ast.walk(node)}
-    seen = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if id(node) not in seen and " " in (text := " ".join(text_of(node).split())):
+    nodes = list(ast.walk(tree))
+    raised = {id(part) for node in nodes if isinstance(node, ast.Raise) for part in ast.walk(node)}
+    seen = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.expr) and id(node) not in seen and " " in (text := " ".join(text_of(node).split())):
             seen.update(map(id, ast.walk(node)))
-            yield node.lineno, id(node) in raised, text  # type: ignore[attr-defined]
+            yield node.lineno, id(node) in raised, text
 
 
 def test_every_message_reads_like_one() -> None:

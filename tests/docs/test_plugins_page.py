@@ -11,6 +11,7 @@ import pytest
 
 from tests._support.plugin_package import install
 from tests.docs.test_docs import ROOT
+from tests.tiers import slow_after
 
 APP = 'from acme_flows import Flow, Step\n\nflow = Flow([Step("look", "find_order"), Step("pay", "refund")])\n'
 POLICIES = """
@@ -64,15 +65,17 @@ def test_its_model_answers(folder: Path) -> None:
     assert ran(folder, "-c", code).stdout == "acme/large was asked: Hello?\n"
 
 
+@pytest.mark.slow
 def test_its_store_keeps_a_log(folder: Path) -> None:
     """A log with its suffix is written and verified by the store."""
     code = "from guardagent import AuditLog\nAuditLog('run.acme').append({'kind': 'check'})"
     written = ran(folder, "-c", code)
     assert '"kind":"check"' in written.stderr
     verified = guardagent(folder, "log", "verify", "run.acme")
-    assert verified.returncode == 0, verified.stderr
+    assert "end not checked (no head), 1 entries" in verified.stdout, verified.stderr
 
 
+@pytest.mark.slow
 def test_its_lint_check_finds_a_fault(folder: Path) -> None:
     """It runs in addition to the built-in checks."""
     found = guardagent(folder, "lint", "policies.yaml")
@@ -84,7 +87,7 @@ def test_its_lint_check_finds_a_fault(folder: Path) -> None:
     assert guardagent(folder, "lint", "policies.yaml").returncode == 0
 
 
-@pytest.mark.parametrize("target", ["app.py", "app.py:flow"])
+@pytest.mark.parametrize("target", slow_after(1, ["app.py", "app.py:flow"]))
 def test_its_framework_is_verified(folder: Path, target: str) -> None:
     """The rule is proved both from the source alone and from the live object."""
     found = guardagent(folder, "verify", target, "--policies", "policies.yaml", "--format", "json")
@@ -104,6 +107,7 @@ def test_its_framework_is_guarded(folder: Path) -> None:
     assert ran(folder, "-c", code).stdout == "deny\nrefund ran with {}\n"
 
 
+@pytest.mark.slow
 def test_its_structural_check_is_in_the_report(folder: Path) -> None:
     """The report has the check's own message."""
     (folder / "app.py").write_text(APP.replace("[Step(", "[Step(str(i), 't') for i in range(6)] + [Step("))

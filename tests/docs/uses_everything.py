@@ -82,6 +82,7 @@ from guardagent.session.counters import open_counters
 from guardagent.session.shadow import wait_for_shadows
 from guardagent.testing import ChatAnswer, ChatCandidate, ScriptedChat, ScriptedModel, WrittenCall
 from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check
+from guardagent.translation.pipeline import translate
 from guardagent.workflow import graphs_of, verify_all
 from guardagent.workflow.analysis.check_context import CheckDescription
 from guardagent.workflow.analysis.proofs import prove
@@ -255,3 +256,8 @@ def drafts(policies: Policies, line: str) -> list[str]:
         return [question(found.witness), *map(str, with_answer([], answer))]
     words = [policy_in_words(policies, policies.ids[0]), *policies_in_words(policies), *definitions_in_words(policies)]
     return [*map(str, words), str(surviving(policies, policies.ids[0], [case]))]
+
+
+def translation(model: Model) -> int:
+    result = translate("POLICY.md", "tools.json", model=model, out="policies.yaml", max_cost=5)
+    return result.outcome

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from guardagent import Decision, InputError
-from guardagent.enforcement import Approval, HostCall, Ledger, MemoryLedger, SqliteLedger, ToolGuard, ToolSpec
+from guardagent.enforcement import Approval, HostCall, Ledger, SqliteLedger, ToolGuard, ToolSpec
 from guardagent.enforcement.approval import with_edits
 from tests.enforcement.guards import done, yes
 from tests.enforcement.processes import at_once
 from tests.frameworks.scenarios import APPROVED, guard_of
+from tests.stores import SHARED, new_ledger, store_address
 
 
 def call(amount: Any = 500, **more: Any) -> HostCall:
@@ -28,10 +29,16 @@ def call(amount: Any = 500, **more: Any) -> HostCall:
     return HostCall("refund", {"order_id": "W1", "amount": amount}, "c", **{"id": "1", **more})
 
 
-@pytest.fixture(params=[MemoryLedger, lambda: SqliteLedger("ledger.db")], ids=["memory", "sqlite"])
-def ledger(request: Any, tmp_path: Path, monkeypatch: Any) -> Ledger:
-    monkeypatch.chdir(tmp_path)
-    return request.param()  # type: ignore[no-any-return]
+@pytest.fixture(params=["memory", *SHARED])
+def ledger(request: Any, tmp_path: Path) -> Iterator[Ledger]:
+    with store_address(request.param, tmp_path) as address:
+        yield new_ledger(address)
+
+
+@pytest.fixture(params=SHARED)
+def address(request: Any, tmp_path: Path) -> Iterator[str]:
+    with store_address(request.param, tmp_path) as address:
+        yield address
 
 
 @pytest.fixture
@@ -226,8 +233,8 @@ def shared(tmp_path: Path, number: int, **options: Any) -> ToolGuard:
     return guard_of(tmp_path / str(number), APPROVED, **options)
 
 
-def test_guards_with_one_file_use_an_approval_once(tmp_path: Path) -> None:
-    one, other = (shared(tmp_path, at, ledger=SqliteLedger(tmp_path / "l.db")) for at in range(2))
+def test_guards_with_one_ledger_use_an_approval_once(tmp_path: Path, address: str) -> None:
+    one, other = (shared(tmp_path, at, ledger=new_ledger(address)) for at in range(2))
     digest = requests(one)
     assert pays(other, {"choice": "approve", "of": digest}) == [500]
     assert pays(one, {"choice": "approve", "of": digest}) == []
@@ -255,8 +262,8 @@ def test_an_operator_may_trust_the_hosts_approvals(tmp_path: Path) -> None:
     assert pays(one, {"choice": "approve", "of": digest}) == [500]
 
 
-def _click(folder: str, number: str, digest: str) -> Callable[[], None]:
-    host = shared(Path(folder), int(number), ledger=SqliteLedger(Path(folder) / "l.db"))
+def _click(folder: str, address: str, number: str, digest: str) -> Callable[[], None]:
+    host = shared(Path(folder), int(number), ledger=new_ledger(address))
 
     def click() -> None:
         if pays(host, {"choice": "approve", "of": digest}):
@@ -266,15 +273,15 @@ def _click(folder: str, number: str, digest: str) -> Callable[[], None]:
     return click
 
 
-def test_processes_with_one_file_pay_once(tmp_path: Path) -> None:
+def test_processes_with_one_ledger_pay_once(tmp_path: Path, address: str) -> None:
     """Three processes get the same approval at the same time."""
-    digest = requests(shared(tmp_path, 0, ledger=SqliteLedger(tmp_path / "l.db")))
-    at_once(_click, [(str(tmp_path), str(number), digest) for number in (1, 2, 3)])
+    digest = requests(shared(tmp_path, 0, ledger=new_ledger(address)))
+    at_once(_click, [(str(tmp_path), address, str(number), digest) for number in (1, 2, 3)])
     assert (tmp_path / "paid").read_text().split() == ["500"]
 
 
-def test_a_fork_shares_the_file_of_its_parent(tmp_path: Path) -> None:
-    ledger = SqliteLedger(tmp_path / "l.db")
+def test_a_fork_shares_the_ledger_of_its_parent(tmp_path: Path, address: str) -> None:
+    ledger = new_ledger(address)
     host = shared(tmp_path, 0, ledger=ledger)
     digest = requests(host)
     child = os.fork()

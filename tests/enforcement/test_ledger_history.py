@@ -1,11 +1,13 @@
-"""Conversations in a ledger: a restart, a crash or another process does not change which calls may run."""
+"""Conversations in a ledger: a restart, a crash or another process does not change which calls may run.
+
+Every ledger that outlives its process passes these tests.
+"""
 
 from __future__ import annotations
 
 import decimal
 import os
-import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,69 +15,71 @@ from typing import Any
 import pytest
 
 from guardagent import Decision, InputError
-from guardagent.enforcement import HostCall, Outcome, SqliteLedger, ToolGuard
+from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from tests.enforcement.guards import AUTHENTICATED, ONCE, done, guard, ran, refund
 from tests.enforcement.processes import at_once
 from tests.frameworks.scenarios import HALTED, guard_of
+from tests.stores import SHARED, content, new_ledger, store_address, unavailable
 
 LOGIN = HostCall("authenticate", {}, "c")
 TOTAL = "forall(refund(amount=a), sum(f:refund(amount=b), true, b) + a <= 100)"
 RECEIPT = "after(refund(order=o), true, f:receipt(order=o), true)"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
+@pytest.fixture(params=SHARED)
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with store_address(request.param, tmp_path) as address:
+        yield address
 
 
-def begun(path: Path, *rules: str, **options: Any) -> ToolGuard:
+def begun(address: str, *rules: str, **options: Any) -> ToolGuard:
     """Returns a guard as a process creates it when it starts."""
-    return guard(*rules, ledger=SqliteLedger(path), **options)
+    return guard(*rules, ledger=new_ledger(address), **options)
 
 
 # --- restarts
 
 
-def test_a_restart_continues_the_conversation(path: Path) -> None:
+def test_a_restart_continues_the_conversation(address: str) -> None:
     """Rules on order, number and sum count the calls before the restart; other conversations are separate."""
     rules = (AUTHENTICATED, ONCE, TOTAL)
-    ran(begun(path, *rules), LOGIN)
-    ran(begun(path, *rules), refund(60))
-    one = begun(path, *rules)
+    ran(begun(address, *rules), LOGIN)
+    ran(begun(address, *rules), refund(60))
+    one = begun(address, *rules)
     assert one.before(refund(1)).label == 1
     other = HostCall("refund", {"amount": 41, "order": "W2"}, "c")
     assert one.before(other).label == 1
     ran(one, HostCall("refund", {"amount": 40, "order": "W2"}, "c"))
     assert one.before(refund(1, conversation="d")).label == 1
-    assert [(event.tool, event.status) for event in begun(path, *rules).session("c").history] == [
+    assert [(event.tool, event.status) for event in begun(address, *rules).session("c").history] == [
         ("authenticate", "ok"), ("refund", "ok"), ("refund", "ok"),
     ]  # fmt: skip
 
 
-def test_outcomes_survive_a_restart(path: Path) -> None:
+def test_outcomes_survive_a_restart(address: str) -> None:
     """A failed login does not count, and an obligation stays pending until the obliged call succeeds."""
-    one = begun(path, AUTHENTICATED, RECEIPT)
+    one = begun(address, AUTHENTICATED, RECEIPT)
     ran(one, LOGIN, "no", failed=True)
-    assert begun(path, AUTHENTICATED, RECEIPT).before(refund()).label == 1
-    ran(begun(path, AUTHENTICATED, RECEIPT), LOGIN)
-    ran(begun(path, AUTHENTICATED, RECEIPT), refund())
-    assert begun(path, AUTHENTICATED, RECEIPT).session("c").obligations
-    ran(begun(path, AUTHENTICATED, RECEIPT), HostCall("receipt", {"order": "W1"}, "c"))
-    assert begun(path, AUTHENTICATED, RECEIPT).session("c").obligations == {}
+    assert begun(address, AUTHENTICATED, RECEIPT).before(refund()).label == 1
+    ran(begun(address, AUTHENTICATED, RECEIPT), LOGIN)
+    ran(begun(address, AUTHENTICATED, RECEIPT), refund())
+    assert begun(address, AUTHENTICATED, RECEIPT).session("c").obligations
+    ran(begun(address, AUTHENTICATED, RECEIPT), HostCall("receipt", {"order": "W1"}, "c"))
+    assert begun(address, AUTHENTICATED, RECEIPT).session("c").obligations == {}
 
 
 @pytest.mark.parametrize("used", [False, True])
-def test_a_crash_leaves_the_call_in_flight(path: Path, used: bool) -> None:
+def test_a_crash_leaves_the_call_in_flight(address: str, used: bool) -> None:
     """A call that may have run when the process crashed does not run again and satisfies no rule."""
     for call in (LOGIN, refund()):
-        one = begun(path, ONCE)
+        one = begun(address, ONCE)
         one.before(call)
         if used:
             one.use(call)
-    again = begun(path, ONCE, AUTHENTICATED)
+    again = begun(address, ONCE, AUTHENTICATED)
     with pytest.raises(InputError, match="another policy"):
         again.session("c")
-    again = begun(path, ONCE)
+    again = begun(address, ONCE)
     assert again.before(refund()).label == 1
     with pytest.raises(InputError, match="in flight"):
         again.use(refund(id="1"))
@@ -85,30 +89,30 @@ def test_a_crash_leaves_the_call_in_flight(path: Path, used: bool) -> None:
     assert [event.status for event in session.history] == [None, None]
 
 
-def test_a_login_with_an_unknown_outcome_allows_nothing(path: Path) -> None:
-    begun(path, AUTHENTICATED).before(LOGIN)
-    assert begun(path, AUTHENTICATED).before(refund()).label == 1
+def test_a_login_with_an_unknown_outcome_allows_nothing(address: str) -> None:
+    begun(address, AUTHENTICATED).before(LOGIN)
+    assert begun(address, AUTHENTICATED).before(refund()).label == 1
 
 
-def test_a_call_that_failed_may_run_again(path: Path) -> None:
+def test_a_call_that_failed_may_run_again(address: str) -> None:
     """After a restart, a rule that counts only calls that did not fail ignores the failed one."""
     rule = "forall(refund(order=o), count(f:refund(order=o), !failed(f)) == 0)"
-    ran(begun(path, rule), refund(), "no", failed=True)
-    ran(begun(path, rule), refund())
-    assert begun(path, rule).before(refund()).label == 1
+    ran(begun(address, rule), refund(), "no", failed=True)
+    ran(begun(address, rule), refund())
+    assert begun(address, rule).before(refund()).label == 1
 
 
-def test_an_outcome_can_be_recorded_after_a_restart(path: Path) -> None:
-    begun(path, AUTHENTICATED).before(LOGIN)
-    again = begun(path, AUTHENTICATED)
+def test_an_outcome_can_be_recorded_after_a_restart(address: str) -> None:
+    begun(address, AUTHENTICATED).before(LOGIN)
+    again = begun(address, AUTHENTICATED)
     (permit,) = again.session("c").in_flight
     again.session("c").record("done", permit=permit)
-    assert begun(path, AUTHENTICATED).before(refund()).label == 0
+    assert begun(address, AUTHENTICATED).before(refund()).label == 0
 
 
-def test_a_halted_conversation_stays_halted(path: Path, tmp_path: Path) -> None:
+def test_a_halted_conversation_stays_halted(address: str, tmp_path: Path) -> None:
     def one() -> ToolGuard:
-        return guard_of(tmp_path, HALTED, ledger=SqliteLedger(path))
+        return guard_of(tmp_path, HALTED, ledger=new_ledger(address))
 
     other = one()
     assert other.before(HostCall("look", {}, "c")).label == 0
@@ -117,9 +121,9 @@ def test_a_halted_conversation_stays_halted(path: Path, tmp_path: Path) -> None:
     assert one().before(HostCall("look", {}, "d")).label == 0
 
 
-def test_an_ended_conversation_restarts_in_all_processes(path: Path) -> None:
+def test_an_ended_conversation_restarts_in_all_processes(address: str) -> None:
     """Other processes see the end, too, and the open calls of the ended conversation do not run there."""
-    one, other = begun(path, ONCE), begun(path, ONCE)
+    one, other = begun(address, ONCE), begun(address, ONCE)
     ran(one, refund())
     assert other.before(refund()).label == 1
     open_call = HostCall("look", {}, "c")
@@ -129,36 +133,35 @@ def test_an_ended_conversation_restarts_in_all_processes(path: Path) -> None:
     with pytest.raises(InputError):
         other.use(open_call)
     other.after(open_call, Outcome())
-    assert begun(path, ONCE).before(refund()).label == 1
-    assert [event.id for event in begun(path, ONCE).session("c").history] == ["new"]
+    assert begun(address, ONCE).before(refund()).label == 1
+    assert [event.id for event in begun(address, ONCE).session("c").history] == ["new"]
     with pytest.raises(InputError, match="has begun"):
         one.end("never")
 
 
-def test_an_ended_conversation_leaves_no_content_behind(path: Path) -> None:
-    one = begun(path, ONCE)
+def test_an_ended_conversation_leaves_no_content_behind(address: str) -> None:
+    one = begun(address, ONCE)
     ran(one, HostCall("look", {"secret": "s3cret-value"}, "c"), "s3cret-value")
     one.end("c")
-    with sqlite3.connect(path) as db:
-        assert "s3cret-value" not in "\n".join(db.iterdump())
+    assert "s3cret-value" not in content(address)
 
 
-def test_messages_may_show_calls_proposed_before_a_restart(path: Path) -> None:
+def test_messages_may_show_calls_proposed_before_a_restart(address: str) -> None:
     """They may show calls that ran or were denied, but not calls that bypassed the guard."""
-    one = begun(path, ONCE)
+    one = begun(address, ONCE)
     ran(one, refund(id="a"))
     one.before(refund(id="b"))
-    again = begun(path, ONCE)
+    again = begun(address, ONCE)
     look = HostCall("look", {}, "c", seen=("a", "b"))
     assert again.before(look).label == 0
     other = HostCall("refund", {"order": "W2"}, "c", seen=("a", "b", "x"))
     assert "never saw" in again.before(other).errors[0]
 
 
-def test_another_policy_does_not_continue_a_conversation(path: Path) -> None:
+def test_another_policy_does_not_continue_a_conversation(address: str) -> None:
     """Its rules have not checked the earlier calls; the conversation can be ended."""
-    ran(begun(path, ONCE), refund())
-    other = begun(path, TOTAL)
+    ran(begun(address, ONCE), refund())
+    other = begun(address, TOTAL)
     assert "began under another policy" in other.before(refund(1)).errors[0]
     assert other.before(refund(1)).label == 1
     assert other.end("c").label == 1
@@ -168,10 +171,10 @@ def test_another_policy_does_not_continue_a_conversation(path: Path) -> None:
 # --- concurrency
 
 
-def test_a_call_recorded_by_another_process_in_between_counts(path: Path) -> None:
+def test_a_call_recorded_by_another_process_in_between_counts(address: str) -> None:
     """If two processes judge the same refund, the second to record it judges again."""
     rule = f"{ONCE[:-1]} && state.open == true)"
-    other = begun(path, rule, state={"open": True})
+    other = begun(address, rule, state={"open": True})
     paid: list[Any] = []
 
     def meanwhile(_: str) -> dict[str, bool]:
@@ -180,13 +183,13 @@ def test_a_call_recorded_by_another_process_in_between_counts(path: Path) -> Non
             done(other, first)
         return {"open": True}
 
-    verdict = begun(path, rule, state=meanwhile).before(refund())
+    verdict = begun(address, rule, state=meanwhile).before(refund())
     assert ([one.label for one in paid], verdict.label, verdict.decision) == ([0], 1, Decision.DENY)
 
 
-def test_concurrent_outcomes_are_all_kept(path: Path) -> None:
+def test_concurrent_outcomes_are_all_kept(address: str) -> None:
     """Two guards record outcomes of one conversation from several threads."""
-    guards = [begun(path, RECEIPT), begun(path, RECEIPT)]
+    guards = [begun(address, RECEIPT), begun(address, RECEIPT)]
 
     def work(number: int) -> None:
         one = guards[number % 2]
@@ -195,7 +198,7 @@ def test_concurrent_outcomes_are_all_kept(path: Path) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(24)))
-    found = [one.session("c").history for one in (*guards, begun(path, RECEIPT))]
+    found = [one.session("c").history for one in (*guards, begun(address, RECEIPT))]
     assert found[0] == found[1] == found[2]
     assert {(event.status, event.output) for event in found[0]} == {
         ("ok", f"{tool} {number}") for tool in ("refund", "receipt") for number in range(24)
@@ -203,8 +206,8 @@ def test_concurrent_outcomes_are_all_kept(path: Path) -> None:
     assert [one.session("c").obligations for one in guards] == [{}, {}]
 
 
-def _pays(path: str, paid: str) -> Callable[[], None]:
-    one = begun(Path(path), ONCE)
+def _pays(address: str, paid: str) -> Callable[[], None]:
+    one = begun(address, ONCE)
 
     def pay() -> None:
         for order in range(20):
@@ -219,16 +222,16 @@ def _pays(path: str, paid: str) -> Callable[[], None]:
 
 
 @pytest.mark.slow
-def test_processes_that_pay_at_once_pay_each_order_once(path: Path, tmp_path: Path) -> None:
-    """Three processes share one ledger file."""
+def test_processes_that_pay_at_once_pay_each_order_once(address: str, tmp_path: Path) -> None:
+    """Three processes share one ledger."""
     paid = tmp_path / "paid"
-    SqliteLedger(path)
-    at_once(_pays, [(str(path), str(paid))] * 3)
+    new_ledger(address)
+    at_once(_pays, [(address, str(paid))] * 3)
     assert sorted(paid.read_text().split()) == sorted(f"W{order}" for order in range(20))
 
 
-def test_a_fork_continues_the_conversation(path: Path) -> None:
-    one = begun(path, ONCE)
+def test_a_fork_continues_the_conversation(address: str) -> None:
+    one = begun(address, ONCE)
     ran(one, refund())
     child = os.fork()
     if child == 0:
@@ -245,49 +248,48 @@ def test_a_fork_continues_the_conversation(path: Path) -> None:
 # --- write errors
 
 
-def test_calls_that_cannot_be_written_do_not_run(path: Path) -> None:
+def test_calls_that_cannot_be_written_do_not_run(address: str) -> None:
     """If the ledger is missing or an argument is not JSON, the call is denied and not in flight."""
-    one = begun(path, ONCE)
+    one = begun(address, ONCE)
     assert one.before(HostCall("look", {"at": object()}, "c")).label == 1
     assert one.session("c").history == ()
-    path.unlink()
-    assert one.before(refund()).label == 1
+    with unavailable(address):
+        assert one.before(refund()).label == 1
 
 
-def test_a_non_json_outcome_is_unknown_to_other_processes(path: Path) -> None:
+def test_a_non_json_outcome_is_unknown_to_other_processes(address: str) -> None:
     rule = "forall(refund(), count(f:look(), output(f) == 1) == 0)"
-    ran(one := begun(path, rule), HostCall("look", {}, "c"), object())
+    ran(one := begun(address, rule), HostCall("look", {}, "c"), object())
     ran(one, HostCall("look", {}, "c"), {"n": decimal.Decimal("1.50")})
-    history = begun(path, rule).session("c").history
+    history = begun(address, rule).session("c").history
     assert [(event.status, event.output) for event in history] == [("ok", None), ("ok", {"n": decimal.Decimal("1.50")})]
-    assert begun(path, rule).before(refund()).label == 1
+    assert begun(address, rule).before(refund()).label == 1
 
 
-def test_an_unwritten_outcome_is_unknown(path: Path) -> None:
+def test_an_unwritten_outcome_is_unknown(address: str) -> None:
     """The call stays in flight in every process; once the ledger is available again, the outcome can be recorded."""
-    one = begun(path, AUTHENTICATED)
+    one = begun(address, AUTHENTICATED)
     one.before(LOGIN)
     one.use(LOGIN)
-    aside = path.rename(path.with_suffix(".aside"))
-    one.after(LOGIN, Outcome("done"))
-    assert one.before(refund()).label == 1
-    aside.rename(path)
+    with unavailable(address):
+        one.after(LOGIN, Outcome("done"))
+        assert one.before(refund()).label == 1
     assert one.before(refund()).label == 1
     one.after(LOGIN, Outcome("done"))
     assert one.before(refund()).label == 0
 
 
-def test_snapshots_do_not_bypass_the_ledger(path: Path) -> None:
+def test_snapshots_do_not_bypass_the_ledger(address: str) -> None:
     key = b"0123456789abcdef"
     other = guard(ONCE)
     ran(other, refund())
     with pytest.raises(InputError, match="of its ledger"):
-        begun(path, ONCE).restore(other.session("c").snapshot(key), key)
+        begun(address, ONCE).restore(other.session("c").snapshot(key), key)
 
 
-def test_a_withdrawal_holds_in_all_processes(path: Path) -> None:
+def test_a_withdrawal_holds_in_all_processes(address: str) -> None:
     """Any process may make the call again, now and after a restart; a call that ran elsewhere stays recorded."""
-    one, other = begun(path, ONCE, RECEIPT), begun(path, ONCE, RECEIPT)
+    one, other = begun(address, ONCE, RECEIPT), begun(address, ONCE, RECEIPT)
     call = refund()
     assert one.before(call).label == 0
     assert other.before(refund()).label == 1
@@ -295,6 +297,6 @@ def test_a_withdrawal_holds_in_all_processes(path: Path) -> None:
     assert other.session("c").obligations == {}
     ran(other, refund())
     assert one.before(refund()).label == 1
-    again = begun(path, ONCE, RECEIPT)
+    again = begun(address, ONCE, RECEIPT)
     assert [event.status for event in again.session("c").history] == ["ok"]
     assert len(again.session("c").obligations) == 1

@@ -7,20 +7,21 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from guardagent.log import AuditLog
 from guardagent.log.selection import Selection
 
 KEY = b"sixteen bytes or more"
 SUFFIXES = (".db", ".jsonl")
+_Log = TypeVar("_Log", Path, str)
 
 
 def record(number: int = 0, **more: Any) -> dict[str, Any]:
     return {"kind": "verdict", "conversation": f"c{number % 3}", "tool": "refund", "args": {"amount": number}, **more}
 
 
-def filled(path: Path, count: int = 20, **options: Any) -> Path:
+def filled(path: _Log, count: int = 20, **options: Any) -> _Log:
     """Creates a closed log with this number of entries."""
     with AuditLog(path, **options) as log:
         for number in range(1, count + 1):
@@ -28,7 +29,7 @@ def filled(path: Path, count: int = 20, **options: Any) -> Path:
     return path
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read(path: Path | str) -> list[dict[str, Any]]:
     """Returns the fields of all entries, with their numbers."""
     return [{"seq": one.entry.seq, **one.fields} for one in Selection().entries(path)]
 

@@ -13,6 +13,7 @@ from guardagent import Decision, Verdict, load_policies
 from guardagent.batch.cases import judge_case
 from guardagent.batch.records import read_case
 from guardagent.packs.catalogue import Pack, packs
+from tests.tiers import slow_but_every
 
 PACKS = packs()
 MINIMUM = 40
@@ -78,6 +79,7 @@ def test_the_page_says_what_the_pack_does_not_stop(pack: Pack) -> None:
     assert pack.summary.endswith(".")
 
 
+@pytest.mark.parametrize("pack", slow_but_every(4, PACKS), ids=lambda pack: pack.name)
 def test_a_pack_on_trial_only_warns(pack: Pack) -> None:
     """Known violations; a call that cannot be judged is still denied."""
     entry = {"pack": f"guardagent:{pack.name}", "on_violation": "warn"}

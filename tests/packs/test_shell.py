@@ -10,6 +10,7 @@ import time
 import pytest
 
 from guardagent.packs.shell.findings import argument_kinds, shell_kinds
+from tests.tiers import slow_but_every
 
 LARGE = {
     "braces": "rm " + "{a,b}" * 400,
@@ -26,7 +27,7 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
+@pytest.mark.parametrize("text", slow_but_every(3, LARGE.values()), ids=LARGE.keys())
 def test_a_large_command_is_judged_soon(text: str) -> None:
     """Or it raises, and the call is denied."""
     before = time.monotonic()

@@ -176,7 +176,7 @@ policies:
     ),
     case(
         "shop: a precondition of what is forbidden",
-        ("shadowed", "refund_after_login", "refund"),
+        ("contradictory", "refund_after_login", "refund"),
         "G !tool:refund",
         "G !tool:delete_order",
         """policies:

@@ -78,7 +78,9 @@ def outcome(policies: Policies, case: Case) -> str:
     """Returns the outcome of a case by `judge_case`."""
     verdict = judge_case(policies, case)
     if verdict.label:
-        return "unchecked" if verdict.errors and not verdict.rules else "denied"
+        if verdict.errors and not verdict.rules:
+            return "unchecked"
+        return "escalated" if policies.can_be_approved(verdict) else "denied"
     return "warned" if verdict.rules else "allowed"
 
 

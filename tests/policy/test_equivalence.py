@@ -23,17 +23,18 @@ from guardagent.policy.equivalence import (
     question,
     with_answer,
 )
-from guardagent.policy.equivalence.draft import Draft
+from guardagent.policy.equivalence.draft import ComparedDraft
 from guardagent.policy.load import load_policies
-from tests.policy.draft_pairs import DIFFERENT, SAME, rule
+from tests.policy.draft_pairs import DIFFERENT, SAME, each, rule
 from tests.policy.random_cases import RandomCases, can_happen, outcome, text_of
+from tests.tiers import slow_but_every
 
 RANDOM = 2_000  # random cases of each pair
 
 pytest.importorskip("z3")
 
 
-@pytest.mark.parametrize(("first", "second"), SAME)
+@pytest.mark.parametrize(("first", "second"), slow_but_every(3, SAME))
 def test_equal_drafts_are_proved_equal(first: Any, second: Any) -> None:
     """Each of them in another form."""
     assert isinstance(compare_rules(first, second), Same)
@@ -48,7 +49,7 @@ def test_a_witness_is_judged_differently(first: Any, second: Any) -> None:
 
 
 def replayed(found: Different, draft: Any) -> str:
-    policies, witness = Draft(draft).policies, found.witness
+    policies, witness = ComparedDraft(draft).policies, found.witness
     line = json.dumps(witness.record())
     if witness.is_case:
         return outcome(policies, read_case(line, "cases.jsonl", 1))
@@ -67,7 +68,7 @@ def test_equal_drafts_never_differ(first: Any, second: Any) -> None:
 
 def differences(first: Any, second: Any, *, labels_only: bool) -> list[Any]:
     """Returns random cases on which drafts differ."""
-    one, other = Draft(first).policies, Draft(second).policies
+    one, other = ComparedDraft(first).policies, ComparedDraft(second).policies
 
     def seen(policies: Any, case: Any) -> Any:
         found = outcome(policies, case)
@@ -96,16 +97,69 @@ def test_random_pairs() -> None:
     assert answers["Undecided"] <= 8
 
 
-def test_other_differences_are_reported_apart() -> None:
-    """The response and the message do not decide which calls may run."""
-    found = compare_rules(rule("G !tool:x"), rule("G !tool:x", on_violation="escalate", message="Ask first."))
-    assert found == Same(
-        "identical",
-        (
-            "on a violation, the first draft has the response deny, the second escalate",
-            "the messages differ: 'none' and 'Ask first.'",
-        ),
-    )
+def test_messages_are_reported_apart() -> None:
+    """They do not decide what happens."""
+    found = compare_rules(rule("G !tool:x"), rule("G !tool:x", message="Ask first."))
+    assert found == Same("identical", ("the messages differ: 'none' and 'Ask first.'",))
+
+
+@pytest.mark.parametrize("text", ["G !tool:x", "forall(x(n=n), n <= 5)", "NOT exists(x(n=n), n > 5)"])
+@pytest.mark.parametrize(
+    ("response", "expected"), [("warn", "warned"), ("escalate", "escalated"), ("halt", "ended"), ("block", None)]
+)
+def test_a_response_decides_what_happens(text: str, response: str, expected: str | None) -> None:
+    """A person may approve a call only if every rule that it violates lets them."""
+    found = compare_rules(rule(text), rule(text, on_violation=response))
+    assert (found.outcomes[1] if isinstance(found, Different) else None) == expected
+    both = [rule(text), rule(text, id="too", on_violation=response)]
+    assert isinstance(compare_rules(rule(text), both), Same | Undecided) or response == "halt"
+
+
+def named(keys: Any, *texts: str) -> Any:
+    """Returns a draft with declarations."""
+    return load_policies(data={"version": 1, **keys, "policies": each(*texts)})
+
+
+NAMED = [
+    ({"tags": {"writes": ["a", "b"]}}, "forall(@writes(n=n), n < 5)", {}, "forall(a|b(n=n), n < 5)"),
+    ({"tags": {"w": ["a", "b"]}}, "forall(@w(n=n), n < 5)", {"tags": {"x": ["b", "a"]}}, "forall(@x(n=n), n < 5)"),
+    ({"tags": {"writes": ["a", "b"]}}, "G(@writes -> O tool:c)", {}, "G((tool:a || tool:b) -> O tool:c)"),
+    ({"tags": {"writes": ["a", "b"]}}, "G(@writes -> O tool:c)", {}, "forall(a|b(), some(c()))"),
+    ({"constants": {"most": 5}}, "forall(a(n=n), n < most)", {"define": {"few(n)": "n < 5"}}, "forall(a(n=n), few(n))"),
+    (
+        {"counters": {"paid": {"on": "pay(to=t, n=n)", "key": "t", "sum": "n"}}},
+        "forall(pay(to=t, n=n), counter(paid, t) + n <= 5)",
+        {"counters": {"spent": {"on": "pay(to=t, n=n)", "key": "t", "sum": "n"}}},
+        "forall(pay(to=t, n=n), counter(spent, t) + n <= 5)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "one", "second", "other"), NAMED)
+def test_names_do_not_matter(first: Any, one: str, second: Any, other: str) -> None:
+    """Neither of sets, constants, definitions nor counters."""
+    assert isinstance(compare_rules(named(first, one), named(second, other)), Same)
+
+
+DECLARED = [
+    ({"tags": {"w": ["a"]}}, {"tags": {"w": ["b"]}}, "G !@w"),
+    ({"tags": {"w": ["a"]}}, {"tags": {"w": ["b"]}}, "forall(@w(n=n), n < 5)"),
+    ({"labels": {"w": ["a"]}}, {"labels": {"w": ["b"]}}, "flow(w -> send(), false)"),
+    ({"constants": {"w": 1}}, {"constants": {"w": 2}}, "forall(a(n=n), n < w)"),
+    ({"define": {"w": "fact(a)"}}, {"define": {"w": "fact(b)"}}, "forall(a(), w)"),
+    ({"tools": ["a"]}, {"tools": ["a", "b"]}, "forall(a(), false)"),
+    (
+        {"counters": {"w": {"on": "a(n=n)", "key": "n"}}},
+        {"counters": {"w": {"on": "a(n=n)", "key": "n", "window": "1h"}}},
+        "forall(a(n=n), counter(w, n) < 2)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "text"), DECLARED)
+def test_the_same_words_about_other_declarations_are_not_equal(first: Any, second: Any, text: str) -> None:
+    """A declaration decides beside the rules."""
+    assert not isinstance(compare_rules(named(first, text), named(second, text)), Same)
 
 
 def test_what_cannot_be_compared_is_undecided() -> None:
@@ -113,7 +167,7 @@ def test_what_cannot_be_compared_is_undecided() -> None:
     counters = {"spent": {"on": "pay(to=t, amount=a)", "key": "t", "sum": "a"}}
     policies = [rule("forall(pay(to=t, amount=a), counter(spent, t) + a <= 9)")]
     counted = load_policies(data={"version": 1, "counters": counters, "policies": policies})
-    assert compare_rules(counted, counted) == Undecided("a draft counts across conversations")
+    assert compare_rules(counted, "G !tool:x") == Undecided("a draft counts across conversations")
 
 
 @pytest.mark.parametrize("draft", [5, [], [3], "forall("])

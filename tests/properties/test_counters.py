@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guardagent import Session, load_policies
 from guardagent.session.counters import CounterStore
 from guardagent.session.counters.stores import memory, sqlite
+from tests.stores import new_counters, store_address
+from tests.tiers import examples
 
 KEY = b"0123456789abcdef"
 WINDOW, LIMIT = 100, 10
@@ -146,3 +149,12 @@ def test_counters_in_a_file_agree_with_the_model(moves: list[tuple[object, ...]]
             play(store, moves)
         finally:
             store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["postgresql", "redis"])
+@settings(max_examples=examples(30), deadline=None)
+@given(moves=actions)
+def test_counters_on_a_server_agree_with_the_model(kind: str, moves: list[tuple[object, ...]]) -> None:
+    with store_address(kind, Path()) as address:
+        play(new_counters(address), moves)

@@ -20,8 +20,8 @@ from tests.policy.naive_data import ZONE, Naive, Step
 from tests.policy.naive_values import UNKNOWN, Truth
 from tests.tiers import slow_after
 
-TRIPLES = 500  # in each of the runs
-RUNS = 10
+TRIPLES = 250  # in each of the runs
+RUNS = 20
 RULES = 400  # enough for every function to occur
 LEAST = 0.06  # the minimum share of each answer in each run
 Answers = list[tuple[str, Truth, Truth]]  # (the question, the naive answer, the session's)

@@ -23,8 +23,8 @@ from guardagent.types import Event
 from tests.policy.data_cases import FUNCTIONS, NUMBERS, STATES, TAGS, Maker
 from tests.tiers import slow_after
 
-RULES = 400  # in each of the runs
-RUNS = 4
+RULES = 200  # in each of the runs
+RUNS = 8
 LEAST = 0.5  # the minimum share of kept rules that the screen finds, of those over arguments and facts
 
 

@@ -34,7 +34,7 @@ from tests.workflow.random_cases import SETS, TOOLS, Maker
 
 LONGEST = 5
 TIMES = 3  # around a cycle
-BATCH = 100
+BATCH = 50
 WAYS = 4  # random choices of arguments, outputs, facts and labels for a trace
 
 
@@ -145,7 +145,7 @@ def can_be_kept(formula: Formula, trace: Trace) -> bool:
     return keeps(formula, trace) or any(holds(formula, [*letters, *way]) for way in ways)
 
 
-@pytest.mark.parametrize("batch", slow_after(2, range(10)))
+@pytest.mark.parametrize("batch", slow_after(1, range(20)))
 def test_propositional_rules(batch: int) -> None:
     """A proved rule holds for each trace of up to five calls; a violation has a shortest path and the right kind."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
@@ -189,21 +189,21 @@ def check_that_it_is_so(case: ProofCase) -> None:
             assert all(case.may_run(trace, ends=ended) for _ in range(WAYS)), (case.text, trace)
 
 
-@pytest.mark.parametrize("batch", slow_after(1, range(6)))
+@pytest.mark.parametrize("batch", slow_after(1, range(12)))
 def test_rules_over_data(batch: int) -> None:
     """The results hold for all arguments, outputs and facts."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         check_that_it_is_so(ProofCase(seed, partial(Maker.rule_over_data, plain=False)))
 
 
-@pytest.mark.parametrize("batch", slow_after(1, range(2)))
+@pytest.mark.parametrize("batch", slow_after(1, range(4)))
 def test_rules_with_labels(batch: int) -> None:
     """The results hold for all actions, decisions and tags that a host sets."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         check_that_it_is_so(ProofCase(seed, Maker.rule_with_labels))
 
 
-@pytest.mark.parametrize("batch", slow_after(1, range(2)))
+@pytest.mark.parametrize("batch", slow_after(1, range(4)))
 def test_data_rules_that_do_not_depend_on_data(batch: int) -> None:
     """They are never undecidable."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):

@@ -4,7 +4,6 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import psutil
@@ -18,10 +17,8 @@ INPUTS = {"agent_input": "in", "agent_output": "out", "facts": {"role": "nurse"}
 
 
 @pytest.fixture(params=engine_names())
-def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    engine = load_sandbox(request.param, Limits(seconds=0.5, memory_bytes=16_000_000))
-    yield engine
-    engine.close()
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    return load_sandbox(request.param, Limits(seconds=0.5, memory_bytes=16_000_000))
 
 
 def body(text: str) -> str:
@@ -126,6 +123,7 @@ def test_threads_share_an_engine(sandbox: Sandbox) -> None:
 
 def test_workers_end_when_closed(sandbox: Sandbox) -> None:
     """None of its processes keeps running."""
+    sandbox.close()  # tests before this one share its workers
     before = psutil.Process().children(recursive=True)
     run(sandbox, "return 1")
     children = set(psutil.Process().children(recursive=True)) - set(before)
@@ -145,6 +143,7 @@ def test_a_warm_resource_ends_when_idle() -> None:
 
 def test_a_killed_worker_is_an_error_and_the_next_run_works(sandbox: Sandbox) -> None:
     """A dead interpreter ends only one run."""
+    sandbox.close()
     before = psutil.Process().children(recursive=True)
 
     def kill() -> None:

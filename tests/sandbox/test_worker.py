@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -21,36 +20,34 @@ from tests.tiers import slow_after
 
 INPUTS = {"agent_input": "x" * 1000, "agent_output": "y", "facts": {}}
 PROGRAM = "def check(agent_input, agent_output, facts):\n    return [len(agent_input), f(2)]\n"
-RUNS = 400
 
 
 @pytest.fixture(params=ENGINES)
-def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    engine = load_sandbox(request.param, Limits(seconds=2))
-    yield engine
-    engine.close()
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    return load_sandbox(request.param, Limits(seconds=2))
 
 
 def one(sandbox: Sandbox) -> object:
     return sandbox.run(PROGRAM, INPUTS, {"f": lambda x: x})
 
 
-def test_threads_and_tasks_leave_nothing_behind(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("runs", slow_after(1, [100, 400]))
+def test_threads_and_tasks_leave_nothing_behind(sandbox: Sandbox, runs: int) -> None:
     """Every result of many concurrent runs is right, and memory, descriptors and processes do not grow."""
     me = psutil.Process()
 
     async def tasks() -> list[object]:
-        return await asyncio.gather(*(asyncio.to_thread(one, sandbox) for _ in range(RUNS)))
+        return await asyncio.gather(*(asyncio.to_thread(one, sandbox) for _ in range(runs)))
 
     def storm() -> None:
         answers: list[object] = []
-        threads = [threading.Thread(target=lambda: answers.extend(one(sandbox) for _ in range(RUNS))) for _ in range(4)]
+        threads = [threading.Thread(target=lambda: answers.extend(one(sandbox) for _ in range(runs))) for _ in range(4)]
         for thread in threads:
             thread.start()
         answers += asyncio.run(tasks())
         for thread in threads:
             thread.join()
-        assert answers == [[1000, 2]] * (5 * RUNS)
+        assert answers == [[1000, 2]] * (5 * runs)
 
     storm()
     before = (me.num_fds(), len(me.children(recursive=True)), me.memory_info().rss)
@@ -128,7 +125,7 @@ def test_no_worker_outlives_its_host(sandbox: Sandbox, end: str) -> None:
         pytest.param("for i in range(10**6): print('x' * 10**6)", marks=pytest.mark.slow),
         "x = [0] * (8 * 10**9)",
         "def f2(n): return f2(n + 1)\n    return f2(0)",
-        "while True: pass",
+        pytest.param("while True: pass", marks=pytest.mark.slow),  # `test_limits_end_a_program` is its quick one
         "x = []\n    while True: x.append('x' * 10**6)",
         "x = 'x' * 10**7\n    while True: f(x)",
         "return [['x' * 1000] * 1000] * 1000",

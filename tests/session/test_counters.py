@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from guardagent.errors import CounterError
 from guardagent.session.counters import CounterStore, open_counters
 from guardagent.session.counters.stores import memory, sqlite
 from tests.enforcement.processes import at_once
+from tests.stores import SERVERS, SHARED, new_counters, store_address
 
 KEY = b"0123456789abcdef"
 DAY = 86400
@@ -46,9 +47,10 @@ def policies() -> Policies:
     return load_policies(text=POLICY)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> CounterStore:
-    return memory.Store() if request.param == "memory" else sqlite.Store(str(tmp_path / "counters.db"))
+@pytest.fixture(params=["memory", *SHARED])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CounterStore]:
+    with store_address(request.param, tmp_path) as address:
+        yield new_counters(address)
 
 
 @pytest.fixture
@@ -320,14 +322,24 @@ def test_the_operator_can_release(begin: Begin, store: CounterStore) -> None:
 
 
 def test_old_keys_are_forgotten(policies: Policies, tmp_path: Path) -> None:
-    now, store = [0.0], sqlite.Store(str(tmp_path / "counters.db"))
-    for number in range(60):
-        now[0] += DAY
-        session = policies.session(counters=store, clock=lambda: now[0])
-        assert refund(session, 1, f"customer {number}") is Decision.ALLOW
+    store = sqlite.Store(str(tmp_path / "counters.db"))
+    refund_for_days(policies, store, 60)
     with sqlite3.connect(tmp_path / "counters.db") as db:
         assert db.execute("SELECT count(*) FROM keys").fetchone()[0] <= 4
         assert db.execute("SELECT count(*) FROM amounts").fetchone()[0] <= 4
+
+
+def refund_for_days(policies: Policies, store: CounterStore, days: int) -> None:
+    """Makes a refund for a new customer each day; its outcome is never recorded."""
+    for day in range(1, days + 1):
+        session = policies.session(counters=store, clock=lambda now=DAY * day: float(now))
+        assert refund(session, 1, f"customer {day}") is Decision.ALLOW
+
+
+@pytest.mark.parametrize("store", SERVERS, indirect=True)
+def test_old_keys_are_forgotten_on_a_server(policies: Policies, store: CounterStore) -> None:
+    refund_for_days(policies, store, 12)
+    assert len(store.pending()) <= 4
 
 
 # --- stores -----------------------------------------------------------------------------------------------------------
@@ -338,8 +350,8 @@ def test_a_policy_with_counters_needs_a_store(policies: Policies) -> None:
     for open_session in (policies.session, lambda: ToolGuard(policies)):
         with pytest.raises(InputError, match=r"'refunds', 'mails'.*expected counters='sqlite:PATH'"):
             open_session()
-    with pytest.raises(InputError, match="unknown store of counters 'redis'"):
-        policies.session(counters="redis://host")
+    with pytest.raises(InputError, match="unknown store of counters 'mysql'"):
+        policies.session(counters="mysql://host")
     with pytest.raises(InputError, match=r"'counters' is 'counters.db'; expected an address"):
         policies.session(counters="counters.db")
     with pytest.raises(InputError, match="has the type 'int'"):
@@ -501,14 +513,14 @@ def test_threads_stay_within_the_limit(policies: Policies, store: CounterStore) 
     assert refund(policies.session(counters=store), 1) is Decision.DENY
 
 
-def spending(path: str, output: str) -> Callable[[], None]:
+def spending(address: str, output: str) -> Callable[[], None]:
     """Spends as much as it may of one budget, and writes how much that was."""
     policies = load_policies(text=POLICY)
 
     def work() -> None:
         spent = 0
         for _ in range(100):
-            session = policies.session(counters=f"sqlite:{path}")
+            session = policies.session(counters=address)
             if refund(session, 5) is Decision.ALLOW:
                 session.record("done")
                 spent += 5
@@ -518,9 +530,11 @@ def spending(path: str, output: str) -> Callable[[], None]:
 
 
 @pytest.mark.slow
-def test_processes_spend_exactly_the_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", SHARED)
+def test_processes_spend_exactly_the_limit(tmp_path: Path, kind: str) -> None:
     outputs = [tmp_path / f"{number}" for number in range(3)]
-    at_once(spending, [(str(tmp_path / "counters.db"), str(output)) for output in outputs])
+    with store_address(kind, tmp_path) as address:
+        at_once(spending, [(address, str(output)) for output in outputs])
     assert sum(int(output.read_text()) for output in outputs) == 500
 
 

@@ -106,6 +106,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 def test_a_broken_line_fails_with_its_place(folder: Path) -> None:
     write(folder, *BROKEN, COVERING[0])
     status, out = run(folder)
@@ -124,6 +125,7 @@ def test_a_name_of_a_case_cannot_break_the_terminal_or_the_run(folder: Path) -> 
     assert (status, "\x1b[31mred" in out, "Traceback" in out) == (0, False, False)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_collected_is_an_error(folder: Path) -> None:
     """A missing policy, an invalid one, and a file without cases."""
     (folder / "wrong.yaml").write_text("version: 1\npolicies:\n- {id: a}")
@@ -138,6 +140,7 @@ def test_what_cannot_be_collected_is_an_error(folder: Path) -> None:
     assert "Traceback" not in out
 
 
+@pytest.mark.slow
 def test_the_ini_file_can_name_the_policy(folder: Path) -> None:
     (folder / "deep").mkdir()
     write(folder / "deep", *COVERING, name="other.cases.jsonl")

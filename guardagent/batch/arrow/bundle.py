@@ -51,19 +51,25 @@ class PolicyBundle:
 
     @classmethod
     def of(
-        cls, paths: Sequence[Path | str], *, locked: Path | str | None = None, model: Model | None = None
+        cls,
+        paths: Sequence[Path | str],
+        *,
+        locked: Path | str | None = None,
+        require_review: bool = False,
+        model: Model | None = None,
     ) -> PolicyBundle:
         """Reads policy files and everything that they refer to.
 
         Args:
             paths: the policy files.
             locked: a lock file: only content that it pins is read.
+            require_review: as for `load_policies`.
             model: as for `load_policies`; it has to be hashable, and is pickled.
 
         Raises:
             InputError: the policies are invalid or not locked, or ask a model without one.
         """
-        policies = load_policies(list(paths), locked=locked, model=model)
+        policies = load_policies(list(paths), locked=locked, require_review=require_review, model=model)
         files = [Path(path).resolve() for path in paths]
         others = {content.path.resolve() for content in contents_of(read_policy_files(list(paths)))}
         contents = sorted({*files, *(one for one in others if not one.is_relative_to(_PACKAGE))})

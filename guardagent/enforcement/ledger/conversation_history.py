@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import decimal
+import hashlib
 import json
+import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from guardagent.errors import InputError, LedgerError
-from guardagent.session.shared_history import HistoryEntry, SessionEndedError
+from guardagent.errors import GuardError, InputError, LedgerError
+from guardagent.session.shared_history import HistoryChangedError, HistoryEntry, SessionEndedError
 
 _DECIMAL = "\0decimal"  # marks decimals, which JSON does not distinguish from floats
+_HASHED = "sha256:"
+_LONGEST_NAME = 200
 _OTHER_POLICY = (
     "conversation {!r} began under another policy, or another state of it; "
     "continue under that policy, or end the conversation and begin a new one"
@@ -24,7 +28,12 @@ class EntryStore(Protocol):
         """Returns (place, policy, entry) of the entries after a place; the end of a conversation has no entry."""
 
     def append(self, conversation: str, place: int, policy: str, entry: str, call_id: str | None) -> None:
-        """Adds an entry. Raises MovedError if its place is taken."""
+        """Adds an entry at a place; each entry is unique, and one that is already there is not added again.
+
+        Raises:
+            HistoryChangedError: another entry is at this place.
+            LedgerError: the place is not the next one.
+        """
 
     def add_call_id(self, conversation: str, call_id: str) -> None:
         """Stores the id of a call."""
@@ -33,7 +42,7 @@ class EntryStore(Protocol):
         """Whether the id is stored."""
 
 
-class SqliteJournal:
+class StoredJournal:
     """The journal of a conversation in a ledger; known entries are not read again.
 
     Args:
@@ -65,7 +74,8 @@ class SqliteJournal:
     def append(self, entry: HistoryEntry) -> None:
         placed = entry.get("placed")
         call_id = placed["id"] if placed is not None else None
-        self._ledger.append(self._conversation, self._known + 1, self._policy, _encode(entry), call_id)
+        unique = {**entry, "entry": secrets.token_hex(8)}  # two processes may do the same
+        self._ledger.append(self._conversation, self._known + 1, self._policy, _encode(unique), call_id)
         self._known += 1
 
     def add_call_id(self, call_id: str) -> None:
@@ -73,6 +83,23 @@ class SqliteJournal:
 
     def unknown_call_ids(self, call_ids: Collection[str]) -> set[str]:
         return {one for one in call_ids if not self._ledger.has_call_id(self._conversation, one)}
+
+
+def stored_name(text: str) -> str:
+    """Returns a name for a text that each store takes: the text itself, if it is short and plain, or its hash."""
+    if len(text) <= _LONGEST_NAME and text.isprintable() and text.isascii() and not text.startswith(_HASHED):
+        return text
+    return f"{_HASHED}{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def refused_place(conversation: str, place: int, last: int) -> GuardError:
+    """Returns the error of an entry at a place that is not the next one after the last."""
+    if last < place - 1:
+        return LedgerError(
+            f"the ledger has lost entries of conversation {conversation!r}: it has {last} of {place - 1}; restore it "
+            "from a backup with all of them, or end the conversation"
+        )
+    return HistoryChangedError(f"another process added to conversation {conversation!r}")
 
 
 def _encode(entry: HistoryEntry) -> str:

@@ -1,33 +1,45 @@
-"""The stores of entries: one file each, with a `Store` that appends and a `LogReader`.
+"""The stores of entries, each with a `Store` that appends and a `LogReader`.
 
-A store is named by the suffix of its files: `run.jsonl` belongs to the store `jsonl`. It is imported when a log with
-its suffix is opened.
+A store is named by the suffix of its files or the scheme of its addresses: `run.jsonl` belongs to the store `jsonl`,
+`postgresql://host/name` to `postgres`. It is imported when a log of its kind is opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from guardagent._support.plugins import Plugins
-from guardagent.errors import UnknownNameError
+from guardagent.errors import InputError, UnknownNameError
 from guardagent.log.chain import Entry
+from guardagent.log.rotation import Rotation, current_path
 
 STORES = Plugins("kind of log", __name__, ("LogReader", "Store"), group="guardagent.stores")
-_SUFFIX_ALIASES = {"db": "sqlite", "sqlite3": "sqlite"}
+_ALIASES = {"db": "sqlite", "sqlite3": "sqlite", "postgresql": "postgres"}
 
-EntryFactory = Callable[[Entry | None, int], Sequence[Entry]]
-"""Returns the entries to append, from the last one and the number of unfinished bytes dropped after it."""
+LogSource = Path | str | Sequence[Path | str]
+"""A log to read: a file, the address of a stream, a folder with one log, or several files in order."""
+
+EntryFactory = Callable[[Entry | None, Sequence[Mapping[str, Any]]], Sequence[Entry]]
+"""Returns the entries to append, from the last one and the records of the store itself, which go first."""
 
 
 class Store(Protocol):
-    """Appends entries to a file. One thread uses it at a time; other processes may use the same file."""
+    """Appends entries to a log. One thread uses it at a time; other processes may use the same log.
 
-    def __init__(self, path: Path, *, durable: bool) -> None:
-        """Opens a file, and creates it if it is missing.
+    Attributes:
+        name: names the log in messages, without any password.
+    """
+
+    name: str
+
+    def __init__(self, path: Any, *, durable: bool) -> None:
+        """Opens a file or an address, and creates the log if it is missing.
 
         Raises:
+            InputError: it is not the address of a log.
             LogError: it cannot be written, or is not a log.
         """
 
@@ -36,27 +48,32 @@ class Store(Protocol):
         ...
 
     def append(self, make: EntryFactory) -> None:
-        """Appends all entries or none; on return they are in the file, and on the disk if `durable`.
+        """Appends all entries or none; on return they are in the log, and on the disk if `durable`.
 
         Raises:
             LogError: nothing was appended, or it is unknown whether it was.
         """
 
     def close(self) -> None:
-        """Closes the file; a later append opens it again."""
+        """Closes the log; a later append opens it again."""
 
 
 class LogReader(Protocol):
-    """Reads a file without changing it, in constant memory, while others may append."""
+    """Reads a log without changing it, in constant memory, while others may append.
 
+    Attributes:
+        name: names the log in messages, without any password.
+        notes: remarks that are not damage.
+    """
+
+    name: str
     notes: list[str]
-    """Remarks that are not damage."""
 
     def __iter__(self) -> Iterator[Entry]:
         """Iterates over the entries in order.
 
         Raises:
-            DamagedLogError: the file cannot be read further; entries were changed.
+            DamagedLogError: the log cannot be read further; entries were changed.
             InputError: it is missing, cannot be read, or is not a log.
         """
         ...
@@ -66,31 +83,75 @@ class LogReader(Protocol):
         ...
 
 
-def open_store(path: Path, *, durable: bool) -> Store:
-    """Opens the store of a file, by its suffix.
+def open_store(address: Path | str, *, durable: bool, rotation: Rotation | None = None) -> Store:
+    """Opens the store of a file or an address.
 
     Raises:
-        UnknownNameError: no store has this suffix.
+        UnknownNameError: no store has this suffix or scheme.
+        InputError: it is not the address of a log, or files of its kind are not rotated.
         LogError: it cannot be written, or is not a log.
     """
-    store: Store = _module(path).Store(path, durable=durable)
-    return store
+    module, place = _module(address), _place(address)
+    if rotation is None:
+        plain: Store = module.Store(place, durable=durable)
+        return plain
+    if not getattr(module, "ROTATES", False):
+        raise InputError("only logs of JSON Lines are rotated; expected a .jsonl file, or no limit of size or age")
+    rotated: Store = module.Store(place, durable=durable, rotation=rotation)
+    return rotated
 
 
-def open_reader(path: Path) -> LogReader:
-    """Opens the reader of a file, by its suffix.
+def open_reader(source: LogSource) -> LogReader:
+    """Opens the reader of a log.
 
     Raises:
-        UnknownNameError: no store has this suffix.
+        UnknownNameError: no store has this suffix or scheme.
+        InputError: it is not the address of a log, the folder does not have exactly one, or several files are not JSON
+            Lines.
     """
-    found: LogReader = _module(path).LogReader(path)
-    return found
+    files = [source] if isinstance(source, Path | str) else list(source)
+    files = [_log_in(one) if not is_address(one) and Path(one).is_dir() else one for one in files]
+    modules = [_module(one) for one in files]
+    if not files or (len(files) > 1 and not all(getattr(one, "ROTATES", False) for one in modules)):
+        raise InputError("several files are one log only as JSON Lines; expected one log, or .jsonl files in order")
+    reader: LogReader = modules[0].LogReader(*map(_place, files))
+    return reader
 
 
-def _module(path: Path) -> Any:
-    suffix = path.suffix.removeprefix(".")
-    name = _SUFFIX_ALIASES.get(suffix, suffix)
-    if name not in STORES:
-        known = [f".{one}" for one in (*STORES, *_SUFFIX_ALIASES)]
-        raise UnknownNameError("kind of log", path.suffix, known, where=str(path))
-    return STORES.load(name)
+def is_address(log: Path | str) -> bool:
+    """Returns whether this is an address with a scheme, not a file."""
+    return re.match("[a-z][a-z0-9+]+:/", str(log)) is not None
+
+
+def _place(log: Path | str) -> Path | str:
+    return str(log) if is_address(log) else Path(log)
+
+
+def _log_in(folder: Path | str) -> Path:
+    """Returns the one log in a folder; the earlier files of a log belong to it."""
+    known = (*STORES, *_ALIASES)
+    try:
+        found = [one for one in Path(folder).iterdir() if not one.name.startswith(".")]
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from None
+    logs = {current_path(one) for one in found if one.suffix.removeprefix(".") in known}
+    if len(logs) == 1:
+        return logs.pop()
+    names = ", ".join(sorted(one.name for one in logs))
+    raise InputError(f"{Path(folder)}: has {f'several logs: {names}' if logs else 'no log'}; expected one, or its file")
+
+
+def _module(log: Path | str) -> Any:
+    """Returns the store of a log; an address may hold a password, so only its scheme is shown."""
+    address = is_address(log)
+    kind = str(log).partition(":")[0] if address else Path(log).suffix.removeprefix(".")
+    name = _ALIASES.get(kind, kind)
+    module = STORES.load(name) if name in STORES else None
+    if module is not None and getattr(module, "HAS_ADDRESSES", False) == address:
+        return module
+    if address:
+        raise InputError(
+            f"no log has an address that begins with {kind!r}; expected postgresql://HOST/DATABASE, or a file"
+        )
+    known = [f".{one}" for one in (*STORES, *_ALIASES) if _ALIASES.get(one, one) != "postgres"]
+    raise UnknownNameError("kind of log", Path(log).suffix, known, where=str(log))

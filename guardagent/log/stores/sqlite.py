@@ -35,6 +35,7 @@ class Store:
     """Appends to one file."""
 
     def __init__(self, path: Path, *, durable: bool) -> None:
+        self.name = str(path)
         self._path = path
         self._durable = durable
         self._db: sqlite3.Connection | None = None
@@ -54,7 +55,7 @@ class Store:
             self._require_same_file()
             db.execute("BEGIN IMMEDIATE")
             try:
-                db.executemany(_INSERT, make(_last(db), 0))
+                db.executemany(_INSERT, make(_last(db), ()))
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:  # an error such as a full disk has already ended it
@@ -112,6 +113,7 @@ class LogReader:
     """Reads one file in portions, so that no writer waits for a slow reader."""
 
     def __init__(self, path: Path) -> None:
+        self.name = str(path)
         self._path = path
         self.notes: list[str] = []
 

@@ -1,7 +1,7 @@
 """Whether two drafts of a rule say the same, with a conversation on which they differ.
 
 comparison           compare_rules: proves, searches, reports
-draft, canonical     the rules of a draft, in one spelling
+draft, names, canonical  the rules of a draft, in one spelling
 step_comparison      rules about the order of steps: a product of automata
 symbolic_comparison  data and solver rules: Z3 on one call in any session
 solver_terms         solver rules in the terms of data rules

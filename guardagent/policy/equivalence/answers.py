@@ -12,12 +12,15 @@ from guardagent.policy.equivalence.results import Different, Outcome
 from guardagent.policy.equivalence.witness import Witness
 from guardagent.types import Verdict
 
-_ANSWERS: Mapping[Outcome, str] = {
+ANSWERS: Mapping[Outcome, str] = {
     "allowed": "allowed",
     "warned": "allowed, with a warning",
+    "escalated": "only with the approval of a person",
     "denied": "not allowed",
+    "ended": "not allowed, and the conversation ends",
     "unchecked": "not allowed as long as something is unknown",
 }
+"""The answers to "Allowed?" in natural language, the most lenient first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ def choices(difference: Different) -> tuple[Choice, Choice]:
 
 
 def _choice(outcome: Outcome, verdict: Verdict) -> Choice:
-    return Choice(_ANSWERS[outcome], verdict.label == 0, next(iter((*verdict.reasons, *verdict.errors)), ""))
+    return Choice(ANSWERS[outcome], verdict.label == 0, next(iter((*verdict.reasons, *verdict.errors)), ""))
 
 
 def with_answer(cases: Sequence[Mapping[str, Any]], answer: ReviewerAnswer) -> list[Mapping[str, Any]]:
@@ -66,6 +69,11 @@ def with_answer(cases: Sequence[Mapping[str, Any]], answer: ReviewerAnswer) -> l
 
 def case_of(answer: ReviewerAnswer) -> dict[str, Any]:
     """The case of an answer: its id depends on the conversation only."""
-    content = json.dumps(answer.witness.record(""), sort_keys=True)
+    return labelled(answer.witness.record(), allowed=answer.allowed)
+
+
+def labelled(record: Mapping[str, Any], *, allowed: bool) -> dict[str, Any]:
+    """The case of an answer about the record of a witness, whatever the id of that record is."""
+    content = json.dumps({**record, "id": ""}, sort_keys=True)
     name = f"answer-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
-    return {**answer.witness.record(name), "label": 0 if answer.allowed else 1}
+    return {**record, "id": name, "label": 0 if allowed else 1}

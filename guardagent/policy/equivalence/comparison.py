@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from guardagent.policy.equivalence.draft import Draft
+from guardagent.policy.equivalence.draft import ComparedDraft
 from guardagent.policy.equivalence.minimization import Minimization
 from guardagent.policy.equivalence.phrases import OTHER
-from guardagent.policy.equivalence.results import Comparison, Different, Same, Undecided
+from guardagent.policy.equivalence.replay import rank_of
+from guardagent.policy.equivalence.results import Comparison, Same, Undecided
 from guardagent.policy.equivalence.search import Search
 from guardagent.policy.equivalence.step_comparison import StepComparison
 from guardagent.policy.equivalence.symbolic_comparison import SymbolicComparison
@@ -19,15 +21,17 @@ from guardagent.policy.equivalence.variations import Variations
 from guardagent.policy.equivalence.witness import Witness
 from guardagent.policy.lint.steps import SearchLimitError
 
-FIRST = 1_500  # conversations that are judged before a proof is tried
+FIRST = 200  # conversations that are judged before the models of Z3
 LAST = 6_000  # conversations that are judged after no proof was found
+UNCLEAR = 3_000  # conversations that are judged to find a clearer difference
 
 
 def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 5.0) -> Comparison:
     """Decides whether two drafts give the same outcome in every conversation.
 
-    An outcome is that a call is allowed, warned about, denied, or denied unchecked because a value is unknown. Only
-    conversations count whose earlier calls could run under both drafts.
+    An outcome is that a call is allowed, warned about, denied until a person approves, denied, denied with the end of
+    the conversation, or denied unchecked because a value is unknown. Only conversations count whose earlier calls could
+    run under both drafts.
 
     Args:
         first: the first draft: policies, a formula, a rule as in a policy file, or a list of such rules.
@@ -41,12 +45,14 @@ def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 
     Raises:
         InputError: a draft or a tool is invalid.
     """
-    drafts = Draft(first), Draft(second)
+    drafts = ComparedDraft(first), ComparedDraft(second)
     return _Comparison(*drafts, read_tools(tools), seconds).run()
 
 
 class _Comparison:
-    def __init__(self, first: Draft, second: Draft, tools: Mapping[str, ToolDescription], seconds: float) -> None:
+    def __init__(
+        self, first: ComparedDraft, second: ComparedDraft, tools: Mapping[str, ToolDescription], seconds: float
+    ) -> None:
         self._first, self._second, self._tools = first, second, tools
         self._until = time.monotonic() + seconds
         self._undecided: list[str] = []
@@ -54,20 +60,24 @@ class _Comparison:
     def run(self) -> Comparison:
         others = other_differences(self._first, self._second)
         if problem := self._first.problem or self._second.problem:
-            return Undecided(problem, others)
+            return Same("identical", others) if self._is_identical else Undecided(problem, others)
         by = self._proof_before_search()
         if by:
             return Same(by, others)
-        found = self._search.best or self._search.run(FIRST, self._until)
+        found = self._search.best
         disagreeing = self._symbolic.disagreeing() if found is None and self._symbolic is not None else None
         if disagreeing == ([], []):
             return Same("solver", others)
-        found = found or self._search.take(self._models(disagreeing)) or self._search.run(LAST, self._until)
+        found = found or self._search.run(FIRST, self._until)
+        labels_only = disagreeing is not None and not disagreeing[0]
+        is_open = found is None or rank_of(found) > 0
+        if is_open and not labels_only:  # otherwise it is proved that there is no clearer difference
+            found = self._search.take(self._models(disagreeing))
+            found = self._search.run(LAST if found is None else UNCLEAR, self._until)
         if found is None:
-            proved = disagreeing is not None and not disagreeing[0]
-            return Same("solver", others, labels_only=True) if proved else Undecided(self._why, others)
+            return Same("solver", others, labels_only=True) if labels_only else Undecided(self._why, others)
         smallest = Minimization(self._first, self._second, self._variations).run(found)
-        return Different(smallest.witness, smallest.first, smallest.second, others)
+        return replace(smallest, other_differences=others, labels_only=labels_only)
 
     @property
     def _why(self) -> str:
@@ -87,17 +97,23 @@ class _Comparison:
     @cached_property
     def _may_be_proved(self) -> bool:
         """Whether the rules decide alone."""
-        return self._first.frame == self._second.frame and self._first.policies.tags == self._second.policies.tags
+        has_sets = self._first.has_solver_rules or self._second.has_solver_rules
+        same_sets = not has_sets or self._first.policies.tags == self._second.policies.tags
+        return same_sets and self._first.frame == self._second.frame
 
     def _proof_before_search(self) -> str:
         """The proof of equality without Z3; empty if there is none. Differences go to the search."""
         if not self._may_be_proved:
             self._undecided.append("the drafts differ in what they declare beside the rules")
             return ""
+        return "identical" if self._is_identical else "automata" if self._steps_are_equal() else ""
+
+    @property
+    def _is_identical(self) -> bool:
+        if not self._may_be_proved or self._first.policies.requests or self._second.policies.requests:
+            return False
         texts = [sorted((one.text, repr(one.group)) for one in draft.parts) for draft in (self._first, self._second)]
-        if texts[0] == texts[1]:
-            return "identical"
-        return "automata" if self._steps_are_equal() else ""
+        return texts[0] == texts[1]
 
     def _steps_are_equal(self) -> bool:
         """Whether both drafts are about the order of steps only, and proved equal."""
@@ -141,14 +157,9 @@ class _Comparison:
                 yield from self._symbolic.witnesses(tool)
 
 
-def other_differences(first: Draft, second: Draft) -> tuple[str, ...]:
-    """The differences of the responses to violations, in natural language."""
+def other_differences(first: ComparedDraft, second: ComparedDraft) -> tuple[str, ...]:
+    """The differences of the messages, in natural language."""
     sides = [[rule.source for rule in draft.policies.rules] for draft in (first, second)]
-    responses = [" and ".join(sorted({one.on_violation.value for one in side})) for side in sides]
     messages = [" ".join(sorted({one.message_line for one in side})).strip() for side in sides]
-    found = []
-    if responses[0] != responses[1]:
-        found.append(f"on a violation, the first draft has the response {responses[0]}, the second {responses[1]}")
-    if messages[0] != messages[1]:
-        found.append(f"the messages differ: {messages[0] or 'none'!r} and {messages[1] or 'none'!r}")
-    return tuple(found)
+    same = messages[0] == messages[1]
+    return () if same else (f"the messages differ: {messages[0] or 'none'!r} and {messages[1] or 'none'!r}",)

@@ -9,6 +9,7 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.policy.equivalence.canonical import as_data, as_steps, canonical, parts_of
+from guardagent.policy.equivalence.names import without_names
 from guardagent.policy.evaluation.library import Library
 from guardagent.policy.language import ast
 from guardagent.policy.lint.steps import RuleAutomaton
@@ -18,8 +19,8 @@ from guardagent.policy.policies import Policies
 from guardagent.policy.scope import Scope
 from guardagent.types import Decision
 
-Group = tuple[bool, Scope | None]
-"""Whether the rules only warn, and whom they concern."""
+Group = tuple[Decision, Scope | None]
+"""The response to violations, and whom the rules concern."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,7 @@ class Part:
 
     @property
     def group(self) -> Group:
-        return self.source.source.on_violation is Decision.WARN, self.source.source.applies_to
+        return self.source.source.on_violation, self.source.source.applies_to
 
     @property
     def text(self) -> str:
@@ -39,7 +40,7 @@ class Part:
         return f"{id(self.rule)}" if isinstance(self.rule, ast.SolverRule) else repr(self.rule)
 
 
-class Draft:
+class ComparedDraft:
     """A draft.
 
     Args:
@@ -54,8 +55,8 @@ class Draft:
 
     @cached_property
     def parts(self) -> Sequence[Part]:
-        reads = [(read, rule) for rule in self.policies.rules for whole in rule.rules for read in parts_of(whole)]
-        return [Part(canonical(read), rule) for read, rule in reads]
+        wholes = [(without_names(one, self.policies), rule) for rule in self.policies.rules for one in rule.rules]
+        return [Part(canonical(read), rule) for whole, rule in wholes for read in parts_of(whole)]
 
     @cached_property
     def data_parts(self) -> Sequence[Part] | None:
@@ -91,16 +92,20 @@ class Draft:
         one = self.policies
         listed = None if one.unlisted == "allow" else frozenset(rule.tools for rule in one.rules)
         declared = None if one.source is None or one.source.tools is None else tuple(one.source.tools.items())
-        return listed, declared, one.failed_output and one.failed_output.pattern
+        toolbox = None if one.source is None else one.source.toolbox
+        return listed, declared, one.failed_output and one.failed_output.pattern, one.sources, toolbox
+
+    @property
+    def has_solver_rules(self) -> bool:
+        """Whether sets of tools may be named in the expressions of solver rules."""
+        return any(isinstance(one.rule, ast.SolverRule) for one in self.parts)
 
     @property
     def problem(self) -> str:
-        """The reason that the draft cannot be compared with another one; empty if it can."""
+        """The reason that the draft can only be compared with one in the same words; empty if there is none."""
         if self.policies.requests:
             return "a draft has a guard request, which a model or program judges"
-        if self.policies.counters:
-            return "a draft counts across conversations"
-        return ""
+        return "a draft counts across conversations" if self.policies.counters else ""
 
 
 def _policies_of(rules: Any) -> Policies:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from guardagent.policy.equivalence.draft import Draft
+from guardagent.policy.equivalence.draft import ComparedDraft
 from guardagent.policy.equivalence.phrases import words_of
 from guardagent.policy.equivalence.places import Place, near
 from guardagent.policy.equivalence.replay import difference_of
@@ -34,7 +34,7 @@ class Minimization:
         variations: the values of their places.
     """
 
-    def __init__(self, first: Draft, second: Draft, variations: Variations) -> None:
+    def __init__(self, first: ComparedDraft, second: ComparedDraft, variations: Variations) -> None:
         self._drafts = first.policies, second.policies
         self._variations = variations
 

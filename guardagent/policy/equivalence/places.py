@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any, Literal
+from itertools import product
+from typing import Any, Literal, NamedTuple
 
-from guardagent.policy.equivalence.draft import Draft
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import Literal as Atom
 from guardagent.policy.language.formula import Since
 from guardagent.policy.logic.expression_solver import as_json
+from guardagent.policy.policies import Policies
 from guardagent.policy.solver.literals import value_of
 from guardagent.policy.solver.monitor import SolverMonitor
 from guardagent.policy.solver.sorts import Enumeration
@@ -55,11 +56,21 @@ class PlaceUse:
         self.constants.update({repr(one): one for one in values})
 
 
+class PlaceComparison(NamedTuple):
+    """A comparison of a place itself with a constant; `matches` has the regular expression."""
+
+    place: Place
+    operator: str
+    constant: Any
+
+
 class Places:
-    """The places that two drafts read.
+    """The places that policies read.
 
     Attributes:
         uses: how they are used.
+        reads: the places whose value is read, and those around them.
+        comparisons: the comparisons with constants.
         called: the tools of earlier calls, in order.
         sought: those that a draft requires.
         repeats: the numbers that counts are compared with.
@@ -68,8 +79,10 @@ class Places:
         reads_time: whether any time matters.
     """
 
-    def __init__(self, drafts: Sequence[Draft]) -> None:
+    def __init__(self, several: Sequence[Policies]) -> None:
         self.uses: dict[Place, PlaceUse] = {}
+        self.reads: dict[Place, None] = {}
+        self.comparisons: list[PlaceComparison] = []
         self.called: dict[str, None] = {}
         self.sought: dict[str, None] = {}
         self.repeats: set[int] = set()
@@ -78,9 +91,9 @@ class Places:
         self.clock = self.reads_time = False
         self._tags: dict[str, frozenset[str]] = {}
         self._links: list[Sequence[Place]] = []
-        for draft in drafts:
-            self._tags.update(draft.policies.tags)
-            for rule in draft.policies.rules:
+        for policies in several:
+            self._tags.update(policies.tags)
+            for rule in policies.rules:
                 for read in rule.rules:
                     self._read(read)
                 self._scope(rule.source.applies_to)
@@ -112,6 +125,7 @@ class Places:
                 self._use(one).is_list = True
             names[node.variable] = [(*one, ITEMS) for one in items]
         self._compare(node, names)
+        self.reads.update(dict.fromkeys(self._places(node, names)))
         for child in ast.children(node):
             self._read(child, names)
 
@@ -128,9 +142,11 @@ class Places:
         for one in pattern.arguments:
             places = [("args", tool, one.name) for tool in tools]
             uses = [self._use(place) for place in places]
+            self.reads.update(dict.fromkeys(places))
             if isinstance(one.value, ast.ExactValue):
                 for use in uses:
                     use.add([one.value.value])
+                self.comparisons += [PlaceComparison(place, "==", one.value.value) for place in places]
             elif isinstance(one.value, ast.Variable):
                 if one.value.name in names:
                     self._join([*places, *names[one.value.name]])
@@ -153,6 +169,7 @@ class Places:
             case ast.Forall(_, condition) | ast.Exists(_, condition) | ast.SomeCall(_, condition):
                 self._conditions((condition,), names)
             case ast.Matches(body, regex):
+                self.comparisons += [PlaceComparison(place, "matches", regex) for place in self._places(body, names)]
                 for place in self._deep(body, names):
                     self._use(place).add(_samples(regex))
         if within := getattr(node, "within", None):
@@ -167,12 +184,14 @@ class Places:
                 self._use(place).is_truth = True
 
     def _comparison(self, left: Any, operator: str, right: Any, names: Mapping[str, Sequence[Place]]) -> None:
+        self._direct(left, operator, right, names)
         nodes = [*ast.walk(left), *ast.walk(right)]
         constants = [one.value for one in nodes if isinstance(one, ast.Constant)]
         constants = [one for one in constants if not isinstance(one, bool) or ast.Constant(one) in (left, right)]
         places = [*self._deep(left, names), *self._deep(right, names)]
         numbers = [one for one in constants if isinstance(one, int | Fraction) and not isinstance(one, bool)]
-        if any(isinstance(one, ast.Now | ast.TimeOf) for one in nodes):
+        counts = any(isinstance(one, ast.CountCalls | ast.SumCalls) for one in nodes)
+        if not counts and any(isinstance(one, ast.Now | ast.TimeOf) for one in nodes):
             functions = {one.function for one in nodes if isinstance(one, ast.Apply)}
             self.clock = self.clock or bool(functions)
             (self.hours if "hour" in functions else self.seconds).update(numbers)
@@ -194,6 +213,14 @@ class Places:
                 self._use(place).is_list = True
         self._join(places)
 
+    def _direct(self, left: Any, operator: str, right: Any, names: Mapping[str, Sequence[Place]]) -> None:
+        """Records comparisons of a place with a constant, or with each item of a list."""
+        for one, other in [(left, right)] if operator == "in" else [(left, right), (right, left)]:
+            items = other.items if isinstance(other, ast.ListOf) else (other,) if operator != "in" else ()
+            for item, place in product(items, self._places(one, names)):
+                if isinstance(item, ast.Constant):
+                    self.comparisons.append(PlaceComparison(place, "==" if operator == "in" else operator, item.value))
+
     def _deep(self, node: Any, names: Mapping[str, Sequence[Place]]) -> list[Place]:
         """The places of all values in a term, also of those inside of terms over calls."""
         found = self._places(node, names)
@@ -213,6 +240,8 @@ class Places:
                 return [(what, *one) for one in self._calls(call, names)]
             case ast.Field(body, name) | ast.Item(body, ast.Constant(str() as name)):
                 return [(*one, name) for one in self._bodies(body, names)]
+            case ast.Item(body, ast.Constant(int())):
+                return [(*one, ITEMS) for one in self._bodies(body, names)]
             case ast.Fact(path):
                 return [("fact", *path)]
         return []

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from guardagent.policy.equivalence import phrases
+from guardagent.policy.equivalence.moments import NOON
 from guardagent.policy.equivalence.tools import ToolDescription, read_tools
 from guardagent.policy.equivalence.witness import Path, Witness
 from guardagent.types import Event, thaw
@@ -137,7 +138,9 @@ class _Question:
 
     @property
     def _shows_clock(self) -> bool:
-        """Whether only the time of day can matter."""
+        """Whether the time of day can matter: it is not the plain one, or no other time is there."""
+        if self._witness.now != NOON:
+            return True
         dated = any(one.time is not None for one in self._witness.history)
         facts = _leaves(thaw(self._witness.facts), ())
         return not dated and not any(phrases.moment_text(value, self._witness.now, ()) for _, value in facts)

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 
 from guardagent.errors import InputError
-from guardagent.policy.equivalence.results import Different, Outcome
+from guardagent.policy.equivalence.results import Different, Outcome, outcome_of
 from guardagent.policy.equivalence.witness import NO_FACTS, Witness
 from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.policies import Policies
@@ -78,20 +78,24 @@ def may_happen(policies: Policies, witness: Witness) -> bool:
 def difference_of(first: Policies, second: Policies, witness: Witness) -> Different | None:
     """The difference of two drafts on a witness whose history may happen under both; None if there is none."""
     try:
-        found = Different(witness, verdict_of(first, witness), verdict_of(second, witness))
-        one, other = found.outcomes
-        return found if one != other and may_happen(first, witness) and may_happen(second, witness) else None
+        one, other = verdict_of(first, witness), verdict_of(second, witness)
+        outcomes = outcome_of(first, one), outcome_of(second, other)
+        if outcomes[0] == outcomes[1] or not (may_happen(first, witness) and may_happen(second, witness)):
+            return None
+        return Different(witness, one, other, outcomes)
     except (InputError, StateFunctionError):  # for example a principal that no session accepts
         return None
 
 
-_RANKS: dict[frozenset[Outcome], int] = {
-    frozenset({"denied", "unchecked"}): 2,
-    frozenset({"allowed", "unchecked"}): 1,
-    frozenset({"warned", "unchecked"}): 1,
-}
+_LETS: tuple[Outcome, ...] = ("allowed", "warned")
 
 
 def rank_of(difference: Different) -> int:
-    """Ranks how clear a difference is to a person: 0 if both drafts know their answers, 2 if both of them deny."""
-    return _RANKS.get(frozenset(difference.outcomes), 0)
+    """Ranks how clear a difference is to a person.
+
+    Returns:
+        0 if one draft lets the call run and the other denies it, 2 if both of them deny; one more if a draft denies
+        only because a value is unknown.
+    """
+    both_deny, unknown = all(one not in _LETS for one in difference.outcomes), "unchecked" in difference.outcomes
+    return 2 * both_deny + unknown

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from guardagent.policy.equivalence.witness import Witness
-from guardagent.types import Verdict
+from guardagent.policy.policies import Policies
+from guardagent.types import Decision, Verdict
 
-Outcome = Literal["allowed", "warned", "denied", "unchecked"]
+Outcome = Literal["allowed", "warned", "escalated", "denied", "ended", "unchecked"]
+"""Allowed, perhaps with a warning; denied until a person approves, denied, denied with the end of the conversation; or
+denied since a value is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +20,7 @@ class Same:
 
     Attributes:
         by: how it is proved: `identical`, `automata` or `solver`.
-        other_differences: differences of `on_violation` and messages, in natural language.
+        other_differences: differences of messages, in natural language.
         labels_only: whether it is proved only that the same calls may run: one draft may deny a call because a value is
             unknown, and the other because it violates a rule. A search found no such call.
     """
@@ -34,17 +37,18 @@ class Different:
     Attributes:
         witness: a smallest conversation on which they differ, as far as it was found.
         first, second: the verdicts of the first and the second draft.
+        outcomes: what they do.
         other_differences: as for `Same`.
+        labels_only: whether it is proved that the same calls may run: both drafts deny the call, one of them because a
+            value is unknown.
     """
 
     witness: Witness
     first: Verdict
     second: Verdict
+    outcomes: tuple[Outcome, Outcome]
     other_differences: tuple[str, ...] = ()
-
-    @property
-    def outcomes(self) -> tuple[Outcome, Outcome]:
-        return outcome_of(self.first), outcome_of(self.second)
+    labels_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +67,12 @@ class Undecided:
 Comparison = Same | Different | Undecided
 
 
-def outcome_of(verdict: Verdict) -> Outcome:
-    """The outcome of a verdict; a denial without a violation is unchecked: a value is unknown."""
-    if verdict.label:
-        return "unchecked" if verdict.errors and not verdict.rules else "denied"
-    return "warned" if verdict.rules else "allowed"
+def outcome_of(policies: Policies, verdict: Verdict) -> Outcome:
+    """The outcome of a verdict of policies; a denial without a violation is unchecked: a value is unknown."""
+    if not verdict.label:
+        return "warned" if verdict.rules else "allowed"
+    if verdict.errors and not verdict.rules:
+        return "unchecked"
+    if verdict.decision is Decision.HALT:
+        return "ended"
+    return "escalated" if policies.can_be_approved(verdict) else "denied"

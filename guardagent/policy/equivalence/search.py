@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from random import Random
 
-from guardagent.policy.equivalence.draft import Draft
+from guardagent.policy.equivalence.draft import ComparedDraft
 from guardagent.policy.equivalence.replay import difference_of, rank_of
 from guardagent.policy.equivalence.results import Different
 from guardagent.policy.equivalence.scenario import Scenario, witness_of
@@ -28,7 +28,7 @@ class Search:
         best: the clearest difference.
     """
 
-    def __init__(self, first: Draft, second: Draft, variations: Variations) -> None:
+    def __init__(self, first: ComparedDraft, second: ComparedDraft, variations: Variations) -> None:
         self._drafts = first.policies, second.policies
         self._scenarios = self._all(variations)
         self.judged = 0

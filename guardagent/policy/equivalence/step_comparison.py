@@ -94,7 +94,9 @@ class StepComparison:
 
     def _answer(self, broken: Sequence[bool], begin: int, end: int) -> str:
         found = [self._automata[at].rule.source.on_violation for at in range(begin, end) if broken[at]]
-        return "denied" if any(one > Decision.WARN for one in found) else "warned" if found else "allowed"
+        if all(one is Decision.WARN for one in found):
+            return "warned" if found else "allowed"
+        return "ended" if Decision.HALT in found else "escalated" if set(found) <= set(_LIFTED) else "denied"
 
     def _may_go_on(self, broken: Sequence[bool]) -> bool:
         pairs = zip(self._automata, broken, strict=True)

@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import permutations
 from typing import Any
 
-from guardagent.policy.equivalence.draft import Draft, Group, Part
+from guardagent.policy.equivalence.draft import ComparedDraft, Group, Part
 from guardagent.policy.equivalence.moments import NOON
 from guardagent.policy.equivalence.phrases import OTHER
 from guardagent.policy.equivalence.solver_terms import judge_by_solver
@@ -37,7 +37,7 @@ from guardagent.policy.logic.values import (
 from guardagent.policy.solver.unsupported_error import UnsupportedError
 from guardagent.types import Event
 
-SECONDS = 2.0  # of one question
+MOST_WORK = 1_000_000  # of Z3 for one question: some seconds
 MAX_ORDERS = 6  # orders of the earlier calls of a model that are tried
 MAX_AGE = 1e9  # seconds
 _TYPES = ["string", "number", "boolean", "array", "object"]
@@ -57,7 +57,9 @@ class SymbolicComparison:
         until: the time of `time.monotonic` after which nothing more is proved.
     """
 
-    def __init__(self, drafts: tuple[Draft, Draft], parts: tuple[Parts, Parts], schemas: Schemas, until: float) -> None:
+    def __init__(
+        self, drafts: tuple[ComparedDraft, ComparedDraft], parts: tuple[Parts, Parts], schemas: Schemas, until: float
+    ) -> None:
         self._policies = drafts[0].policies
         self._tools = drafts[0].tools | drafts[1].tools
         self._first, self._second = parts
@@ -69,7 +71,7 @@ class SymbolicComparison:
         Returns:
             The tools of calls that only one draft may allow, and of those that one may deny without knowing why.
         """
-        groups = {one.group for one in (*self._first, *self._second)}
+        groups = self._groups
         if any(self._ends(self._first, group) != self._ends(self._second, group) for group in groups):
             return None
         found: tuple[list[str], list[str]] = [], []
@@ -79,6 +81,14 @@ class SymbolicComparison:
                 if not all(one[at] for one in answers):
                     found[at].append(tool)
         return found
+
+    @property
+    def _groups(self) -> list[Group]:
+        return list(dict.fromkeys(one.group for one in (*self._first, *self._second)))
+
+    def _satisfied(self, scene: _ArbitraryCall, group: Group) -> list[Expression]:
+        """The conditions under which the rules of each draft with a response are satisfied."""
+        return [scene.outcome([one for one in parts if one.group == group])[0] for parts in self._sides]
 
     @property
     def _judged_tools(self) -> list[str]:
@@ -106,10 +116,9 @@ class SymbolicComparison:
         """Yields conversations in which the drafts may differ on a call of a tool; sessions have to judge them."""
         scene = _ArbitraryCall(self._policies, tool, self._tools, self._schemas.get(tool, {}))
         try:
-            (one, _), (other, _) = [scene.outcome(parts) for parts in self._sides]
+            wanted = disj(*(differ(*self._satisfied(scene, group)) for group in self._groups))
         except UnsupportedError:
             return
-        wanted = differ(one, other)
         for more in (scene.operations.symbols.simplicity_constraints(), []):
             if scene.check(conj(wanted, *more), self._until) == "sat":
                 model = thread_solver().model
@@ -173,11 +182,11 @@ class _ArbitraryCall:
         return self.operations.symbols.any_truth(("so far", repr(part)))
 
     def check(self, wanted: Expression, until: float) -> str:
-        seconds = min(SECONDS, until - time.monotonic())
+        seconds = until - time.monotonic()
         if wanted is False or seconds <= 0:
             return "unsat" if wanted is False else "unknown"
         self._context.add_consistency_axioms(self._semantics)
-        return thread_solver(seconds).check([wanted], self.operations.symbols)
+        return thread_solver(seconds, MOST_WORK).check([wanted], self.operations.symbols)
 
     # --- models
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
-from guardagent.policy.equivalence.draft import Draft
+from guardagent.policy.equivalence.draft import ComparedDraft
 from guardagent.policy.equivalence.moments import NOON
 from guardagent.policy.equivalence.phrases import OTHER
 from guardagent.policy.equivalence.places import ITEMS, Place, Places, PlaceUse, near
@@ -20,6 +20,7 @@ from guardagent.policy.logic.open_arguments import choices, schema_allows
 
 STATUSES = ("ok", "failed", "unknown")
 MAX_VALUES = 16
+MAX_MOMENTS = 100
 _JSON_DEFAULTS: Mapping[str, Sequence[Any]] = {
     "string": ("A", "B"),
     "number": (1, 2, 0),
@@ -39,8 +40,8 @@ class Variations:
         tools: the descriptions of the tools.
     """
 
-    def __init__(self, drafts: Sequence[Draft], tools: Mapping[str, ToolDescription]) -> None:
-        self.places = Places(drafts)
+    def __init__(self, drafts: Sequence[ComparedDraft], tools: Mapping[str, ToolDescription]) -> None:
+        self.places = Places([one.policies for one in drafts])
         self._tools = tools
         self.judged = sorted({tool for draft in drafts for tool in draft.tools})
         self._pools: dict[Place, list[Any]] = {}
@@ -50,7 +51,7 @@ class Variations:
     def values(self, place: Place) -> list[Any]:
         """The values of a place, the plainest first; ABSENT last."""
         if place not in self._pools:
-            self._pools[place] = self._found(place)[:MAX_VALUES]
+            self._pools[place] = self._found(place)
         return self._pools[place]
 
     def _found(self, place: Place) -> list[Any]:
@@ -59,15 +60,19 @@ class Variations:
         schema = self._schema(place)
         use = self.places.uses.get(place, PlaceUse())
         if use.moment:
-            return [*_moments(use, sorted(self.places.seconds)), ABSENT]
+            days = range(7 if self.places.clock else 1)
+            return [*_moments(use, sorted(self.places.seconds), days)[:MAX_MOMENTS], ABSENT]
         few = choices(schema) if schema else None
         found = list(few) if few is not None else _plain(use, self._items(place), schema)
         fitting = [one for one in found if not schema or schema_allows(schema, one) is not False]
-        return [*_distinct(fitting or found), ABSENT]
+        return [*_distinct(fitting or found), ABSENT][:MAX_VALUES]
 
     def _items(self, place: Place) -> list[Any]:
+        """The items that matter in a list: values, or objects with a field that matters."""
         inner = self.places.uses.get((*place, ITEMS))
-        return list(inner.constants.values()) if inner is not None else []
+        fields = [one for one in self.places.uses if one[:-1] == (*place, ITEMS)]
+        objects = [{one[-1]: value} for one in fields for value in self.values(one) if value is not ABSENT]
+        return [*(inner.constants.values() if inner is not None else ()), *objects]
 
     def _schema(self, place: Place) -> Mapping[str, Any]:
         tool = self._tools.get(place[1]) if place[0] == "args" and len(place) == 3 else None
@@ -122,17 +127,18 @@ class Variations:
         for place in self.places.uses:
             if place[0] in ("state", "principal") and len(place) == 2:
                 yield place, self.values(place)
-            elif place[0] in ("fact", "state") and place[-1] != ITEMS and not self._has_inner(place):
+            elif place[0] in ("fact", "state") and ITEMS not in place and not self._has_inner(place):
                 yield (*_ROOTS[place[0]], *place[1:]), self.values(place)
         if self.places.reads_time:
             yield ("now",), self.moments
 
     def _has_inner(self, place: Place) -> bool:
-        return any(one[: len(place)] == place and len(one) > len(place) for one in self.places.uses if one[-1] != ITEMS)
+        inner = (one[len(place) :] for one in self.places.uses if one[: len(place)] == place)
+        return any(one and ITEMS not in one for one in inner)
 
     def _call_slots(self, tool: str, path: Path) -> Iterator[tuple[Path, Sequence[Any]]]:
         for place in self.places.uses:
-            is_leaf = len(place) > 2 and place[-1] != ITEMS and not self._has_inner(place)
+            is_leaf = len(place) > 2 and ITEMS not in place and not self._has_inner(place)
             if place[1:2] == (tool,) and is_leaf and (place[0] == "args" or path[0] == "history"):
                 yield (*path, place[0], *place[2:]), self.values(place)
 
@@ -196,8 +202,9 @@ def _plain(use: PlaceUse, items: Sequence[Any], schema: Mapping[str, Any]) -> li
     found += [close for one in use.constants.values() for close in near(one)[1:]]
     if use.is_list or use.lengths:
         texts = [one for one in [*use.constants.values(), *items] if isinstance(one, str | int)]
+        objects = [[one] for one in items if isinstance(one, dict)]
         lengths = [["A"] * (one + more) for one in sorted(use.lengths) for more in (0, 1, -1) if one + more >= 0]
-        return [*lengths, *([one] for one in texts), ["A"], [], texts or ["A", "B"], *texts, "A"]
+        return [*lengths, *objects, *([one] for one in texts), ["A"], [], texts or ["A", "B"], *texts, "A"]
     if use.is_truth and not use.constants:
         return [True, False]
     if "truth value" in kinds:
@@ -210,10 +217,10 @@ def _plain(use: PlaceUse, items: Sequence[Any], schema: Mapping[str, Any]) -> li
     return [*found, "A", "B"]
 
 
-def _moments(use: PlaceUse, seconds: Sequence[Any]) -> list[Any]:
-    """Instants at the limits of time that drafts have, before the time of the call."""
-    ages = [age for one in seconds for age in (one, one + 1, one - 1)] or [0]
-    found = [NOON - dt.timedelta(seconds=float(age)) for age in (60, *ages, -60)]
+def _moments(use: PlaceUse, seconds: Sequence[Any], days: Sequence[int]) -> list[Any]:
+    """Instants at the limits of time that drafts have, before the time of a call on one of some days."""
+    ages = [60, *([age for one in seconds for age in (one, one + 1, one - 1)] or [0]), -60]
+    found = [NOON + dt.timedelta(days=day) - dt.timedelta(seconds=float(age)) for day in days for age in ages]
     return [one.isoformat() if use.moment == "text" else int(one.timestamp()) for one in found]
 
 

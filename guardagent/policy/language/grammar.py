@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -71,7 +71,7 @@ class TemporalError(InputError):
 
 
 def tree_of(text: str, start: str = "start") -> Node:
-    """Parses a rule, or another start symbol of the grammar.
+    """Parses a rule, or another start symbol of the grammar. Callers share the tree, and do not change it.
 
     Raises:
         TemporalError: the text does not parse; with the place and the expected tokens.
@@ -83,9 +83,15 @@ def tree_of(text: str, start: str = "start") -> Node:
         line = text.count("\n", 0, half.start()) + 1
         raise TemporalError("half of a surrogate pair; expected complete characters", "", line, 1)
     try:
-        tree: Node = _parser().parse(text, start)
+        tree = _parsed(text, start)
     except NotParsedError:
         _explain(text, start)
+    return tree
+
+
+@lru_cache(64)  # a rule that is loaded is soon printed, compared, or loaded again
+def _parsed(text: str, start: str) -> Node:
+    tree: Node = _parser().parse(text, start)
     return tree
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -80,6 +81,7 @@ def read_definition(name: str, declarations: Declarations) -> ast.Term:
 def qualified(tree: Node, declared: Declarations) -> Node:
     """Replaces the tags of a rule in an included file by their full names."""
     if declared.scopes != ("",):
+        tree = deepcopy(tree)  # others read the same tree
         for node in tree.find_pred(lambda one: one.data in ("group", "tagged")):
             token = node.children[0]
             node.children[0] = token_at(token, declared.full(str(token), declared.tags))

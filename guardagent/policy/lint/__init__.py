@@ -11,6 +11,11 @@
     joint_solver_rules   several solver rules for one call
     data_constraints     data rules in the terms of a solver rule
     *_contradictions     tools that can never be called
+    forbidden_calls      rules about calls that other rules forbid
+    required_calls       required calls that other rules forbid
+    scopes               one scope within another
+    open_patterns        patterns as conditions
+    minimal_set          the rules that a finding needs
     redundancy           findings for duplicate and shadowed rules
     severity             the precedence of two rules
     descriptions         examples in natural language

@@ -18,15 +18,15 @@ def is_over_data(rule: Rule) -> bool:
 
 @lru_cache(4)
 def analysis_of(target: LintTarget) -> PolicyAnalysis | None:
-    """Returns the analysis of data rules, or None if there are none or Z3 is not installed."""
-    if not any(is_over_data(rule) for rule in target.rules):
+    """Returns the analysis of data rules and scopes, or None if there are none or Z3 is not installed."""
+    if not any(is_over_data(rule) or rule.source.applies_to is not None for rule in target.rules):
         return None
     try:
         import z3  # noqa: F401
     except ImportError:
         target.add_undecided("data rules", "Z3 is not installed; install 'guardagent[solver]'")
         return None
-    return PolicyAnalysis(target.policies)
+    return PolicyAnalysis(target.policies, budget=target.seconds)
 
 
 @lru_cache(1000)

@@ -16,6 +16,7 @@ class LintFinding:
         tool: the tool, or None if there are several or none.
         message: the fault, and a fix.
         example: a call or calls that show the fault.
+        others: the ids of the other rules that are part of it.
     """
 
     kind: str
@@ -23,3 +24,4 @@ class LintFinding:
     tool: str | None
     message: str
     example: str
+    others: tuple[str, ...] = ()

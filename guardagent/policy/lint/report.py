@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from guardagent.policy.lint.checks import CHECKS
+from guardagent.policy.lint.data_rules import analysis_of
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.steps import SearchLimitError
 from guardagent.policy.lint.target import subject_of
+from guardagent.policy.policies import Policies
+
+SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +31,32 @@ class LintReport:
     rules: int
 
 
-def lint_report(path: Path | str) -> LintReport:
-    """Runs every check on a policy file, without running its toolbox or programs.
+def lint_report(
+    source: Path | str | Policies, kinds: Collection[str] | None = None, *, seconds: float = SECONDS
+) -> LintReport:
+    """Runs every check on a policy file or on loaded policies, without running a toolbox or programs.
+
+    Args:
+        source: the file, or the policies.
+        kinds: the kinds of findings that are wanted; without it, all. The name of a shipped check begins with its kind
+            if that is one of 'contradictory' and 'vacuous'.
+        seconds: the CPU seconds for questions about data; later ones are not decided.
 
     Raises:
-        InputError: the file, or a check of another package, cannot be loaded.
+        InputError: the file, or a check of another package, cannot be loaded; or the policies come from no file.
     """
-    target = subject_of(path)
+    target = subject_of(source)
+    target.seconds = seconds
     found: list[LintFinding] = []
     for name, module in CHECKS.load_all():
+        if kinds is not None and name in CHECKS.shipped() and name.partition("_")[0] not in kinds:
+            continue
         try:
             found += module.check(target)
         except SearchLimitError:
             target.add_undecided(name.replace("_", " "), "the rules have too many states")
+    if (analysis := analysis_of(target)) is not None and analysis.is_exhausted:
+        target.add_undecided("data rules", f"{seconds:g} seconds were not enough for all of their questions")
     order = {name: at for at, name in enumerate(target.ids)}
     found.sort(key=lambda one: order.get(one.policy or "", len(order)))
     return LintReport(tuple(dict.fromkeys(found)), tuple(dict.fromkeys(target.undecided)), len(target.ids))

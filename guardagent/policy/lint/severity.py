@@ -8,9 +8,12 @@ from guardagent.types import Decision
 def covers(second: Decision, first: Decision) -> bool:
     """Whether a violation with the second severity makes one with the first severity irrelevant.
 
-    A blocking rule is relevant next to an escalating one, since an approval lifts the escalation only.
+    A blocking rule is relevant next to an escalating one, since an approval lifts the escalation only. So beside a
+    blocking rule, an escalation is irrelevant.
     """
-    return second >= first and not (second == Decision.ESCALATE and first == Decision.DENY)
+    if {first, second} == {Decision.DENY, Decision.ESCALATE}:
+        return second == Decision.DENY
+    return second >= first
 
 
 def allows_continuing(second: Decision) -> bool:

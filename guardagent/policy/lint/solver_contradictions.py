@@ -8,7 +8,8 @@ from typing import Any
 from guardagent.policy.lint.data_constraints import data_constraints
 from guardagent.policy.lint.descriptions import rules_of
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.joint_solver_rules import JointSolverRules, joint_solver_rules
+from guardagent.policy.lint.joint_solver_rules import joint_solver_rules
+from guardagent.policy.lint.minimal_set import minimal_set
 from guardagent.policy.lint.solver_cases import SolverCase, cases_of
 from guardagent.policy.lint.target import LintTarget
 
@@ -42,13 +43,14 @@ def _jointly(tool: str, cases: Sequence[SolverCase], target: LintTarget) -> Iter
     if status == "unknown":
         target.add_undecided(f"whether all solver rules together permit '{tool}'", "Z3 reached no result")
     if joint is not None and status == "unsat":
-        least = _least(joint, cases)
+        least = minimal_set(cases, lambda some: joint.check(some) == "unsat")
         *others, last = least
         ids = [one.rule.id for one in least]
         message = f"'{tool}' can never be called: no values of the variables satisfy {rules_of(ids)} together"
         values = others[0].example([*others[0].assertions, others[0].permit]) or {}
         denies = f"permitted by rule '{ids[0]}', but not by {rules_of(ids[1:])}"
-        yield LintFinding("contradictory", last.rule.id, tool, message, f"{others[0].describe(values)}: {denies}")
+        example = f"{others[0].describe(values)}: {denies}"
+        yield LintFinding("contradictory", last.rule.id, tool, message, example, tuple(ids[:-1]))
 
 
 def _with_data(cases: Sequence[SolverCase], target: LintTarget) -> Iterator[LintFinding]:
@@ -66,19 +68,9 @@ def _with_data(cases: Sequence[SolverCase], target: LintTarget) -> Iterator[Lint
         message = f"'{case.tool}' can never be called: no call satisfies {rules_of([*ids, case.rule.id])} together"
         values = case.example([*case.assertions, case.permit]) or {}
         example = f"{case.describe(values)}: permitted by rule '{case.rule.id}', but denied by {rules_of(ids)}"
-        yield LintFinding("contradictory", case.rule.id, case.tool, message, example)
+        yield LintFinding("contradictory", case.rule.id, case.tool, message, example, tuple(ids))
         return
 
 
 def _excluded(case: SolverCase, more: Sequence[Sequence[Any]]) -> bool:
     return case.check([*case.assertions, case.permit, *(term for terms in more for term in terms)])[0] == "unsat"
-
-
-def _least(joint: JointSolverRules, cases: Sequence[SolverCase]) -> list[SolverCase]:
-    """Returns a minimal contradictory set of rules."""
-    kept = list(cases)
-    for one in cases:
-        without = [other for other in kept if other is not one]
-        if joint.check(without) == "unsat":
-            kept = without
-    return kept

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from guardagent.policy.lint.descriptions import calls_of, rules_of
 from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.minimal_set import minimal_set
 from guardagent.policy.lint.steps import OrderResult, RuleAutomaton, SearchLimitError, find_order, first_violation
 from guardagent.policy.lint.target import LintTarget
 
@@ -56,7 +57,7 @@ def _of_tool(
     ids = _ids(_least(at_the_end.automata, ended), target)
     message = f"after '{tool}' is called, no conversation can meet the pending obligation of {rules_of(ids)}"
     example = f"{calls_of(found.path)}: allowed, but the obligation stays pending at the end, whatever follows"
-    yield LintFinding("contradictory", ids[-1], tool, message, example)
+    yield LintFinding("contradictory", ids[-1], tool, message, example, tuple(ids[:-1]))
 
 
 def _least(
@@ -64,11 +65,7 @@ def _least(
 ) -> list[RuleAutomaton]:
     """Returns a minimal set of rules that make it impossible."""
     kept = sorted(automata, key=lambda one: one.rule.first_monitor)
-    for one in list(kept):
-        without = [other for other in kept if other is not one]
-        if search(without).path is None:
-            kept = without
-    return kept
+    return minimal_set(kept, lambda some: search(some).path is None)
 
 
 def _ids(automata: Sequence[RuleAutomaton], target: LintTarget) -> list[str]:
@@ -93,13 +90,12 @@ def _never_called(
     automaton, at = broken
     others = f", allowed by {rules_of(ids[:-1])}," if len(ids) > 1 else ""
     example = f"{calls_of(path)}{others} is denied by rule '{automaton.rule.id}' at {path[at].call.tool}()"
-    return LintFinding("contradictory", ids[-1], tool, message, example)
+    return LintFinding("contradictory", ids[-1], tool, message, example, tuple(ids[:-1]))
 
 
 def _unsatisfiable(least: Sequence[RuleAutomaton], target: LintTarget) -> LintFinding:
     ids = _ids(least, target)
     message = f"no conversation satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
     first = next(iter(target.named_tools), "another_tool")
-    return LintFinding(
-        "contradictory", ids[-1], None, message, f"{first}(), or no call at all: a rule is violated either way"
-    )
+    example = f"{first}(), or no call at all: a rule is violated either way"
+    return LintFinding("contradictory", ids[-1], None, message, example, tuple(ids[:-1]))

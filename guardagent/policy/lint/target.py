@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from guardagent.errors import InputError
 from guardagent.policy.evaluation.library import Library
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.language import ast
+from guardagent.policy.lint.scopes import is_within
 from guardagent.policy.lint.step_formulas import bans
 from guardagent.policy.load import compile_policies, functions_of, inspection_only
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
+from guardagent.policy.scope import Scope
 from guardagent.policy.stubs import stub_functions
 from guardagent.types import Decision
 
@@ -27,12 +31,14 @@ class LintTarget:
     Attributes:
         functions: stubs of the state functions.
         undecided: questions that could not be decided; the checks add to it.
+        seconds: the CPU seconds for questions about data.
     """
 
     file: PolicyFile
     functions: Mapping[str, Callable[..., Any]]
     policies: Policies
     undecided: list[str] = field(default_factory=list)
+    seconds: float = math.inf
 
     @property
     def ids(self) -> Sequence[str]:
@@ -44,14 +50,15 @@ class LintTarget:
         return self.policies.rules
 
     @cached_property
-    def blocking(self) -> Sequence[Rule]:
-        """The rules whose violation denies a call for good; a warning or an escalation does not.
+    def denying(self) -> Sequence[Rule]:
+        """The rules whose violation denies a call for good; a warning or an escalation does not."""
+        return [rule for rule in self.rules if rule.source.on_violation in (Decision.DENY, Decision.HALT)]
 
-        They judge the same calls: of several scopes, only rules without one are among them.
-        """
-        found = [rule for rule in self.rules if rule.source.on_violation in (Decision.DENY, Decision.HALT)]
-        alike = len({rule.source.applies_to for rule in found}) == 1
-        return [rule for rule in found if alike or rule.source.applies_to is None]
+    @cached_property
+    def blocking(self) -> Sequence[Rule]:
+        """The denying rules that judge the same calls: of several scopes, only rules without one are among them."""
+        alike = len({rule.source.applies_to for rule in self.denying}) == 1
+        return [rule for rule in self.denying if alike or rule.source.applies_to is None]
 
     @property
     def tags(self) -> Mapping[str, frozenset[str]]:
@@ -83,14 +90,25 @@ class LintTarget:
     @cached_property
     def forbidden_tools(self) -> frozenset[str]:
         """The tools that a rule forbids outright, on purpose."""
-        rules = (one for rule in self.rules for one in rule.rules)
-        outright = (tool for source in self.file.rules for tool in _denied_outright(source))
-        return frozenset({tool for one in rules for tool in bans(one, self.tags)} | set(outright))
+        return frozenset(tool for rule in self.rules for tool in self.banned_by(rule))
+
+    def forbidden_within(self, scope: Scope | None) -> frozenset[str]:
+        """The tools that a rule forbids outright for every call in a scope."""
+        rules = (rule for rule in self.denying if is_within(scope, rule.source.applies_to))
+        return frozenset(tool for rule in rules for tool in self.banned_by(rule))
 
     @cached_property
     def forbidding_rules(self) -> frozenset[str]:
-        """The ids of rules that forbid tools outright."""
+        """The ids of rules about calls or steps that forbid tools outright."""
         return frozenset(rule.id for rule in self.rules if any(bans(one, self.tags) for one in rule.rules))
+
+    def banned_by(self, rule: Rule) -> frozenset[str]:
+        """The tools that a rule forbids outright."""
+        solver = self.sources[rule.id].solver
+        outright = (
+            tool for tool, one in (solver.tools if solver else {}).items() if one.permit.text.strip() == "false"
+        )
+        return frozenset({*outright, *(tool for one in rule.rules for tool in bans(one, self.tags))})
 
     def rule_of(self, rule: Rule, read: ast.Rule) -> Rule:
         """Compiles one formula as a rule with the source of another."""
@@ -106,18 +124,16 @@ class LintTarget:
         self.undecided.append(f"{question}: not decided: {reason}")
 
 
-def subject_of(path: Path | str) -> LintTarget:
-    """Loads a policy file for lint.
+def subject_of(source: Path | str | Policies) -> LintTarget:
+    """Loads a policy file for lint, or takes loaded policies.
 
     Raises:
-        InputError: the file cannot be loaded.
+        InputError: the file cannot be loaded, or the policies come from none.
     """
-    file = read_policy_file(path)
+    if isinstance(source, Policies):
+        if source.source is None:
+            raise InputError("these policies have no source; expected policies that 'load_policies' loaded")
+        return LintTarget(source.source, source.functions, source)
+    file = read_policy_file(source)
     functions = functions_of(file, stub_functions)
     return LintTarget(file, functions, compile_policies(file, functions, lambda _: inspection_only))
-
-
-def _denied_outright(source: RuleSource) -> Iterator[str]:
-    for tool, governed in source.solver.tools.items() if source.solver else ():
-        if governed.permit.text.strip() == "false":
-            yield tool

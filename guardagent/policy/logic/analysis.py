@@ -5,16 +5,19 @@ A proof holds for every session in which only allowed calls run. If Z3 reaches n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from guardagent.policy.evaluation.terms import is_own, names_in
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import shown
 from guardagent.policy.logic.expression_solver import MISSING, Z3Model, thread_solver
-from guardagent.policy.logic.expressions import Expression, conj, disj, neg
-from guardagent.policy.logic.operations import Operations
+from guardagent.policy.logic.expressions import Expression, conj, disj, implies, neg
+from guardagent.policy.logic.operations import ExpressionLimitError, Operations
 from guardagent.policy.logic.rule_tree import AtomicRule, RuleTree, creates_obligation, judge_call, patterns_of
 from guardagent.policy.logic.semantics import Semantics, SymbolicCall
 from guardagent.policy.logic.symbolic_session import SymbolicSession
@@ -35,6 +38,11 @@ from guardagent.policy.policies import Policies
 from guardagent.types import Decision
 
 SECONDS = 10.0  # no call waits for the result
+MOST_PAIRS = 20_000  # of cases of values, in one question
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_BLOCKING = (Decision.DENY, Decision.HALT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +59,49 @@ class CallExample:
         return f"{self.tool}({arguments})" + (f", where {'; '.join(self.facts)}" if self.facts else "")
 
 
+NO_EXAMPLE: CallExample | None = None
+
+
+def _question(undecided: R) -> Callable[[Callable[Concatenate[PolicyAnalysis, P], R]], Callable[..., R]]:
+    """Decorates a question: it uses up the budget, and has the given answer if that or its expression is too large."""
+
+    def decorate(ask: Callable[Concatenate[PolicyAnalysis, P], R]) -> Callable[..., R]:
+        @wraps(ask)
+        def limited(self: PolicyAnalysis, *args: P.args, **kwargs: P.kwargs) -> R:
+            if self.left <= 0:
+                return undecided
+            started = time.thread_time()
+            try:
+                return ask(self, *args, **kwargs)
+            except ExpressionLimitError:
+                self.is_cut = True
+                return undecided
+            finally:
+                self.left -= time.thread_time() - started
+
+        return limited
+
+    return decorate
+
+
 class PolicyAnalysis:
     """Proves properties of a policy's rules for all sessions.
 
     Args:
         policies: the policy.
         seconds: the time limit of one question.
+        budget: the CPU seconds of all questions; after them, a question is not decided.
+
+    Attributes:
+        left: the CPU seconds that are left.
+        is_cut: whether an expression was too large for a question.
     """
 
-    def __init__(self, policies: Policies, *, seconds: float = SECONDS) -> None:
+    def __init__(self, policies: Policies, *, seconds: float = SECONDS, budget: float = math.inf) -> None:
         self._policies = policies
         self._seconds = seconds
+        self.left = budget
+        self.is_cut = False
         self._possible_tools: dict[tuple[frozenset[str], tuple[Rule, ...]], frozenset[str]] = {}
 
     @cached_property
@@ -72,15 +112,27 @@ class PolicyAnalysis:
         named |= {tool for pattern in patterns_of(rules) for tool in pattern.tools if tool[0] not in "@*"}
         return frozenset(named | {tool for tools in self._policies.tags.values() for tool in tools})
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the limits were too small for a question."""
+        return self.is_cut or self.left <= 0
+
     # --- the questions
 
-    def is_never_allowed(self, tool: str, rules: Iterable[Rule] | None = None) -> bool:
-        """Whether it is proved that the given rules, by default all, never allow a call of a tool."""
-        found = tuple(self._policies.rules if rules is None else rules)
+    def is_never_allowed(self, tool: str, rules: Iterable[Rule] | None = None, *, others: Iterable[Rule] = ()) -> bool:
+        """Whether it is proved that rules never allow a call of a tool.
+
+        Args:
+            tool: the tool.
+            rules: rules that judge every call, also the earlier ones; by default all.
+            others: rules that judge this call only.
+        """
+        found, more = tuple(self._policies.rules if rules is None else rules), tuple(others)
         key = self.tools | {tool}, found
         if key not in self._possible_tools:  # the answer for one tool needs the answers for all
             self._possible_tools[key] = self._possible(*key)
-        return tool not in self._possible_tools[key]
+        possible = self._possible_tools[key]
+        return tool not in possible or (bool(more) and not self._may_follow(tool, found, possible, more))
 
     def _possible(self, tools: frozenset[str], rules: Sequence[Rule]) -> frozenset[str]:
         """Returns the tools that may have an allowed call, after calls of such tools."""
@@ -91,10 +143,16 @@ class PolicyAnalysis:
                 return possible
             possible |= more
 
-    def _may_follow(self, tool: str, rules: Sequence[Rule], earlier: frozenset[str]) -> bool:
+    @_question(undecided=True)
+    def _may_follow(
+        self, tool: str, rules: Sequence[Rule], earlier: frozenset[str], others: Sequence[Rule] = ()
+    ) -> bool:
         scene = _Scene(self._policies, tool, earlier)
-        return self._solve(scene, [scene.allows(rule) for rule in rules]) != "unsat"
+        allowed = [scene.allows(rule) for rule in (*rules, *others)]
+        scene.assume_earlier_calls_allowed(rules)
+        return self._solve(scene, allowed) != "unsat"
 
+    @_question(undecided=False)
     def is_never_violated(self, rule: Rule) -> bool:
         """Whether it is proved that no call and no end of a session violates a rule.
 
@@ -105,6 +163,7 @@ class PolicyAnalysis:
         scenes = [_Scene(self._policies, tool, self.tools) for tool in sorted(rule.tools)]
         return all(self._solve(scene, [when_false(scene.rule(rule))]) == "unsat" for scene in scenes)
 
+    @_question(undecided=True)
     def _may_stay_pending(self, part: AtomicRule, policies: Policies) -> bool:
         """Whether an obligation can still be pending at the end."""
         if not isinstance(part.rule, ast.After) or part.negated:
@@ -126,10 +185,12 @@ class PolicyAnalysis:
         scenes = [_Scene(self._policies, tool, self.tools) for tool in sorted(second.tools)]
         return all(self._implied(scene, first, second) for scene in scenes)
 
+    @_question(undecided=False)
     def _implied(self, scene: _Scene, first: Rule, second: Rule) -> bool:
         kept = when_true(scene.rule(first))
         return self._solve(scene, [kept, neg(when_true(scene.rule(second)))]) == "unsat"
 
+    @_question(undecided=NO_EXAMPLE)
     def example(
         self, tool: str, *, satisfied: Iterable[Rule] = (), violated: Iterable[Rule] = ()
     ) -> CallExample | None:
@@ -147,7 +208,7 @@ class PolicyAnalysis:
         if conj(*wanted) is False:
             return "unsat"
         scene.context.add_consistency_axioms(scene.semantics)
-        return thread_solver(self._seconds).check(wanted, scene.operations.symbols)
+        return thread_solver(min(self._seconds, self.left)).check(wanted, scene.operations.symbols)
 
 
 class _Scene:
@@ -155,7 +216,7 @@ class _Scene:
 
     def __init__(self, policies: Policies, tool: str, earlier: frozenset[str]) -> None:
         self._policies, self._earlier = policies, earlier
-        self.operations = Operations(Symbols())
+        self.operations = Operations(Symbols(), most_pairs=MOST_PAIRS)
         self.context = SymbolicSession(self.operations, earlier)
         self.semantics = Semantics(self.operations, self.context, policies.tags, policies.functions)
         self.concern = policies.for_anyone(tool)
@@ -168,6 +229,14 @@ class _Scene:
         value = self.rule(rule)
         warns = rule.source.on_violation <= Decision.WARN
         return disj(when_true(value), when_false(value)) if warns else when_true(value)
+
+    def assume_earlier_calls_allowed(self, rules: Sequence[Rule]) -> None:
+        """Adds that blocking rules about arguments alone held for the earlier calls; other rules may change."""
+        blocking = [rule for rule in rules if rule.source.on_violation in _BLOCKING and rule.source.applies_to is None]
+        parts = [part for rule in blocking for part in _about_arguments(rule)]
+        for earlier in self.context.calls if parts else ():
+            allowed = [when_true(judge_call(part, earlier.call, self.semantics)) for part in parts]
+            self.operations.symbols.axioms.append(implies(earlier.exists, conj(*allowed)))
 
     def rule(self, rule: Rule) -> Value:
         """Returns the symbolic result of a rule for the call."""
@@ -233,6 +302,16 @@ def _ends(rule: Rule) -> Iterator[AtomicRule]:
         immediate = isinstance(part.rule, ast.Forall | ast.Before) and not part.negated
         if not immediate and not (isinstance(part.rule, ast.Exists) and part.negated):
             yield part
+
+
+def _about_arguments(rule: Rule) -> Iterator[AtomicRule]:
+    """Yields the parts that judge each call by its arguments alone, so that the answer never changes."""
+    tree = RuleTree(rule.rules)
+    for part in tree.atomic_rules if tree.is_conjunction else ():
+        if isinstance(part.rule, ast.Forall if not part.negated else ast.Exists):
+            local = names_in(part.rule.pattern) | {part.rule.pattern.label or ""}
+            if is_own(part.rule.condition, local):
+                yield part
 
 
 def _is_conjunctive(rule: Rule) -> bool:

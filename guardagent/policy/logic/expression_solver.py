@@ -29,6 +29,7 @@ from guardagent.types import thaw
 
 MISSING = object()  # the value is unknown in the model
 SECONDS = 1.0
+NO_LIMIT = 0
 MAX_ITEMS = 8  # items of a list in an example
 
 _HERE = threading.local()
@@ -36,11 +37,11 @@ _HERE = threading.local()
 Answer = Literal["sat", "unsat", "unknown"]
 
 
-def thread_solver(seconds: float = SECONDS) -> ExpressionSolver:
-    """Returns this thread's solver, which caches translated terms."""
+def thread_solver(seconds: float = SECONDS, work: int = NO_LIMIT) -> ExpressionSolver:
+    """Returns this thread's solver, which caches translated terms. For the limits, see `ExpressionSolver.limited`."""
     if not hasattr(_HERE, "solver"):
         _HERE.solver = ExpressionSolver()
-    return _HERE.solver.with_timeout(seconds)  # type: ignore[no-any-return]
+    return _HERE.solver.limited(seconds, work)  # type: ignore[no-any-return]
 
 
 class Z3Model:
@@ -99,9 +100,14 @@ class ExpressionSolver:
         self._solver = z3.Solver(ctx=self._lowering.context)
         self.model: Z3Model | None = None
 
-    def with_timeout(self, seconds: float) -> ExpressionSolver:
-        """Sets the time limit of each check, and returns the solver."""
-        self._solver.set("timeout", max(1, int(seconds * 1000)))
+    def limited(self, seconds: float, work: int = NO_LIMIT) -> ExpressionSolver:
+        """Sets the limits of each check, and returns the solver.
+
+        Args:
+            seconds: the time limit.
+            work: a limit of Z3's count of its work, on which the load of the machine has no influence.
+        """
+        self._solver.set(timeout=max(1, int(seconds * 1000)), rlimit=work)
         return self
 
     def check(self, expressions: Iterable[Expression], symbols: Symbols | None = None) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from itertools import product
@@ -57,17 +58,46 @@ UNDECIDED: Final = object()  # the concrete value of a symbolic one
 _SORTS = {"text": "text", "number": "number", "truth value": "truth"}
 
 
+class ExpressionLimitError(Exception):
+    """The expression of a rule is too large."""
+
+
 class Operations:
     """The operations of the language on symbolic values.
 
     Args:
         symbols: creates symbolic values.
         evaluate: evaluates an expression without variables; if given, no constant is folded.
+        most_pairs: the number of pairs of cases that all operations together may combine.
     """
 
-    def __init__(self, symbols: Symbols, evaluate: Callable[[ExpressionNode], Any] | None = None) -> None:
+    def __init__(
+        self,
+        symbols: Symbols,
+        evaluate: Callable[[ExpressionNode], Any] | None = None,
+        *,
+        most_pairs: float = math.inf,
+    ) -> None:
         self.symbols = symbols
         self._evaluate = evaluate
+        self._pairs_left = most_pairs
+
+    def _pairs(self, left: Value, right: Value, result: Callable[[Leaf, Leaf], Value]) -> Value:
+        """Applies a function to each pair of cases.
+
+        Raises:
+            ExpressionLimitError: there are too many.
+        """
+        self._pairs_left -= len(left.cases) * len(right.cases)
+        if self._pairs_left < 0:
+            raise ExpressionLimitError
+        found = []
+        for first, one in left.cases:
+            for second, other in right.cases:
+                both = conj(first, second)
+                if both is not False:
+                    found.append((both, result(one, other)))
+        return joined(found)
 
     # --- concrete values
 
@@ -150,12 +180,12 @@ class Operations:
             case "in":
                 return self.contains(left, right)
             case "<":
-                return _pairs(left, right, self._less)
+                return self._pairs(left, right, self._less)
             case ">":
-                return _pairs(right, left, self._less)
+                return self._pairs(right, left, self._less)
             case "<=":
-                return _pairs(left, right, self._at_most)
-        return _pairs(right, left, self._at_most)
+                return self._pairs(left, right, self._at_most)
+        return self._pairs(right, left, self._at_most)
 
     def _less(self, left: Leaf, right: Leaf) -> Value:
         if left.kind == right.kind == "set":
@@ -174,7 +204,7 @@ class Operations:
         return known_truth(self.symbols.truth(("subset", left, right)))
 
     def equal(self, left: Value, right: Value) -> Value:
-        return _pairs(left, right, self._equal)
+        return self._pairs(left, right, self._equal)
 
     def _equal(self, left: Leaf, right: Leaf) -> Value:
         if is_ranged(left, right):
@@ -303,7 +333,7 @@ class Operations:
                 return UNKNOWN
             return _computed(first, sign, second)
 
-        return _pairs(left, right, result)
+        return self._pairs(left, right, result)
 
     def length(self, value: Value) -> Value:
         return joined((guard, self._length(leaf)) for guard, leaf in value.cases)
@@ -355,7 +385,7 @@ class Operations:
                 return self._in_json(whole.payload, lambda read: self.item(read, of_leaf(at)), ("item", at))
             return self._item(whole, at)
 
-        return _pairs(value, index, found)
+        return self._pairs(value, index, found)
 
     def _item(self, whole: Leaf, at: ScalarValue) -> Value:
         if whole.kind == "mapping" and at.kind == "text":
@@ -421,17 +451,6 @@ def _is_scalar(leaf: Leaf, kind: str) -> TypeGuard[ScalarValue]:
 
 def _null(value: Any) -> Any:
     return None if type(value) is Unknown else value
-
-
-def _pairs(left: Value, right: Value, result: Callable[[Leaf, Leaf], Value]) -> Value:
-    """Applies a function to each pair of cases."""
-    found = []
-    for first, one in left.cases:
-        for second, other in right.cases:
-            both = conj(first, second)
-            if both is not False:
-                found.append((both, result(one, other)))
-    return joined(found)
 
 
 def _is_searchable(items: Sequence[Value]) -> Expression:

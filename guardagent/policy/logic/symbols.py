@@ -64,9 +64,9 @@ class Symbols:
         return self.once(("size", key), result)  # type: ignore[no-any-return]
 
     def any_count(self, key: Hashable) -> Value:
-        """Returns a non-negative whole number, or unknown with such bounds."""
+        """Returns a non-negative whole number, or unknown with such bounds, which differ: something may not count."""
         known, least, most = self.truth((key, "known")), self.size((key, "least")), self.size((key, "most"))
-        self.axioms.append(neg(less(most, least)))
+        self.axioms.append(less(least, most))
         cases = (known, ScalarValue("number", self.size(key))), (neg(known), Range(least, most))
         return Value(cases)
 

@@ -11,6 +11,7 @@ from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.mutants.mutant import Mutant, compiled
 from guardagent.policy.policies import Policies
 
+SECONDS = 0.5  # of CPU: a mutant that is not proved to be equivalent only asks for another case
 _CHECKS = (redundant_steps, redundant_data, redundant_solver)
 
 
@@ -25,7 +26,7 @@ def is_equivalent(policies: Policies, source: RuleSource, mutant: Mutant) -> boo
     rules = (source, replace(mutant.source, id=f"{source.id} (mutant)"))
     both = compiled(policies, rules)
     assert both.source is not None, "they were compiled from a file"
-    target = LintTarget(both.source, both.functions, both)
+    target = LintTarget(both.source, both.functions, both, seconds=SECONDS)
     try:
         return any(one.kind == "duplicate" for check in _CHECKS for one in check.check(target))
     except SearchLimitError:

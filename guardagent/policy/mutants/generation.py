@@ -19,6 +19,7 @@ from guardagent.policy.mutants.rules import RuleVariants
 from guardagent.policy.mutants.scopes import scope_variants
 from guardagent.policy.policies import Policies
 from guardagent.policy.solver.compilation import smt_text
+from guardagent.policy.solver.contexts import shared_contexts
 from guardagent.policy.words.policy import source_in_words
 
 LIMIT = 100
@@ -46,7 +47,8 @@ def mutants_of(policies: Policies, rule: str, *, limit: int = LIMIT) -> Mutants:
             (), (f"policy {rule!r} is a request in natural language; only formulas and constraints have mutants",)
         )
     generator = _Generator(policies, source)
-    return generator.mutants(source_in_words(source, declared).text, limit)
+    with shared_contexts():
+        return generator.mutants(source_in_words(source, declared).text, limit)
 
 
 def source_of(policies: Policies, rule: str) -> RuleSource:
@@ -78,8 +80,9 @@ class _Generator:
             if phrase is None or phrase in seen:
                 continue
             seen.add(phrase)
-            if self._compiles(source):
-                found.append(Mutant(_head(kind), f"{kind}: {difference(words, phrase)}", text, source))
+            alone = self._compiled(source)
+            if alone is not None:
+                found.append(Mutant(_head(kind), f"{kind}: {difference(words, phrase)}", text, source, alone))
         return Mutants(tuple(found))
 
     def _interleaved(self) -> list[Variant]:
@@ -99,12 +102,11 @@ class _Generator:
         except InputError:
             return None
 
-    def _compiles(self, source: RuleSource) -> bool:
+    def _compiled(self, source: RuleSource) -> Policies | None:
         try:
-            single(self._policies, source)
+            return single(self._policies, source)
         except InputError:
-            return False
-        return True
+            return None
 
     def _variants(self) -> Iterator[Variant]:
         source = self._source

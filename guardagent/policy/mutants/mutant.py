@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.load import compile_policies, inspection_only
@@ -18,16 +18,14 @@ class Mutant:
         description: the change in words.
         text: the changed formula, SMT-LIB text or scope.
         source: the changed policy, with the same id and response.
+        policies: the changed policy without the others of its file; it allows unlisted calls.
     """
 
     kind: str
     description: str
     text: str
     source: RuleSource
-
-    def alone(self, policies: Policies) -> Policies:
-        """The changed policy without the others of its file; it allows unlisted calls."""
-        return single(policies, self.source)
+    policies: Policies = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from guardagent.errors import name_hint
+from guardagent.policy.solver.contexts import SolverContext, context_of
 from guardagent.policy.solver.literals import term_of
 from guardagent.policy.solver.question import Question
 from guardagent.policy.solver.result import SolverResult
@@ -22,7 +22,6 @@ from guardagent.policy.solver.z3_text import (
     blanked,
     character_edits,
     check_term,
-    new_context,
     parsed,
     solver_module,
     sort_of,
@@ -43,15 +42,16 @@ class Encoding:
         comments: the comments of declarations, by name.
     """
 
-    def __init__(self, script: Script, written: Z3Text, names: Mapping[str, str]) -> None:
+    def __init__(self, script: Script, written: Z3Text, names: Mapping[str, str], declarations: Hashable) -> None:
         self._written, self._names = written, list(names)
         self._known = sorted({*script.symbols, *names})
-        self._context, self._lock = new_context(), threading.Lock()
         self._recursive = script.recursive  # Z3 cannot define a recursive function twice in one context
+        self._context = SolverContext() if script.recursive else context_of(declarations)
         self.assertions = tuple(script.assertions)
         self.comments: Mapping[str, str] = script.comments
-        constants = self._parsed(self._context)[1]
-        self.constants: Mapping[str, Sort] = {name: sort_of(term.sort()) for name, term in constants.items()}
+        with self._context.lock:
+            constants = self._parsed(self._context.z3)[1]
+            self.constants: Mapping[str, Sort] = {name: sort_of(term.sort()) for name, term in constants.items()}
         enumerations = {sort.name: sort.values for sort in self.constants.values() if isinstance(sort, Enumeration)}
         self.enumerations: Mapping[str, tuple[str, ...]] = {**script.enumerations, **enumerations}
 
@@ -75,7 +75,7 @@ class Encoding:
         names.update({name: _quote_symbol(name) for name in declared})
         equalities = Edit(len(text), len(text), "".join(f"\n(assert (= {one} {one}))" for one in names.values()))
         written = Z3Text(text, [*_declarations(script, declared), *silent, *inside, equalities])
-        encoding = cls(script, written, names)
+        encoding = cls(script, written, names, (script.declarations, repr(declared)))
         for name, one in declared.items():
             encoding._check_agreement(name, one, script)
         return encoding
@@ -117,13 +117,11 @@ class Encoding:
                 raise SmtError(f"unknown variable {name!r}{name_hint(name, self.constants)}")
         rewritten = Z3Text(permit, character_edits(permit))
         sorts = {name: self.constants[name] for name in variables}
-        context, lock = self._context, self._lock
-        if self._recursive:
-            context, lock = new_context(), threading.Lock()
-        with lock:
-            terms, constants = self._parsed(context, rewritten)
+        context = SolverContext() if self._recursive else self._context
+        with context.lock:
+            terms, constants = self._parsed(context.z3, rewritten)
             terms[-1] = _restrict_domains(terms[-1], constants, domains)
-            return Question(terms, {name: constants[name] for name in sorts}, sorts, lock)
+            return Question(terms, {name: constants[name] for name in sorts}, sorts, context.lock)
 
 
 def _restrict_domains(permit: Any, constants: Mapping[str, Any], domains: Mapping[str, Sequence[Any]]) -> Any:

@@ -79,6 +79,7 @@ class Script:
         ignored: commands that are not passed to the solver.
         logic_end: the end offset of the last `set-logic`.
         recursive: whether it defines a recursive function.
+        declarations: the commands that are no assertions.
     """
 
     def __init__(self, text: str) -> None:
@@ -98,6 +99,8 @@ class Script:
             raise self.reader.error(f"{_short(self._text(part))!r} is outside a command; expected '('", part.start)
         for form in self.reader.forms:
             self._command(form)
+        others = [one for one in self.reader.forms if self._text(one.parts[0]) != "assert"]
+        self.declarations = tuple(map(self._text, others))
 
     def _text(self, part: SExpr | TopLevelForm) -> str:
         return self.text[part.start : part.end]

@@ -9,7 +9,7 @@ name keeps one locked file from replacing another.
 |---|---|
 | `agent` (request and specification), `program` | its folder and its name |
 | `toolbox` | its path in the toolbox, private files too |
-| `prompt`, `policy` | its name |
+| `prompt`, `policy`, `review` (of a policy) | its name |
 
 Demonstrations are not locked: they grow, and only a model reads them.
 """
@@ -31,7 +31,7 @@ from guardagent.sandbox.toolbox_sources import source_files
 VERSION = 1
 _MAX_BYTES = 10_000_000
 
-Kind = Literal["agent", "program", "toolbox", "prompt", "policy"]
+Kind = Literal["agent", "program", "toolbox", "prompt", "policy", "review"]
 
 
 @dataclass(frozen=True, slots=True)

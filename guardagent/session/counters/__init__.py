@@ -1,7 +1,7 @@
 """Counters across conversations, in stores that several processes can share.
 
-A store is named by an address: `memory:`, or `sqlite:PATH`. The part before the colon selects a module of `stores/`,
-which is loaded when its first store is opened.
+A store is named by an address: `memory:`, `sqlite:PATH`, `postgresql://…` or `redis://…`. The part before the colon
+selects a module of `stores/`, which is loaded when its first store is opened.
 """
 
 from guardagent.session.counters.protocol import (

@@ -103,7 +103,8 @@ def open_counters(address: CounterStore | str) -> CounterStore:
     """Returns the store with an address; the same object for the same address.
 
     Args:
-        address: `memory:`, `sqlite:PATH` or the address of another plug-in; a store is returned as it is.
+        address: `memory:`, `sqlite:PATH`, `postgresql://…`, `redis://…` or the address of another plug-in; a store is
+            returned as it is.
 
     Raises:
         InputError: the address is invalid, or the store cannot be opened.

@@ -61,7 +61,8 @@ class SessionCounters:
             names = ", ".join(repr(counter.name) for counter in policies.counters)
             raise InputError(
                 f"the policy has counters across conversations ({names}), and there is no store for them; expected "
-                "counters='sqlite:PATH' for the processes of one machine, or counters='memory:' for this process alone"
+                "counters='sqlite:PATH' for the processes of one machine, 'postgresql://...' or 'redis://...' for "
+                "several machines, or counters='memory:' for this process alone"
             )
         return cls(policies.counters, open_counters(store), clock, session)
 

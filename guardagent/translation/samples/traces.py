@@ -58,22 +58,28 @@ def read_samples(path: Path | str) -> TraceSamples:
         InputError: the file cannot be read, or a line is neither a trace nor a case; with its place.
     """
     collector = _Collector()
-    with open_bytes(path) as stream:
-        for chunk in LineReader(stream).chunks():
-            for line in chunk.lines:
-                collector.add(_record(line.text(path), path, line.number))
+    for record in read_records(path):
+        collector.add(record)
     if not collector.records:
         raise ContentError("is empty; expected traces or cases, one JSON object per line", path)
     return collector.samples()
 
 
-def _record(text: str, path: Path | str, line: int) -> Case | Trace:
+def read_records(path: Path | str, failed_output: Any = None) -> Iterator[Case | Trace]:
+    """Yields the traces and cases of a JSON Lines file; arguments and errors as for `read_case`."""
+    with open_bytes(path) as stream:
+        for chunk in LineReader(stream).chunks():
+            for line in chunk.lines:
+                yield _record(line.text(path), path, line.number, failed_output)
+
+
+def _record(text: str, path: Path | str, line: int, failed_output: Any) -> Case | Trace:
     value = parse_json(text, path, line)
     keys = value.keys() if isinstance(value, dict) else ()
     if "proposed" in keys:
-        return read_case(text, path, line)
+        return read_case(text, path, line, failed_output)
     if "events" in keys:
-        return read_trace(text, path, line)
+        return read_trace(text, path, line, failed_output)
     found = f"an object with {', '.join(map(repr, keys)) or 'no keys':.200}" if keys else "no object with keys"
     raise ContentError(f"{found}; expected a trace with 'events', or a case with 'proposed'", path, line)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.translation.tools.functions import schema_of_function
-from guardagent.translation.tools.schema import ToolSchema, object_schema, read_tool
+from guardagent.translation.tools.schema import ToolSchema, object_schema, read_tool, tools_of
 
 _SCHEMAS: tuple[Callable[[Any], Any], ...] = (
     lambda tool: tool.params_json_schema,  # OpenAI Agents
@@ -26,11 +26,13 @@ _OUTPUTS = ("outputSchema", "output_schema")
 
 
 def schemas_of(value: Any, where: str) -> list[ToolSchema]:
-    """Returns the schemas of an object: tools in a list, a mapping, or an agent's `tools`; or one tool.
+    """Returns the schemas of an object: tools in a list, a mapping, or an agent's `tools`; one tool; or decoded JSON.
 
     Raises:
         InputError: something in it is not a tool, or its schema cannot be read.
     """
+    if _is_json(value):
+        return list(tools_of(value, where))
     if isinstance(value, list | tuple | set | frozenset):
         return [schema_of(one, f"{where}[{index}]") for index, one in enumerate(value)]
     if isinstance(value, Mapping) and not isinstance(value.get("name", value.get("function")), str | Mapping):
@@ -39,6 +41,13 @@ def schemas_of(value: Any, where: str) -> list[ToolSchema]:
     if not isinstance(value, Mapping) and isinstance(inner, list | tuple | Mapping):
         return schemas_of(inner, f"{where}.tools")
     return [schema_of(value, where)]
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value is decoded JSON, as far as its outermost level shows."""
+    if isinstance(value, Mapping):
+        return all(isinstance(one, Mapping | list | str | int | float | None) for one in value.values())
+    return isinstance(value, list) and all(isinstance(one, Mapping) for one in value)
 
 
 def schema_of(tool: Any, where: str, name: str = "") -> ToolSchema:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -16,17 +17,21 @@ from guardagent.translation.tools.schema import ToolSchema, tools_of, unique
 _MCP = "mcp:"
 
 
-def read_tools(source: str) -> tuple[ToolSchema, ...]:
+def read_tools(source: Any) -> tuple[ToolSchema, ...]:
     """Returns the tools of an agent.
 
     Args:
         source: a JSON file, `-` for standard input; `module:attribute` or `file.py:attribute`, which is imported;
-            `mcp:COMMAND`, which is started, or `mcp:URL`.
+            `mcp:COMMAND`, which is started, or `mcp:URL`; or the tools as functions, objects or decoded JSON.
 
     Raises:
         InputError: the source does not exist, or what it has is no tool; the message says what it is.
         GuardError: the server does not list its tools.
     """
+    if isinstance(source, os.PathLike):
+        source = os.fspath(source)
+    if not isinstance(source, str):
+        return unique(schemas_of(source, "tools"), "tools")
     if source.startswith(_MCP):
         return _from_server(source.removeprefix(_MCP).strip())
     if ":" in source and not source.endswith(".json"):

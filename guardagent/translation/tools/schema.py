@@ -68,20 +68,20 @@ def _definitions(value: Any, where: str) -> list[tuple[str, Any]]:
         ]
     if not isinstance(value, Mapping):
         raise InputError(f"{where}: is a {type(value).__name__}; {_FORMS}")
-    if inner := _inner(value, where):
+    if (inner := _inner(value, where)) is not None:
         return inner
     if isinstance(value.get("name"), str) or isinstance(value.get("function"), Mapping):
         return [(where, value)]
     return [(f"{where}: {name!r}", _named(name, one, f"{where}: {name!r}")) for name, one in value.items()]
 
 
-def _inner(value: Any, where: str) -> list[tuple[str, Any]]:
-    """Returns the tools of a wrapper, such as an answer to `tools/list`."""
+def _inner(value: Any, where: str) -> list[tuple[str, Any]] | None:
+    """Returns the tools of a wrapper, such as an answer to `tools/list`; None if it is no wrapper."""
     for key in (*_LISTS, "functionDeclarations", "function_declarations"):
         inner = value.get(key) if isinstance(value, Mapping) else None
         if isinstance(inner, list) or (key == "result" and isinstance(inner, Mapping)):
             return _definitions(inner, where)
-    return []
+    return None
 
 
 def _named(name: Any, value: Any, where: str) -> dict[str, Any]:

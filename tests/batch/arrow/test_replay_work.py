@@ -163,6 +163,7 @@ def compare(cli: Cli, tmp_path: Path) -> Callable[..., CommandResult]:
     return run
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_same_for_a_file_and_for_tables(
     compare: Callable[..., CommandResult], write: Callable[..., Path], tmp_path: Path
 ) -> None:

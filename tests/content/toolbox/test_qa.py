@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.sandbox.toolbox import Toolbox
+from tests.tiers import slow_but_every
 
 TOOLS = Toolbox.load().functions
 same_root_choices, word_count, risk_level = TOOLS["same_root_choices"], TOOLS["word_count"], TOOLS["risk_level"]
@@ -191,7 +192,9 @@ def test_only_texts_are_read(function: Any) -> None:
 
 
 @pytest.mark.parametrize("function", [word_count, numbers_mentioned, animals_mentioned])
-@pytest.mark.parametrize("part", ["one ", "twenty-", "1", "1.", "dog ", "a'", "hundred and ", "\u00bd"])
+@pytest.mark.parametrize(
+    "part", slow_but_every(3, ["one ", "twenty-", "1", "1.", "dog ", "a'", "hundred and ", "\u00bd"])
+)
 def test_long_texts(function: Any, part: str) -> None:
     """Time grows with the length of the text, not faster."""
     assert timeit.timeit(lambda: function(part * (200_000 // len(part))), number=1) < 5

@@ -13,6 +13,7 @@ from guardagent.testing import ChatCandidate, ScriptedChat, WrittenCall
 from tests.generation.chat.conftest import ASK, REFUND, TOO_MUCH, TOOLS, Chat, tool
 from tests.generation.chat.replies import candidates, message, proposes
 from tests.models.conftest import KEY
+from tests.tiers import slow_but_every
 
 WRONG = [
     ("refund", '{"amount": 50', "not JSON"),
@@ -40,7 +41,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "arguments", "problem"), WRONG)
+@pytest.mark.parametrize(("name", "arguments", "problem"), slow_but_every(2, WRONG))
 def test_invalid_arguments_are_refused_with_the_reason(
     chat: Chat, session: Session, name: str, arguments: str, problem: str
 ) -> None:

@@ -22,6 +22,7 @@ from guardagent.models.backends.openai import Backend
 from guardagent.types import Usage
 from tests.models.conftest import KEY, Serve, cancelled
 from tests.models.server import Reply, status, text, tool_call
+from tests.tiers import slow_but_every
 
 ASK = [Message("system", "Be brief."), Message("user", "Hello?")]
 
@@ -66,10 +67,10 @@ def test_a_name_selects_the_backend(serve: Serve, tmp_path: Path) -> None:
         ([status(429, retry_after="0.7"), text("fine")], 2, 0.7),
         pytest.param([status(429, retry_after="RFC"), text("fine")], 2, 0.2, marks=pytest.mark.slow),
         ([Reply(text("x").body, cut=True), text("fine")], 2, 0.3),
-        ([status(503, retry_after="nonsense"), text("fine")], 2, 0.3),
+        pytest.param([status(503, retry_after="nonsense"), text("fine")], 2, 0.3, marks=pytest.mark.slow),
         ([status(429, retry_after="-1"), status(429, retry_after="nan"), text("fine")], 3, 0),
         ([status(429, retry_after="Fri, 01 Jan 1999 00:00:00 GMT"), text("fine")], 2, 0),
-        ([Reply(raw=True), text("fine")], 2, 0.3),
+        pytest.param([Reply(raw=True), text("fine")], 2, 0.3, marks=pytest.mark.slow),
     ],
 )
 def test_a_transient_failure_is_retried(serve: Serve, replies: list[Reply], requests: int, least: float) -> None:
@@ -85,29 +86,36 @@ def test_a_transient_failure_is_retried(serve: Serve, replies: list[Reply], requ
 
 @pytest.mark.parametrize(
     ("reply", "requests", "problem"),
-    [
-        (status(401, "wrong key"), 1, "HTTP 401; expected a valid key.*wrong key"),
-        (status(403), 1, "HTTP 403"),
-        (status(404), 1, "HTTP 404; expected a model of this endpoint"),
-        (status(400, "too long"), 1, "HTTP 400: too long"),
-        (status(500, "broken"), 2, "HTTP 500 after 2 attempts: broken"),
-        (status(429, retry_after="600"), 1, "HTTP 429.*the next attempt would be in 600 seconds, after the timeout"),
-        (status(429, retry_after="inf"), 1, "after the timeout"),
-        (status(307, location="http://127.0.0.1:9/"), 1, "HTTP 307"),
-        (Reply(b"{not json"), 1, "an unreadable answer"),
-        (Reply(b"[" * 100_000), 1, "an unreadable answer"),
-        (Reply(b'{"error": {"message": "overloaded"}}'), 1, "not a chat completion.*overloaded"),
-        (Reply(b"plain", headers={"Content-Encoding": "gzip"}), 2, "could not be reached after 2 attempts"),
-        (Reply(b"SSH-2.0\r\n", raw=True), 2, "could not be reached after 2 attempts"),
-        (Reply(b"<html>Welcome</html>", content_type="text/html"), 1, "not a chat completion"),
-        (Reply(b"[]"), 1, "not a chat completion"),
-        (Reply(b"{}"), 1, "not a chat completion"),
-        (Reply(b'{"choices": []}'), 1, "not a chat completion"),
-        (Reply(b'{"choices": [{"message": null}]}'), 1, "not a chat completion"),
-        (Reply(b""), 1, "an unreadable answer|not a chat completion"),
-        (Reply(text("x").body, cut=True), 2, "could not be reached after 2 attempts"),
-        (Reply(b"\xff\xfe", content_type="text/plain"), 1, "not a chat completion"),
-    ],
+    slow_but_every(
+        2,
+        [
+            (status(401, "wrong key"), 1, "HTTP 401; expected a valid key.*wrong key"),
+            (status(403), 1, "HTTP 403"),
+            (status(404), 1, "HTTP 404; expected a model of this endpoint"),
+            (status(400, "too long"), 1, "HTTP 400: too long"),
+            (status(500, "broken"), 2, "HTTP 500 after 2 attempts: broken"),
+            (
+                status(429, retry_after="600"),
+                1,
+                "HTTP 429.*the next attempt would be in 600 seconds, after the timeout",
+            ),
+            (status(429, retry_after="inf"), 1, "after the timeout"),
+            (status(307, location="http://127.0.0.1:9/"), 1, "HTTP 307"),
+            (Reply(b"{not json"), 1, "an unreadable answer"),
+            (Reply(b"[" * 100_000), 1, "an unreadable answer"),
+            (Reply(b'{"error": {"message": "overloaded"}}'), 1, "not a chat completion.*overloaded"),
+            (Reply(b"plain", headers={"Content-Encoding": "gzip"}), 2, "could not be reached after 2 attempts"),
+            (Reply(b"SSH-2.0\r\n", raw=True), 2, "could not be reached after 2 attempts"),
+            (Reply(b"<html>Welcome</html>", content_type="text/html"), 1, "not a chat completion"),
+            (Reply(b"[]"), 1, "not a chat completion"),
+            (Reply(b"{}"), 1, "not a chat completion"),
+            (Reply(b'{"choices": []}'), 1, "not a chat completion"),
+            (Reply(b'{"choices": [{"message": null}]}'), 1, "not a chat completion"),
+            (Reply(b""), 1, "an unreadable answer|not a chat completion"),
+            (Reply(text("x").body, cut=True), 2, "could not be reached after 2 attempts"),
+            (Reply(b"\xff\xfe", content_type="text/plain"), 1, "not a chat completion"),
+        ],
+    ),
 )
 def test_a_permanent_failure_is_an_error_with_its_cause(
     serve: Serve, reply: Reply, requests: int, problem: str
@@ -144,12 +152,15 @@ def test_an_incomplete_answer_is_an_error(serve: Serve, reply: Reply, problem: s
 
 @pytest.mark.parametrize(
     ("replies", "problem"),
-    [
-        ([text("late", seconds=30)], r"no answer within 0\.6 seconds"),
-        ([Reply(text("slow").body, drip=True)], r"no answer within 0\.6 seconds"),
-        ([status(500, retry_after="0.05"), text("late", seconds=30)], r"no answer within 0\.6 seconds"),
-        ([status(500, retry_after="0.25")], "after the timeout|no answer within"),
-    ],
+    slow_but_every(
+        2,
+        [
+            ([text("late", seconds=30)], r"no answer within 0\.6 seconds"),
+            ([Reply(text("slow").body, drip=True)], r"no answer within 0\.6 seconds"),
+            ([status(500, retry_after="0.05"), text("late", seconds=30)], r"no answer within 0\.6 seconds"),
+            ([status(500, retry_after="0.25")], "after the timeout|no answer within"),
+        ],
+    ),
 )
 def test_the_timeout_covers_the_whole_answer(serve: Serve, replies: list[Reply], problem: str) -> None:
     """It covers all attempts and pauses of a server that is silent, slow, or keeps failing."""

@@ -17,7 +17,7 @@ ASK = [Message("user", "Hello?")]
 
 def test_the_backends_are_the_files_of_the_folder() -> None:
     """A new backend is a new file."""
-    assert backend_names() == ["litellm", "openai", "scripted"]
+    assert backend_names() == ["folder", "litellm", "openai", "scripted"]
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "5", '{"answer": 5}', '{"answer": "a", "error": "b"}', '{"reply": "a"}'])

@@ -527,7 +527,9 @@ MEANT: list[tuple[str, str]] = [
     (f"forall(refund(order_id=/{'(' * 5_000}/), true)", "(..."),
 ]
 CASES = [
-    pytest.param(*case, id=f"{category}-{number}")
+    pytest.param(
+        *case, id=f"{category}-{number}", marks=[pytest.mark.slow] if category == "limits" and number % 4 else []
+    )
     for category, cases in TABLE.items()
     for number, case in enumerate(cases)
 ]

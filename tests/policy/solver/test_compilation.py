@@ -15,6 +15,7 @@ import pytest
 from guardagent import Decision, Policies, Verdict, load_policies
 from guardagent.errors import ContentError
 from guardagent.models.backends.scripted import ScriptedModel
+from tests.tiers import slow_after
 
 pytest.importorskip("z3", reason="the extra `solver` is not installed")
 
@@ -94,7 +95,7 @@ def test_an_unknown_optional_value_must_not_affect_the_decision(loaded: Callable
     assert verdict.errors == (f"cancelling: {expected}",)
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", slow_after(1, [1, 2]))
 def test_omitting_optional_values_allows_no_call_that_some_value_forbids(
     loaded: Callable[..., Policies], count: int
 ) -> None:

@@ -21,6 +21,7 @@ from guardagent.policy.words import definitions_in_words, policies_in_words, pol
 from guardagent.policy.words.rules import RuleWords
 from tests.policy.canonical import canonical
 from tests.policy.data_cases import FUNCTIONS, TAGS, Maker
+from tests.tiers import slow_after, slow_but_every
 
 HOUSE = Path(__file__).parents[3]
 DECLARED = Declarations(functions=frozenset(FUNCTIONS), tags=frozenset(TAGS))
@@ -78,7 +79,7 @@ def test_a_rule_is_a_plain_sentence(rule: str) -> None:
     assert words(rule) == SENTENCES[rule]
 
 
-@pytest.mark.parametrize("start", range(0, 400, 40))
+@pytest.mark.parametrize("start", slow_after(4, range(0, 400, 40)))
 def test_different_rules_have_different_words(start: int) -> None:
     """Neither two random rules, nor a rule and a small change of it, share a text."""
     found: dict[str, str] = {}
@@ -114,7 +115,7 @@ def test_different_orders_of_steps_have_different_words() -> None:
     assert len(found) > 1000
 
 
-@pytest.mark.parametrize("start", range(0, 400, 40))
+@pytest.mark.parametrize("start", slow_after(4, range(0, 400, 40)))
 def test_a_moved_part_changes_the_words(start: int) -> None:
     """Exchanging two parts of a rule is visible, wherever they stand."""
     chance = Random(start)  # noqa: S311 - a fixed seed
@@ -140,7 +141,7 @@ def coded(policies: Policies) -> tuple[int, int]:
     return sum(one.coded for one in found), sum(one.atoms for one in found)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(HOUSE).as_posix())
+@pytest.mark.parametrize("path", slow_but_every(2, FILES), ids=lambda path: path.relative_to(HOUSE).as_posix())
 def test_the_shipped_policies_have_words(path: Path) -> None:
     """At most one condition in ten stays code."""
     code, atoms = coded(read_policies(path))

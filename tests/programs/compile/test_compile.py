@@ -14,6 +14,7 @@ from guardagent.programs.runtime.program_file import parse
 from tests.conftest import CommandResult
 from tests.models.server import Reply, status, text
 from tests.programs.generation.answers import block
+from tests.tiers import slow_but_every
 
 from .conftest import EXAMPLES, PLAN, REQUEST, RIGHT, SPECIFICATION, Compiler, example, failing, program
 
@@ -171,18 +172,21 @@ return {"label": int(denied), "answer": None if denied else agent_output}
 
 @pytest.mark.parametrize(
     ("body", "test"),
-    [
-        (IDS, "changed_ids"),
-        (BY_INPUT, "by_heart"),
-        (BY_OUTPUT, "by_heart"),
-        (BY_HASH, "deciding"),
-        (BY_QUESTION, "by_heart"),
-        (LAST_WINS, "repeated_fields"),
-        (BELIEVES, "injected_label"),
-        (WHOLE_LOGS, "truncated_log"),
-        (IN_ORDER, "reordered_fields"),
-        (SHORT, "irrelevant_text"),
-    ],
+    slow_but_every(
+        3,
+        [
+            (IDS, "changed_ids"),
+            (BY_INPUT, "by_heart"),
+            (BY_OUTPUT, "by_heart"),
+            (BY_HASH, "deciding"),
+            (BY_QUESTION, "by_heart"),
+            (LAST_WINS, "repeated_fields"),
+            (BELIEVES, "injected_label"),
+            (WHOLE_LOGS, "truncated_log"),
+            (IN_ORDER, "reordered_fields"),
+            (SHORT, "irrelevant_text"),
+        ],
+    ),
 )
 def test_a_program_that_only_seems_right_is_refused(compiler: Compiler, body: str, test: str) -> None:
     """It gives every example its label, and the transformations tell it from one that follows the rules."""

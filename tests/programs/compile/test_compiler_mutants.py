@@ -89,6 +89,7 @@ def test_a_fault_is_found(request_name: str, fault: str, tmp_path: Path) -> None
     assert [one[:60] for one in report.attempt.advice] == ADVICE.get(fault, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_name", slow_after(1, ["payments", "rentals"]))
 def test_a_right_program_passes(request_name: str, tmp_path: Path) -> None:
     """With fewer runs than usual."""

@@ -11,6 +11,7 @@ from guardagent import GuardAgent, NotCompiledError
 from guardagent.models.backends.scripted import ScriptedModel
 from guardagent.programs.runtime.program_file import parse
 from tests.programs.generation.answers import block
+from tests.tiers import slow_after
 
 from .conftest import EXAMPLES, PLAN, RIGHT, Compiler, example
 
@@ -108,12 +109,15 @@ def test_a_changed_run_may_be_disputed(compiler: Compiler) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "message"),
-    [
-        (disputed("example 9"), "there is no example 9 to dispute; expected a number from 1 to 6"),
-        (disputed("run 1"), "there is no run 1"),
-        (disputed("the label"), "invalid dispute"),
-        (disputed("example 1", ""), "invalid dispute"),
-    ],
+    slow_after(
+        1,
+        [
+            (disputed("example 9"), "there is no example 9 to dispute; expected a number from 1 to 6"),
+            (disputed("run 1"), "there is no run 1"),
+            (disputed("the label"), "invalid dispute"),
+            (disputed("example 1", ""), "invalid dispute"),
+        ],
+    ),
 )
 def test_a_dispute_of_nothing_goes_back(compiler: Compiler, answer: str, message: str) -> None:
     """As any answer that is of no use."""

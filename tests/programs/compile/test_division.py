@@ -389,9 +389,8 @@ def test_the_most_severe_answer_stands(engine: str, first: str, second: str, exp
     """A denial over what is invalid, that over what is unknown, that over what passes; a crash over everything."""
     body = "import json\ndef check(agent_input, agent_output, facts):\n    check_access({}, {})\n    return "
     folded = fold_programs(dict(zip(PARTS, (body + first, body + second), strict=True)), Toolbox.load())
-    sandbox = load_sandbox(engine)
-    outcome = Trial(folded.source, sandbox, Toolbox.load()).outcome(Example("x", "in", "out", 0, {"x": [{"y": "z"}]}))
-    sandbox.close()
+    trial = Trial(folded.source, load_sandbox(engine), Toolbox.load())
+    outcome = trial.outcome(Example("x", "in", "out", 0, {"x": [{"y": "z"}]}))
     if isinstance(expected, RunOutcome):
         assert outcome == expected
     else:

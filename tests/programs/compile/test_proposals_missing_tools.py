@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import CommandResult
 from tests.models.server import text
 from tests.programs.generation.answers import block
+from tests.tiers import slow_after
 
 from .conftest import RIGHT, Compiler
 
@@ -57,15 +58,18 @@ def test_the_report_says_what_a_person_has_to_do(compiler: Compiler) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "message"),
-    [
-        (PROPOSAL.replace("check_fines", "check_loans"), "is in the toolbox"),
-        (MISSING + block(SOURCE), "two ```python blocks"),
-        (PROPOSAL.replace('    """Whether a member owes a fine."""\n', ""), "has no docstring"),
-        (PROPOSAL.replace("owes a fine.", "owes\u202ea fine."), "unprintable character"),
-        (PROPOSAL.replace("def check_fines", "def other(): pass\n\n\ndef check_fines"), "also defines 'other'"),
-        (PROPOSAL.replace('"why"', '"because"'), "expected one JSON object"),
-        (PROPOSAL.replace("return member", "return ("), "not valid Python"),
-    ],
+    slow_after(
+        2,
+        [
+            (PROPOSAL.replace("check_fines", "check_loans"), "is in the toolbox"),
+            (MISSING + block(SOURCE), "two ```python blocks"),
+            (PROPOSAL.replace('    """Whether a member owes a fine."""\n', ""), "has no docstring"),
+            (PROPOSAL.replace("owes a fine.", "owes\u202ea fine."), "unprintable character"),
+            (PROPOSAL.replace("def check_fines", "def other(): pass\n\n\ndef check_fines"), "also defines 'other'"),
+            (PROPOSAL.replace('"why"', '"because"'), "expected one JSON object"),
+            (PROPOSAL.replace("return member", "return ("), "not valid Python"),
+        ],
+    ),
 )
 def test_an_incomplete_proposal_goes_back(compiler: Compiler, answer: str, message: str) -> None:
     """As any answer that is of no use; the next one may be a program."""

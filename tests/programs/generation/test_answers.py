@@ -5,6 +5,7 @@ import pytest
 from guardagent.errors import AnswerError
 from guardagent.programs.generation.answers import holds_code, read_code, read_judgement, read_plan
 from tests.programs.generation.answers import PLAN, PROGRAM, block
+from tests.tiers import slow_after
 
 FOUR = ["sum up", "filter", "locate", "compare"]
 
@@ -95,7 +96,18 @@ def test_the_one_judgement_is_found() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    ["label 0", '{"label": 0} or {"label": 1}', '{"label": 0, "label": 1}', "[0]", '{"label": 0', "{" * 100_000],
+    slow_after(
+        6,
+        [
+            "label 0",
+            '{"label": 0} or {"label": 1}',
+            '{"label": 0, "label": 1}',
+            "[0]",
+            '{"label": 0',
+            "{" * 10_000,
+            "{" * 100_000,
+        ],
+    ),
 )
 def test_no_judgement_or_two_are_errors(answer: str) -> None:
     """An object that the log imitates and the model repeats makes two."""

@@ -168,7 +168,7 @@ def test_usage_is_on_the_verdict_and_the_cap_holds() -> None:
     dear = ScriptedModel([PLAN, CODE], prices=(1.0, 1000.0))
     verdict = GuardAgent(agent="ehragent", mode="generate", model=dear, max_cost=0.5).guard(ehr_input("x"), ehr_log())
     assert (verdict.label, dear.requests, verdict.model_calls) == (1, [], 0)
-    assert "the cap for one check is $0.5" in verdict.errors[0]
+    assert "the cap is $0.5" in verdict.errors[0]
     unknown = GuardAgent(agent="ehragent", mode="generate", model=ScriptedModel([PLAN]), max_cost=1.0)
     assert "is unknown; set its prices" in unknown.guard("a", "b").errors[0]
 

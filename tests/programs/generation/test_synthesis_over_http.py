@@ -15,7 +15,7 @@ from tests.models.conftest import Serve
 from tests.models.server import Reply, status, text, tool_call
 from tests.programs.generation.answers import CODE, MISSPELT, PLAN, block
 from tests.runs import ehr_input, ehr_log
-from tests.tiers import slow_after
+from tests.tiers import slow_after, slow_but_every
 
 GOOD = [text(PLAN), text(CODE)]
 CUT = Reply(text(PLAN).body, cut=True)
@@ -52,23 +52,26 @@ def test_a_flow_that_recovers_gives_the_right_verdict(
 
 @pytest.mark.parametrize(
     "bad",
-    [
-        status(401, "wrong key"),
-        status(429, retry_after="99"),
-        status(500),
-        pytest.param(text(PLAN, seconds=30), marks=pytest.mark.slow),
-        CUT,
-        Reply(raw=True),
-        Reply(b"{not json"),
-        Reply(b"<html></html>", content_type="text/html"),
-        text(""),
-        text("The run keeps the rules. Label 0."),
-        text('{"label": 0, "reasons": [], "answer": "7.4"}'),
-        text(JAVASCRIPT),
-        text(CODE * 2),
-        tool_call(),
-        text("1. a\n2. b\n3. c"),
-    ],
+    slow_but_every(
+        2,
+        [
+            status(401, "wrong key"),
+            status(429, retry_after="99"),
+            status(500),
+            text(PLAN, seconds=30),
+            CUT,
+            Reply(raw=True),
+            Reply(b"{not json"),
+            Reply(b"<html></html>", content_type="text/html"),
+            text(""),
+            text("The run keeps the rules. Label 0."),
+            text('{"label": 0, "reasons": [], "answer": "7.4"}'),
+            text(JAVASCRIPT),
+            text(CODE * 2),
+            tool_call(),
+            text("1. a\n2. b\n3. c"),
+        ],
+    ),
 )
 @pytest.mark.parametrize("good_before", slow_after(1, [[], GOOD[:1]]))
 def test_a_flow_that_does_not_recover_is_a_denial(serve: Serve, bad: Reply, good_before: list[Reply]) -> None:

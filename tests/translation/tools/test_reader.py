@@ -37,8 +37,10 @@ def written(tmp_path: Path, value: Any) -> str:
     ],
 )
 def test_a_file_has_tools_in_any_common_form(tmp_path: Path, value: Any) -> None:
-    """Each gives the same."""
-    assert read_tools(written(tmp_path, value)) == (ToolSchema("f", "d", SCHEMA),)
+    """Each gives the same, also as a path and as its decoded value."""
+    path = written(tmp_path, value)
+    found = [read_tools(one) for one in (path, Path(path), value)]
+    assert found == [(ToolSchema("f", "d", SCHEMA),)] * 3
 
 
 def test_a_file_can_map_names_to_schemas(tmp_path: Path) -> None:
@@ -156,3 +158,10 @@ def test_a_server_that_ends_is_an_error() -> None:
     """Its tools are unknown."""
     with pytest.raises(GuardError, match="does not list its tools"):
         read_tools(f"mcp:{sys.executable} -c pass")
+
+
+@pytest.mark.parametrize("value", [[], {}, {"tools": []}])
+def test_nothing_is_no_tools(tmp_path: Path, value: Any) -> None:
+    for source in (written(tmp_path, value), value):
+        with pytest.raises(InputError, match="has no tools"):
+            read_tools(source)

@@ -29,7 +29,7 @@ from tests.workflow.graphs import graph_of
 from tests.workflow.random_cases import Maker
 
 SESSIONS = 15
-BATCH = 100
+BATCH = 50
 
 
 def every_run(graph: Graph, rule: str) -> EveryRunResult:
@@ -156,7 +156,7 @@ def keeps(formula: Formula, calls: Sequence[Called]) -> bool:
     return holds(formula, letters(calls)) if calls else bool(Naive(0).holds(formula)[0])
 
 
-@pytest.mark.parametrize("batch", slow_after(2, range(10)))
+@pytest.mark.parametrize("batch", slow_after(2, range(20)))
 def test_propositional_rules(batch: int) -> None:
     """The definitions of formulas decide each session."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
@@ -181,7 +181,7 @@ OTHERS: list[Callable[[Maker], str]] = [partial(Maker.rule_over_data, plain=Fals
 
 
 @pytest.mark.parametrize("made", OTHERS)
-@pytest.mark.parametrize("batch", slow_after(1, range(5)))
+@pytest.mark.parametrize("batch", slow_after(1, range(10)))
 def test_rules_over_data_and_with_labels(batch: int, made: Callable[[Maker], str]) -> None:
     """Sessions with random arguments, outputs, facts, actions and tags confirm the results."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):

@@ -16,7 +16,7 @@ from guardagent.errors import InputError
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.model.graph_json import graph_of, read_graph
 from guardagent.workflow.model.json_text import JsonError, JsonText
-from tests.tiers import slow_after
+from tests.tiers import slow_after, slow_but_every
 
 Write = Callable[..., Path]
 
@@ -137,7 +137,7 @@ def large(size: int, labels: Callable[[int], str]) -> Graph:
 
 
 @pytest.mark.parametrize(
-    "label", slow_after(3, ["}, {", "\\", '":', "", '"},{"', "a: b", "\\\\", "[", "]", "é\u2028🙂", "}\n,{"])
+    "label", slow_after(1, ["}, {", "\\", '":', "", '"},{"', "a: b", "\\\\", "[", "]", "é\u2028🙂", "}\n,{"])
 )
 @pytest.mark.parametrize(("indent", "ascii"), [(None, True), (1, False)])
 def test_large_graphs_are_read_as_small_ones(write: Write, label: str, indent: int | None, ascii: bool) -> None:  # noqa: A002
@@ -274,12 +274,15 @@ def test_invalid_json_is_an_error_with_its_line(write: Write, case: str) -> None
 
 @pytest.mark.parametrize(
     ("part", "twice"),
-    [
-        ("nodes", '{"id": "x", "kind": "llm", "id": "y"}'),
-        ("nodes", '{"id": "x", "kind": "llm", "metadata": {"a": 1, "a": 1}}'),
-        ("edges", '{"source": "n0", "target": "n1", "target": "n2"}'),
-        ("edges", '{"source": "n0", "target" : "n1", "condition": "a:b", "target" : "n2"}'),
-    ],
+    slow_but_every(
+        2,
+        [
+            ("nodes", '{"id": "x", "kind": "llm", "id": "y"}'),
+            ("nodes", '{"id": "x", "kind": "llm", "metadata": {"a": 1, "a": 1}}'),
+            ("edges", '{"source": "n0", "target": "n1", "target": "n2"}'),
+            ("edges", '{"source": "n0", "target" : "n1", "condition": "a:b", "target" : "n2"}'),
+        ],
+    ),
 )
 def test_a_duplicate_key_in_a_large_graph(write: Write, part: str, twice: str) -> None:
     """The duplicate is found at any place."""
@@ -316,7 +319,7 @@ HUGE = {
 }
 
 
-@pytest.mark.parametrize("case", HUGE)
+@pytest.mark.parametrize("case", slow_but_every(3, HUGE))
 def test_a_large_json_file_that_is_not_a_graph(tmp_path: Path, case: str) -> None:
     """Twenty million bytes are rejected much faster than they could be read."""
     start, more = HUGE[case]
@@ -337,7 +340,7 @@ def pieces(text: JsonText) -> Iterator[tuple[str, Any]]:
     text.end()
 
 
-@pytest.mark.parametrize("seed", slow_after(3, range(12)))
+@pytest.mark.parametrize("seed", slow_after(2, range(12)))
 def test_pieces_equal_what_json_parses(seed: int) -> None:
     """Random objects with random whitespace have equal values."""
     chance = random.Random(seed)  # noqa: S311 - a fixed seed

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from guardagent._support.sections.section import Quoted
 from guardagent.batch.report.figures import AuditReport
-from guardagent.batch.report.formats._sections import Quoted
 from guardagent.batch.report.verdict_batch import UNDATED, week_name
 
 LINES = 6  # rules in the plot by week

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any
 
-from guardagent._terminal import printable
+from guardagent._support.sections.section import Quoted, ReportSection, ReportTable, percent
 from guardagent.batch.report.figures import AuditReport, Quantiles, RuleCounts, RuleRow, TellingTrace
 
 WEEKS = 12  # the last weeks of the table; the plot and the Parquet file have all of them
@@ -27,36 +26,6 @@ REPEATED = (
     "nothing. A run with errors is no run without violations. Both are means over the tasks with at least k runs, of "
     "the unbiased estimate C(c, k) / C(n, k) for c such runs of n."
 )
-
-
-class Quoted(str):
-    """A string that others wrote, on one line: an id, a message, a path. A format must not read marks in it."""
-
-    __slots__ = ()
-
-    def __new__(cls, text: object) -> Self:
-        """Replaces control characters and invisible ones."""
-        return super().__new__(cls, " ".join(printable(str(text)).split()))
-
-
-@dataclass(frozen=True, slots=True)
-class ReportTable:
-    """A table. The first `texts` columns are text, the others are numbers."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    texts: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ReportSection:
-    """A part of a report. A note is a sequence of strings, plain or quoted. `plot` names a plot."""
-
-    title: str
-    notes: tuple[tuple[str, ...], ...] = ()
-    table: ReportTable | None = None
-    plot: str = ""
-    level: int = 2
 
 
 def warning(report: AuditReport) -> str:
@@ -107,7 +76,7 @@ def _head(report: AuditReport) -> ReportSection:
 
 def _rules(report: AuditReport) -> ReportSection:
     rows = tuple(
-        (Quoted(one.id), _message(one), _percent(one.share), *_numbers(one.counts, report)) for one in report.rules
+        (Quoted(one.id), _message(one), percent(one.share), *_numbers(one.counts, report)) for one in report.rules
     )
     head = ("rule", "message", "share of traces", *_HEAD)
     return ReportSection("Rules", _listing_notes(report), ReportTable(head, rows, 2), "rules")
@@ -138,7 +107,7 @@ def _weeks(report: AuditReport) -> ReportSection:
     names = list(dict.fromkeys(one.week for one in report.weeks))
     kept = set(names[-WEEKS:])
     rows = tuple(
-        (one.week, Quoted(one.rule), f"{one.judged:,}", _percent(one.share), *_numbers(one.counts, report))
+        (one.week, Quoted(one.rule), f"{one.judged:,}", percent(one.share), *_numbers(one.counts, report))
         for one in report.weeks
         if one.week in kept and one.counts.traces
     )
@@ -205,18 +174,14 @@ def _tasks(report: AuditReport) -> ReportSection:
     about = f"{found.runs:,} runs of {found.tasks:,} tasks."
     unknown = f" {found.unknown:,} runs of a task without a known success are left out." if found.unknown else ""
     sample = f" There are too many tasks: this is a sample of one in {found.sample:,}." if found.sample > 1 else ""
-    rows = tuple((str(one.k), f"{one.tasks:,}", _percent(one.passed), _percent(one.joint)) for one in found.rates)
+    rows = tuple((str(one.k), f"{one.tasks:,}", percent(one.passed), percent(one.joint)) for one in found.rates)
     note = f"{about}{unknown}{sample} {REPEATED}" if rows else f"No run of a task says whether it succeeded.{unknown}"
     table = ReportTable(("k", "tasks", "pass^k", "joint^k"), rows, 0)
     return ReportSection("Repeated tasks", ((note,),), table, "tasks")
 
 
 def _of(part: int, whole: int) -> str:
-    return f"{part:,} ({_percent(part / whole)})" if whole else f"{part:,}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%" if share >= 0.001 or not share else "<0.1%"
+    return f"{part:,} ({percent(part / whole)})" if whole else f"{part:,}"
 
 
 def _number(value: float | None) -> str:

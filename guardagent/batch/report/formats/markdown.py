@@ -1,54 +1,13 @@
-"""The report as Markdown. Strings of others are code spans, in which nothing is a link, an image, HTML or a mention."""
+"""The report as Markdown."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-
-from guardagent._version import __version__
+from guardagent._support.sections.markdown import markdown
 from guardagent.batch.report.figures import AuditReport
-from guardagent.batch.report.formats._sections import (
-    Quoted,
-    ReportSection,
-    ReportTable,
-    sections,
-    warning,
-)
+from guardagent.batch.report.formats._sections import sections, warning
 
 SUFFIX = ".md"
 
 
 def render(report: AuditReport) -> bytes:
-    lines = ["# Audit report", ""]
-    if warning(report):
-        lines += [f"> **{warning(report)}**", ""]
-    for one in sections(report):
-        lines += _section(one)
-    lines.append(f"Made by GuardAgent {__version__}.")
-    return "\n".join([*lines, ""]).encode("utf-8", "replace")
-
-
-def _section(section: ReportSection) -> Iterator[str]:
-    yield from (f"{'#' * section.level} {_text(section.title)}", "")
-    for note in section.notes:
-        yield from ("".join(map(_text, note)), "")
-    if section.table is not None and section.table.rows:
-        yield from (*_table(section.table), "")
-
-
-def _table(table: ReportTable) -> Iterator[str]:
-    yield f"| {' | '.join(table.head)} |"
-    yield f"|{'|'.join('---' if at < table.texts else '---:' for at in range(len(table.head)))}|"
-    for row in table.rows:
-        # A table ends a cell at a bar even within a code span, unless it is escaped.
-        yield f"| {' | '.join(_text(cell).replace('|', chr(92) + '|') for cell in row)} |"
-
-
-def _text(text: str) -> str:
-    """The string as it is or, if others wrote it, as a code span with a longer fence than any within."""
-    if not isinstance(text, Quoted):
-        return text
-    if not text:
-        return "-"
-    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{fence} {text} {fence}" if "`" in text else f"{fence}{text}{fence}"
+    return markdown("Audit report", warning(report), sections(report)).encode("utf-8", "replace")

@@ -19,15 +19,16 @@ from typing import Any
 from guardagent.enforcement import ToolGuard, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
+from guardagent.frameworks.mcp.adapter.http_admission import HttpAdmission
 from guardagent.frameworks.mcp.adapter.http_front import HttpFront
+from guardagent.frameworks.mcp.adapter.http_server import HttpEndpoint, serve
 from guardagent.frameworks.mcp.adapter.links import Target
 from guardagent.frameworks.mcp.adapter.pending_requests import Escalation, ToClient
 from guardagent.frameworks.mcp.adapter.probe import tools_of
 from guardagent.frameworks.mcp.adapter.relay import Relay
 from guardagent.frameworks.mcp.adapter.stdio_front import StdioFront
+from guardagent.types.principal import SessionPrincipal
 
-_LAST_SECONDS = 2  # for requests that are running when the proxy is stopped
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SERVER = "this server"
 _log = logging.getLogger("guardagent")
 
@@ -42,6 +43,7 @@ class Proxy:
         escalation: the recipients of approval requests.
         conversation: the id of the session at standard input; a new one by default.
         resumable: whether that conversation continues after the client has left and the proxy is restarted.
+        principals: the callers of the sessions over HTTP by conversation, for the guard's `principal`.
     """
 
     guard: ToolGuard
@@ -49,6 +51,7 @@ class Proxy:
     escalation: Escalation = field(default_factory=Escalation)
     conversation: str | None = None
     resumable: bool = False
+    principals: dict[str, SessionPrincipal] = field(default_factory=dict)
 
     async def serve_stdio(self) -> None:
         """Serves the client at standard input until the client leaves.
@@ -73,39 +76,27 @@ class Proxy:
                     self._over(name)
                 front.close()
 
-    async def serve_http(self, host: str, port: int) -> None:
-        """Serves clients at `http://HOST:PORT/` and all paths below, until it is stopped.
+    async def serve_http(self, endpoint: HttpEndpoint) -> None:
+        """Serves clients at an address and all paths below, until it is stopped.
 
         Raises:
             InputError, GuardError: as `serve_stdio`; or the address is not available.
         """
-        import uvicorn
-
-        class Server(uvicorn.Server):
-            async def startup(self, sockets: Any = None) -> None:
-                await super().startup(sockets)
-                _log.warning("serving at http://%s:%d/", host, port)
-
         specs = await self._attached()
-        hosts = [f"{one}:{port}" for one in _LOOPBACK] if host in _LOOPBACK else None
-        front = HttpFront(
-            lambda name, to: self._relay(specs, f"mcp-{name}", to), lambda n: self._over(f"mcp-{n}"), hosts
-        )
-        server = Server(
-            uvicorn.Config(
-                front,
-                host=host,
-                port=port,
-                log_level="warning",
-                lifespan="off",
-                timeout_graceful_shutdown=_LAST_SECONDS,
-            )
-        )
-        try:
-            async with front.running():
-                await server.serve()
-        except SystemExit:
-            raise InputError(f"--listen {host}:{port}: cannot be used; expected an address that is free") from None
+
+        def begin(name: str, to_client: ToClient, caller: SessionPrincipal | None) -> Relay:
+            if caller is not None:
+                self.principals[f"mcp-{name}"] = caller
+            return self._relay(specs, f"mcp-{name}", to_client)
+
+        def end(name: str) -> None:
+            self._over(f"mcp-{name}")
+            self.principals.pop(f"mcp-{name}", None)
+
+        admission = HttpAdmission(endpoint.hosts, endpoint.authenticate)
+        front = HttpFront(begin, end, admission, endpoint.limits)
+        async with front.running():
+            await serve(front, endpoint)
 
     async def _attached(self) -> list[ToolSpec]:
         specs = await tools_of(self.target)

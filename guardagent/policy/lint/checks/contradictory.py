@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 from guardagent.policy.lint.data_contradictions import data_contradictions
 from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.required_calls import required_calls
+from guardagent.policy.lint.scoped_contradictions import scoped_contradictions
 from guardagent.policy.lint.solver_contradictions import solver_contradictions
 from guardagent.policy.lint.step_contradictions import step_contradictions
 from guardagent.policy.lint.target import LintTarget
@@ -22,4 +24,8 @@ def check(target: LintTarget) -> Iterator[LintFinding]:
             if found.tool not in reported:
                 reported[found.tool] = None
                 yield found
-    yield from step_contradictions(target, never=[tool for tool in reported if tool is not None])
+    for found in step_contradictions(target, never=[tool for tool in reported if tool is not None]):
+        reported[found.tool] = None
+        yield found
+    for contradictions in (scoped_contradictions, required_calls):
+        yield from (found for found in contradictions(target) if found.tool not in reported)

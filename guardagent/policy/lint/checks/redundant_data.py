@@ -10,6 +10,7 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.data_rules import analysis_of, is_never_violated, is_over_data, terms_of
 from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.forbidden_calls import rules_about_forbidden_calls
 from guardagent.policy.lint.redundancy import ViolatingCalls, redundancy_findings
 from guardagent.policy.lint.severity import covers
 from guardagent.policy.lint.steps import RuleAutomaton
@@ -26,7 +27,7 @@ def check(target: LintTarget) -> Iterator[LintFinding]:
     rules = [rule for rule in target.rules if is_over_data(rule) and not is_never_violated(target, rule)]
     exact = {rule for rule in rules if RuleAutomaton(rule, target.tags).exact}
     looks_at = {rule: terms_of(rule) for rule in rules}
-    reported: set[str] = set()
+    reported = set(rules_about_forbidden_calls(target))
     for first, second in combinations(rules, 2):
         if (
             not _comparable(looks_at[first], looks_at[second])

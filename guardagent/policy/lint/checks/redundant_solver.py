@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.forbidden_calls import rules_about_forbidden_calls
 from guardagent.policy.lint.joint_solver_rules import JointSolverRules, joint_solver_rules
 from guardagent.policy.lint.redundancy import ViolatingCalls, redundancy_findings
 from guardagent.policy.lint.severity import covers
@@ -21,7 +22,7 @@ def check(target: LintTarget) -> Iterator[LintFinding]:
     rules: dict[Rule, dict[str, SolverCase]] = {}
     for case in cases_of(target):
         rules.setdefault(case.rule, {})[case.tool] = case
-    reported: set[str] = set()
+    reported = set(rules_about_forbidden_calls(target))
     for (first, one), (second, other) in combinations(rules.items(), 2):
         if reported & {first.id, second.id}:
             continue

@@ -7,6 +7,7 @@ from itertools import combinations
 
 from guardagent.policy.lint.descriptions import calls_of
 from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.forbidden_calls import rules_about_forbidden_calls
 from guardagent.policy.lint.implication import ImplicationResult, check_implication
 from guardagent.policy.lint.redundancy import ViolatingCalls, redundancy_findings
 from guardagent.policy.lint.severity import allows_continuing, covers
@@ -17,7 +18,7 @@ from guardagent.policy.lint.target import LintTarget
 def check(target: LintTarget) -> Iterator[LintFinding]:
     automata = [RuleAutomaton(rule, target.tags, calls_may_fail=True) for rule in target.rules]
     automata = [one for one in automata if any(track is not None for track in one.tracks)]
-    reported: set[str] = set()
+    reported = set(rules_about_forbidden_calls(target))
     for first, second in combinations(automata, 2):
         if not (first.rule.tools & second.rule.tools or first.rule.labels & second.rule.labels):
             continue

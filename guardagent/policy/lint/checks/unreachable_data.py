@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.data_rules import analysis_of
 from guardagent.policy.lint.finding import LintFinding
+from guardagent.policy.lint.open_patterns import conjuncts, opened
 from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.monitors.rule import Rule
@@ -21,34 +21,19 @@ def check(target: LintTarget) -> Iterator[LintFinding]:
         for read in rule.rules:
             for one in read.parts if isinstance(read, ast.AllOf) else (read,):
                 if isinstance(one, ast.Forall):
-                    yield from _of_rule(rule, _opened(one), analysis, target)
+                    yield from _of_rule(rule, opened(one.pattern, conjuncts(one.condition)), analysis, target)
 
 
-def _opened(rule: ast.Forall) -> ast.Forall:
-    """Moves the pattern's argument constraints into the condition."""
-    arguments: list[ast.Argument] = []
-    conditions: list[ast.Term] = []
-    for at, one in enumerate(rule.pattern.arguments):
-        variable = one.value if isinstance(one.value, ast.Variable) else ast.Variable(f"argument {at}")
-        arguments.append(ast.Argument(one.name, variable))
-        if isinstance(one.value, ast.RegexValue):
-            conditions.append(ast.Matches(variable, one.value.regex))
-        elif isinstance(one.value, ast.ExactValue):
-            conditions.append(ast.Compare(variable, "==", ast.Constant(one.value.value)))
-    parts = rule.condition.parts if isinstance(rule.condition, ast.And) else (rule.condition,)
-    return ast.Forall(replace(rule.pattern, arguments=tuple(arguments)), ast.And((*conditions, *parts)))
-
-
-def _of_rule(rule: Rule, opened: ast.Forall, analysis: PolicyAnalysis, target: LintTarget) -> Iterator[LintFinding]:
-    assert isinstance(opened.condition, ast.And)
-    parts = opened.condition.parts
+def _of_rule(rule: Rule, read: ast.Forall, analysis: PolicyAnalysis, target: LintTarget) -> Iterator[LintFinding]:
+    assert isinstance(read.condition, ast.And)
+    parts = read.condition.parts
     for at, part in enumerate(parts):
         if isinstance(part, ast.Implies):
             beside = parts[:at] + parts[at + 1 :]
-            kept = target.rule_of(rule, ast.Forall(opened.pattern, ast.And(beside)))
-            case = target.rule_of(rule, ast.Forall(opened.pattern, ast.And((*beside, part.first))))
+            kept = target.rule_of(rule, ast.Forall(read.pattern, ast.And(beside)))
+            case = target.rule_of(rule, ast.Forall(read.pattern, part.first))
             tools = sorted(one for one in case.tools if not analysis.is_never_allowed(one, [kept]))
-            if tools and all(analysis.is_never_allowed(tool, [case]) for tool in tools):
+            if tools and all(analysis.is_never_allowed(tool, [kept], others=[case]) for tool in tools):
                 yield _finding(rule, tools, part.first, kept, analysis)
 
 

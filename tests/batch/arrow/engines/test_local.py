@@ -16,6 +16,7 @@ from guardagent.batch.arrow.splits import find_files, splits_of
 from guardagent.errors import InputError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_lines, write_table
 from tests.batch.arrow.runs import audit, bundle_of, expected, verdicts
+from tests.tiers import examples, slow_after
 
 RECORDS = conversations(1, 60)
 
@@ -31,7 +32,7 @@ def test_verdicts_are_those_of_sessions(tmp_path: Path) -> None:
     assert summary.violated["small"] == sum("small" in row["rules"] for row in found.values()) > 0
 
 
-@pytest.mark.parametrize("kind", ["events", "table"])
+@pytest.mark.parametrize("kind", slow_after(1, ["events", "table"]))
 def test_events_in_any_format_are_the_same_traces(tmp_path: Path, kind: str) -> None:
     bundle = bundle_of(tmp_path, POLICY)
     write_lines(tmp_path / "log.jsonl", RECORDS)
@@ -49,7 +50,7 @@ def test_events_in_any_format_are_the_same_traces(tmp_path: Path, kind: str) -> 
     assert verdicts(tmp_path / "one") == verdicts(tmp_path / "other")
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_partition_and_order_gives_the_same_verdicts(tmp_path: Path, data: st.DataObject) -> None:
     """Whichever file an event is in, whole traces or single events, the judge gets the same conversations."""

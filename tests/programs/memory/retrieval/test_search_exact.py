@@ -16,7 +16,7 @@ from guardagent.programs.memory.retrieval import DemonstrationCollection, Query,
 from guardagent.programs.memory.retrieval.profiles import lower_bounds, profile, upper_bounds
 from guardagent.programs.memory.retrieval.search import search
 from guardagent.programs.memory.retrieval.stores import sqlite
-from tests.tiers import examples
+from tests.tiers import examples, slow_after
 
 Runs = Callable[..., list[Demonstration]]
 Run = tuple[str, str]
@@ -73,7 +73,7 @@ def test_a_database_finds_the_same(runs: list[Run], target: Run, k: int, least: 
         assert retrieve(kept, *target, k, least_similar=least) == expected
 
 
-@pytest.mark.parametrize("least", [False, True])
+@pytest.mark.parametrize("least", slow_after(1, [False, True]))
 def test_a_long_list_is_searched_as_a_short_one(runs: Runs, tmp_path: Path, least: bool) -> None:
     """Also after it has changed in place: what is kept of a list is of that list."""
     items, rng = runs(600), random.Random(2)  # noqa: S311

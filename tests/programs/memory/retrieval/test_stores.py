@@ -21,6 +21,7 @@ from guardagent.testing import ScriptedModel
 from tests.conftest import CommandResult
 from tests.programs.generation.answers import CODE, PLAN
 from tests.runs import ehr_input, ehr_log
+from tests.tiers import slow_after
 
 Runs = Callable[..., list[Demonstration]]
 Folder = Callable[..., Path]
@@ -41,6 +42,7 @@ def writer(folder: Path, name: str, count: int, sign: str = "o") -> subprocess.P
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_a_file_takes_what_a_person_can_review_and_a_database_the_rest(
     runs: Runs, agent_folder: Folder, cli: Callable[..., CommandResult], write: Callable[..., Path]
 ) -> None:
@@ -101,6 +103,7 @@ def test_writers_that_are_killed_lose_nothing_that_was_acknowledged(agent_folder
     assert store_demonstrations(folder, [Demonstration("after", "it", ("1", "2", "3", "4"), "pass")]) == 1
 
 
+@pytest.mark.slow
 def test_threads_share_a_memory_that_another_process_adds_to(runs: Runs, agent_folder: Folder) -> None:
     """A query returns an acknowledged demonstration at once."""
     folder, items = agent_folder() / "echo", runs(3000)
@@ -137,7 +140,7 @@ def test_what_a_person_deletes_is_not_found(runs: Runs, agent_folder: Folder) ->
         assert len(found) == 3000
 
 
-@pytest.mark.parametrize("damage", [b"no database at all" * 100, b""])
+@pytest.mark.parametrize("damage", slow_after(1, [b"no database at all" * 100, b""]))
 def test_a_damaged_database_is_an_error_with_its_file(
     runs: Runs, agent_folder: Folder, damage: bytes, cli: Callable[..., CommandResult]
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from guardagent.workflow.model.graph import END, START
 from guardagent.workflow.python_source.source_graph import graph_of_source
 from tests.workflow.python_source.programs.test_interpreter import HEAD, nodes
@@ -68,6 +70,7 @@ def test_a_name_that_files_only_import_from_each_other_is_unknown(tmp_path: Path
     assert any("unknown" in note for note in graph_of_source(main).notes)
 
 
+@pytest.mark.slow
 def test_what_the_budget_leaves_out_is_unknown(tmp_path: Path) -> None:
     """The graph may have any further nodes and edges, and a note says where the budget ended."""
     calls = "".join(f"def f{at}(x):\n    o = []\n    o.append(x)\n    return f{at + 1}(o) or f{at + 1}([o])\n"

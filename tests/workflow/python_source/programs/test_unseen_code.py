@@ -9,6 +9,7 @@ import pytest
 from guardagent.errors import InputError
 from guardagent.policy.load import load_policies
 from guardagent.workflow.verify import verify_all
+from tests.tiers import slow_but_every
 from tests.workflow.python_source.programs import hidden_tools
 
 NEVER = load_policies(
@@ -26,7 +27,7 @@ def proofs(folder: Path, code: str) -> set[str]:
     return {one.every_run.status for report in reports for one in report.rules}
 
 
-@pytest.mark.parametrize(("title", "code"), hidden_tools.programs(hidden_tools.HIDDEN))
+@pytest.mark.parametrize(("title", "code"), slow_but_every(3, hidden_tools.programs(hidden_tools.HIDDEN)))
 def test_a_hidden_tool_is_not_disproved(title: str, code: str, tmp_path: Path) -> None:
     assert "proved" not in proofs(tmp_path, code), title
 

@@ -1,0 +1,118 @@
+"""The answers of the owner of the document, and whether a draft keeps them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from guardagent.batch.audit import judge_trace
+from guardagent.batch.cases import judge_case
+from guardagent.batch.records import read_case, read_trace
+from guardagent.errors import InputError
+from guardagent.policy.equivalence.answers import ANSWERS, labelled
+from guardagent.policy.equivalence.results import Outcome, outcome_of
+from guardagent.policy.evaluation.state_functions import StateFunctionError
+from guardagent.policy.policies import Policies
+from guardagent.policy.review.record import RecordedAnswer, ReviewChoice, ReviewQuestion
+from guardagent.translation.context import TranslationContext
+from guardagent.translation.drafting.draft import Draft
+from guardagent.translation.readings.comparison import loaded
+
+OUTCOMES = tuple(ANSWERS)
+"""The outcomes, the most lenient first."""
+
+LENIENT: tuple[Outcome, ...] = ("allowed", "warned")
+"""The outcomes of a call that runs."""
+
+CASE, READINGS, FATE, AMBIGUITY = "case-", "readings-", "fate-", "ambiguity-"
+"""The beginnings of the ids of questions: about a witness, two readings, whether there is a rule, and the meaning."""
+
+_DENIED: tuple[Outcome, ...] = ("denied", "unchecked")
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """An answered question."""
+
+    question: ReviewQuestion
+    choice: ReviewChoice
+
+    @property
+    def text(self) -> str:
+        """The ruling in natural language, for the author of a draft."""
+        says_more = self.choice.allowed is None and self.choice.words not in ("", self.choice.answer)
+        meant = f" ({self.choice.words})" if says_more else ""
+        return f"Asked {self.question.text!r}, the owner of the document answered {self.choice.answer!r}{meant}."
+
+    @property
+    def case(self) -> Mapping[str, Any] | None:
+        """The case that the answer becomes; None if the question has no witness."""
+        if self.question.witness is None or self.choice.allowed is None:
+            return None
+        return labelled(self.question.witness, allowed=self.choice.allowed)
+
+    def is_kept(self, draft: Draft, context: TranslationContext) -> bool:
+        """Whether a draft follows it, judged by a real session where there is a witness.
+
+        Without one, the author of the draft must have known it, or the draft says what was chosen, word for word.
+
+        Raises:
+            InputError: the witness is no case and no trace.
+        """
+        if self.question.witness is not None:
+            return self._accepts(outcome_at(loaded(draft, context), self.question.witness, self.question.id))
+        if self.question.id.startswith(FATE):
+            quoted = {context.sentence(number).hash for rule in draft.rules for number in rule.quotes}
+            return bool(self.choice.policy) is bool(quoted & {*self.question.sentences})
+        return self.question.id in draft.rulings or self.is_chosen(draft, context)
+
+    def is_chosen(self, draft: Draft, context: TranslationContext) -> bool:
+        """Whether a draft says word for word what was chosen."""
+        ids = [one["id"] for one in self.choice.policy.get("policies", ())]
+        return bool(ids) and _plain(draft.content(context, ids)) == _plain(self.choice.policy)
+
+    def _accepts(self, found: Outcome) -> bool:
+        expected: Outcome | None = next((one for one in OUTCOMES if ANSWERS[one] == self.choice.answer), None)
+        if expected is None:
+            return (found in LENIENT) is bool(self.choice.allowed)
+        if {one.answer for one in self.question.choices} == {ANSWERS[one] for one in _DENIED}:
+            return found == expected
+        return found == expected or (found in _DENIED and expected in _DENIED)
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))
+
+
+def outcome_at(policies: Policies, witness: Mapping[str, Any], name: str) -> Outcome:
+    """The outcome of a session at a witness.
+
+    Raises:
+        InputError: the witness is no case and no trace, or a function of the toolbox fails; the message begins with the
+            name of the witness.
+    """
+    line = json.dumps(witness)
+    try:
+        if "proposed" in witness:
+            return outcome_of(policies, judge_case(policies, read_case(line, name, 1)))
+        return outcome_of(policies, judge_trace(policies, read_trace(line, name, 1)))
+    except StateFunctionError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, RecordedAnswer]) -> Iterator[Ruling]:
+    """Yields the rulings about questions.
+
+    Raises:
+        InputError: an answer is no position in the choices of its question.
+    """
+    for question in questions:
+        answer = answers.get(question.id)
+        if answer is None:
+            continue
+        if answer.choice not in range(len(question.choices)):
+            most = len(question.choices) - 1
+            raise InputError(f"the answer to {question.id!r} is the choice {answer.choice!r}; expected 0 to {most}")
+        yield Ruling(question, question.choices[answer.choice])

@@ -1,0 +1,248 @@
+"""The sections of the report for people. Decisions that are missing come first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from guardagent._support.sections.section import Quoted, ReportSection, ReportTable, percent
+from guardagent.translation.report.changes import DocumentChanges
+from guardagent.translation.report.summary import (
+    CoverageFigure,
+    QuestionRow,
+    Reference,
+    SentenceRow,
+    TranslationSummary,
+)
+
+TITLE = "Translation report"
+_READINGS = {
+    "agree": "two drafts agree",
+    "answered": "decided by an answer",
+    "edited": "written by a person",
+    "single": "only one draft",
+    "open": "two drafts differ",
+}
+_FATES = {
+    "rule": "with a rule",
+    "definition": "definition, part of other rules",
+    "fact": "fact from the host",
+    "implied": "implied by other sentences",
+    "not_enforceable": "not enforceable by a rule",
+    "open": "undecided",
+}
+
+
+def warning(summary: TranslationSummary) -> str:
+    """The sentence on missing decisions; empty if there are none."""
+    coverage = summary.coverage
+    counts = {
+        "undecided sentence": coverage.undecided.count,
+        "open question": len(summary.open_questions),
+        "blocking finding": len(summary.blocking),
+        "open sentence": coverage.open.count,
+        "open rule": sum(one.standing == "open" for one in summary.rules),
+    }
+    found = ", ".join(f"{count:,} {noun}{'s' * (count > 1)}" for noun, count in counts.items() if count)
+    word = {0: "", 1: "NOT SETTLED", 3: "INCOMPLETE"}[summary.outcome]
+    return f"{word}: {found}." if word else ""
+
+
+def sections(summary: TranslationSummary) -> Iterator[ReportSection]:
+    """Yields the sections below the title and the warning."""
+    yield _overview(summary)
+    yield _coverage(summary)
+    if summary.changes is not None:
+        yield from _changes(summary.changes)
+    yield from _questions(summary)
+    yield _findings(summary)
+    yield from _sentences(summary)
+    yield _facts(summary)
+    yield _rules(summary)
+    yield _signatures(summary)
+    yield _cost(summary)
+
+
+def _overview(summary: TranslationSummary) -> ReportSection:
+    coverage = summary.coverage
+    standings = Counter(one.standing for one in summary.rules)
+    rows = [("sentences", f"{coverage.sentences:,}")]
+    rows += [(f"- {_FATES[fate]}", f"{count:,}") for fate, count in coverage.fates.items()]
+    rows += [("headings, not counted above", f"{coverage.headings:,}"), ("rules", f"{len(summary.rules):,}")]
+    rows += [(f"- {name}", f"{standings[name]:,}") for name in ("settled", "single", "open")]
+    document = ("Document: ", Quoted(summary.document), ", SHA-256 ", Quoted(summary.document_hash))
+    settled = () if summary.outcome else (("Every question is answered, and no finding blocks.",),)
+    return ReportSection("Overview", (document, *settled), ReportTable(("figure", "value"), tuple(rows)))
+
+
+def _coverage(summary: TranslationSummary) -> ReportSection:
+    coverage = summary.coverage
+    note = (
+        f"A rule can enforce {coverage.enforceable:,} of {coverage.sentences:,} sentences. A sentence is settled if "
+        "two independent drafts of its rules agree or a person decided, single if only one draft could be used, and "
+        "open while a question or a blocking finding about it is open."
+    )
+    figures = {
+        "with a rule": coverage.covered,
+        "- settled": coverage.settled,
+        "- single": coverage.single,
+        "- open": coverage.open,
+        "undecided": coverage.undecided,
+        "with a part that no rule covers": coverage.partial,
+    }
+    rows = tuple((name, *_shares(one)) for name, one in figures.items())
+    head = ("standing", "sentences", "of all", "of the enforceable")
+    return ReportSection("Coverage", ((note,),), ReportTable(head, rows))
+
+
+def _shares(figure: CoverageFigure) -> tuple[str, ...]:
+    shares = (figure.of_sentences, figure.of_enforceable)
+    return f"{figure.count:,}", *("-" if one is None else percent(one) for one in shares)
+
+
+def _changes(changes: DocumentChanges) -> Iterator[ReportSection]:
+    changed = (("changed", str(one.new.number), Quoted(one.old.text), Quoted(one.new.text)) for one in changes.changed)
+    added = (("added", str(one.number), "", Quoted(one.text)) for one in changes.added)
+    removed = (("removed", str(one.number), Quoted(one.text), "") for one in changes.removed)
+    notes = (
+        ("Rules that rested on a changed or removed sentence: ", *_ids(changes.fallen)),
+        ("Rules kept: ", *_ids(changes.kept)),
+        ("To see what recorded calls would now get: ", Quoted(changes.replay)),
+    )
+    rows = (*changed, *added, *removed)
+    table = _table("change", "number", "before", "now", rows=rows)
+    yield ReportSection("Changes since the last version", notes, table)
+
+
+def _questions(summary: TranslationSummary) -> Iterator[ReportSection]:
+    waiting = summary.open_questions
+    yield ReportSection("Open questions", () if waiting else (("None.",),))
+    for one in waiting:
+        yield _question(one)
+    if answered := summary.questions[len(waiting) :]:
+        yield ReportSection("Answered questions")
+        for one in answered:
+            yield _question(one)
+
+
+def _question(one: QuestionRow) -> ReportSection:
+    about = ("Id: ", Quoted(one.id), "; sentences: ", _numbers(one.sentences), "; rules: ", *_ids(one.rules))
+    answer = ("Answer: choice ", str((one.answer or 0) + 1), ", by ", Quoted(one.by), " at ", Quoted(one.at))
+    rows = tuple(
+        (str(at), Quoted(choice.answer), {True: "yes", False: "no", None: "-"}[choice.allowed], Quoted(choice.reading))
+        for at, choice in enumerate(one.choices, 1)
+    )
+    table = _table("choice", "answer", "the call may run", "reading", rows=rows)
+    return ReportSection(Quoted(one.text), (about,) if one.answer is None else (about, answer), table, level=3)
+
+
+def _findings(summary: TranslationSummary) -> ReportSection:
+    rows = tuple(
+        (
+            "blocking" if one.blocking else "note", Quoted(one.kind), Quoted(one.message), _numbers(one.sentences),
+            _joined(one.rules), Quoted(one.example),
+        )
+        for one in summary.findings
+    )  # fmt: skip
+    table = _table("level", "kind", "finding", "sentences", "rules", "example", rows=rows)
+    return ReportSection("Findings", () if rows else (("None.",),), table)
+
+
+def _sentences(summary: TranslationSummary) -> Iterator[ReportSection]:
+    """Yields the sentences by fate: first those that no rule enforces, since somebody else has to."""
+    counted = [one for one in summary.sentences if not one.heading]
+    by_fate = {fate: [one for one in counted if one.fate == fate] for fate in _FATES}
+    yield _listing("Undecided sentences", by_fate["open"])
+    note = "The operator has to enforce these by other means."
+    yield _listing("Sentences that no rule can enforce", by_fate["not_enforceable"], note=note)
+    yield _listing("Sentences with rules", by_fate["rule"])
+    others = [one for one in counted if one.fate in ("definition", "fact", "implied")]
+    yield _listing("Other sentences", others, fate=True)
+    yield _listing("Headings without a rule", [one for one in summary.sentences if one.heading], fate=True)
+
+
+def _listing(title: str, sentences: Sequence[SentenceRow], *, note: str = "", fate: bool = False) -> ReportSection:
+    """The sentences as a table with the columns that have content."""
+    rows = [
+        (
+            str(one.number),
+            Quoted(one.text),
+            _FATES[one.fate] if fate else "",
+            one.standing or "",
+            _joined(one.rules),
+            Quoted(one.reason),
+            Quoted(one.place),
+        )
+        for one in sentences
+    ]
+    head = ("number", "sentence", "fate", "standing", "rules", "reason, or the part that no rule covers", "place")
+    kept = [at for at in range(len(head)) if any(row[at] for row in rows)]
+    table = _table(*(head[at] for at in kept), rows=tuple(tuple(row[at] for at in kept) for row in rows))
+    text = note if rows else "None."
+    return ReportSection(title, ((text,),) if text else (), table)
+
+
+def _facts(summary: TranslationSummary) -> ReportSection:
+    rows = tuple((Quoted(one.name), Quoted(one.description)) for one in summary.facts)
+    note = "The rules read these facts. A call is denied while the host does not give them." if rows else "None."
+    return ReportSection("Facts from the host", ((note,),), _table("fact", "description", rows=rows))
+
+
+def _rules(summary: TranslationSummary) -> ReportSection:
+    """A row for each sentence that a rule rests on."""
+    rows = tuple(
+        (Quoted(rule.id), _numbers([ground.sentence]), Quoted(ground.quote), _READINGS[rule.readings], rule.standing)
+        if ground
+        else (Quoted(rule.id), "none", "-", _READINGS[rule.readings], rule.standing)
+        for rule in summary.rules
+        for ground in (rule.grounds or [None])
+    )
+    table = _table("rule", "sentence", "quoted words", "readings", "standing", rows=rows)
+    return ReportSection("Rules and their grounds", () if rows else (("None.",),), table)
+
+
+def _signatures(summary: TranslationSummary) -> ReportSection:
+    signed = summary.signatures
+    left = len(signed.sentences) + len(signed.rules)
+    void = f" Void, as their content has changed: {signed.void:,}." if signed.void else ""
+    total = f"{signed.confirmed + left:,} sentences and rules without a sentence"
+    notes = (
+        (f"Confirmed: {signed.confirmed:,} of {total}.{void}",),
+        ("Not confirmed: sentences: ", _numbers(signed.sentences), "; rules: ", *_ids(signed.rules)),
+    )
+    rows = tuple((Quoted(name), f"{count:,}") for name, count in signed.by.items())
+    return ReportSection("Confirmations", notes if left else notes[:1], ReportTable(("by", "confirmed"), rows))
+
+
+def _cost(summary: TranslationSummary) -> ReportSection:
+    cost = summary.cost
+    calls = "-" if cost.calls_per_sentence is None else f"{cost.calls_per_sentence:.2f}"
+    rows = (
+        ("model calls", f"{cost.calls:,}"),
+        ("model calls per enforceable sentence", calls),
+        ("prompt tokens", f"{cost.prompt_tokens:,}"),
+        ("completion tokens", f"{cost.completion_tokens:,}"),
+        ("cost", "price unknown" if cost.dollars is None else f"${cost.dollars:,.4f}"),
+    )
+    return ReportSection("Cost", (), ReportTable(("figure", "value"), rows))
+
+
+def _table(*head: str, rows: tuple[tuple[str, ...], ...]) -> ReportTable:
+    """A table of text alone."""
+    return ReportTable(head, rows, len(head))
+
+
+def _ids(names: Sequence[str]) -> tuple[str, ...]:
+    """The ids as parts of a note."""
+    return tuple(part for name in names for part in (", ", Quoted(name)))[1:] or ("none",)
+
+
+def _joined(names: Iterable[str]) -> str:
+    """The ids as one cell."""
+    return Quoted(", ".join(names))
+
+
+def _numbers(references: Iterable[Reference]) -> str:
+    found = [str(one) if isinstance(one, int) else Quoted(one) for one in references]
+    text = ", ".join(found) or "none"
+    return Quoted(text) if any(isinstance(one, Quoted) for one in found) else text

@@ -1,0 +1,188 @@
+"""The entries of a review: each sentence with the rules, findings and questions that concern it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Literal
+
+from guardagent.documents.quotations import find_quote
+from guardagent.policy.review.record import (
+    Confirmation,
+    Fate,
+    Readings,
+    RecordedAnswer,
+    ReviewedRule,
+    ReviewedSentence,
+    ReviewFinding,
+    ReviewQuestion,
+)
+
+Standing = Literal["question", "waiting", "unconfirmed", "confirmed"]
+"""A question is open; only `translate` or an editor of the policy can go on; a person can confirm; a person did."""
+
+EntryKey = tuple[int, str]
+"""The number and hash of a sentence, or 0 and the id of a rule."""
+
+FATE_PHRASES: dict[Fate, str] = {
+    "rule": "enforced by a rule",
+    "definition": "a definition, part of other rules",
+    "fact": "a fact that the host has to give",
+    "implied": "already implied by other sentences",
+    "not_enforceable": "not enforceable by a rule",
+    "open": "not decided yet",
+}
+
+READINGS_PHRASES: dict[Readings, str] = {
+    "agree": "",
+    "answered": "an answer chose between two readings",
+    "open": "two independent drafts differ",
+    "single": "only one draft could be used, so no second one was compared",
+    "edited": "written or changed by a person, not compared with a second draft",
+}
+_LETTERS = "abcdefghijklmnoprtuvwxz"  # without the other keys of the dialogue
+_AGAIN = "run 'guardagent translate' again"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEntry:
+    """A rule as it stands in the policy file.
+
+    Attributes:
+        hash: its hash in the policy file; empty if the file has no such rule any more.
+        words: the rule in natural language, generated from the policy file.
+        source: its lines in the policy file.
+        recorded: the rule as translated; None if it was written by a person.
+    """
+
+    id: str
+    hash: str
+    words: str
+    source: str
+    recorded: ReviewedRule | None
+
+    @property
+    def readings(self) -> Readings:
+        """Whether two drafts agree; `edited` if the rule is not the one that was drafted."""
+        return self.recorded.readings if self.recorded and self.recorded.hash == self.hash else "edited"
+
+    @property
+    def note(self) -> str:
+        """The difference from the rule as translated; empty if there is none."""
+        if not self.hash:
+            return "missing from the policy file"
+        if self.recorded is None:
+            return "written by a person"
+        is_worded_alike = self.recorded.words == self.words
+        if self.recorded.hash != self.hash:
+            return f"changed since the translation{', but not its words' if is_worded_alike else ''}"
+        return "" if is_worded_alike else "the same rule in other words than at the translation"
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionEntry:
+    """A question with its answer; None if it is open."""
+
+    question: ReviewQuestion
+    answer: RecordedAnswer | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewEntry:
+    """A sentence and everything that a person confirms with it.
+
+    Attributes:
+        sentence: the sentence; None for a rule that rests on none.
+        findings, questions: those about the sentence or one of its rules.
+        confirmation: the confirmation of exactly this content, if there is one.
+        void: the last confirmation of other content, if there is one.
+    """
+
+    sentence: ReviewedSentence | None
+    rules: tuple[RuleEntry, ...] = ()
+    findings: tuple[ReviewFinding, ...] = ()
+    questions: tuple[QuestionEntry, ...] = ()
+    confirmation: Confirmation | None = None
+    void: Confirmation | None = None
+
+    @property
+    def key(self) -> EntryKey:
+        return (self.sentence.number, self.sentence.hash) if self.sentence else (0, self.rules[0].id)
+
+    @property
+    def name(self) -> str:
+        """A short name for messages."""
+        return f"sentence {self.sentence.number}" if self.sentence else f"rule {self.rules[0].id!r}"
+
+    @property
+    def fate(self) -> Fate:
+        return self.sentence.fate if self.sentence else "rule"
+
+    @property
+    def rule_hashes(self) -> dict[str, str]:
+        """The rules that a confirmation of this entry is about, with their hashes."""
+        return {one.id: one.hash for one in self.rules}
+
+    @property
+    def quotes(self) -> list[str]:
+        """The words of the sentence that its rules rest on."""
+        found = [self.quote(one) for one in self.rules]
+        return [one for one in found if one]
+
+    def quote(self, rule: RuleEntry) -> str:
+        """The words of the sentence that a rule rests on; empty if it quotes none."""
+        quotes = rule.recorded.quotes if rule.recorded else {}
+        return quotes.get(self.sentence.hash, "") if self.sentence else ""
+
+    def grounds(self, rule: RuleEntry) -> Iterator[str]:
+        """Yields the doubts about a rule: its readings, and a quote that the sentence does not have."""
+        if phrase := READINGS_PHRASES[rule.readings]:
+            yield phrase
+        if self.sentence and rule.recorded and not self.quote(rule):
+            yield "quotes no words of this sentence"
+        elif self.sentence and rule.recorded and not find_quote(self._whole, self.quote(rule)):
+            yield f"quotes words that the sentence does not have: {self.quote(rule)}"
+
+    @property
+    def _whole(self) -> str:
+        """The sentence below its headings and its context."""
+        return "\n".join((*self.sentence.path, *self.sentence.context, self.sentence.text)) if self.sentence else ""
+
+    @property
+    def open_questions(self) -> tuple[ReviewQuestion, ...]:
+        return tuple(one.question for one in self.questions if one.answer is None)
+
+    @property
+    def choices(self) -> dict[str, tuple[ReviewQuestion, int]]:
+        """The choices of all questions by the keys of the dialogue: a, b, …, and a2, b2, … after the last letter."""
+        found = [(one.question, at) for one in self.questions for at in range(len(one.question.choices))]
+        keys = (f"{letter}{turn if turn > 1 else ''}" for turn in count(1) for letter in _LETTERS)
+        return dict(zip(keys, found, strict=False))
+
+    @property
+    def keys(self) -> dict[tuple[str, int], str]:
+        """The key of each choice, by the id of its question and its position."""
+        return {(question.id, at): key for key, (question, at) in self.choices.items()}
+
+    @property
+    def obstacle(self) -> str:
+        """The reason why nobody can confirm the entry; empty if somebody can."""
+        if number := len(self.open_questions):
+            return f"{number} open question{'s' if number > 1 else ''}"
+        if any(one.answer and not one.answer.applied for one in self.questions):
+            return f"the answer is not applied yet; {_AGAIN}"
+        if self.sentence and (missing := [one.id for one in self.rules if not one.hash]):
+            return f"the policy file has no rule {missing[0]!r} any more; restore it, or {_AGAIN}"
+        if self.fate == "rule" and not self.rules:
+            return f"it has no rule; {_AGAIN}"
+        is_open = self.fate == "open" or any(one.readings == "open" for one in self.rules)
+        return f"it is not decided what becomes of it; {_AGAIN}" if is_open else ""
+
+    @property
+    def standing(self) -> Standing:
+        if self.open_questions:
+            return "question"
+        if self.obstacle:
+            return "waiting"
+        return "confirmed" if self.confirmation else "unconfirmed"

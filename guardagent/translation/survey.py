@@ -1,0 +1,193 @@
+"""The survey: a model gives each sentence of a document a fate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardagent.errors import AnswerError, ModelError
+from guardagent.policy.file.policy_keys import Key, choice, keys, mapping, name, regular_expression
+from guardagent.policy.review.record import FATES, Fate, NeededFact
+from guardagent.translation.context import TranslationContext
+from guardagent.translation.document_text import sentences_text
+from guardagent.translation.drafting.draft import Ambiguity
+from guardagent.translation.model.answers import listed, optional_text, read_answer, sentence_number
+from guardagent.translation.model.requests import ModelRequests, Request
+from guardagent.translation.prompt_data import facts_text, shared_data
+
+BATCH = 40
+MODEL_FATES = tuple(one for one in FATES if one != "open")
+
+_NUMBER = Key("number", sentence_number, "the number of a sentence", required=True)
+_TEXT = Key("text", optional_text, "a string")
+READINGS = Key("readings", listed, "a list of strings", item=_TEXT)
+FACTS = Key(
+    "facts",
+    listed,
+    "a list of facts, each with 'name' and 'description'",
+    item=Key(
+        "fact",
+        mapping,
+        "a mapping with 'name' and 'description'",
+        keys=keys(
+            Key("name", name, "a name", required=True), Key("description", optional_text, "a string", required=True)
+        ),
+    ),
+)
+_SENTENCE = Key(
+    "sentence",
+    mapping,
+    "a mapping with 'number' and 'fate'",
+    keys=keys(
+        _NUMBER,
+        Key("fate", choice, f"one of {', '.join(MODEL_FATES)}", choices=MODEL_FATES, required=True),
+        Key("reason", optional_text, "a string"),
+        Key("implied_by", listed, "a list of numbers of sentences", item=_NUMBER),
+        Key("question", optional_text, "a string"),
+        READINGS,
+    ),
+)
+_ANSWER = Key(
+    "answer",
+    mapping,
+    "a mapping with 'sentences'",
+    keys=keys(
+        Key("failed_output", regular_expression, "a regular expression"),
+        FACTS,
+        Key("sentences", listed, "a list of sentences with their fates", item=_SENTENCE, required=True),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedSentence:
+    """The fate of a sentence. `reason` may be empty for a rule or a definition."""
+
+    number: int
+    fate: Fate
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The result of a survey.
+
+    Attributes:
+        sentences: by number; a sentence that the model gave no usable answer about has the fate `open`.
+        facts: the facts that the host has to give.
+        failed_output: the pattern of failed outputs; empty if it is unknown.
+        ambiguities: sentences that can be read in several ways.
+        errors: the sentences that got no fate, with the reason.
+        is_interrupted: whether the model did not answer at all, so that another run goes on here.
+    """
+
+    sentences: Mapping[int, SurveyedSentence]
+    facts: tuple[NeededFact, ...] = ()
+    failed_output: str = ""
+    ambiguities: tuple[Ambiguity, ...] = ()
+    errors: Mapping[tuple[int, ...], str] = field(default_factory=dict)
+    is_interrupted: bool = False
+
+    def numbers(self, *fates: Fate) -> tuple[int, ...]:
+        """The numbers of the sentences with one of the fates, in order."""
+        return tuple(one.number for one in self.sentences.values() if one.fate in fates)
+
+
+def survey(context: TranslationContext, numbers: Sequence[int], model: ModelRequests) -> Survey:
+    """Surveys the sentences of the given numbers, at most forty in one request.
+
+    Sentences of a request that failed have the fate `open`, and the error is in `errors`.
+    """
+    shared, facts = shared_data(context), facts_text(context)
+    groups = [tuple(numbers[at : at + BATCH]) for at in range(0, len(numbers), BATCH)]
+
+    def ask(group: tuple[int, ...]) -> Survey:
+        data = {"facts": facts, "sentences": sentences_text(map(context.sentence, group)), "problem": "", "answer": ""}
+        try:
+            return model.ask(Request("survey", data, shared), lambda answer: _read(answer, group, context))
+        except ModelError as error:
+            found = {one: SurveyedSentence(one, "open", str(error)) for one in group}
+            return Survey(found, errors={group: str(error)}, is_interrupted=not isinstance(error, AnswerError))
+
+    return _joined(model.map(ask, groups))
+
+
+def _joined(surveys: Sequence[Survey]) -> Survey:
+    facts: dict[str, NeededFact] = {}
+    for one in surveys:
+        facts = {fact.name: fact for fact in one.facts} | facts
+    return Survey(
+        {number: sentence for one in surveys for number, sentence in one.sentences.items()},
+        tuple(facts.values()),
+        next((one.failed_output for one in surveys if one.failed_output), ""),
+        tuple(ambiguity for one in surveys for ambiguity in one.ambiguities),
+        {group: error for one in surveys for group, error in one.errors.items()},
+        any(one.is_interrupted for one in surveys),
+    )
+
+
+def _read(answer: str, group: Sequence[int], context: TranslationContext) -> Survey:
+    """Reads an answer.
+
+    Raises:
+        AnswerError: it is no survey of exactly these sentences.
+    """
+    found = read_answer(answer, _ANSWER)
+    sentences = found["sentences"]
+    _require_each_once([one["number"] for one in sentences], group)
+    read = [_sentence(one, context) for one in sentences]
+    known = {one.name for one in context.facts}
+    return Survey(
+        {one.number: one for one in sorted(read, key=lambda one: one.number)},
+        tuple(NeededFact(**one) for one in found.get("facts", ()) if one["name"] not in known),
+        found.get("failed_output", ""),
+        tuple(ambiguity for one in sentences if (ambiguity := _ambiguity(one))),
+    )
+
+
+def _require_each_once(found: Sequence[int], wanted: Sequence[int]) -> None:
+    missing = [one for one in wanted if one not in found]
+    others = sorted({one for one in found if one not in wanted})
+    twice = sorted({one for one in found if found.count(one) > 1})
+    problems = [
+        f"{text} {', '.join(map(str, numbers))}"
+        for text, numbers in (("missing:", missing), ("not asked for:", others), ("twice:", twice))
+        if numbers
+    ]
+    if problems:
+        raise AnswerError(f"expected each of the sentences exactly once; {'; '.join(problems)}")
+
+
+def _sentence(found: Mapping[str, Any], context: TranslationContext) -> SurveyedSentence:
+    number, fate, reason = found["number"], found["fate"], " ".join(found.get("reason", "").split())
+    if fate in ("not_enforceable", "fact") and not reason:
+        raise AnswerError(f"sentence {number}: the fate is {fate!r} without a 'reason'; expected one")
+    if fate == "implied":
+        reason = _implied(number, found.get("implied_by", ()), reason, len(context.document.sentences))
+    return SurveyedSentence(number, fate, reason)
+
+
+def _implied(number: int, others: Sequence[int], reason: str, count: int) -> str:
+    if not others or number in others or not all(1 <= one <= count for one in others):
+        raise AnswerError(f"sentence {number}: 'implied_by' is {list(others)}; expected numbers of other sentences")
+    named = f"implied by {', '.join(map(str, others))}"
+    return f"{named}: {reason}" if reason else named
+
+
+def _ambiguity(found: Mapping[str, Any]) -> Ambiguity | None:
+    question, readings = found.get("question", "").strip(), tuple(filter(None, found.get("readings", ())))
+    if not question and not readings:
+        return None
+    return ambiguity(found["number"], question, readings)
+
+
+def ambiguity(number: int, question: str, readings: Sequence[str]) -> Ambiguity:
+    """An ambiguity as a model writes it.
+
+    Raises:
+        AnswerError: the question is missing, or there are fewer than two different readings.
+    """
+    if not question or len(set(readings)) < 2:
+        raise AnswerError(f"sentence {number}: a question needs its text and at least two different 'readings'")
+    return Ambiguity(number, question, tuple(dict.fromkeys(readings)))

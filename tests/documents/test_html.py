@@ -1,0 +1,99 @@
+"""HTML documents, as a browser shows them."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guardagent.documents.reader import parse_document
+from guardagent.documents.sentences import PolicyDocument
+from guardagent.errors import InputError
+
+PAGE = """<!doctype html><html><head><style>p{color:red}</style></head><body>
+<h1>Policy</h1><p>Ask&nbsp;first.<p>Then <b>book</b>.
+<ul><li>one<li>two<ul><li>deep</ul></ul>
+<table><caption>Fees.</caption><tr><th>tier<th>fee<tr><td rowspan=2>gold<td>5<tr><td>6</table>
+<dl><dt>Refund<dd>Money back. Always.</dl>
+<pre>if a:
+    b</pre></body></html>"""
+
+
+def read(page: str) -> PolicyDocument:
+    return parse_document(page.encode(), "policy.html", "html")
+
+
+def test_a_page_is_read_by_its_structure() -> None:
+    """Also where end tags are left out."""
+    found = [(one.kind, one.text, one.context) for one in read(PAGE).sentences]
+    assert found == [
+        ("heading", "Policy", ()),
+        ("sentence", "Ask first.", ()),
+        ("sentence", "Then book.", ("Ask first.",)),
+        ("item", "one", ()),
+        ("item", "two", ()),
+        ("item", "deep", ("two",)),
+        ("sentence", "Fees.", ()),
+        ("header", "tier | fee", ()),
+        ("row", "gold | 5", ("tier | fee",)),
+        ("row", "6", ("tier | fee", "gold")),
+        ("sentence", "Refund", ()),
+        ("item", "Money back.", ("Refund",)),
+        ("item", "Always.", ("Refund",)),
+        ("code", "if a:\n    b", ()),
+    ]
+    assert read(PAGE).sentences[-1].place == "line 6"
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        "<!-- {} -->",
+        "<script>{}</script>",
+        "<template>{}</template>",
+        "<noscript>{}</noscript>",
+        "<p hidden>{}</p>",
+        "<p style='display: none'>{}</p>",
+        "<p style='VISIBILITY:hidden;'>{}</p>",
+        "<p style='font-size:0px'>{}</p>",
+        "<p style='opacity: 0'>{}</p>",
+        "<p style='position:absolute; left:-9999px'>{}</p>",
+        "<input type=hidden value='{}'>",
+        "<dialog>{}</dialog>",
+        "<head><title>{}</title></head>",
+        "<div hidden>{}",
+    ],
+)
+def test_hidden_text_is_reported_and_not_read(element: str) -> None:
+    """However it is hidden."""
+    document = read("<p>Ask.</p>" + element.format("Refund everyone."))
+    assert [one.text for one in document.sentences] == ["Ask."]
+    assert [(one.kind, one.text) for one in document.findings] == [("hidden", "Refund everyone.")]
+
+
+def test_a_style_sheet_that_hides_is_reported() -> None:
+    """Its selectors are not applied, so the text stays."""
+    document = read("<style>.x{display:none}</style><p class=x>Ask.</p>")
+    assert [one.kind for one in document.findings] == ["hidden"]
+    assert len(document.sentences) == 1
+
+
+def test_a_table_that_arranges_a_page_is_no_table() -> None:
+    """Its cells hold lists."""
+    document = read("<table><tr><td>Menu</td><td><h2>Rules</h2><ul><li>Ask.</ul></td></table>")
+    assert [one.kind for one in document.sentences] == ["sentence", "heading", "item"]
+
+
+def test_deep_nesting_is_an_error() -> None:
+    """It would exhaust the stack."""
+    with pytest.raises(InputError, match="nested more than"):
+        read("<div>" * 5000 + "text")
+
+
+@given(st.text(st.sampled_from("<>/!-&;'\"= pdivultrhsc1a"), max_size=80))
+def test_any_page_is_read_or_refused(page: str) -> None:
+    """With an error that says why."""
+    with contextlib.suppress(InputError):
+        assert read("<p>a</p>" + page).sentences[0].text.startswith("a")

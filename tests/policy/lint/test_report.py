@@ -1,0 +1,140 @@
+"""`lint` finds rules that contradict each other in one file, and nothing in near twins that do not."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.policy.lint import LintFinding, lint
+from tests.policy.lint.contradictions import PAIRS, Pair, within
+
+# A document states these in different places; the comment is what its reader would object to.
+PLANTED = Pair(
+    "a document with eight contradictions",
+    [
+        "G !tool:wire",  # "We never send wire transfers."
+        'forall(wire(purpose=p), p == "payroll")',  # "Wire transfers are for the payroll only."
+        "forall(refund(date=d), now - d <= 30d)",  # "Refunds are possible for 30 days …"
+        "forall(refund(date=d), now - d >= 60d)",  # "… and not before 60 days have passed."
+        'after(f:open_case(), true, notify(to=t), t == "customer")',  # "The customer hears of every new case."
+        'forall(notify(to=t), t in ["support", "legal"])',  # "Messages go to support and legal only."
+        "before(ship(order=o), true, invoice(order=o), true)",  # "We ship what has an invoice …"
+        "before(invoice(order=o), true, ship(order=o), true)",  # "… and write the invoice once it has left."
+        'forall(export(), "auditor" in principal.roles)',  # "Only auditors export data."
+        {"temporal": "G !tool:export", "applies_to": {"roles": ["auditor"]}},  # "Auditors have no access to exports."
+        {
+            "temporal": "forall(discount(percent=p), p <= 20)",
+            "on_violation": "escalate",
+        },  # "Over 20%, ask the manager."
+        "forall(discount(percent=p), p <= 10)",  # "Nobody grants more than 10%."
+        "forall(deploy(), weekday(now) <= 5)",  # "Releases happen on workdays …"
+        "forall(deploy(), weekday(now) >= 6)",  # "… at the weekend, when nobody is disturbed."
+        'forall(book(cabin="first"), fact(member) == "gold")',  # "First class is for gold members …"
+        'forall(book(cabin="first"), fact(member) == "staff")',  # "… and reserved for staff."
+    ],
+    {
+        ("contradictory", "r1", "wire"),
+        ("contradictory", "r3", "refund"),
+        ("contradictory", "r4", "open_case"),
+        ("contradictory", "r7", "invoice"),
+        ("contradictory", "r6", "ship"),
+        ("contradictory", "r9", "export"),
+        ("contradictory", "r10", "discount"),
+        ("contradictory", "r13", "deploy"),
+        ("contradictory", "r14", "book"),
+    },
+    [],
+)
+
+
+def findings(pair: Pair, rules: list[Any], folder: Path) -> list[LintFinding]:
+    path = folder / "policies.yaml"
+    path.write_text(json.dumps(pair.file(rules)))
+    return lint(path)
+
+
+@pytest.mark.parametrize("pair", [*PAIRS, PLANTED], ids=lambda pair: pair.name)
+def test_rules_that_contradict_each_other_are_found(pair: Pair, tmp_path: Path) -> None:
+    """There is a finding with an example, and no other finding."""
+    found = findings(pair, pair.rules, tmp_path)
+    assert {(one.kind, one.policy, one.tool) for one in found} == pair.found
+    assert all(one.message and one.example for one in found)
+    for one in found:
+        assert {one.policy, *one.others} == {*re.findall(r"'(r\d+)'", one.message)}
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_a_twin_without_the_contradiction_has_no_findings(pair: Pair, tmp_path: Path) -> None:
+    """It has other tools or roles, ranges that overlap, or an exception."""
+    assert findings(pair, pair.twin, tmp_path) == []
+
+
+def test_the_message_names_both_rules(tmp_path: Path) -> None:
+    """A ban beside a permission is wrong, or lacks an exception."""
+    (found,) = findings(PAIRS[0], PAIRS[0].rules, tmp_path)
+    assert found.message == (
+        "rule 'r0' forbids every call of 'refund', so rule 'r1', which says when one is allowed, never decides; "
+        "one of the rules is wrong, or 'r1' is an exception that rule 'r0' has to name"
+    )
+    assert found.example == "refund(date=0), where now is 0, allowed by rule 'r1', is denied by rule 'r0'"
+
+
+@pytest.mark.parametrize(
+    ("loose", "tight"),
+    [
+        ("before(refund(order=o), true, get_order(), true)", "before(refund(order=o), true, get_order(order=o), true)"),
+        ("forall(refund(order=o), some(get_order()))", "forall(refund(order=o), some(get_order(order=o)))"),
+        (
+            "after(f:open(handle=h), true, close(), true)",
+            "after(f:open(handle=h), true, close(x=y), y == args(f).handle)",
+        ),
+        ("before(refund(order=o), true, get_order(order=p), true)", "before(refund(), true, get_order(), true)"),
+    ],
+)
+def test_an_argument_that_is_not_compared_is_underconstrained(loose: str, tight: str, tmp_path: Path) -> None:
+    """An earlier call for another order satisfies the rule."""
+    (found,) = findings(PAIRS[0], [loose], tmp_path)
+    assert (found.kind, found.policy) == ("underconstrained", "r0")
+    assert "name the same" in found.message
+    assert findings(PAIRS[0], [tight], tmp_path) == []
+
+
+def test_an_argument_that_the_other_tool_lacks_is_compared_otherwise(tmp_path: Path) -> None:
+    """The declaration of the tool decides."""
+    pair = Pair(
+        "", ["before(refund(order=o), true, login(), true)"], set(), [], {"tools": {"refund": ["order"], "login": []}}
+    )
+    (found,) = findings(pair, pair.rules, tmp_path)
+    assert "compare it with the arguments or the output of 'login'" in found.message
+
+
+def test_a_case_that_only_earlier_calls_make_possible_is_reachable(tmp_path: Path) -> None:
+    """The other conditions hold for the earlier call too, but the case need not."""
+    rule = "forall(step(n=n), (n == 2 -> fact(ok) == true) && (n == 1 || some(f:step(n=1))))"
+    assert findings(PAIRS[0], [rule], tmp_path) == []
+
+
+def test_a_contradiction_within_a_scope_says_nothing_of_others(tmp_path: Path) -> None:
+    """Interns can never call `b`, but others can, so a conversation can end well."""
+    rules = ["exists(b(n=1))", within("intern", "forall(b(n=n), n == 2)"), within("intern", "forall(b(n=n), n != 2)")]
+    (found,) = findings(PAIRS[0], rules, tmp_path)
+    assert (found.kind, found.tool) == ("contradictory", "b")
+    assert "by anyone in the scope of rule 'r1'" in found.message
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        ["after(open(), true, *(n=1), true)", "forall(open(n=n), n != 1)"],
+        ["exists(*(n=1))", "forall(open(n=n), n != 1)"],
+        ["G !tool:open", "forall(*(n=n), n != 1)"],
+        ["forall(*(n=n), n != 1)", within("a", "forall(*(n=n), n != 2)")],
+    ],
+)
+def test_any_tool_is_more_than_the_named_ones(rules: list[Any], tmp_path: Path) -> None:
+    """A tool that no rule names can meet the obligation, and is judged by the rule."""
+    assert findings(PAIRS[0], rules, tmp_path) == []

@@ -1,0 +1,376 @@
+"""The whole translation, against a scripted server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import load_policies
+from guardagent.errors import InputError
+from guardagent.policy.review import read_review, review_path, rule_hashes, write_review
+from guardagent.policy.review.record import Confirmation, RecordedAnswer, Review
+from guardagent.translation.pipeline import Translation, translate
+from tests.models.conftest import Serve, serve
+from tests.models.server import Reply, ScriptedServer, status, text
+from tests.translation.library import block, sentences_of
+from tests.translation.pipeline import pharmacy
+from tests.translation.pipeline.pharmacy import numbered, pharmacist
+
+__all__ = ["serve"]
+
+LIMIT = numbered("Never dispense")
+WHEN = "2026-05-01T10:00:00+00:00"
+INCLUSIVE: Mapping[int, Any] = {LIMIT: {}}
+EXCLUSIVE: Mapping[int, Any] = {
+    LIMIT: {
+        "temporal": "forall(dispense(tablets=n), n < 30)",
+        "cases": [
+            {"id": "29", "proposed": {"tool": "dispense", "args": {"tablets": 29}}, "label": 0},
+            {"id": "1", "proposed": {"tool": "dispense", "args": {"tablets": 1}}, "label": 0},
+            {
+                "id": "30",
+                "proposed": {"tool": "dispense", "args": {"tablets": 30}},
+                "label": 1,
+                "rules": ["tablet_limit"],
+            },
+            {"id": "?", "proposed": {"tool": "dispense", "args": {}}, "label": 1, "rules": []},
+        ],
+    }
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "POLICY.md").write_text(pharmacy.DOCUMENT)
+    (tmp_path / "tools.json").write_text(json.dumps(pharmacy.TOOLS))
+    return tmp_path
+
+
+def translated(folder: Path, **options: Any) -> Translation:
+    found: dict[str, Any] = {"model": "openai/test", "out": folder / "policies.yaml", **options}
+    return translate(folder / "POLICY.md", str(folder / "tools.json"), **found)
+
+
+def numbers(server: ScriptedServer, template: str) -> list[int]:
+    """The sentences that requests with a template were about."""
+    return sorted(
+        one
+        for request in server.requests
+        for name, group in [sentences_of(request)]
+        for one in group
+        if name == template
+    )
+
+
+def answered(folder: Path, choice: Callable[[Any], bool]) -> None:
+    """Answers all questions with the first choice that fits."""
+    path = review_path(folder / "policies.yaml")
+    review = read_review(path)
+    answers = [
+        RecordedAnswer(one.id, next(at for at, it in enumerate(one.choices) if choice(it)), "Ann", WHEN)
+        for one in review.open_questions
+    ]
+    write_review(path, replace(review, answers=(*review.answers, *answers)))
+
+
+def confirmed(folder: Path) -> None:
+    """Confirms all sentences as they are."""
+    path = folder / "policies.yaml"
+    review, hashes = read_review(review_path(path)), rule_hashes(load_policies(path))
+    found = [
+        Confirmation(one.hash, one.fate, {rule: hashes[rule] for rule in one.rules}, "Ann", WHEN)
+        for one in review.sentences
+    ]
+    write_review(review_path(path), replace(review, confirmations=tuple(found)))
+
+
+def fates(review: Review) -> dict[str, int]:
+    count: dict[str, int] = {}
+    for one in review.sentences:
+        count[one.fate] = count.get(one.fate, 0) + (one.kind != "heading")
+    return count
+
+
+def test_all_thirty_sentences_are_accounted_for(serve: Serve, folder: Path, cli: Any) -> None:
+    server = serve(pharmacist())
+    result = translated(folder)
+    assert fates(result.review) == {"definition": 4, "not_enforceable": 9, "rule": 14, "implied": 2, "fact": 1}
+    assert all(one.reason for one in result.review.sentences if one.fate in ("not_enforceable", "fact", "implied"))
+    assert result.outcome == 0
+    assert {one.readings for one in result.review.rules} == {"agree"}
+    assert len(server.requests) <= 3 * 14
+    policy = folder / "policies.yaml"
+    assert len(load_policies(policy).ids) == 14
+    assert cli("test", policy, folder / "policies.cases.jsonl").status == 0
+    traces = [json.loads(one) for one in (folder / "policies.traces.jsonl").read_text().splitlines()]
+    assert "change_notified" in {one["id"]: one["rules"] for one in traces}["change_notified/never"]
+    assert not [one for one in result.review.findings if one.kind == "untested"]
+
+
+def test_the_policy_may_be_used_once_each_sentence_is_confirmed(serve: Serve, folder: Path) -> None:
+    serve(pharmacist())
+    translated(folder)
+    policy = folder / "policies.yaml"
+    with pytest.raises(InputError, match="not confirmed"):
+        load_policies(policy, require_review=True)
+    confirmed(folder)
+    load_policies(policy, require_review=True)
+    policy.write_text(policy.read_text().replace("n <= 30", "n <= 300"))
+    with pytest.raises(InputError, match="tablet_limit"):
+        load_policies(policy, require_review=True)
+
+
+def test_an_interrupted_translation_goes_on_where_it_was(serve: Serve, folder: Path) -> None:
+    """It writes nothing until it is whole, and asks for no answer twice."""
+    whole = serve(pharmacist())
+    translated(folder)
+    policy, total, left, script = folder / "policies.yaml", 0, 3, pharmacist()
+    expected = policy.read_text(), len(whole.requests)
+    for path in (policy, review_path(policy), folder / "policies.cases.jsonl"):
+        path.unlink()
+
+    def failing(request: dict[str, Any]) -> Reply:
+        """Answers three requests of each run."""
+        nonlocal left, total
+        left -= 1
+        total += left >= 0
+        return script(request) if left >= 0 else status(401)
+
+    serve(failing)
+    while (result := translated(folder, cache=folder / "other", parallel=1)).outcome:
+        assert (result.outcome, result.written, left < 0) == (3, (), True)
+        left = 3
+    assert (policy.read_text(), total) == expected
+
+
+@pytest.mark.parametrize("answer", ["", "I cannot do that.", block("rules: []\n"), block("version: 1\npolicies: []\n")])
+def test_a_model_that_gives_nothing_ends_with_status_3_and_no_policy(serve: Serve, folder: Path, answer: str) -> None:
+    serve([text(answer)])
+    result = translated(folder)
+    assert result.outcome == 3
+    assert result.written == ()
+    assert {one.fate for one in result.review.sentences} == {"open"}
+    assert not (folder / "policies.yaml").exists()
+
+
+def test_a_draft_that_says_nothing_leaves_its_sentences_open(serve: Serve, folder: Path) -> None:
+    serve(pharmacist(answered=lambda template, *_: None if template == "survey" else "I would rather not."))
+    result = translated(folder)
+    assert (result.outcome, result.written) == (3, ())
+    assert fates(result.review)["open"] == 14
+
+
+def test_a_draft_for_other_tools_is_not_used(serve: Serve, folder: Path) -> None:
+    other = {number: {"temporal": "G !tool:launch_rocket"} for number in pharmacy.RULES}
+    server = serve(pharmacist(first=other, second=other))
+    result = translated(folder)
+    assert (result.outcome, result.written) == (3, ())
+    assert any("launch_rocket" in one.reason for one in result.review.sentences)
+    assert len(server.requests) <= 3 * 14
+
+
+def test_two_readings_become_a_question_and_its_answer_decides(serve: Serve, folder: Path) -> None:
+    serve(pharmacist(second=EXCLUSIVE))
+    result = translated(folder)
+    assert result.outcome == 1
+    (question,) = result.review.questions
+    assert "30" in question.text
+    assert len(question.choices) == 2
+    assert "n < 30" in (folder / "policies.yaml").read_text(), "the stricter one stands until there is an answer"
+    answered(folder, lambda choice: choice.allowed is True)
+    server = serve(pharmacist(second=EXCLUSIVE, answered=mended))
+    result = translated(folder)
+    assert "n <= 30" in (folder / "policies.yaml").read_text()
+    assert result.outcome == 0, [one for one in result.review.findings if one.blocking]
+    assert all(one.applied for one in result.review.answers)
+    assert numbers(server, "second_draft") == [LIMIT], "only the draft that contradicts the answer is mended"
+    assert not numbers(server, "draft")
+
+
+def mended(template: str, group: tuple[int, ...], user: str) -> str | None:
+    """The second draft after the answer."""
+    if template == "second_draft" and "the owner of the document answered" in user:
+        return block(pharmacy.draft_answer(group) + "\n")
+    return None
+
+
+def test_what_the_model_calls_ambiguous_becomes_a_question(serve: Serve, folder: Path) -> None:
+    question = {
+        "question": "Does one blister count as one tablet?",
+        "readings": ["Yes, as one.", "No, as its tablets."],
+    }
+    serve(pharmacist(survey={LIMIT: question}))
+    result = translated(folder)
+    assert [one.text for one in result.review.open_questions if "blister" in one.text]
+    assert result.outcome == 1
+
+
+def test_only_changed_sentences_are_translated(serve: Serve, folder: Path) -> None:
+    serve(pharmacist())
+    translated(folder)
+    before = (folder / "policies.yaml").read_text()
+    confirmed(folder)
+    changed = pharmacy.DOCUMENT.replace("more than 30 tablets at once", "more than 20 tablets at once")
+    (folder / "POLICY.md").write_text(changed)
+    with pytest.raises(InputError, match="Never dispense"):
+        load_policies(folder / "policies.yaml", require_review=True)
+    server = serve(pharmacist(first=TWENTY, second=TWENTY))
+    result = translated(folder)
+    assert numbers(server, "draft") == [LIMIT]
+    assert LIMIT in numbers(server, "survey")
+    assert len(numbers(server, "survey")) < 5
+    changes = result.summary.changes
+    assert changes is not None
+    assert changes.fallen == ("tablet_limit",)
+    assert changes.replay.endswith("policies.previous.yaml")
+    assert (folder / "policies.previous.yaml").read_text() == before
+    assert "n <= 20" in (folder / "policies.yaml").read_text()
+    with pytest.raises(InputError, match="sentence"):
+        load_policies(folder / "policies.yaml", require_review=True)
+    assert len(result.review.confirmations) >= 25
+
+
+TWENTY: Mapping[int, Any] = {
+    LIMIT: {
+        "temporal": "forall(dispense(tablets=n), n <= 20)",
+        "quotes": [{"sentence": LIMIT, "words": "Never dispense more than 20 tablets at once"}],
+        "cases": [
+            {"id": "20", "proposed": {"tool": "dispense", "args": {"tablets": 20}}, "label": 0},
+            {"id": "1", "proposed": {"tool": "dispense", "args": {"tablets": 1}}, "label": 0},
+            {
+                "id": "21",
+                "proposed": {"tool": "dispense", "args": {"tablets": 21}},
+                "label": 1,
+                "rules": ["tablet_limit"],
+            },
+            {"id": "?", "proposed": {"tool": "dispense", "args": {}}, "label": 1, "rules": []},
+        ],
+    }
+}
+
+
+def test_a_rule_that_a_person_changed_is_edited(serve: Serve, folder: Path) -> None:
+    """Two drafts no longer say it, and the cases against which it was changed are left out."""
+    serve(pharmacist())
+    translated(folder)
+    policy = folder / "policies.yaml"
+    policy.write_text(policy.read_text().replace("n <= 30", "n <= 20"))
+    review = translated(folder).review
+    assert [one.id for one in review.rules if one.readings == "edited"] == ["tablet_limit"]
+    (finding,) = (one for one in review.findings if one.rules == ("tablet_limit",))
+    assert (finding.kind, finding.blocking) == ("edited", False)
+    assert finding.message.endswith("left out: 'allowed 1', 'allowed 2'.")
+    assert "n <= 20" in policy.read_text()
+    policy.write_text(policy.read_text().replace("version: 1", "version: 1\nunlisted: allow"))
+    review = translated(folder).review
+    assert [one.id for one in review.rules if one.readings == "edited"] == ["tablet_limit"], "a new frame is no edit"
+
+
+def test_a_contradiction_that_a_person_resolved_is_gone(serve: Serve, folder: Path) -> None:
+    serve(pharmacist())
+    translated(folder)
+    policy = folder / "policies.yaml"
+    before = policy.read_text()
+    policy.write_text(before + "\n  - {id: silence, temporal: 'G !tool:notify', message: No.}\n")
+    found = [one for one in translated(folder).review.findings if one.blocking]
+    assert {one.kind for one in found} == {"contradictory"}
+    assert all("silence" in one.rules and one.sentences for one in found)
+    policy.write_text(before)
+    assert translated(folder).outcome == 0
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_between_two_files_leaves_nothing_half(serve: Serve, folder: Path) -> None:
+    """A policy without its review, or one that is newer than its review, becomes whole again."""
+    serve(pharmacist())
+    translated(folder)
+    policy, review = folder / "policies.yaml", review_path(folder / "policies.yaml")
+    old = review.read_text()
+    (folder / "POLICY.md").write_text(pharmacy.DOCUMENT.replace("than 30 tablets at once", "than 20 tablets at once"))
+    serve(pharmacist(first=TWENTY, second=TWENTY))
+    translated(folder)
+    whole = policy.read_text()
+    review.write_text(old)
+    translated(folder)
+    assert policy.read_text() == whole
+    policy.unlink()
+    translated(folder)
+    assert policy.read_text() == whole
+
+
+def test_rules_of_people_survive(serve: Serve, folder: Path) -> None:
+    serve(pharmacist())
+    translated(folder)
+    policy = folder / "policies.yaml"
+    policy.write_text(policy.read_text() + "\n  # by hand\n  - {id: mine, temporal: 'G !tool:notify', message: No.}\n")
+    (folder / "POLICY.md").write_text(pharmacy.DOCUMENT + "\nBe quick.\n")
+    last = {len(pharmacy.SENTENCES) + 2: {"fate": "not_enforceable", "reason": "No call shows it."}}
+    serve(pharmacist(survey=last))
+    translated(folder)
+    assert "# by hand" in policy.read_text()
+    assert "mine" in load_policies(policy).ids
+
+
+def test_a_policy_that_people_wrote_is_not_overwritten(serve: Serve, folder: Path) -> None:
+    server = serve(pharmacist())
+    (folder / "policies.yaml").write_text("version: 1\npolicies: [{id: a, temporal: 'G !tool:x'}]\n")
+    with pytest.raises(InputError, match="was not written by"):
+        translated(folder)
+    assert not server.requests
+
+
+def test_the_cap_on_the_cost_holds_over_all_runs(serve: Serve, folder: Path) -> None:
+    from guardagent.models import load_model
+
+    server = serve(pharmacist())
+    for _ in range(3):
+        model = load_model("openai/test", prices=(10.0, 1000.0), max_tokens=100)
+        result = translated(folder, model=model, max_cost=0.22)
+    assert result.outcome == 3
+    assert 0 < len(server.requests) * 0.011 <= 0.22
+    assert result.written == ()
+    assert any("cap" in one.message for one in result.review.findings)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"out": "nowhere/policies.yaml"}, "no such folder"),
+        ({"out": "policies.json"}, "expected a policy file that ends in"),
+        ({"traces": "none.jsonl"}, "none.jsonl"),
+        ({"facts": "tools.json"}, "tools.json"),
+        ({"toolbox": ["/etc/hosts.py"]}, "is outside of"),
+        ({"prompts": "nowhere"}, "no templates"),
+        ({"max_cost": float("nan")}, "expected an amount"),
+        ({"max_cost": -1.0}, "expected an amount"),
+    ],
+)
+def test_wrong_inputs_are_errors_before_any_call(
+    serve: Serve, folder: Path, options: dict[str, Any], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(pharmacist())
+    monkeypatch.chdir(folder)
+    with pytest.raises(InputError, match=problem):
+        translated(folder, **options)
+    assert not server.requests
+
+
+def test_a_review_during_the_translation_is_not_overwritten(serve: Serve, folder: Path) -> None:
+    serve(pharmacist(second=EXCLUSIVE))
+    translated(folder)
+    (folder / "POLICY.md").write_text(pharmacy.DOCUMENT + "\nBe quick.\n")
+    last = {len(pharmacy.SENTENCES) + 2: {"fate": "not_enforceable", "reason": "No call shows it."}}
+
+    def reviewing(*_: object) -> None:
+        if not read_review(review_path(folder / "policies.yaml")).answers:
+            answered(folder, lambda choice: choice.allowed is True)
+
+    serve(pharmacist(survey=last, answered=reviewing))
+    with pytest.raises(InputError, match="changed during the translation"):
+        translated(folder)
+    assert read_review(review_path(folder / "policies.yaml")).answers

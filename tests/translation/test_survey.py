@@ -1,0 +1,84 @@
+"""The survey, against a scripted server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from guardagent.models import load_model
+from guardagent.models.meter import Meter
+from guardagent.models.prompts import Prompts
+from guardagent.translation.model.requests import ModelRequests
+from guardagent.translation.survey import Survey, survey
+from tests.models.conftest import Serve, serve
+from tests.translation.library import SURVEY, context, sentences_of, translator
+
+__all__ = ["serve"]
+
+
+def surveyed(folder: Path, document: str | None = None) -> Survey:
+    inputs = context(folder) if document is None else context(folder, document)
+    model = ModelRequests(Meter(load_model("openai/test")), Prompts())
+    return survey(inputs, [one.number for one in inputs.document.sentences], model)
+
+
+def test_each_sentence_gets_its_fate(serve: Serve, tmp_path: Path) -> None:
+    server = serve(translator())
+    found = surveyed(tmp_path)
+    assert found.numbers("rule") == (4, 5)
+    assert found.sentences[6].reason == "No call shows how warm a greeting is."
+    assert found.failed_output == "^Error"
+    system, user = (one["content"] for one in server.requests[0]["messages"])
+    assert "[4] A member may have at most five books on loan." in user
+    assert user.index("check_card") < user.index("Sort these sentences"), "what all requests share comes first"
+    assert "library" not in system
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("Certainly! All is well.", "no ```yaml block"),
+        ("sentences: []\n", "missing: 1, 2, 3, 4, 5, 6"),
+        (SURVEY + "  - {number: 7, fate: rule}\n", "'  - '|not readable"),
+        (SURVEY.replace("number: 6", "number: 5"), "missing: 6; twice: 5"),
+        (SURVEY.replace("number: 6", "number: 9"), "missing: 6; not asked for: 9"),
+        (SURVEY.replace("fate: rule", "fate: rules"), "did you mean 'rule'"),
+        (SURVEY.replace(', reason: "No call shows how warm a greeting is."', ""), "without a 'reason'"),
+        (SURVEY.replace("number: 4, fate: rule", "number: 4, fate: implied"), "'implied_by' is"),
+        (SURVEY.replace("number: 4, fate: rule", "number: 4, fate: rule, question: 'Really?'"), "two different"),
+        (SURVEY.replace("number: 4", "number: four"), "expected the number of a sentence"),
+        (SURVEY.replace("^Error", "(Error"), "not a valid regular expression"),
+        ("sentences: [*x]\n", "alias"),
+        ("sentences: " + "[" * 500 + "\n", "nested deeper"),
+    ],
+)
+def test_an_unusable_answer_leaves_the_fates_open(serve: Serve, tmp_path: Path, answer: str, problem: str) -> None:
+    """The model gets one more attempt, with the error."""
+    server = serve(translator(survey=answer))
+    found = surveyed(tmp_path)
+    assert found.numbers("open") == (1, 2, 3, 4, 5, 6)
+    (error,) = found.errors.values()
+    assert len(server.requests) == 2
+    assert any(part in error for part in problem.split("|")), error
+    assert error in server.requests[1]["messages"][-1]["content"]
+
+
+def test_a_second_attempt_may_succeed(serve: Serve, tmp_path: Path) -> None:
+    serve(translator(survey=lambda user: SURVEY if "of no use" in user else "No."))
+    assert not surveyed(tmp_path).errors
+
+
+def test_a_long_document_is_surveyed_in_several_requests(serve: Serve, tmp_path: Path) -> None:
+    server = serve(translator(survey=fates))
+    found = surveyed(tmp_path, "\n\n".join(f"Rule {number} holds." for number in range(90)))
+    assert len(found.numbers("definition")) == 90
+    assert sorted(len(sentences_of(one)[1]) for one in server.requests) == [10, 40, 40]
+
+
+def fates(user: str) -> str:
+    wanted = re.search(r"<data sentences \w+>\n(.*?)\n</data", user, re.DOTALL)
+    assert wanted
+    numbers = re.findall(r"^\[(\d+)\]", wanted[1], re.MULTILINE)
+    return "sentences:\n" + "".join(f"  - {{number: {one}, fate: definition}}\n" for one in numbers)
