@@ -35,12 +35,16 @@ test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 test-framework-%: .venv-%/ready
 	.venv-$*/bin/pytest -p no:xdist -W default --hypothesis-profile=long tests/frameworks/$(subst -,_,$*)
 
-# The engines of an audit over tables, in the same way, with solver rules; Spark needs Java.
+# The engines of an audit over tables, in the same way, with solver rules; Spark needs Java. Ray ends the process of its
+# driver, without a word, if it loses a process of its own: without a report, the tests run once more.
+ENGINE_TESTS = .venv-$*/bin/pytest -p no:xdist -W default --capture=sys --junitxml=build/engine-$*.xml \
+  tests/batch/arrow/engines/test_$*.py
 test-engines: test-engine-duckdb test-engine-spark test-engine-ray
 
 test-engine-%: .venv-%/ready
 	.venv-$*/bin/pip install --quiet --disable-pip-version-check -e '.[$*,solver]'
-	.venv-$*/bin/pytest -p no:xdist -W default tests/batch/arrow/engines/test_$*.py
+	rm -f build/engine-$*.xml
+	$(ENGINE_TESTS) || { test ! -e build/engine-$*.xml && $(ENGINE_TESTS); }
 
 .venv-%/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-$*
