@@ -116,9 +116,9 @@ async def serve(application: Any, endpoint: HttpEndpoint) -> None:
 
 def _protocol(seconds: float) -> Any:
     """Returns uvicorn's protocol for HTTP with a time limit: it waits for ever for the rest of a request's headers."""
-    from uvicorn.protocols.http.h11_impl import H11Protocol
+    base = _faster_protocol()
 
-    class PunctualProtocol(H11Protocol):
+    class PunctualProtocol(base):  # type: ignore[misc, valid-type]
         deadline: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
@@ -144,6 +144,17 @@ def _protocol(seconds: float) -> Any:
                 self.transport.abort()
 
     return PunctualProtocol
+
+
+def _faster_protocol() -> Any:
+    """Returns uvicorn's protocol on httptools where that is installed: it takes a third of the CPU time of h11."""
+    try:
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+    except ImportError:
+        from uvicorn.protocols.http.h11_impl import H11Protocol
+
+        return H11Protocol
+    return HttpToolsProtocol
 
 
 def _require_certificate(certificate: Path, key: Path) -> None:
