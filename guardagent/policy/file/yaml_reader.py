@@ -7,6 +7,7 @@ number of nodes.
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +27,31 @@ _COMMENT = re.compile(r"[ \t]+#")
 _COMMA = re.compile(r"\s*,")
 
 
-def parse(data: bytes, path: Path, folder: Path | None) -> SourceNode | None:
+def parse(data: bytes, path: Path, folder: Path | None, *, fast: bool = False) -> SourceNode | None:
     """Parses YAML; returns None for an empty document.
 
     Args:
         data: the bytes of the file.
         path: the location in messages.
         folder: the base of relative paths.
+        fast: whether libyaml may read it, where it is there. It differs from PyYAML in corners of the syntax, so it
+            reads nothing that is enforced as it stands.
 
     Raises:
         ContentError: the data is not UTF-8, not YAML, or outside of the subset.
     """
     text = _decoded(data, path)
+    if fast and (loader_type := _fast_loader()) is not None:
+        try:
+            return _parsed(loader_type(text, path), text, path, folder)
+        except yaml.YAMLError:
+            pass  # PyYAML explains it better
+    return _parsed_with_reasons(text, path, folder)
+
+
+def _parsed_with_reasons(text: str, path: Path, folder: Path | None) -> SourceNode | None:
     try:
-        loader = _StrictLoader(text, path)
-        root = loader.get_single_node()
+        return _parsed(_StrictLoader(text, path), text, path, folder)
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         raise ContentError(
@@ -48,6 +59,10 @@ def parse(data: bytes, path: Path, folder: Path | None) -> SourceNode | None:
         ) from None
     except yaml.MarkedYAMLError as error:
         raise explain_error(error, text, path) from None
+
+
+def _parsed(loader: Any, text: str, path: Path, folder: Path | None) -> SourceNode | None:
+    root = loader.get_single_node()
     return _NodeBuilder(loader, text, path, folder).node(root) if root else None
 
 
@@ -61,24 +76,27 @@ def _decoded(data: bytes, path: Path) -> str:
         raise ContentError(f"byte {error.start} is not UTF-8; expected UTF-8 text", path, line) from None
 
 
-class _StrictLoader(yaml.SafeLoader):
+class _StrictComposer(yaml.composer.Composer):
     """Rejects nodes outside of the subset while it loads, before they can grow."""
 
     def __init__(self, text: str, path: Path) -> None:
-        super().__init__(text)
+        super().__init__(text)  # type: ignore[call-arg]  # of the loader that this is a part of
+        self._begin(path)
+
+    def _begin(self, path: Path) -> None:
         self._path, self._depth, self._parts = path, 0, 0
 
     def get_single_node(self) -> yaml.Node | None:
         try:
             return super().get_single_node()
         except (ValueError, OverflowError):  # chr() of the number in an escape
-            line = self.get_mark().line + 1
+            line = self.get_mark().line + 1  # type: ignore[attr-defined]
             raise ContentError(
                 "a '\\U' escape is not a character; expected a code point up to 10FFFF", self._path, line
             ) from None
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs of PyYAML leave it open
+        event = self.peek_event()  # type: ignore[attr-defined]  # of the parser that this is combined with
         self._depth, self._parts = self._depth + 1, self._parts + 1
         if problem := self._problem(event):
             raise ContentError(problem, self._path, event.start_mark.line + 1)
@@ -99,6 +117,28 @@ class _StrictLoader(yaml.SafeLoader):
         if self._parts > MAX_PARTS:
             return f"has more than {MAX_PARTS:,} keys and values; split the file"
         return ""
+
+
+class _StrictLoader(_StrictComposer, yaml.SafeLoader):
+    """Reads with PyYAML."""
+
+
+@cache
+def _fast_loader() -> Any:
+    """A loader that reads with libyaml; None where PyYAML is built without it."""
+    if not yaml.__with_libyaml__:
+        return None
+    from yaml.cyaml import CParser  # type: ignore[attr-defined]
+
+    class FastLoader(_StrictComposer, CParser, yaml.constructor.SafeConstructor, yaml.resolver.Resolver):
+        def __init__(self, text: str, path: Path) -> None:
+            CParser.__init__(self, text)
+            yaml.composer.Composer.__init__(self)
+            yaml.constructor.SafeConstructor.__init__(self)
+            yaml.resolver.Resolver.__init__(self)
+            self._begin(path)
+
+    return FastLoader
 
 
 class _NodeBuilder:
@@ -161,7 +201,7 @@ class _NodeBuilder:
             raise ContentError(f"{shortened(node.value)!r} is not a valid number", self._path, line) from None
 
     def _hint(self, node: yaml.ScalarNode, *, flow: bool) -> str:
-        if node.style is not None:  # it is quoted
+        if node.style:  # it is quoted
             return ""
         if _COMMENT.match(self._text, node.end_mark.index):
             return f"text after ' #' is a YAML comment: to keep it, {QUOTE}"
@@ -172,5 +212,5 @@ class _NodeBuilder:
 
 def _is_pattern_key(key: yaml.Node, value: yaml.Node) -> bool:
     """Whether a key is that of a counter's pattern. YAML reads it as a boolean."""
-    is_word = isinstance(key, yaml.ScalarNode) and key.value == "on" and key.style is None
+    is_word = isinstance(key, yaml.ScalarNode) and key.value == "on" and not key.style
     return is_word and isinstance(value, yaml.ScalarNode) and value.tag == f"{_TAG}str"

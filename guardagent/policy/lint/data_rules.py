@@ -26,7 +26,7 @@ def analysis_of(target: LintTarget) -> PolicyAnalysis | None:
     except ImportError:
         target.add_undecided("data rules", "Z3 is not installed; install 'guardagent[solver]'")
         return None
-    return PolicyAnalysis(target.policies, budget=target.seconds)
+    return PolicyAnalysis(target.policies, budget=target.seconds, known=target.known)
 
 
 @lru_cache(1000)

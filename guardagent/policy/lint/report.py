@@ -11,6 +11,7 @@ from guardagent.policy.lint.data_rules import analysis_of
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.steps import SearchLimitError
 from guardagent.policy.lint.target import subject_of
+from guardagent.policy.logic.known_calls import NOTHING_KNOWN, KnownCalls
 from guardagent.policy.policies import Policies
 
 SECONDS = 60.0
@@ -32,7 +33,11 @@ class LintReport:
 
 
 def lint_report(
-    source: Path | str | Policies, kinds: Collection[str] | None = None, *, seconds: float = SECONDS
+    source: Path | str | Policies,
+    kinds: Collection[str] | None = None,
+    *,
+    seconds: float = SECONDS,
+    known: KnownCalls = NOTHING_KNOWN,
 ) -> LintReport:
     """Runs every check on a policy file or on loaded policies, without running a toolbox or programs.
 
@@ -41,12 +46,13 @@ def lint_report(
         kinds: the kinds of findings that are wanted; without it, all. The name of a shipped check begins with its kind
             if that is one of 'contradictory' and 'vacuous'.
         seconds: the CPU seconds for questions about data; later ones are not decided.
+        known: what judged calls have shown of these policies: it needs no proof.
 
     Raises:
         InputError: the file, or a check of another package, cannot be loaded; or the policies come from no file.
     """
     target = subject_of(source)
-    target.seconds = seconds
+    target.seconds, target.known = seconds, known
     found: list[LintFinding] = []
     for name, module in CHECKS.load_all():
         if kinds is not None and name in CHECKS.shipped() and name.partition("_")[0] not in kinds:

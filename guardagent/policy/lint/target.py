@@ -17,6 +17,7 @@ from guardagent.policy.language import ast
 from guardagent.policy.lint.scopes import is_within
 from guardagent.policy.lint.step_formulas import bans
 from guardagent.policy.load import compile_policies, functions_of, inspection_only
+from guardagent.policy.logic.known_calls import NOTHING_KNOWN, KnownCalls
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.policy.scope import Scope
@@ -32,6 +33,7 @@ class LintTarget:
         functions: stubs of the state functions.
         undecided: questions that could not be decided; the checks add to it.
         seconds: the CPU seconds for questions about data.
+        known: what judged calls have shown of the policies.
     """
 
     file: PolicyFile
@@ -39,6 +41,7 @@ class LintTarget:
     policies: Policies
     undecided: list[str] = field(default_factory=list)
     seconds: float = math.inf
+    known: KnownCalls = NOTHING_KNOWN
 
     @property
     def ids(self) -> Sequence[str]:

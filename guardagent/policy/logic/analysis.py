@@ -17,6 +17,7 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.values import shown
 from guardagent.policy.logic.expression_solver import MISSING, Z3Model, thread_solver
 from guardagent.policy.logic.expressions import Expression, conj, disj, implies, neg
+from guardagent.policy.logic.known_calls import NOTHING_KNOWN, KnownCalls
 from guardagent.policy.logic.operations import ExpressionLimitError, Operations
 from guardagent.policy.logic.rule_tree import AtomicRule, RuleTree, creates_obligation, judge_call, patterns_of
 from guardagent.policy.logic.semantics import Semantics, SymbolicCall
@@ -91,14 +92,22 @@ class PolicyAnalysis:
         policies: the policy.
         seconds: the time limit of one question.
         budget: the CPU seconds of all questions; after them, a question is not decided.
+        known: what judged calls have shown already.
 
     Attributes:
         left: the CPU seconds that are left.
         is_cut: whether an expression was too large for a question.
     """
 
-    def __init__(self, policies: Policies, *, seconds: float = SECONDS, budget: float = math.inf) -> None:
-        self._policies = policies
+    def __init__(
+        self,
+        policies: Policies,
+        *,
+        seconds: float = SECONDS,
+        budget: float = math.inf,
+        known: KnownCalls = NOTHING_KNOWN,
+    ) -> None:
+        self._policies, self._known = policies, known
         self._seconds = seconds
         self.left = budget
         self.is_cut = False
@@ -116,6 +125,10 @@ class PolicyAnalysis:
     def is_exhausted(self) -> bool:
         """Whether the limits were too small for a question."""
         return self.is_cut or self.left <= 0
+
+    def _is_own(self, rule: Rule) -> bool:
+        """Whether it is a rule of the policy itself, and no part or variant of one."""
+        return any(rule is one for one in self._policies.rules)
 
     # --- the questions
 
@@ -136,7 +149,7 @@ class PolicyAnalysis:
 
     def _possible(self, tools: frozenset[str], rules: Sequence[Rule]) -> frozenset[str]:
         """Returns the tools that may have an allowed call, after calls of such tools."""
-        possible: frozenset[str] = frozenset()
+        possible = self._known.allowed & tools if all(map(self._is_own, rules)) else frozenset()
         while True:
             more = {tool for tool in tools - possible if self._may_follow(tool, rules, possible)}
             if not more:
@@ -158,6 +171,8 @@ class PolicyAnalysis:
 
         A rule that is unknown because a value is missing denies the call, but is not violated.
         """
+        if rule.id in self._known.violated and self._is_own(rule):
+            return False
         if any(self._may_stay_pending(part, self._policies) for part in _ends(rule)):
             return False
         scenes = [_Scene(self._policies, tool, self.tools) for tool in sorted(rule.tools)]

@@ -166,7 +166,7 @@ class _OneLine(dict[str, Any]):
 def _dumper() -> Any:
     import yaml
 
-    class Dumper(yaml.SafeDumper):
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # libyaml is not everywhere
         """Writes cases in one line each, without aliases."""
 
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the strict reader has no aliases

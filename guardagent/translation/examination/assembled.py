@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.policy.load import load_policies
+from guardagent.policy.logic.known_calls import KnownCalls
 from guardagent.policy.policies import Policies
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting.draft import Problem
 from guardagent.translation.examination.executions import execution_problems
 from guardagent.translation.examination.findings import lint_problems
-from guardagent.translation.examination.records import JudgedCase, expects_violation, judged_cases
+from guardagent.translation.examination.records import JudgedCase, expects_violation, is_first, judged_cases
+
+JudgedCases = Mapping[str, Sequence[JudgedCase]]
 
 SECONDS = 60.0  # of CPU for questions about data: nobody else sees that sentences contradict each other
 
@@ -43,7 +46,8 @@ def examine_policy(
         loaded = load_policies(policy) if isinstance(policy, Path) else _of_text(policy, context)
     except InputError as error:
         return (Problem("syntax", f"the policy does not load: {error}", fatal=True),)
-    found = [*lint_problems(loaded, {}, seconds=SECONDS), *_case_problems(loaded, cases)]
+    judged = {rule: judged_cases(loaded, rule, some) for rule, some in cases.items() if rule in loaded.ids}
+    found = [*lint_problems(loaded, {}, seconds=SECONDS, known=_known(judged)), *_case_problems(cases, judged)]
     found += execution_problems(loaded, traces) if traces is not None else []
     return tuple(sorted(dict.fromkeys(found), key=lambda one: not one.fatal))
 
@@ -52,13 +56,18 @@ def _of_text(text: str, context: TranslationContext) -> Policies:
     return load_policies(text=text, folder=context.folder)
 
 
-def _case_problems(policies: Policies, cases: Mapping[str, Iterable[Any]]) -> Iterator[Problem]:
+def _known(judged: JudgedCases) -> KnownCalls:
+    verdicts = [(one.case, one.verdict) for some in judged.values() for one in some if one.verdict is not None]
+    allowed = (case.proposed.tool for case, verdict in verdicts if is_first(case) and verdict.label == 0)
+    return KnownCalls.of(allowed, (rule for _, verdict in verdicts for rule in verdict.rules))
+
+
+def _case_problems(cases: Iterable[str], judged: JudgedCases) -> Iterator[Problem]:
     """Cases that their own rule no longer decides as expected. A denial by another rule is no problem."""
-    for rule, records in cases.items():
-        if rule not in policies.ids:
+    for rule in cases:
+        if rule not in judged:
             yield Problem("case", "there are cases for the rule, but the policy does not have it", rule, fatal=True)
-            continue
-        for one in judged_cases(policies, rule, records):
+        for one in judged.get(rule, ()):
             if problem := one.problem or _change(rule, one):
                 yield Problem("case", problem, rule, example=one.text, fatal=True)
 

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from guardagent.batch.expectations import judge_expected
 from guardagent.batch.survivors import Survivors, surviving
 from guardagent.policy.equivalence.places import Places
+from guardagent.policy.logic.known_calls import KnownCalls
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import policy_in_words
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting.draft import Draft, Problem, RuleDraft
 from guardagent.translation.examination.loading import LoadedDraft, load_draft
-from guardagent.translation.examination.records import JudgedCase, disagreement, judged_cases
+from guardagent.translation.examination.records import JudgedCase, disagreement, is_first, judged_cases
 from guardagent.translation.examination.schemas import ToolShapes
 
 _SECONDS = (
@@ -89,6 +91,17 @@ class ExaminedDraft:
         """The rules that load, each alone."""
         pairs = zip(self.draft.rules, self.loaded.rules, strict=False)
         return [self._rule(one, alone) for one, (alone, _) in pairs if alone is not None]
+
+    @cached_property
+    def known_calls(self) -> KnownCalls:
+        """What the cases show: of each rule alone, and, where one allows a first call, of the whole draft."""
+        judged = [(one, case) for one in self.rules for case in one.cases]
+        violated = {one.draft.id for one, case in judged if case.verdict and one.draft.id in case.verdict.rules}
+        allowed: set[str] = set()
+        for case in (one.case for _, one in judged if one.outcome == "allowed"):
+            if self.policies is not None and is_first(case) and case.proposed.tool not in allowed:
+                allowed |= {case.proposed.tool} if judge_expected(self.policies, case).label == 0 else set()
+        return KnownCalls.of(allowed, violated)
 
     def _rule(self, rule: RuleDraft, alone: Policies) -> ExaminedRule:
         """The rule; that of an earlier draft if nothing changed, such as the loaded policies."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from guardagent.batch.expectations import Expectation, judge_expected, read_expected
+from guardagent.batch.records import Case
 from guardagent.errors import InputError, error_text
 from guardagent.policy.policies import Policies
 from guardagent.types import Verdict
@@ -61,6 +62,11 @@ def disagreement(rule: str, one: JudgedCase) -> str:
     if case.label not in (None, verdict.label) or (case.rules is not None and set(case.rules) != set(verdict.rules)):
         return f"{name}: expected {_expectation(case)}, got {_shown(verdict)}; the rule or the case is wrong"
     return ""
+
+
+def is_first(case: Expectation | None) -> TypeGuard[Case]:
+    """Whether a case proposes a call without earlier ones."""
+    return isinstance(case, Case) and not case.history
 
 
 def expects_violation(case: Expectation, rule: str) -> bool:

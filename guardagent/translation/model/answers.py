@@ -46,7 +46,7 @@ def _block(answer: str) -> str:
 
 def _parsed(text: str) -> SourceNode:
     try:
-        node = parse(text.encode("utf-8", "replace"), Path("answer"), None)
+        node = parse(text.encode("utf-8", "replace"), Path("answer"), None, fast=True)
     except ContentError as error:
         raise AnswerError(f"not readable as YAML: {error}") from None
     if node is None:

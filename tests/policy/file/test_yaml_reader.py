@@ -10,6 +10,7 @@ import pytest
 
 from guardagent import load_policies
 from guardagent.errors import ContentError, InputError
+from guardagent.policy.file.yaml_reader import parse
 
 Write = Callable[..., Path]
 Case = tuple[str | bytes, int, str]
@@ -589,3 +590,27 @@ def test_a_stray_character_never_crashes_the_reader(write: Write, place: int, ch
     text = file("tags: {w: [x]}")
     path = write("p.yaml", (text[:place] + character + text[place:]).encode())
     assert re.match(rf"{re.escape(str(path))}:|loaded", outcome(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: 1\nb: [x, 'y', {c: true}]  # end\n",
+        "on: pay\nlong: >\n  two\n  lines\nblock: |\n  as\n  is\n",
+        'é: "\\u00e9 😀"\nr: a, b # c\n',
+        "a: {b: c, d: e f}\n\nempty:\n",
+        "a: 1\na: 2\n",
+        "a: &x 1\n",
+        "a: [\n",
+        "a: !!int 3\n",
+        'a: "\\U00ffffff"\n',
+    ],
+)
+def test_the_fast_reader_reads_the_same(text: str) -> None:
+    def read(*, fast: bool) -> str:
+        try:
+            return repr(parse(text.encode(), Path("policies.yaml"), None, fast=fast))
+        except ContentError as error:
+            return str(error)
+
+    assert read(fast=True) == read(fast=False)

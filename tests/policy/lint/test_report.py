@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from guardagent.policy.lint import LintFinding, lint
+from guardagent.policy.lint import LintFinding, lint, lint_report
+from guardagent.policy.logic.known_calls import KnownCalls
 from tests.policy.lint.contradictions import PAIRS, Pair, within
 
 # A document states these in different places; the comment is what its reader would object to.
@@ -138,3 +139,20 @@ def test_a_contradiction_within_a_scope_says_nothing_of_others(tmp_path: Path) -
 def test_any_tool_is_more_than_the_named_ones(rules: list[Any], tmp_path: Path) -> None:
     """A tool that no rule names can meet the obligation, and is judged by the rule."""
     assert findings(PAIRS[0], rules, tmp_path) == []
+
+
+def test_calls_that_were_judged_need_no_proof(tmp_path: Path) -> None:
+    """The findings are the same; a claim about a tool or rule silences its own finding alone."""
+    path = tmp_path / "policies.yaml"
+    path.write_text(
+        "version: 1\nunlisted: allow\npolicies:\n"
+        "  - {id: small, temporal: 'forall(refund(amount=a), a <= 9)'}\n"
+        "  - {id: large, temporal: 'forall(wire(amount=a), a > 9)'}\n"
+        "  - {id: none, temporal: 'forall(wire(amount=a), a < 5)'}\n"
+        "  - {id: always, temporal: 'forall(pay(amount=a), a > 1 || a <= 1)'}\n"
+    )
+    plain = {(one.kind, one.policy or one.tool) for one in lint_report(path).findings if one.kind != "uncovered"}
+    assert plain == {("contradictory", "none"), ("vacuous", "always")}
+    shown = KnownCalls.of(["refund"], ["small", "large", "none"])
+    assert lint_report(path, known=shown) == lint_report(path)
+    assert lint_report(path, ["vacuous"], known=KnownCalls.of([], ["always"])).findings == ()

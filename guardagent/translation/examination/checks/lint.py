@@ -23,7 +23,7 @@ def check(examined: ExaminedDraft) -> Iterator[Problem]:
     """Nothing if the draft does not load as a whole."""
     if examined.policies is not None:
         sentences = {one.id: one.sentences for one in examined.draft.rules}
-        found = lint_problems(examined.policies, sentences, only_fatal=examined.only_fatal)
+        found = lint_problems(examined.policies, sentences, only_fatal=examined.only_fatal, known=examined.known_calls)
         yield from (_of_document(one, sentences) for one in found if one.kind not in _OF_WHOLE_POLICIES)
 
 
