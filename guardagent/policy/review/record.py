@@ -106,16 +106,18 @@ class RecordedAnswer:
     """The answer of a person.
 
     Attributes:
-        choice: a position in `choices` of the question.
+        choice: a position in `choices` of the question; None if the answer is in the person's own words.
         by, at: who and when (ISO 8601 with zone).
         applied: whether `translate` has applied it; until then nobody can confirm what it is about.
+        words: the person's own words, which are a ruling; empty if the answer is a choice.
     """
 
     question: str
-    choice: int
+    choice: int | None
     by: str
     at: str
     applied: bool = False
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ group_reading  read_group: the rules that stand, the questions that are open, th
 from guardagent.translation.readings.group_reading import GroupReading, Mending, read_group
 from guardagent.translation.readings.groups import SentenceGroup, sentence_groups
 from guardagent.translation.readings.questions import ambiguity_questions
-from guardagent.translation.readings.rulings import Ruling
+from guardagent.translation.readings.rulings import Ruling, rulings_of
 
 __all__ = [
     "GroupReading",
@@ -20,5 +20,6 @@ __all__ = [
     "SentenceGroup",
     "ambiguity_questions",
     "read_group",
+    "rulings_of",
     "sentence_groups",
 ]

@@ -133,7 +133,7 @@ def test_a_ruling_in_words_is_for_drafts_that_were_written_without_it() -> None:
     assert found.mending.first == found.mending.second
     assert found.readings == "open"
     assert found.mending.first[0].text.endswith("the owner of the document answered '100 euros are possible'.")
-    mended = [Draft((1,), one.rules, one.declarations, rulings=(question.id,)) for one in (first, second)]
+    mended = [Draft((1,), one.rules, one.declarations, rulings=(found.mending.first[0].key,)) for one in (first, second)]
     after = read(mended[0], mended[1], decision, earlier=[question])
     assert (after.readings, after.mending, len(after.questions)) == ("answered", None, 1)
 
