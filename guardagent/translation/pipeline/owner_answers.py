@@ -132,7 +132,9 @@ class OwnerAnswers:
         return [self._context.sentence(numbers[name]) for name in one.question.sentences if name in numbers]
 
     def _tools(self, text: str) -> frozenset[str]:
-        return frozenset(one.name for one in self._context.tools if re.search(rf"(?<!\w){re.escape(one.name)}(?!\w)", text))
+        return frozenset(
+            one.name for one in self._context.tools if re.search(rf"(?<!\w){re.escape(one.name)}(?!\w)", text)
+        )
 
     def _names(self, text: str) -> frozenset[str]:
         """The names in a formula that are no tools and no words of the language: those that a policy declares."""
@@ -159,7 +161,7 @@ class OwnerAnswers:
 
 
 def _stem(word: str) -> str:
-    return word.removesuffix("s") if len(word) > 3 else word  # noqa: PLR2004 - "gas", "bus"
+    return word.removesuffix("s") if len(word) > 3 else word
 
 
 def _text(one: Ruling) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from guardagent.policy.review.record import Review
@@ -47,7 +47,7 @@ def _groups(standing: Kept, owner: OwnerAnswers) -> Iterable[SentenceGroup]:
         yield from sentence_groups(known, known, numbers)
 
 
-def _may_change(group: SentenceGroup, readings: dict[str, str]) -> bool:
+def _may_change(group: SentenceGroup, readings: Mapping[str, str]) -> bool:
     rules = [rule.id for draft in group.drafts for rule in draft.rules]
     return bool(group.sentences) and bool(rules) and all(readings.get(one, "edited") != "edited" for one in rules)
 
@@ -56,16 +56,14 @@ def _is_concerned(group: SentenceGroup, owner: OwnerAnswers) -> bool:
     return any(owner.concerning(draft) for draft in group.drafts)
 
 
-def _with_singles(group: SentenceGroup, readings: dict[str, str]) -> SentenceGroup:
+def _with_singles(group: SentenceGroup, readings: Mapping[str, str]) -> SentenceGroup:
     """The group; without a second draft if there was none, as nothing would confirm it."""
     single = any(readings[rule.id] == "single" for draft in group.drafts for rule in draft.rules)
     return replace(group, second=None) if single else group
 
 
-def _without(
-    standing: Kept, previous: Review, groups: Collection[SentenceGroup], context: TranslationContext
-) -> Kept:
-    """What stands without some groups, and without what the review says of them alone."""
+def _without(standing: Kept, previous: Review, groups: Collection[SentenceGroup], context: TranslationContext) -> Kept:
+    """The part that stands without some groups, and without the entries of the review about them alone."""
     numbers = {number for one in groups for number in one.sentences}
     rules = {rule.id for one in groups for draft in one.drafts for rule in draft.rules}
     hashes = {context.sentence(one).hash for one in numbers}
@@ -112,7 +110,7 @@ def kept_confirmations(previous: Review, now: Review) -> Review:
 
 
 class _Seen:
-    """What a person sees of a sentence before they confirm it."""
+    """The content that a person sees with a sentence before they confirm it."""
 
     def __init__(self, review: Review) -> None:
         self._review = review

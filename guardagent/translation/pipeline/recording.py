@@ -233,16 +233,19 @@ class Recording:
         for reading, renamed in zip(self.stages.readings, self._renamed, strict=True):
             for found in reading.findings:
                 yield replace(found, rules=tuple(renamed.get(rule, rule) for rule in found.rules))
-        for group, ruling in self.stages.unreached:
-            text = f"An answer concerns these rules, and no draft that knows it could be used: {ruling.text}"
-            rules = tuple(dict.fromkeys(rule.id for draft in group.drafts for rule in draft.rules))
-            yield ReviewFinding("unapplied_answer", text, tuple(map(self._hash, group.sentences)), rules)
+        yield from self._unreached()
         for result in self.stages.drafts:
             if result.error:
                 yield ReviewFinding("draft", result.error, tuple(map(self._hash, result.sentences)), blocking=False)
         for problem in (*self.assembly.problems, *self.problems):
             yield replace(self._finding(problem), of_policy=True)
         yield from map(self._finding, self._remaining())
+
+    def _unreached(self) -> Iterator[ReviewFinding]:
+        for group, ruling in self.stages.unreached:
+            text = f"An answer concerns these rules, and no draft that knows it could be used: {ruling.text}"
+            rules = tuple(dict.fromkeys(rule.id for draft in group.drafts for rule in draft.rules))
+            yield ReviewFinding("unapplied_answer", text, tuple(map(self._hash, group.sentences)), rules)
 
     def _remaining(self) -> Iterator[Problem]:
         """Yields the problems of drafts that concern rules in the policy, but those of several rules."""

@@ -162,7 +162,7 @@ class Stages:
 
     def _informed(self, group: SentenceGroup, authors: _Authors) -> SentenceGroup:
         """The group with drafts whose authors know the new answers about other sentences that concern it."""
-        concerning = tuple(dict.fromkeys(one for draft in group.drafts for one in self._owner.concerning(draft)))
+        concerning = tuple({one.key: one for draft in group.drafts for one in self._owner.concerning(draft)}.values())
         if not concerning:
             return group
         first, second = (_unknown(concerning, draft) for draft in (group.first, group.second))

@@ -152,7 +152,8 @@ class _Run:
 
     def _stages(self) -> tuple[Kept | None, StageResults]:
         """The part of an earlier translation that stands, and the results for all other sentences."""
-        standing, previous, context = self._standing(), self._previous, self._inputs.context
+        standing, previous = self._standing(), self._previous
+        context = _with_failures(self._inputs.context, standing)
         if standing is None or previous is None:
             stages = Stages(context, self._model, (), {}, OwnerAnswers(context, (), {}), self._progress)
             return None, stages.run([one.number for one in context.document.sentences])
@@ -223,6 +224,12 @@ class _Run:
             str(self._path),
             str(before) if before else "",
         )
+
+
+def _with_failures(context: TranslationContext, standing: Kept | None) -> TranslationContext:
+    """The context with the pattern of failed outputs in the policy file: a later survey may see no failure."""
+    known = standing.lines.content.get("failed_output") if standing else None
+    return replace(context, failed_output=known) if isinstance(known, str) and not context.failed_output else context
 
 
 def _with_facts(context: TranslationContext, facts: Sequence[NeededFact]) -> TranslationContext:

@@ -207,9 +207,7 @@ class _GroupReader:
         own = [[one for one in self._rulings if one.is_kept(draft, self._context)] for draft in self._drafts]
         disputed = [one for one in self._rulings if self._is_disputed(one)]
         shared = [one for kept in own for one in kept if one.question.id.startswith(AMBIGUITY) and self._are_equal]
-        return [
-            [one for one in self._rulings if one in (*kept, *shared) and one not in disputed] for kept in own
-        ]
+        return [[one for one in self._rulings if one in (*kept, *shared) and one not in disputed] for kept in own]
 
     @cached_property
     def _are_equal(self) -> bool:

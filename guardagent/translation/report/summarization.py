@@ -57,7 +57,7 @@ class _Summarization:
         review = self._review
         sentences = tuple(map(self._sentence, review.sentences))
         coverage = _coverage(sentences)
-        questions = sorted(map(self._question, review.questions), key=lambda one: one.answer is not None)
+        questions = sorted(map(self._question, review.questions), key=lambda one: one.by is not None)
         return TranslationSummary(
             document=review.document,
             document_hash=review.document_hash,
@@ -96,6 +96,7 @@ class _Summarization:
             answer=answer.choice if answer else None,
             by=answer.by if answer else None,
             at=answer.at if answer else None,
+            words=(answer.words or None) if answer else None,
         )
 
     def _findings(self) -> Iterator[FindingRow]:

@@ -127,13 +127,14 @@ def _questions(summary: TranslationSummary) -> Iterator[ReportSection]:
 
 def _question(one: QuestionRow) -> ReportSection:
     about = ("Id: ", Quoted(one.id), "; sentences: ", _numbers(one.sentences), "; rules: ", *_ids(one.rules))
-    answer = ("Answer: choice ", str((one.answer or 0) + 1), ", by ", Quoted(one.by), " at ", Quoted(one.at))
+    chosen = ("choice ", str(one.answer + 1)) if one.answer is not None else ("in own words: ", Quoted(one.words or ""))
+    answer = ("Answer: ", *chosen, ", by ", Quoted(one.by or ""), " at ", Quoted(one.at or ""))
     rows = tuple(
         (str(at), Quoted(choice.answer), {True: "yes", False: "no", None: "-"}[choice.allowed], Quoted(choice.reading))
         for at, choice in enumerate(one.choices, 1)
     )
     table = _table("choice", "answer", "the call may run", "reading", rows=rows)
-    return ReportSection(Quoted(one.text), (about,) if one.answer is None else (about, answer), table, level=3)
+    return ReportSection(Quoted(one.text), (about,) if one.by is None else (about, answer), table, level=3)
 
 
 def _findings(summary: TranslationSummary) -> ReportSection:
