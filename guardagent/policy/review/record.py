@@ -43,6 +43,11 @@ class ReviewedSentence:
     reason: str = ""
     rules: tuple[str, ...] = ()
 
+    @property
+    def is_bare_heading(self) -> bool:
+        """Whether it is a heading that has no rule and needs none."""
+        return self.kind == "heading" and not self.rules and self.fate not in ("rule", "open")
+
 
 @dataclass(frozen=True, slots=True)
 class ReviewedRule:
@@ -197,6 +202,12 @@ class Review:
     findings: tuple[ReviewFinding, ...] = ()
     confirmations: tuple[Confirmation, ...] = ()
     cost: ModelCost = field(default_factory=ModelCost)
+
+    @property
+    def settled_headings(self) -> frozenset[str]:
+        """The hashes of the headings that nobody has to confirm: no rule, question or finding is about them."""
+        doubtful = {name for one in (*self.questions, *self.findings) for name in one.sentences}
+        return frozenset(one.hash for one in self.sentences if one.is_bare_heading and one.hash not in doubtful)
 
     @property
     def open_questions(self) -> tuple[ReviewQuestion, ...]:

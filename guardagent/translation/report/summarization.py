@@ -74,10 +74,9 @@ class _Summarization:
         )
 
     def _sentence(self, one: ReviewedSentence) -> SentenceRow:
-        heading = one.kind == "heading" and not one.rules and one.fate not in ("rule", "open")
         standing = self._settlement.of_sentence(one) if one.fate == "rule" else None
         return SentenceRow(
-            one.number, one.kind, one.place, one.text, one.fate, one.reason, one.rules, heading, standing
+            one.number, one.kind, one.place, one.text, one.fate, one.reason, one.rules, one.is_bare_heading, standing
         )
 
     def _rule(self, one: ReviewedRule) -> RuleGrounds:
@@ -111,12 +110,14 @@ class _Summarization:
 
 
 def _signatures(review: Review) -> Signatures:
-    """A confirmation counts for exactly the fate and the rules that stand now."""
+    """A confirmation counts for exactly the fate and the rules that stand now. Settled headings need none."""
+    settled = review.settled_headings
     hashes = {rule.id: rule.hash for rule in review.rules}
     resting = {rule for sentence in review.sentences for rule in sentence.rules}
     sentences = {
         one.number: _content(one.hash, one.fate, {rule: hashes.get(rule, "") for rule in one.rules})
         for one in review.sentences
+        if one.hash not in settled
     }
     rules = {name: _content("", "rule", {name: digest}) for name, digest in hashes.items() if name not in resting}
     signers: defaultdict[_Content, set[str]] = defaultdict(set)
