@@ -206,7 +206,8 @@ class Review:
     @property
     def settled_headings(self) -> frozenset[str]:
         """The hashes of the headings that nobody has to confirm: no rule, question or finding is about them."""
-        doubtful = {name for one in (*self.questions, *self.findings) for name in one.sentences}
+        doubtful = {name for one in self.questions for name in one.sentences}
+        doubtful |= {name for one in self.findings for name in one.sentences}
         return frozenset(one.hash for one in self.sentences if one.is_bare_heading and one.hash not in doubtful)
 
     @property

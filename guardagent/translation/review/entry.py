@@ -20,8 +20,8 @@ from guardagent.policy.review.record import (
 )
 
 Standing = Literal["question", "waiting", "unconfirmed", "confirmed"]
-"""A question is open; only `translate` or an editor of the policy can go on; a person can confirm; a person did, or it is
-a heading, which needs no confirmation."""
+"""A question is open; only `translate` or an editor of the policy can go on; a person can confirm; a person did, or it
+is a heading, which needs no confirmation."""
 
 EntryKey = tuple[int, str]
 """The number and hash of a sentence, or 0 and the id of a rule."""
