@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from guardagent.errors import InputError
+from guardagent.errors import InputError, error_text
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting.draft import Problem
+from guardagent.translation.examination.checks import CHECKS
+from guardagent.translation.examination.examined_policy import ExaminedPolicy
 from guardagent.translation.examination.executions import execution_problems
 from guardagent.translation.examination.findings import lint_problems
 from guardagent.translation.examination.records import JudgedCase, expects_violation, judged_cases
@@ -45,7 +47,18 @@ def examine_policy(
         return (Problem("syntax", f"the policy does not load: {error}", fatal=True),)
     found = [*lint_problems(loaded, {}, seconds=SECONDS), *_case_problems(loaded, cases)]
     found += execution_problems(loaded, traces) if traces is not None else []
+    found += _policy_problems(ExaminedPolicy(loaded, context))
     return tuple(sorted(dict.fromkeys(found), key=lambda one: not one.fatal))
+
+
+def _policy_problems(examined: ExaminedPolicy) -> Iterator[Problem]:
+    """The problems that the checks of whole policies find. One that fails is a problem: it is no pass."""
+    for name, module in CHECKS.load_all():
+        if getattr(module, "WHOLE_POLICY", False):
+            try:
+                yield from module.check(examined)
+            except Exception as error:  # noqa: BLE001 - a policy can hold anything
+                yield Problem("unexamined", f"the check {name!r} did not end: {error_text(error):.300}")
 
 
 def _of_text(text: str, context: TranslationContext) -> Policies:
