@@ -37,7 +37,7 @@ class _Subject:
 
 
 class OwnerAnswers:
-    """The answers to the questions of earlier runs.
+    """The answers to the questions of earlier runs whose sentences the document still has.
 
     Args:
         context: the inputs.
@@ -54,7 +54,8 @@ class OwnerAnswers:
         rules: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self._context, self._rules = context, rules or {}
-        self.rulings = tuple(rulings_of(questions, answers))
+        there = context.document.first_numbers
+        self.rulings = tuple(rulings_of([one for one in questions if {*one.sentences} <= there.keys()], answers))
         self._unapplied = {one.question for one in answers.values() if not one.applied}
 
     @property

@@ -206,13 +206,17 @@ class _GroupReader:
         """The rulings that each draft keeps."""
         own = [[one for one in self._rulings if one.is_kept(draft, self._context)] for draft in self._drafts]
         disputed = [one for one in self._rulings if self._is_disputed(one)]
-        shared = [one for kept in own for one in kept if one.question.id.startswith(AMBIGUITY) and self._are_equal]
+        shared = [one for kept in own for one in kept if self._is_shared(one)]
         return [[one for one in self._rulings if one in (*kept, *shared) and one not in disputed] for kept in own]
 
-    @cached_property
-    def _are_equal(self) -> bool:
-        """Whether both drafts are proved to say the same, so that both follow a reading that one of them follows."""
-        return self._both is not None and all(isinstance(one.found, Same) for one, _ in self._compared)
+    def _is_shared(self, ruling: Ruling) -> bool:
+        """Whether both drafts follow a reading if one does: they are proved to say the same, and none denies it."""
+        return (
+            ruling.question.id.startswith(AMBIGUITY)
+            and self._both is not None
+            and all(isinstance(one.found, Same) for one, _ in self._compared)
+            and not any(ruling.is_opposed(draft, self._context) for draft in self._both)
+        )
 
     def _is_disputed(self, ruling: Ruling) -> bool:
         """Whether the drafts still differ where the answer is in own words: they take the words differently."""

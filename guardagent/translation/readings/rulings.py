@@ -89,16 +89,23 @@ class Ruling:
         return self.key in draft.rulings or self.is_followed(draft, context) or self.is_chosen(draft, context)
 
     def is_followed(self, draft: Draft, context: TranslationContext) -> bool:
-        """Whether the author of a draft called the same sentence ambiguous, and translated the reading that is meant.
+        """Whether the author of a draft knew the question, and says that the draft follows what is meant."""
+        return self._followed(draft, context) == {_plain_words(self.choice.answer)}
 
-        The author names the reading in the same words as the choice.
-        """
-        meant = _plain_words(self.choice.answer)
-        return self.question.id.startswith(AMBIGUITY) and any(
-            _plain_words(one.follows) == meant and context.sentence(one.sentence).hash in self.question.sentences
-            for one in draft.ambiguities
+    def is_opposed(self, draft: Draft, context: TranslationContext) -> bool:
+        """Whether the author of a draft says that it follows another reading."""
+        return bool(self._followed(draft, context) - {_plain_words(self.choice.answer)})
+
+    def _followed(self, draft: Draft, context: TranslationContext) -> set[str]:
+        """The readings that a draft follows, as its author says. The same readings can answer another question."""
+        question = _plain_words(self.question.text)
+        return {
+            _plain_words(one.follows)
+            for one in (draft.ambiguities if self.question.id.startswith(AMBIGUITY) else ())
             if one.follows
-        )
+            and context.sentence(one.sentence).hash in self.question.sentences
+            and question.endswith(_plain_words(one.question))
+        }
 
     def is_chosen(self, draft: Draft, context: TranslationContext) -> bool:
         """Whether a draft says word for word what was chosen."""

@@ -112,12 +112,12 @@ class _Summarization:
 def _signatures(review: Review) -> Signatures:
     """A confirmation counts for exactly the fate and the rules that stand now. Settled headings need none."""
     settled = review.settled_headings
+    headings = {one.number for one in review.sentences if one.hash in settled}
     hashes = {rule.id: rule.hash for rule in review.rules}
     resting = {rule for sentence in review.sentences for rule in sentence.rules}
     sentences = {
         one.number: _content(one.hash, one.fate, {rule: hashes.get(rule, "") for rule in one.rules})
         for one in review.sentences
-        if one.hash not in settled
     }
     rules = {name: _content("", "rule", {name: digest}) for name, digest in hashes.items() if name not in resting}
     signers: defaultdict[_Content, set[str]] = defaultdict(set)
@@ -126,7 +126,9 @@ def _signatures(review: Review) -> Signatures:
     contents = [*sentences.values(), *rules.values()]
     return Signatures(
         confirmed=sum(one in signers for one in contents),
-        sentences=tuple(number for number, content in sentences.items() if content not in signers),
+        sentences=tuple(
+            number for number, content in sentences.items() if content not in signers and number not in headings
+        ),
         rules=tuple(name for name, content in rules.items() if content not in signers),
         by=dict(Counter(name for one in contents if one in signers for name in sorted(signers[one]))),
         void=len(signers.keys() - set(contents)),
