@@ -103,7 +103,10 @@ class DraftAuthor:
                 found = self._ask(result.sentences, rulings, problems_text(found_problems), draft_text(result.draft))
             except ModelError as error:
                 return replace(result, error=str(error), is_interrupted=not isinstance(error, AnswerError))
-            result = better(result, DraftResult(result.sentences, *found))
+            before, after = result, DraftResult(result.sentences, *found)
+            result = better(before, after)
+            if _insists(before, after):
+                break
         return result
 
     def _ask(
@@ -133,6 +136,12 @@ def _doubt(number: int, one: Ambiguity) -> str:
 def correctable(problems: Iterable[Problem]) -> list[Problem]:
     """Returns the problems that the author of a draft can correct; the others are for the reviewer."""
     return [one for one in problems if one.kind not in _FOR_THE_REVIEWER]
+
+
+def _insists(first: DraftResult, second: DraftResult) -> bool:
+    """Whether an author left problems that are not fatal exactly as they were: the reviewer decides about them."""
+    same = {*correctable(first.problems)} == {*correctable(second.problems)}
+    return same and not any(one.fatal for one in second.problems)
 
 
 def better(first: DraftResult, second: DraftResult) -> DraftResult:

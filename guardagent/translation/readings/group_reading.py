@@ -183,6 +183,7 @@ class _GroupReader:
         """Whether both drafts were written after an answer about other words of the same readings."""
         return any(
             one.question.id.startswith(READINGS)
+            and not one.is_own_words  # which choose none of two readings that still differ
             and one.question.sentences == question.sentences
             and all(one.is_kept(draft, self._context) for draft in self._drafts)
             for one in rulings_of(self._earlier, self._answers)
