@@ -57,7 +57,7 @@ def test_a_problem_that_stays_is_kept(serve: Serve, tmp_path: Path) -> None:
     assert ([one.id for one in part.rules], part.sentences) == (["card_checked"], (5,))
 
 
-def test_an_author_who_insists_is_not_asked_again(serve: Serve, tmp_path: Path) -> None:
+def test_an_author_who_insists_gets_no_second_request(serve: Serve, tmp_path: Path) -> None:
     """On what is not fatal: the reviewer sees it."""
     server = serve(translator(draft=WRONG))
     model = ModelRequests(Meter(load_model("openai/test")), Prompts())

@@ -113,6 +113,16 @@ def test_an_answer_that_reaches_no_draft_blocks(serve: Serve, folder: Path) -> N
     assert translated(folder).outcome == 0
 
 
+def test_an_answer_that_concerns_no_rule_needs_no_request(serve: Serve, folder: Path) -> None:
+    serve(pharmacist(survey={AMOUNTS: {"question": "Are cents rounded?", "readings": ["Yes, up.", "No."]}}))
+    assert translated(folder).outcome == 1
+    answer(folder)
+    server = serve(pharmacist())
+    result = translated(folder)
+    assert (server.requests, result.outcome, result.review.answers[0].applied) == ([], 0, True)
+    assert translated(folder).review.questions == result.review.questions
+
+
 def test_answers_go_into_later_requests(serve: Serve, folder: Path) -> None:
     """Also into the survey, with the most relevant one first."""
     serve(pharmacist(survey={**TAX, LIMIT: {"question": TABLETS, "readings": ["Yes.", "No."]}}))
