@@ -14,10 +14,11 @@ from typing import Any
 from guardagent.policy.review.record import RecordedAnswer, ReviewQuestion
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting.draft import Draft
-from guardagent.translation.readings import Ruling, rulings_of
+from guardagent.translation.readings import AMBIGUITY, Ruling, rulings_of
 
 MOST_CHARACTERS = 6_000  # of answers in one request, apart from those about its own sentences
 _SAME_HEADING = 2  # as much as two shared words
+_DECLARE = ("define", "constants", "counters")
 _WORD = re.compile(r"[^\W_]{3,}")
 _COMMON = frozenset(
     "about after again all allowed also and any are answered answer been before being but call called calls can case "
@@ -43,7 +44,7 @@ class OwnerAnswers:
         context: the inputs.
         questions: the questions of earlier runs.
         answers: the answers, by the id of their question.
-        rules: the rules of the policy file by their ids: a question names those that it decides about.
+        policy: the content of the policy file: a question names the rules that it decides about.
     """
 
     def __init__(
@@ -51,9 +52,10 @@ class OwnerAnswers:
         context: TranslationContext,
         questions: Sequence[ReviewQuestion],
         answers: Mapping[str, RecordedAnswer],
-        rules: Mapping[str, Mapping[str, Any]] | None = None,
+        policy: Mapping[str, Any] | None = None,
     ) -> None:
-        self._context, self._rules = context, rules or {}
+        self._context, self._policy = context, policy or {}
+        self._rules = {one["id"]: one for one in self._policy.get("policies", ())}
         there = context.document.first_numbers
         self.rulings = tuple(rulings_of([one for one in questions if {*one.sentences} <= there.keys()], answers))
         self._unapplied = {one.question for one in answers.values() if not one.applied}
@@ -100,7 +102,7 @@ class OwnerAnswers:
         quoted = {self._context.sentence(number).hash for rule in draft.rules for number in rule.quotes}
         if quoted & {*one.question.sentences}:
             return True
-        if one.question.witness is not None and not one.is_own_words:
+        if not (one.question.id.startswith(AMBIGUITY) or one.is_own_words):
             return False
         shared = {word for word in about.words & subject.words if word in self._distinctive}
         return bool(shared) and (bool(about.tools & subject.tools) or not about.tools)
@@ -112,15 +114,20 @@ class OwnerAnswers:
         return {one.key: self._subject(one) for one in self.rulings}
 
     def _subject(self, one: Ruling) -> _Subject:
-        """The subject of an answer: the question without the sentence that it quotes, the answer, and the rules."""
-        text = one.question.text
+        """The subject of an answer: the question without the sentence that it quotes, the answer, and the rules.
+
+        The words about a witness are those of one call, not of a meaning.
+        """
+        text = one.question.text if one.question.witness is None else ""
         for sentence in self._sentences(one):
             text = text.replace(" ".join(sentence.text.split()), " ", 1)
         rules = [self._rules[name] for name in one.question.rules if name in self._rules]
         witness = one.question.witness or {}
         formal = json.dumps([witness, one.choice.policy, rules], default=str)
         used = self._names(json.dumps([*rules, *one.choice.policy.get("policies", ())], default=str))
-        return _Subject(frozenset(self._words(f"{text} {one.choice.answer}")), self._tools(f"{formal} {text}"), used)
+        return _Subject(
+            frozenset(self._words(f"{text} {one.choice.answer}")), self._tools(f"{formal} {one.question.text}"), used
+        )
 
     def _subject_of(self, draft: Draft) -> _Subject:
         quoted = {number for rule in draft.rules for number in rule.quotes}
@@ -143,12 +150,10 @@ class OwnerAnswers:
 
     @cached_property
     def _declared(self) -> frozenset[str]:
-        """The names that the answered rules declare."""
-        found: set[str] = set()
-        for one in self.rulings:
-            for key in ("define", "constants", "counters"):
-                found |= {str(name).partition("(")[0] for name in one.choice.policy.get(key, ())}
-        return frozenset(found)
+        """The names that the policy file and the readings of the answers declare."""
+        policies = [self._policy, *(one.choice.policy for one in self.rulings)]
+        names = (name for one in policies for key in _DECLARE for name in one.get(key, ()))
+        return frozenset(str(name).partition("(")[0] for name in names)
 
     def _words(self, text: str) -> Iterator[str]:
         return (_stem(one) for one in _WORD.findall(text.casefold().replace("_", " ")) if one not in _COMMON)

@@ -158,7 +158,7 @@ class _Run:
             stages = Stages(context, self._model, (), {}, OwnerAnswers(context, (), {}), self._progress)
             return None, stages.run([one.number for one in context.document.sentences])
         answers = {one.question: one for one in previous.answers}
-        owner = OwnerAnswers(context, previous.questions, answers, standing.lines.rules)
+        owner = OwnerAnswers(context, previous.questions, answers, standing.lines.content)
         drafted = load_groups(self._folder, context, standing.translate)
         standing, again = reconsidered(standing, previous, owner, context)
         drafted = (*drafted, *again)

@@ -24,6 +24,7 @@ A suite is booked by a manager. A suite is cleaned before it is booked. Every gu
 A boat is let for a day. A boat with an engine needs a licence.
 """
 SUITE, CLEANED, KEY, BOAT, ENGINE = 2, 3, 4, 6, 7
+POLICY = {"define": {"large(r)": "r > 5"}, "policies": [{"id": "r", "temporal": "forall(book(room=n), large(n))"}]}
 WHEN = "2026-05-01T10:00:00+00:00"
 
 
@@ -42,7 +43,7 @@ def answers(context: TranslationContext, *texts: tuple[int, str], **more: Any) -
         for at, (number, text) in enumerate(texts)
     ]
     found = {one.id: RecordedAnswer(one.id, 0, "Ann", WHEN, more.get("applied", False)) for one in questions}
-    return OwnerAnswers(context, questions, found, {"r": {"temporal": "forall(book(), true)"}})
+    return OwnerAnswers(context, questions, found, POLICY)
 
 
 def draft(sentence: int, temporal: str, rulings: tuple[str, ...] = ()) -> Draft:
@@ -75,6 +76,12 @@ def test_an_answer_concerns_sentences_with_its_words_and_tools(context: Translat
     assert owner.concerning(draft(CLEANED, "forall(clean(), true)")) == (), "no tool in common"
     assert owner.concerning(draft(CLEANED, "forall(book(), true)", (ruling.key,))) == (), "its author knows it"
     assert answers(context, (SUITE, "Is a large room a suite?"), rules=("r",), applied=True).concerning(booking) == ()
+
+
+def test_an_answer_concerns_rules_with_the_same_definition(context: TranslationContext) -> None:
+    owner = answers(context, (SUITE, "Is a hall a suite?"), rules=("r",))
+    assert owner.concerning(draft(ENGINE, "forall(let_boat(size=n), large(n))"))
+    assert not owner.concerning(draft(ENGINE, "forall(let_boat(size=n), n > 5)"))
 
 
 def test_an_answer_about_a_sentence_that_is_gone_is_none(context: TranslationContext, tmp_path: Path) -> None:
