@@ -227,6 +227,26 @@ DATA = (
         brief=True,
     ),
     ReferenceExample(
+        "forall(cancel(id=o), state.open[o] == true)",
+        "a missing key is unknown",
+        talk(call("cancel", id="W1"), state={"open": {"W1": True}}),
+        talk(call("cancel", id="W2"), state={"open": {"W1": True}}),
+        brief=True,
+    ),
+    ReferenceExample(
+        "forall(book(legs=xs), xs[0].from == xs[len(xs) - 1].to)",
+        "first, last item",
+        talk(call("book", legs=[{"from": "A", "to": "B"}, {"from": "B", "to": "A"}])),
+        talk(call("book", legs=[{"from": "A", "to": "B"}, {"from": "B", "to": "C"}])),
+        brief=True,
+    ),
+    ReferenceExample(
+        'forall(cancel(id=o), time(state.start[o] + "-05:00") - now >= 24h)',
+        "local time with a zone",
+        talk(call("cancel", id="W1"), state={"start": {"W1": "2026-01-31T07:00:00"}}),
+        talk(call("cancel", id="W1"), state={"start": {"W1": "2026-01-31T06:59:59"}}),
+    ),
+    ReferenceExample(
         'forall(pay(), weekday(now) <= 5 && hour(now, "Europe/Berlin") >= 9)',
         "",
         talk(PAY),

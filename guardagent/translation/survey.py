@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,16 +94,29 @@ class Survey:
         return tuple(one.number for one in self.sentences.values() if one.fate in fates)
 
 
-def survey(context: TranslationContext, numbers: Sequence[int], model: ModelRequests) -> Survey:
+def survey(
+    context: TranslationContext,
+    numbers: Sequence[int],
+    model: ModelRequests,
+    answers: Callable[[Sequence[int]], Mapping[str, str]] = lambda _: {},
+) -> Survey:
     """Surveys the sentences of the given numbers, at most forty in one request.
 
     Sentences of a request that failed have the fate `open`, and the error is in `errors`.
+
+    Args:
+        context: the inputs.
+        numbers: the numbers of the sentences.
+        model: makes the requests.
+        answers: returns the owner's answers that concern some sentences, as texts.
     """
     shared, facts = shared_data(context), facts_text(context)
     groups = [tuple(numbers[at : at + BATCH]) for at in range(0, len(numbers), BATCH)]
 
     def ask(group: tuple[int, ...]) -> Survey:
-        data = {"facts": facts, "sentences": sentences_text(map(context.sentence, group)), "problem": "", "answer": ""}
+        known = "\n".join(answers(group).values())
+        sentences = sentences_text(map(context.sentence, group))
+        data = {"facts": facts, "rulings": known, "sentences": sentences, "problem": "", "answer": ""}
         try:
             return model.ask(Request("survey", data, shared), lambda answer: _read(answer, group, context))
         except ModelError as error:

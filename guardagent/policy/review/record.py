@@ -43,6 +43,11 @@ class ReviewedSentence:
     reason: str = ""
     rules: tuple[str, ...] = ()
 
+    @property
+    def is_bare_heading(self) -> bool:
+        """Whether it is a heading that has no rule and needs none."""
+        return self.kind == "heading" and not self.rules and self.fate not in ("rule", "open")
+
 
 @dataclass(frozen=True, slots=True)
 class ReviewedRule:
@@ -106,16 +111,18 @@ class RecordedAnswer:
     """The answer of a person.
 
     Attributes:
-        choice: a position in `choices` of the question.
+        choice: a position in `choices` of the question; None if the answer is in the person's own words.
         by, at: who and when (ISO 8601 with zone).
         applied: whether `translate` has applied it; until then nobody can confirm what it is about.
+        words: the person's own words, which are a ruling; empty if the answer is a choice.
     """
 
     question: str
-    choice: int
+    choice: int | None
     by: str
     at: str
     applied: bool = False
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +202,13 @@ class Review:
     findings: tuple[ReviewFinding, ...] = ()
     confirmations: tuple[Confirmation, ...] = ()
     cost: ModelCost = field(default_factory=ModelCost)
+
+    @property
+    def settled_headings(self) -> frozenset[str]:
+        """The hashes of the headings that nobody has to confirm: no rule, question or finding is about them."""
+        doubtful = {name for one in self.questions for name in one.sentences}
+        doubtful |= {name for one in self.findings for name in one.sentences}
+        return frozenset(one.hash for one in self.sentences if one.is_bare_heading and one.hash not in doubtful)
 
     @property
     def open_questions(self) -> tuple[ReviewQuestion, ...]:

@@ -19,7 +19,8 @@ SHOWN = 10  # problems in a message
 _UNKNOWN = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 SentenceStatus = Literal["confirmed", "changed", "unconfirmed"]
-"""Confirmed as it stands; confirmed with another fate or other rules; never confirmed, or nothing to confirm yet."""
+"""Confirmed as it stands, or a heading that needs no confirmation; confirmed with another fate or other rules; never
+confirmed, or nothing to confirm yet."""
 
 
 def require_review(policies: Policies | PolicyFile, path: Path | str) -> None:
@@ -121,12 +122,14 @@ class _Confirmed:
 
     def __init__(self, review: Review, hashes: Mapping[str, str]) -> None:
         in_time = sorted(review.confirmations, key=lambda one: instant(one.at) or _UNKNOWN)
-        self._sentences, self._hashes = review.sentences, hashes
+        self._sentences, self._hashes, self._settled = review.sentences, hashes, review.settled_headings
         self._of_sentences = {one.sentence: one for one in in_time if one.sentence}
         self._of_rules = {rule: then for one in in_time if not one.sentence for rule, then in one.rules.items()}
         self._resting = {rule for sentence in review.sentences for rule in sentence.rules}
 
     def status(self, sentence: ReviewedSentence) -> SentenceStatus:
+        if sentence.hash in self._settled:
+            return "confirmed"
         found = self._of_sentences.get(sentence.hash)
         if found is None or not _is_decided(sentence):
             return "unconfirmed"

@@ -132,9 +132,19 @@ def _answer_problems(review: Review) -> Iterator[str]:
     for at, answer in enumerate(review.answers):
         if answer.question not in choices:
             yield f"answers[{at}].question: there is no question {answer.question[:60]!r}; expected one of 'questions'"
-        elif not 0 <= answer.choice < choices[answer.question]:
-            last = choices[answer.question] - 1
-            yield f"answers[{at}].choice: is {answer.choice}; expected a position from 0 to {last}"
+        elif problem := _choice_problem(answer, choices[answer.question] - 1):
+            yield f"answers[{at}].{problem}"
+
+
+def _choice_problem(answer: RecordedAnswer, last: int) -> str:
+    """The problem of an answer, which is either a choice or in own words; empty if there is none."""
+    if answer.choice is None:
+        return "" if answer.words.strip() else f"choice: is null; expected a position from 0 to {last}, or 'words'"
+    if answer.words:
+        return "words: are given with a choice; expected one of both, and null for the other or no key"
+    if not 0 <= answer.choice <= last:
+        return f"choice: is {answer.choice}; expected a position from 0 to {last}, or null with 'words'"
+    return ""
 
 
 def _signature_problems(key: str, signed: Iterable[RecordedAnswer | Confirmation]) -> Iterator[str]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from guardagent.errors import AnswerError
 from guardagent.policy.file.policy_keys import Key, keys, mapping, name, plain_text
 from guardagent.policy.file.rule_keys import POLICIES
 from guardagent.policy.review.record import NeededFact
-from guardagent.translation.drafting.draft import DECLARATIONS, Draft, RuleDraft
+from guardagent.translation.drafting.draft import DECLARATIONS, Ambiguity, Draft, RuleDraft
 from guardagent.translation.model.answers import (
     listed,
     optional_text,
     plain,
     plain_mapping,
+    position,
     read_answer,
     sentence_number,
 )
@@ -37,7 +39,21 @@ _AMBIGUOUS = Key(
     "ambiguous sentence",
     mapping,
     "a mapping with 'sentence', 'question' and 'readings'",
-    keys=keys(_SENTENCE, Key("question", optional_text, "a string", required=True), READINGS),
+    keys=keys(
+        _SENTENCE,
+        Key("question", optional_text, "a string", required=True),
+        READINGS,
+        Key("follows", position, "the position of a reading, from 1"),
+    ),
+)
+_FOLLOWED = Key(
+    "followed reading",
+    mapping,
+    "a mapping with 'doubt' and 'reading'",
+    keys=keys(
+        Key("doubt", position, "the number of a doubt", required=True),
+        Key("reading", position, "the position of a reading, from 1", required=True),
+    ),
 )
 
 
@@ -70,17 +86,21 @@ _ANSWER = Key(
         Key("rules", listed, "a list of rules", item=_rule()),
         Key("declined", listed, "a list of sentences with reasons", item=_DECLINED),
         Key("ambiguous", listed, "a list of sentences with questions", item=_AMBIGUOUS),
+        Key("followed", listed, "a list of doubts with readings", item=_FOLLOWED),
     ),
 )
 
 
-def read_draft(answer: str, sentences: Collection[int], known: Collection[str] = ()) -> Draft:
+def read_draft(
+    answer: str, sentences: Collection[int], known: Collection[str] = (), doubts: Sequence[Ambiguity] = ()
+) -> Draft:
     """Reads a draft.
 
     Args:
         answer: the text of the answer.
         sentences: the numbers of the sentences that were to be translated.
         known: the names of the facts that need no declaration.
+        doubts: the ambiguities of which the answer says what the rules follow.
 
     Raises:
         AnswerError: the answer is no draft; with the line.
@@ -90,16 +110,34 @@ def read_draft(answer: str, sentences: Collection[int], known: Collection[str] =
         raise AnswerError(
             "the answer has no 'rules' and no 'declined' sentences; expected each sentence in one of them"
         )
-    return Draft(
+    draft = Draft(
         tuple(sentences),
         tuple(map(_rule_draft, found.get("rules", ()))),
         {key: _names(key, value) for key, value in found.get("declarations", {}).items() if value},
         tuple(NeededFact(**one) for one in found.get("facts", ()) if one["name"] not in known),
         {one["sentence"]: " ".join(one["reason"].split()) for one in found.get("declined", ())},
-        tuple(
-            ambiguity(one["sentence"], one["question"], one.get("readings", ())) for one in found.get("ambiguous", ())
-        ),
+        tuple(map(_ambiguous, found.get("ambiguous", ()))),
     )
+    settled = {*draft.declined, *(number for rule in draft.rules for number in rule.quotes)}
+    followed = [_followed(one, doubts) for one in found.get("followed", ())]
+    return replace(draft, ambiguities=(*draft.ambiguities, *(one for one in followed if one.sentence in settled)))
+
+
+def _ambiguous(found: Mapping[str, Any]) -> Ambiguity:
+    one = ambiguity(found["sentence"], found["question"], found.get("readings", ()))
+    return _following(one, found["follows"]) if "follows" in found else one
+
+
+def _followed(found: Mapping[str, Any], doubts: Sequence[Ambiguity]) -> Ambiguity:
+    if found["doubt"] > len(doubts):
+        raise AnswerError(f"'followed' has the doubt {found['doubt']}; there are {len(doubts)} of them")
+    return _following(doubts[found["doubt"] - 1], found["reading"])
+
+
+def _following(one: Ambiguity, reading: int) -> Ambiguity:
+    if reading > len(one.readings):
+        raise AnswerError(f"sentence {one.sentence}: the reading {reading} is followed; there are {len(one.readings)}")
+    return replace(one, follows=one.readings[reading - 1])
 
 
 def _names(key: str, value: Any) -> Mapping[str, Any]:

@@ -11,13 +11,15 @@ from guardagent.errors import AnswerError, ModelError
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.document_text import sentences_text
 from guardagent.translation.drafting.answer import read_draft
-from guardagent.translation.drafting.draft import Draft, Problem, RuleDraft
+from guardagent.translation.drafting.draft import Ambiguity, Draft, Problem, RuleDraft
 from guardagent.translation.model.requests import ModelRequests, Request
 from guardagent.translation.prompt_data import facts_text, shared_data
 from guardagent.translation.reference import language_reference
 
 _FOR_THE_REVIEWER = ("untested", "undecided", "failure")
 Examine = Callable[[Draft, TranslationContext], Iterable[Problem]]
+Answers = Callable[[Sequence[int]], Mapping[str, str]]
+"""The answers of the owner that concern some sentences: their texts by the keys of their rulings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class DraftAuthor:
         model: makes the requests.
         examine: finds the problems of a draft.
         rounds: how often a draft is sent back with its problems.
+        answers: returns the answers that are part of each request.
+        doubts: sentences that are known to be ambiguous, about which there is no answer.
     """
 
     def __init__(
@@ -60,9 +64,11 @@ class DraftAuthor:
         model: ModelRequests,
         examine: Examine,
         rounds: int = 2,
+        answers: Answers = lambda _: {},
+        doubts: Sequence[Ambiguity] = (),
     ) -> None:
         self._template, self._context, self._model = template, context, model
-        self._examine, self._rounds = examine, rounds
+        self._examine, self._rounds, self._answers, self._doubts = examine, rounds, answers, doubts
         self._facts, self._shared = facts_text(context), shared_data(context)
         self._known = {one.name for one in context.facts}
         self._trusted = {"language": language_reference(), "failed_output": context.failed_output}
@@ -81,7 +87,7 @@ class DraftAuthor:
         Args:
             draft: the draft.
             problems: the problems.
-            rulings: all answers about its sentences, by the id of their question.
+            rulings: the answers that it has to follow: their texts by the keys of their rulings.
         """
         result = DraftResult(draft.sentences, draft, tuple(problems))
         return self._corrected(result, rulings)
@@ -97,28 +103,45 @@ class DraftAuthor:
                 found = self._ask(result.sentences, rulings, problems_text(found_problems), draft_text(result.draft))
             except ModelError as error:
                 return replace(result, error=str(error), is_interrupted=not isinstance(error, AnswerError))
-            result = better(result, DraftResult(result.sentences, *found))
+            before, after = result, DraftResult(result.sentences, *found)
+            result = better(before, after)
+            if _insists(before, after):
+                break
         return result
 
     def _ask(
         self, sentences: Sequence[int], rulings: Mapping[str, str], problem: str, answer: str
     ) -> tuple[Draft, tuple[Problem, ...]]:
+        rulings = {**rulings, **self._answers(sentences)}
+        doubts = [one for one in self._doubts if one.sentence in sentences]
         data = {
             "facts": self._facts,
             "rulings": "\n".join(rulings.values()),
+            "doubts": "\n".join(_doubt(number, one) for number, one in enumerate(doubts, start=1)),
             "sentences": sentences_text(map(self._context.sentence, sentences)),
             "problem": problem,
             "answer": answer,
         }
         request = Request(self._template, data, self._shared, self._trusted)
-        draft = self._model.ask(request, partial(read_draft, sentences=sentences, known=self._known))
+        draft = self._model.ask(request, partial(read_draft, sentences=sentences, known=self._known, doubts=doubts))
         draft = replace(draft, rulings=tuple(rulings))
         return draft, tuple(self._examine(draft, self._context))
+
+
+def _doubt(number: int, one: Ambiguity) -> str:
+    readings = " ".join(f"({at}) {text}" for at, text in enumerate(one.readings, start=1))
+    return f"{number}. [{one.sentence}] {one.question} {readings}"
 
 
 def correctable(problems: Iterable[Problem]) -> list[Problem]:
     """Returns the problems that the author of a draft can correct; the others are for the reviewer."""
     return [one for one in problems if one.kind not in _FOR_THE_REVIEWER]
+
+
+def _insists(first: DraftResult, second: DraftResult) -> bool:
+    """Whether an author left problems that are not fatal exactly as they were: the reviewer decides about them."""
+    same = {*correctable(first.problems)} == {*correctable(second.problems)}
+    return same and not any(one.fatal for one in second.problems)
 
 
 def better(first: DraftResult, second: DraftResult) -> DraftResult:
@@ -144,12 +167,16 @@ def draft_text(draft: Draft) -> str:
         "rules": list(map(_rule_record, draft.rules)),
         "declined": [{"sentence": number, "reason": reason} for number, reason in draft.declined.items()],
         "ambiguous": [
-            {"sentence": one.sentence, "question": one.question, "readings": list(one.readings)}
+            {"sentence": one.sentence, "question": one.question, "readings": list(one.readings), **_follows(one)}
             for one in draft.ambiguities
         ],
     }
     shown = {key: value for key, value in content.items() if value}
     return yaml.dump(shown, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1_000)
+
+
+def _follows(one: Ambiguity) -> dict[str, int]:
+    return {"follows": one.readings.index(one.follows) + 1} if one.follows in one.readings else {}
 
 
 def _rule_record(rule: RuleDraft) -> dict[str, Any]:

@@ -49,11 +49,13 @@ class Ambiguity:
         sentence: its number.
         question: the question to the owner of the document.
         readings: at least two readings in natural language.
+        follows: the one of them that the rules of the draft follow; empty if its author does not say.
     """
 
     sentence: int
     question: str
     readings: tuple[str, ...]
+    follows: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Draft:
         facts: facts that the host has to give and that are not in the context.
         declined: the sentences for which no rule can be written, with the reason.
         ambiguities: what the author of the draft could not decide.
-        rulings: the ids of the questions whose answers its author knew.
+        rulings: the answers that its author knew, by the keys of their rulings.
     """
 
     sentences: tuple[int, ...]

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from guardagent.errors import InputError
+from guardagent.errors import InputError, error_text
 from guardagent.policy.load import load_policies
 from guardagent.policy.logic.known_calls import KnownCalls
 from guardagent.policy.policies import Policies
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting.draft import Problem
+from guardagent.translation.examination.checks import CHECKS
+from guardagent.translation.examination.examined_policy import ExaminedPolicy
 from guardagent.translation.examination.executions import execution_problems
 from guardagent.translation.examination.findings import lint_problems
 from guardagent.translation.examination.records import JudgedCase, expects_violation, is_first, judged_cases
@@ -49,7 +51,18 @@ def examine_policy(
     judged = {rule: judged_cases(loaded, rule, some) for rule, some in cases.items() if rule in loaded.ids}
     found = [*lint_problems(loaded, {}, seconds=SECONDS, known=_known(judged)), *_case_problems(cases, judged)]
     found += execution_problems(loaded, traces) if traces is not None else []
+    found += _policy_problems(ExaminedPolicy(loaded, context))
     return tuple(sorted(dict.fromkeys(found), key=lambda one: not one.fatal))
+
+
+def _policy_problems(examined: ExaminedPolicy) -> Iterator[Problem]:
+    """The problems that the checks of whole policies find. One that fails is a problem: it is no pass."""
+    for name, module in CHECKS.load_all():
+        if getattr(module, "WHOLE_POLICY", False):
+            try:
+                yield from module.check(examined)
+            except Exception as error:  # noqa: BLE001 - a policy can hold anything
+                yield Problem("unexamined", f"the check {name!r} did not end: {error_text(error):.300}")
 
 
 def _of_text(text: str, context: TranslationContext) -> Policies:

@@ -36,7 +36,8 @@ def examine(draft: Draft, context: TranslationContext, *, only_fatal: bool = Fal
 
 def _problems(draft: Draft, context: TranslationContext, *, only_fatal: bool) -> tuple[Problem, ...]:
     examined = ExaminedDraft(draft, context, only_fatal=only_fatal)
-    checks = [pair for pair in CHECKS.load_all() if not (only_fatal and getattr(pair[1], "NEVER_FATAL", False))]
+    of_drafts = [pair for pair in CHECKS.load_all() if not getattr(pair[1], "WHOLE_POLICY", False)]
+    checks = [pair for pair in of_drafts if not (only_fatal and getattr(pair[1], "NEVER_FATAL", False))]
     found = dict.fromkeys(one for name, module in checks for one in _results(name, module, examined))
     order = {one.id: at for at, one in enumerate(draft.rules)}
     wanted = [one for one in found if one.fatal or not only_fatal]

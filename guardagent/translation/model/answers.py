@@ -88,6 +88,15 @@ def sentence_number(node: SourceNode, key: Key) -> int:
     return value
 
 
+@reads(lambda _: {"type": "integer", "minimum": 1})
+def position(node: SourceNode, key: Key) -> int:
+    """Reads a position from 1."""
+    value = sentence_number(node, key)
+    if value < 1:
+        raise key.mismatch(node)
+    return value
+
+
 @reads(lambda _: {"type": "string"})
 def optional_text(node: SourceNode, key: Key) -> str:
     """Reads a string that may be empty or null."""

@@ -184,6 +184,17 @@ class Recording:
                 yield replace(one, rules=tuple(renamed.get(rule, rule) for rule in one.rules))
         others = [one for one in self.stages.survey.ambiguities if one.sentence not in self._reading_of]
         yield from ambiguity_questions(others, self.inputs.context)
+        yield from self._answered_elsewhere()
+
+    def _answered_elsewhere(self) -> Iterator[ReviewQuestion]:
+        """Yields the answered questions about sentences that are in no group, such as definitions."""
+        there = self.inputs.context.document.first_numbers
+        answered = {one.question for one in self.previous.answers} if self.previous else set()
+        answered -= {one.id for one in self.kept.questions} if self.kept else set()
+        for one in self.previous.questions if self.previous else ():
+            numbers = {there.get(name) for name in one.sentences}
+            if one.id in answered and None not in numbers and not numbers & self._reading_of.keys():
+                yield replace(one, rules=())
 
     @property
     def _renamed(self) -> Sequence[Mapping[str, str]]:
@@ -198,10 +209,13 @@ class Recording:
                 yield replace(one, applied=one.applied or self._is_applied(one.question))
 
     def _is_applied(self, question: str) -> bool:
+        """Whether the drafts that it is about follow it, and those that it concerns know it."""
+        if any(one.question.id == question for _, one in self.stages.unreached):
+            return False
         for reading in self.stages.readings:
             if any(one.id == question for one in reading.questions):
                 return not any(one.kind == "unapplied_answer" for one in reading.findings)
-        return False
+        return any(one.id == question for one in self._answered_elsewhere())
 
     def _different_findings(self) -> Iterable[ReviewFinding]:
         """Those of the whole policy come first: a draft may have the same one."""
@@ -219,12 +233,19 @@ class Recording:
         for reading, renamed in zip(self.stages.readings, self._renamed, strict=True):
             for found in reading.findings:
                 yield replace(found, rules=tuple(renamed.get(rule, rule) for rule in found.rules))
+        yield from self._unreached()
         for result in self.stages.drafts:
             if result.error:
                 yield ReviewFinding("draft", result.error, tuple(map(self._hash, result.sentences)), blocking=False)
         for problem in (*self.assembly.problems, *self.problems):
             yield replace(self._finding(problem), of_policy=True)
         yield from map(self._finding, self._remaining())
+
+    def _unreached(self) -> Iterator[ReviewFinding]:
+        for group, ruling in self.stages.unreached:
+            text = f"An answer concerns these rules, and no draft that knows it could be used: {ruling.text}"
+            rules = tuple(dict.fromkeys(rule.id for draft in group.drafts for rule in draft.rules))
+            yield ReviewFinding("unapplied_answer", text, tuple(map(self._hash, group.sentences)), rules)
 
     def _remaining(self) -> Iterator[Problem]:
         """Yields the problems of drafts that concern rules in the policy, but those of several rules."""

@@ -7,20 +7,23 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from guardagent.policy.review.record import RecordedAnswer, ReviewQuestion
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting.author import DraftAuthor, DraftResult
 from guardagent.translation.drafting.batches import draft_batches
-from guardagent.translation.drafting.draft import Draft, Problem
+from guardagent.translation.drafting.draft import Ambiguity, Draft, Problem
 from guardagent.translation.drafting.usable import usable_part
 from guardagent.translation.examination import examine
 from guardagent.translation.model.requests import ModelRequests
+from guardagent.translation.pipeline.owner_answers import OwnerAnswers
 from guardagent.translation.readings import (
     GroupReading,
     Mending,
     Ruling,
     SentenceGroup,
+    ambiguity_questions,
     read_group,
     sentence_groups,
 )
@@ -45,6 +48,7 @@ class StageResults:
         drafts: the results of all requests for drafts.
         groups: the groups of sentences, with the drafts as they are now.
         readings: of each group.
+        unreached: the answers that concern a group of other sentences, and that its drafts could not be given.
     """
 
     context: TranslationContext
@@ -52,6 +56,7 @@ class StageResults:
     drafts: tuple[DraftResult, ...] = ()
     groups: tuple[SentenceGroup, ...] = ()
     readings: tuple[GroupReading, ...] = ()
+    unreached: tuple[tuple[SentenceGroup, Ruling], ...] = ()
 
     @property
     def is_interrupted(self) -> bool:
@@ -72,6 +77,7 @@ class Stages:
         model: makes the requests.
         earlier: the questions of earlier runs.
         answers: the answers, by the id of their question.
+        owner: the same, by what they concern.
         progress: takes a line for each stage.
     """
 
@@ -81,11 +87,13 @@ class Stages:
         model: ModelRequests,
         earlier: Sequence[ReviewQuestion],
         answers: Mapping[str, RecordedAnswer],
+        owner: OwnerAnswers,
         progress: Progress,
     ) -> None:
         self._context, self._model, self._progress = context, model, progress
-        self._earlier, self._answers = earlier, answers
+        self._earlier, self._answers, self._owner = earlier, answers, owner
         self._mendings: list[DraftResult] = []
+        self._unreached: list[tuple[SentenceGroup, Ruling]] = []
 
     def run(self, numbers: Sequence[int], drafted: Sequence[SentenceGroup] = ()) -> StageResults:
         """Translates sentences. Without a whole survey, nothing is drafted.
@@ -98,19 +106,29 @@ class Stages:
         found = Survey({})
         if numbers:
             self._progress(f"Survey of {_count(numbers, 'sentence')}")
-            found = survey(self._context, numbers, self._model)
+            found = survey(self._context, numbers, self._model, self._owner.shown)
         context, enforceable = _surveyed(self._context, found), found.numbers("rule")
         if found.errors or not (enforceable or drafted):
             return StageResults(context, found)
         count = len(enforceable) + sum(len(one.sentences) for one in drafted)
         self._model.limit = max(LEAST_CALLS, CALLS_PER_SENTENCE * count)
-        authors = _Authors(context, self._model)
+        authors = _Authors(context, self._model, self._owner, self._doubts(found))
         first, second = self._drafted(authors, context, enforceable)
         groups = sentence_groups(_usable(first), _usable(second), enforceable)
         self._progress(f"Comparison of {_count([*drafted, *groups], 'group')} of sentences")
         read = self._model.map(partial(self._read, context, found, authors), [*drafted, *groups])
         results = (*first, *second, *self._mendings)
-        return StageResults(context, found, results, tuple(one for one, _ in read), tuple(one for _, one in read))
+        groups, readings = tuple(one for one, _ in read), tuple(one for _, one in read)
+        return StageResults(context, found, results, groups, readings, tuple(self._unreached))
+
+    def _doubts(self, found: Survey) -> list[Ambiguity]:
+        """The ambiguities of the survey without an answer."""
+        answered = {*self._answers}
+        return [
+            one
+            for one in found.ambiguities
+            if not answered.intersection(question.id for question in ambiguity_questions([one], self._context))
+        ]
 
     def _drafted(
         self, authors: _Authors, context: TranslationContext, enforceable: Sequence[int]
@@ -127,7 +145,8 @@ class Stages:
     def _read(
         self, context: TranslationContext, found: Survey, authors: _Authors, group: SentenceGroup
     ) -> tuple[SentenceGroup, GroupReading]:
-        """Reads a group; drafts that do not keep the answers are mended."""
+        """Reads a group; drafts that do not keep the answers, or do not know those that concern them, are mended."""
+        group = self._informed(group, authors)
 
         def read(group: SentenceGroup) -> GroupReading:
             with _SOLVER:
@@ -141,6 +160,17 @@ class Stages:
             group, reading = mended, read(mended)
         return group, reading
 
+    def _informed(self, group: SentenceGroup, authors: _Authors) -> SentenceGroup:
+        """The group with drafts whose authors know the new answers about other sentences that concern it."""
+        concerning = tuple({one.key: one for draft in group.drafts for one in self._owner.concerning(draft)}.values())
+        if not concerning:
+            return group
+        first, second = (_unknown(concerning, draft) for draft in (group.first, group.second))
+        found = self._mended(group, Mending(first, second), authors) or group
+        missing = [one for one in concerning if any(one.key not in draft.rulings for draft in found.drafts)]
+        self._unreached += [(found, one) for one in missing]
+        return found
+
     def _mended(self, group: SentenceGroup, mending: Mending, authors: _Authors) -> SentenceGroup | None:
         """The group with drafts that their authors corrected; None if there is none."""
         first = self._corrected(authors.first, group.first, mending.first)
@@ -152,7 +182,7 @@ class Stages:
     def _corrected(self, author: DraftAuthor, draft: Draft | None, rulings: Sequence[Ruling]) -> Draft | None:
         if draft is None or not rulings:
             return None
-        known = {one.question.id: one.text for one in rulings}
+        known = {one.key: one.text for one in rulings}
         result = author.mend(draft, list(_contradictions(draft, rulings)), known)
         self._mendings.append(replace(result, problems=()))  # that the draft follows the answers is judged again
         found = usable_part(result)
@@ -164,9 +194,16 @@ class Stages:
 class _Authors:
     """The authors of the first and the second draft. Only the first one brings the cases of the policy."""
 
-    def __init__(self, context: TranslationContext, model: ModelRequests) -> None:
-        self.first = DraftAuthor("draft", context, model, all_problems)
-        self.second = DraftAuthor("second_draft", context, model, fatal_problems)
+    def __init__(
+        self, context: TranslationContext, model: ModelRequests, owner: OwnerAnswers, doubts: Sequence[Ambiguity]
+    ) -> None:
+        known: dict[str, Any] = {"answers": owner.shown, "doubts": doubts}
+        self.first = DraftAuthor("draft", context, model, all_problems, **known)
+        self.second = DraftAuthor("second_draft", context, model, fatal_problems, **known)
+
+
+def _unknown(rulings: Sequence[Ruling], draft: Draft | None) -> tuple[Ruling, ...]:
+    return () if draft is None else tuple(one for one in rulings if one.key not in draft.rulings)
 
 
 def _count(items: Sequence[object], name: str) -> str:

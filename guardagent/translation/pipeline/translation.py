@@ -27,6 +27,8 @@ from guardagent.translation.examination import examine_policy
 from guardagent.translation.model.requests import ModelRequests
 from guardagent.translation.pipeline.inputs import TranslationInputs, read_inputs
 from guardagent.translation.pipeline.open_groups import load_groups, save_groups
+from guardagent.translation.pipeline.owner_answers import OwnerAnswers
+from guardagent.translation.pipeline.reconsideration import kept_confirmations, reconsidered
 from guardagent.translation.pipeline.recording import Recording, parts_of
 from guardagent.translation.pipeline.stages import Progress, StageResults, Stages
 from guardagent.translation.report import DocumentChanges, TranslationSummary, outcome, summarize
@@ -138,6 +140,8 @@ class _Run:
         problems = self._examined(assembly) if assembly.text else ()
         recording = Recording(self._inputs, stages, assembly, problems, standing, self._previous, self._meter.usage)
         review = recording.review(self._path.parent)
+        if self._previous is not None:
+            review = kept_confirmations(self._previous, review)
         if stages.is_interrupted or not assembly.text:
             return Translation(review, summarize(review), (), 3 if stages.is_interrupted else outcome(review) or 1)
         save_groups(self._folder, stages.open_groups, stages.context)
@@ -148,14 +152,18 @@ class _Run:
 
     def _stages(self) -> tuple[Kept | None, StageResults]:
         """The part of an earlier translation that stands, and the results for all other sentences."""
-        standing, previous, context = self._standing(), self._previous, self._inputs.context
+        standing, previous = self._standing(), self._previous
+        context = _with_failures(self._inputs.context, standing)
         if standing is None or previous is None:
-            stages = Stages(context, self._model, (), {}, self._progress)
+            stages = Stages(context, self._model, (), {}, OwnerAnswers(context, (), {}), self._progress)
             return None, stages.run([one.number for one in context.document.sentences])
         answers = {one.question: one for one in previous.answers}
+        owner = OwnerAnswers(context, previous.questions, answers, standing.lines.content)
         drafted = load_groups(self._folder, context, standing.translate)
+        standing, again = reconsidered(standing, previous, owner, context)
+        drafted = (*drafted, *again)
         known = {number for one in drafted for number in one.sentences}
-        stages = Stages(context, self._model, previous.questions, answers, self._progress)
+        stages = Stages(context, self._model, previous.questions, answers, owner, self._progress)
         return standing, stages.run([one for one in standing.translate if one not in known], drafted)
 
     def _standing(self) -> Kept | None:
@@ -216,6 +224,12 @@ class _Run:
             str(self._path),
             str(before) if before else "",
         )
+
+
+def _with_failures(context: TranslationContext, standing: Kept | None) -> TranslationContext:
+    """The context with the pattern of failed outputs in the policy file: a later survey may see no failure."""
+    known = standing.lines.content.get("failed_output") if standing else None
+    return replace(context, failed_output=known) if isinstance(known, str) and not context.failed_output else context
 
 
 def _with_facts(context: TranslationContext, facts: Sequence[NeededFact]) -> TranslationContext:

@@ -11,14 +11,16 @@ group_reading  read_group: the rules that stand, the questions that are open, th
 from guardagent.translation.readings.group_reading import GroupReading, Mending, read_group
 from guardagent.translation.readings.groups import SentenceGroup, sentence_groups
 from guardagent.translation.readings.questions import ambiguity_questions
-from guardagent.translation.readings.rulings import Ruling
+from guardagent.translation.readings.rulings import AMBIGUITY, Ruling, rulings_of
 
 __all__ = [
+    "AMBIGUITY",
     "GroupReading",
     "Mending",
     "Ruling",
     "SentenceGroup",
     "ambiguity_questions",
     "read_group",
+    "rulings_of",
     "sentence_groups",
 ]

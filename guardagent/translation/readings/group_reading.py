@@ -183,6 +183,7 @@ class _GroupReader:
         """Whether both drafts were written after an answer about other words of the same readings."""
         return any(
             one.question.id.startswith(READINGS)
+            and not one.is_own_words  # which choose none of two readings that still differ
             and one.question.sentences == question.sentences
             and all(one.is_kept(draft, self._context) for draft in self._drafts)
             for one in rulings_of(self._earlier, self._answers)
@@ -191,9 +192,10 @@ class _GroupReader:
     # --- answers
 
     def _due(self, draft: Draft, kept: Sequence[Ruling]) -> tuple[Ruling, ...]:
-        """The rulings that a draft does not keep; its author is not asked twice about two readings."""
-        seen = {one for one in draft.rulings if one.startswith(READINGS)}
-        return tuple(one for one in self._rulings if one not in kept and one.question.id not in seen)
+        """The rulings that a draft does not keep; its author is not asked twice about two readings or own words."""
+        seen = {one.key for one in self._rulings if one.is_own_words or one.question.id.startswith(READINGS)}
+        seen &= {*draft.rulings}
+        return tuple(one for one in self._rulings if one not in kept and one.key not in seen)
 
     @property
     def _names(self) -> list[str]:
@@ -203,7 +205,23 @@ class _GroupReader:
     @cached_property
     def _kept(self) -> list[list[Ruling]]:
         """The rulings that each draft keeps."""
-        return [[one for one in self._rulings if one.is_kept(draft, self._context)] for draft in self._drafts]
+        own = [[one for one in self._rulings if one.is_kept(draft, self._context)] for draft in self._drafts]
+        disputed = [one for one in self._rulings if self._is_disputed(one)]
+        shared = [one for kept in own for one in kept if self._is_shared(one)]
+        return [[one for one in self._rulings if one in (*kept, *shared) and one not in disputed] for kept in own]
+
+    def _is_shared(self, ruling: Ruling) -> bool:
+        """Whether both drafts follow a reading if one does: they are proved to say the same, and none denies it."""
+        return (
+            ruling.question.id.startswith(AMBIGUITY)
+            and self._both is not None
+            and all(isinstance(one.found, Same) for one, _ in self._compared)
+            and not any(ruling.is_opposed(draft, self._context) for draft in self._both)
+        )
+
+    def _is_disputed(self, ruling: Ruling) -> bool:
+        """Whether the drafts still differ where the answer is in own words: they take the words differently."""
+        return ruling.is_own_words and any(one.id == ruling.question.id for one in self._new)
 
     @property
     def _contradicted(self) -> set[tuple[str, ...]]:
@@ -266,7 +284,10 @@ class _GroupReader:
 
     def _report_answers(self, draft: Draft) -> None:
         if self._drafts and not self._fitting:
-            self._find("unapplied_answer", "No draft follows all answers to the questions about these sentences.")
+            text = "No draft follows all answers to the questions about these sentences."
+            if any(map(self._is_disputed, self._rulings)):
+                text = "Two drafts take an answer in own words differently. Say more, or choose one of the answers."
+            self._find("unapplied_answer", text)
         elif self._both and self._contradicted:
             text = "Only one draft follows the answers, so nothing confirms the rest of it."
             self._find("unconfirmed_reading", text, [one.id for one in draft.rules])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,14 +35,30 @@ _DENIED: tuple[Outcome, ...] = ("denied", "unchecked")
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """An answered question."""
+    """An answered question.
+
+    Attributes:
+        choice: the answer; one in the owner's own words has no policy and allows nothing by itself.
+        is_own_words: whether it is in the owner's own words.
+    """
 
     question: ReviewQuestion
     choice: ReviewChoice
+    is_own_words: bool = False
+
+    @property
+    def key(self) -> str:
+        """The id of the question with a hash of the answer: its author of a draft has to know another answer anew."""
+        return f"{self.question.id}={hashlib.sha256(self.choice.answer.encode()).hexdigest()[:8]}"
 
     @property
     def text(self) -> str:
         """The ruling in natural language, for the author of a draft."""
+        if self.is_own_words:
+            return (
+                f"Asked {self.question.text!r}, the owner of the document answered in own words, which decide: "
+                f"{self.choice.answer!r}."
+            )
         says_more = self.choice.allowed is None and self.choice.words not in ("", self.choice.answer)
         meant = f" ({self.choice.words})" if says_more else ""
         return f"Asked {self.question.text!r}, the owner of the document answered {self.choice.answer!r}{meant}."
@@ -56,17 +73,39 @@ class Ruling:
     def is_kept(self, draft: Draft, context: TranslationContext) -> bool:
         """Whether a draft follows it, judged by a real session where there is a witness.
 
-        Without one, the author of the draft must have known it, or the draft says what was chosen, word for word.
+        Without one, the author of the draft must have known it, or the draft says what was chosen: word for word, or
+        as the reading that its author names. What follows own words, only their author can tell.
 
         Raises:
             InputError: the witness is no case and no trace.
         """
+        if self.is_own_words:
+            return self.key in draft.rulings
         if self.question.witness is not None:
             return self._accepts(outcome_at(loaded(draft, context), self.question.witness, self.question.id))
         if self.question.id.startswith(FATE):
             quoted = {context.sentence(number).hash for rule in draft.rules for number in rule.quotes}
             return bool(self.choice.policy) is bool(quoted & {*self.question.sentences})
-        return self.question.id in draft.rulings or self.is_chosen(draft, context)
+        return self.key in draft.rulings or self.is_followed(draft, context) or self.is_chosen(draft, context)
+
+    def is_followed(self, draft: Draft, context: TranslationContext) -> bool:
+        """Whether the author of a draft knew the question, and says that the draft follows what is meant."""
+        return self._followed(draft, context) == {_plain_words(self.choice.answer)}
+
+    def is_opposed(self, draft: Draft, context: TranslationContext) -> bool:
+        """Whether the author of a draft says that it follows another reading."""
+        return bool(self._followed(draft, context) - {_plain_words(self.choice.answer)})
+
+    def _followed(self, draft: Draft, context: TranslationContext) -> set[str]:
+        """The readings that a draft follows, as its author says. The same readings can answer another question."""
+        question = _plain_words(self.question.text)
+        return {
+            _plain_words(one.follows)
+            for one in (draft.ambiguities if self.question.id.startswith(AMBIGUITY) else ())
+            if one.follows
+            and context.sentence(one.sentence).hash in self.question.sentences
+            and question.endswith(_plain_words(one.question))
+        }
 
     def is_chosen(self, draft: Draft, context: TranslationContext) -> bool:
         """Whether a draft says word for word what was chosen."""
@@ -80,6 +119,10 @@ class Ruling:
         if {one.answer for one in self.question.choices} == {ANSWERS[one] for one in _DENIED}:
             return found == expected
         return found == expected or (found in _DENIED and expected in _DENIED)
+
+
+def _plain_words(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def _plain(value: Any) -> Any:
@@ -106,13 +149,17 @@ def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, Record
     """Yields the rulings about questions.
 
     Raises:
-        InputError: an answer is no position in the choices of its question.
+        InputError: an answer is no position in the choices of its question, and not in own words.
     """
     for question in questions:
         answer = answers.get(question.id)
         if answer is None:
             continue
-        if answer.choice not in range(len(question.choices)):
+        if answer.choice is None and answer.words.strip():
+            words = " ".join(answer.words.split())
+            yield Ruling(question, ReviewChoice(words, None, words), is_own_words=True)
+            continue
+        if answer.choice is None or answer.choice not in range(len(question.choices)):
             most = len(question.choices) - 1
             raise InputError(f"the answer to {question.id!r} is the choice {answer.choice!r}; expected 0 to {most}")
         yield Ruling(question, question.choices[answer.choice])

@@ -57,7 +57,7 @@ class _Summarization:
         review = self._review
         sentences = tuple(map(self._sentence, review.sentences))
         coverage = _coverage(sentences)
-        questions = sorted(map(self._question, review.questions), key=lambda one: one.answer is not None)
+        questions = sorted(map(self._question, review.questions), key=lambda one: one.by is not None)
         return TranslationSummary(
             document=review.document,
             document_hash=review.document_hash,
@@ -74,10 +74,9 @@ class _Summarization:
         )
 
     def _sentence(self, one: ReviewedSentence) -> SentenceRow:
-        heading = one.kind == "heading" and not one.rules and one.fate not in ("rule", "open")
         standing = self._settlement.of_sentence(one) if one.fate == "rule" else None
         return SentenceRow(
-            one.number, one.kind, one.place, one.text, one.fate, one.reason, one.rules, heading, standing
+            one.number, one.kind, one.place, one.text, one.fate, one.reason, one.rules, one.is_bare_heading, standing
         )
 
     def _rule(self, one: ReviewedRule) -> RuleGrounds:
@@ -96,6 +95,7 @@ class _Summarization:
             answer=answer.choice if answer else None,
             by=answer.by if answer else None,
             at=answer.at if answer else None,
+            words=(answer.words or None) if answer else None,
         )
 
     def _findings(self) -> Iterator[FindingRow]:
@@ -110,7 +110,9 @@ class _Summarization:
 
 
 def _signatures(review: Review) -> Signatures:
-    """A confirmation counts for exactly the fate and the rules that stand now."""
+    """A confirmation counts for exactly the fate and the rules that stand now. Settled headings need none."""
+    settled = review.settled_headings
+    headings = {one.number for one in review.sentences if one.hash in settled}
     hashes = {rule.id: rule.hash for rule in review.rules}
     resting = {rule for sentence in review.sentences for rule in sentence.rules}
     sentences = {
@@ -124,7 +126,9 @@ def _signatures(review: Review) -> Signatures:
     contents = [*sentences.values(), *rules.values()]
     return Signatures(
         confirmed=sum(one in signers for one in contents),
-        sentences=tuple(number for number, content in sentences.items() if content not in signers),
+        sentences=tuple(
+            number for number, content in sentences.items() if content not in signers and number not in headings
+        ),
         rules=tuple(name for name, content in rules.items() if content not in signers),
         by=dict(Counter(name for one in contents if one in signers for name in sorted(signers[one]))),
         void=len(signers.keys() - set(contents)),

@@ -102,7 +102,12 @@ class ChoiceRow:
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
-    """A question. `answer`, `by` and `at` are None while it is open; `answer` is the position of the choice."""
+    """A question. `answer`, `words`, `by` and `at` are None while it is open.
+
+    Attributes:
+        answer: the position of the choice; None if the answer is in own words.
+        words: the answer in own words; None if it is a choice.
+    """
 
     id: str
     text: str
@@ -112,6 +117,7 @@ class QuestionRow:
     answer: int | None
     by: str | None
     at: str | None
+    words: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +187,7 @@ class TranslationSummary:
 
     @property
     def open_questions(self) -> tuple[QuestionRow, ...]:
-        return tuple(one for one in self.questions if one.answer is None)
+        return tuple(one for one in self.questions if one.by is None)
 
     @property
     def blocking(self) -> tuple[FindingRow, ...]:

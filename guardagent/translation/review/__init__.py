@@ -6,6 +6,7 @@ entry       a sentence with its rules, findings and questions
 dossier     a review file, joined with the policy file as it stands now
 store       answers and confirmations, saved at once
 dialogue    the keys of the reviewer
+own_words   an answer that is no choice
 terminal    an entry at the terminal
 page        the review as an HTML page
 status      the open entries, a line each

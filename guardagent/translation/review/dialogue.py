@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.text import Text
 
+from guardagent.errors import InputError
 from guardagent.translation.review.dossier import ReviewDossier, read_dossier
 from guardagent.translation.review.entry import FATE_PHRASES, EntryKey, ReviewEntry
+from guardagent.translation.review.own_words import begins_own_words, own_words
 from guardagent.translation.review.status import Selection, selected, summary
 from guardagent.translation.review.store import ReviewConflictError, ReviewStore
 from guardagent.translation.review.terminal import show_entry, show_general, shown
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 _STEPS = {"s": 1, "<": -1, "q": None}
 _HELP = """\
 a, b, …  answer a question; nothing is chosen for you, and nothing is confirmed while a question is open
+neither: …  answer in your own words, such as 'neither: only on Mondays'; of several questions, name one by the key
+         of a choice: 'neither b: …'. Both drafts are written again by your words; then you confirm the rule
 y        confirm that the sentence becomes exactly what is shown
 s        skip: go on to the next sentence
 <        go back to the sentence before
@@ -77,9 +81,12 @@ class ReviewDialogue:
         choices = entry.choices
         self._say(_offer(entry))
         while True:
-            answer = f"{' '.join(choices)} answer · " if choices else ""
+            answer = f"{' '.join(choices)} answer · neither: … own words · " if choices else ""
             confirm = "" if entry.obstacle or entry.confirmation else "y confirm · "
-            pressed = self._line(f"{answer}{confirm}s skip · < back · q quit · ? help: ")
+            line = self._line(f"{answer}{confirm}s skip · < back · q quit · ? help: ")
+            pressed = line.lower()
+            if choices and begins_own_words(line):
+                return line
             if pressed == "?":
                 self._say(_HELP)
             elif pressed in _STEPS or pressed in choices or (pressed == "y" and confirm):
@@ -96,7 +103,7 @@ class ReviewDialogue:
             line += "\n" if self._stream is None else ""
         if not line:
             self._say("")
-        return line.strip().lower() if line else "q"
+        return line.strip() if line else "q"
 
     def _save(self, entry: ReviewEntry, pressed: str) -> bool:
         """Saves an answer or a confirmation; returns False if the entry has changed meanwhile."""
@@ -104,12 +111,24 @@ class ReviewDialogue:
             if pressed == "y":
                 self._store.confirm(entry)
                 self._say(f"✔ {entry.name} confirmed by {self._store.by}")
+            elif begins_own_words(pressed):
+                return self._save_words(entry, pressed)
             else:
                 self._store.answer(entry, *entry.choices[pressed])
                 self._say(f"✔ answered by {self._store.by}")
         except ReviewConflictError as conflict:
             self._say(f"✘ {conflict}")
             return False
+        return True
+
+    def _save_words(self, entry: ReviewEntry, line: str) -> bool:
+        try:
+            question, words = own_words(line, entry)
+        except InputError as error:
+            self._say(str(error))
+            return False
+        self._store.answer(entry, question, words)
+        self._say(f"✔ answered by {self._store.by} in own words: {words}")
         return True
 
     def _say(self, text: str) -> None:

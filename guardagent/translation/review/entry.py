@@ -20,7 +20,8 @@ from guardagent.policy.review.record import (
 )
 
 Standing = Literal["question", "waiting", "unconfirmed", "confirmed"]
-"""A question is open; only `translate` or an editor of the policy can go on; a person can confirm; a person did."""
+"""A question is open; only `translate` or an editor of the policy can go on; a person can confirm; a person did, or it
+is a heading, which needs no confirmation."""
 
 EntryKey = tuple[int, str]
 """The number and hash of a sentence, or 0 and the id of a rule."""
@@ -185,4 +186,10 @@ class ReviewEntry:
             return "question"
         if self.obstacle:
             return "waiting"
-        return "confirmed" if self.confirmation else "unconfirmed"
+        return "confirmed" if self.confirmation or self.is_settled_heading else "unconfirmed"
+
+    @property
+    def is_settled_heading(self) -> bool:
+        """Whether it is a heading that nobody has to confirm: no rule, question or finding is about it."""
+        is_bare = self.sentence is not None and self.sentence.is_bare_heading
+        return is_bare and not self.findings and not self.questions

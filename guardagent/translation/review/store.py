@@ -37,8 +37,13 @@ class ReviewStore:
     policies: Path
     by: str
 
-    def answer(self, shown: ReviewEntry, question: ReviewQuestion, choice: int) -> None:
+    def answer(self, shown: ReviewEntry, question: ReviewQuestion, answer: int | str) -> None:
         """Records an answer; it replaces the one that was shown.
+
+        Args:
+            shown: the entry as shown.
+            question: one of its questions.
+            answer: the position of a choice, or the reviewer's own words.
 
         Raises:
             ReviewConflictError: the entry, or the answer, is no longer as shown.
@@ -47,7 +52,9 @@ class ReviewStore:
 
         def change(review: Review) -> Review:
             kept = [one for one in review.answers if one.question != question.id]
-            return replace(review, answers=(*kept, RecordedAnswer(question.id, choice, self.by, _now())))
+            choice, words = (None, answer) if isinstance(answer, str) else (answer, "")
+            new = RecordedAnswer(question.id, choice, self.by, _now(), words=words)
+            return replace(review, answers=(*kept, new))
 
         self._change(shown, change)
 

@@ -123,6 +123,8 @@ def _question(entry: QuestionEntry, keys: Mapping[tuple[str, int], str]) -> Iter
         yield Text.assemble(
             (f"{mark} {keys[entry.question.id, at]}  ", "bold yellow"), shown(f"{choice.answer}{words}")
         )
+    if entry.answer and entry.answer.choice is None:
+        yield Text.assemble(("● ", "bold yellow"), shown(f"in own words: {entry.answer.words}"))
     if entry.answer:
         applied = "" if entry.answer.applied else "; 'guardagent translate' applies it"
         yield shown(f"answered by {entry.answer.by}, {entry.answer.at}{applied}", "green")

@@ -62,7 +62,8 @@ def schema_of(tool: Any, where: str, name: str = "") -> ToolSchema:
     schema = _schema(tool) if found else None
     if schema is not None:
         described = object_schema(schema, f"{where}: the schema of {found!r}")
-        return ToolSchema(found, _description(tool), described, _output(tool))
+        hint = getattr(getattr(tool, "annotations", None), "readOnlyHint", None)
+        return ToolSchema(found, _description(tool), described, _output(tool), hint if isinstance(hint, bool) else None)
     function = next((one for key in _FUNCTIONS if callable(one := getattr(tool, key, None))), None)
     if function is None and callable(tool):
         function = tool

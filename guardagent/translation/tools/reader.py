@@ -73,7 +73,7 @@ def _from_server(command: str) -> tuple[ToolSchema, ...]:
 
 
 def _output(more: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: one for key, one in more.items() if key == "outputSchema"}
+    return {key: one for key, one in more.items() if key in ("outputSchema", "annotations")}
 
 
 def _words(command: str) -> list[str]:

@@ -15,7 +15,7 @@ _FORMS = (
 )
 _SCHEMA_KEYS = ("parameters", "inputSchema", "input_schema")
 _OUTPUT_KEYS = ("outputSchema", "output_schema")
-_KEYS = frozenset(["name", "description", *_SCHEMA_KEYS, *_OUTPUT_KEYS])
+_KEYS = frozenset(["name", "description", "annotations", *_SCHEMA_KEYS, *_OUTPUT_KEYS])
 _LISTS = ("tools", "functions", "result")
 _OF_SCHEMAS = frozenset(["type", "properties", "$ref", "anyOf", "oneOf", "allOf", "$schema"])
 
@@ -27,12 +27,14 @@ class ToolSchema:
     Attributes:
         parameters: the JSON schema of its arguments, of the type 'object'.
         output_schema: the JSON schema of its output; None if it is unknown.
+        read_only: whether its author says that it changes nothing (MCP's `readOnlyHint`); None if nothing is said.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     output_schema: Mapping[str, Any] | None = None
+    read_only: bool | None = None
 
 
 def tools_of(value: Any, where: str) -> tuple[ToolSchema, ...]:
@@ -115,7 +117,14 @@ def read_tool(value: Any, where: str) -> ToolSchema:
     description = function.get("description") or ""
     if not isinstance(description, str):
         raise InputError(f"{where}: the description of {name!r} is a {type(description).__name__}; expected a string")
-    return ToolSchema(name, description, _parameters(function, name, where), _output(function, name, where))
+    parameters, output = _parameters(function, name, where), _output(function, name, where)
+    return ToolSchema(name, description, parameters, output, read_only_hint(function.get("annotations")))
+
+
+def read_only_hint(annotations: Any) -> bool | None:
+    """Returns what the annotations of an MCP tool say about changes; None if they say nothing."""
+    hint = annotations.get("readOnlyHint") if isinstance(annotations, Mapping) else None
+    return hint if isinstance(hint, bool) else None
 
 
 def _parameters(function: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:

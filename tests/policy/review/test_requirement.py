@@ -145,10 +145,10 @@ def test_status_of_sentences_and_rules(path: Path) -> None:
     edit(path, "limit: 100", "limit: 900")
     edit(path, "G !tool:shout", "G !tool:cry")
     review = read_review(review_path(path))
-    left = tuple(one for one in review.confirmations if one.sentence != review.sentences[0].hash)
+    left = tuple(one for one in review.confirmations if one.sentence != review.sentences[2].hash)
     review = replace(review, confirmations=left)
     policies = read_policies(path)
-    assert sentence_status(policies, review) == ("unconfirmed", "changed", "confirmed", "confirmed")
+    assert sentence_status(policies, review) == ("confirmed", "changed", "unconfirmed", "confirmed")
     assert rule_problems(policies, review) == ("rule 'own' changed since it was confirmed",)
 
 
@@ -172,7 +172,24 @@ OPEN: list[tuple[Callable[[Review], dict[str, Any]], str]] = [
         "the answer to question 'q1' is not applied",
     ),
     (lambda _: {"findings": (ReviewFinding("unread", "A picture."),)}, "finding 'unread' concerns the whole document"),
-    (lambda review: {"confirmations": review.confirmations[1:]}, "sentence 1 (line 1: 'Refunds') is not confirmed"),
+    (
+        lambda review: {"confirmations": (*review.confirmations[:2], *review.confirmations[3:])},
+        "sentence 3 (line 3: 'Staff are polite.') is not confirmed",
+    ),
+    (
+        lambda review: {
+            "confirmations": review.confirmations[1:],
+            "findings": (ReviewFinding("hidden", "Text.", (review.sentences[0].hash,)),),
+        },
+        "sentence 1 (line 1: 'Refunds') is not confirmed",
+    ),
+    (
+        lambda review: {
+            "confirmations": review.confirmations[1:],
+            "sentences": (replace(review.sentences[0], fate="open"), *review.sentences[1:]),
+        },
+        "sentence 1 (line 1: 'Refunds') is not decided",
+    ),
     (lambda review: undecided(review, "open", rules=()), "100 euros.') is not decided"),
     (lambda review: undecided(review, "rule", rules=()), "is not decided"),
 ]  # fmt: skip
@@ -182,6 +199,11 @@ OPEN: list[tuple[Callable[[Review], dict[str, Any]], str]] = [
 def test_what_is_open_is_refused(path: Path, changes: Callable[[Review], dict[str, Any]], expected: str) -> None:
     change(path, **changes(read_review(review_path(path))))
     assert expected in problem(path)
+
+
+def test_nobody_has_to_confirm_a_heading(path: Path) -> None:
+    change(path, confirmations=read_review(review_path(path)).confirmations[1:])
+    load_policies(path, require_review=True)
 
 
 def test_what_people_saw_is_accepted(path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from guardagent.errors import AnswerError
 from guardagent.translation.drafting.answer import read_draft
 from guardagent.translation.drafting.author import draft_text
+from guardagent.translation.drafting.draft import Ambiguity
 from tests.translation.library import DRAFT, block
 
 RULE = 'rules:\n  - id: r\n    quotes: [{sentence: 4, words: "w"}]\n    temporal: "G !tool:x"\n'
@@ -22,6 +23,18 @@ def test_a_draft_is_read() -> None:
 
 def test_a_draft_in_the_form_of_an_answer_is_read_as_itself() -> None:
     draft = read_draft(block(DRAFT), (4, 5))
+    assert read_draft(draft_text(draft), (4, 5)) == draft
+
+
+DOUBTS = (Ambiguity(4, "a?", ("x", "y")), Ambiguity(5, "b?", ("x", "y")))
+OWN = "ambiguous: [{sentence: 4, question: 'c?', readings: ['v', 'w'], follows: 2}]\n"
+
+
+def test_an_author_says_which_reading_the_rules_follow() -> None:
+    """Of an own ambiguity, and of a known one: but not of a sentence that has no rule and no reason."""
+    followed = "followed: [{doubt: 1, reading: 2}, {doubt: 2, reading: 1}]\n"
+    draft = read_draft(block(RULE + OWN + followed), (4, 5), doubts=DOUBTS)
+    assert [(one.question, one.follows) for one in draft.ambiguities] == [("c?", "w"), ("a?", "y")]
     assert read_draft(draft_text(draft), (4, 5)) == draft
 
 
@@ -45,6 +58,9 @@ def test_a_draft_in_the_form_of_an_answer_is_read_as_itself() -> None:
         (block(RULE + "declarations: {constants: 5}\n"), "expected names with their values"),
         (block("declined: [{sentence: 4}]\n"), "key 'reason' is missing"),
         (block("ambiguous: [{sentence: 4, question: 'a?', readings: ['x', 'x']}]\n"), "two different"),
+        (block(RULE + OWN.replace("follows: 2", "follows: 3")), "the reading 3 is followed; there are 2"),
+        (block(RULE + OWN.replace("follows: 2", "follows: 0")), "expected the position of a reading"),
+        (block(RULE + "followed: [{doubt: 1, reading: 1}]\n"), "there are 0 of them"),
         ("x" * 300_000, "at most 200,000"),
         ('rules: "\ud800"\n', "'rules' is"),
     ],

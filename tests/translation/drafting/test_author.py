@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from guardagent.models import load_model
@@ -54,6 +55,19 @@ def test_a_problem_that_stays_is_kept(serve: Serve, tmp_path: Path) -> None:
     part = usable_part(result)
     assert part is not None
     assert ([one.id for one in part.rules], part.sentences) == (["card_checked"], (5,))
+
+
+def test_an_author_who_insists_gets_no_second_request(serve: Serve, tmp_path: Path) -> None:
+    """On what is not fatal: the reviewer sees it."""
+    server = serve(translator(draft=WRONG))
+    model = ModelRequests(Meter(load_model("openai/test")), Prompts())
+
+    def harmless(draft: Draft, inputs: TranslationContext) -> Iterator[Problem]:
+        return (replace(one, fatal=False) for one in limit_problem(draft, inputs))
+
+    result = DraftAuthor("draft", context(tmp_path), model, harmless).draft((4, 5))
+    assert len(result.problems) == 1
+    assert len(server.requests) == 2
 
 
 def test_a_worse_correction_is_not_taken(serve: Serve, tmp_path: Path) -> None:

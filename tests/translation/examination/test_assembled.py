@@ -84,6 +84,7 @@ def test_contradictions_are_fatal_and_loose_ends_are_not() -> None:
     assert {(one.kind, one.fatal) for one in examine_policy(text, context(), {})} == {
         ("contradictory", True),
         ("uncovered", False),
+        ("unread_argument", False),
     }
 
 

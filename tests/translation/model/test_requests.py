@@ -19,7 +19,7 @@ __all__ = ["serve"]
 
 
 def request(number: int = 1) -> Request:
-    data = {"sentences": f"[{number}] A sentence.", "facts": "", "problem": "", "answer": ""}
+    data = {"sentences": f"[{number}] A sentence.", "facts": "", "rulings": "", "problem": "", "answer": ""}
     return Request("survey", data, {"document": "d", "tools": "t", "samples": "", "functions": ""})
 
 

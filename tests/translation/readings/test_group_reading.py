@@ -78,7 +78,7 @@ def test_an_answer_decides(number: int, planted: Planted, chosen: int) -> None:
     assert found.mending is not None
     contradicting = found.mending.second if chosen == 0 else found.mending.first
     assert [one.question.id for one in contradicting] == [question.id]
-    assert question.choices[decision.choice].answer in contradicting[0].text
+    assert question.choices[decision.choice or 0].answer in contradicting[0].text
     mended = read(drafts[chosen], drafts[chosen], decision, earlier=[question])
     assert (mended.readings, mended.mending) == ("answered", None)
     assert [one.id for one in mended.questions] == [question.id]
@@ -133,7 +133,9 @@ def test_a_ruling_in_words_is_for_drafts_that_were_written_without_it() -> None:
     assert found.mending.first == found.mending.second
     assert found.readings == "open"
     assert found.mending.first[0].text.endswith("the owner of the document answered '100 euros are possible'.")
-    mended = [Draft((1,), one.rules, one.declarations, rulings=(question.id,)) for one in (first, second)]
+    mended = [
+        Draft((1,), one.rules, one.declarations, rulings=(found.mending.first[0].key,)) for one in (first, second)
+    ]
     after = read(mended[0], mended[1], decision, earlier=[question])
     assert (after.readings, after.mending, len(after.questions)) == ("answered", None, 1)
 

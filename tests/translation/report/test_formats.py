@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from guardagent._support.sections.section import Quoted
-from guardagent.policy.review.record import NeededFact, Review, ReviewFinding
+from guardagent.policy.review.record import NeededFact, RecordedAnswer, Review, ReviewFinding
 from guardagent.translation.report import FORMATS, DocumentChanges, render, summarize
 from tests.translation.report.reviews import changes, made, question, reviews, rule, sentence
 
@@ -125,3 +125,21 @@ def test_missing_decisions_come_first(review: Review) -> None:
     first = render(summary, "markdown").split("\n")[2]
     expected = {0: "## Overview", 1: r"> \*\*NOT SETTLED: \d+ .*", 3: r"> \*\*INCOMPLETE: \d+ undecided .*"}
     assert re.fullmatch(expected[summary.outcome], first)
+
+
+def test_an_answer_in_own_words_is_shown() -> None:
+    about = question()
+    own = RecordedAnswer(about.id, None, "Ann", "2026-05-01T10:00:00+00:00", words="Only on Mondays.")
+    found = summarize(made(sentence(1), questions=(about,), answers=(own,)))
+    assert found.open_questions == ()
+    assert "Answer: in own words: `Only on Mondays.`, by `Ann`" in render(found, "markdown")
+
+
+def test_arguments_that_no_rule_reads_have_a_section() -> None:
+    """They are no part of the other findings, but of the JSON."""
+    unread = ReviewFinding("unread_argument", "no rule reads `ids` of `swap`", blocking=False)
+    found = summarize(made(sentence(1), findings=(unread,)))
+    page = render(found, "markdown")
+    assert page.count("swap") == 1
+    assert "swap" in page.partition("Arguments that no rule reads")[2]
+    assert '"unread_argument"' in render(found, "json")

@@ -169,3 +169,37 @@ def test_hostile_text_is_shown_as_text(policies: Path) -> None:
     assert "more characters" in out
     assert len(out) < 60_000
     assert [one.choice for one in review_of(policies).answers] == [27]
+
+
+def test_own_words_are_an_answer(policies: Path) -> None:
+    out = hold(policies, "s", "neither:", "Neither A: Up to 450,  and only once.", "q")
+    assert "there are no words after 'neither:'" in out
+    assert "answered by Ann in own words: Up to 450, and only once." in out
+    assert [(one.choice, one.words, one.applied) for one in review_of(policies).answers] == [
+        (None, "Up to 450, and only once.", False)
+    ]
+    out = hold(policies, "s", "neither: 400", "<", "a", "q", only="all")
+    assert "in own words: Up to 450, and only once." in out
+    assert "cannot be confirmed: the answer is not applied yet" in out
+    assert [(one.choice, one.words) for one in review_of(policies).answers] == [(0, "")]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("neither q: x", "'q' is no key of a choice"),
+        ("neither: " + "long " * 500, "expected at most 2,000"),
+        ("neither: \x07", "cannot be shown"),
+    ],
+)
+def test_unusable_words_are_not_saved(policies: Path, line: str, problem: str) -> None:
+    assert problem in hold(policies, "s", line, "q")
+    assert not review_of(policies).answers
+
+
+def test_of_several_questions_own_words_name_one(policies: Path) -> None:
+    question = review_of(policies).questions[0]
+    edit(policies, questions=(question, replace(question, id="q2")))
+    out = hold(policies, "s", "neither: x", "neither c: only 400", "q")
+    assert "there are several questions" in out
+    assert [(one.question, one.words) for one in review_of(policies).answers] == [("q2", "only 400")]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from guardagent.policy.review import read_review, review_path
+from guardagent.translation.review.dossier import read_dossier
+from guardagent.translation.review.page import review_page
 from tests.conftest import CommandResult
-from tests.translation.review.sample import apply_answers, hold, translated
+from tests.translation.review.sample import apply_answers, edit, hold, translated
 
 Cli = Callable[..., CommandResult]
 
@@ -49,3 +53,17 @@ def test_invalid_requests_say_what_to_do(tmp_path: Path, cli: Cli) -> None:
         result = cli("review", *arguments)
         assert result.status == 2
         assert expected in result.err
+
+
+def test_a_heading_needs_no_confirmation(tmp_path: Path) -> None:
+    """One with a finding does."""
+    path = translated(tmp_path)
+    review = read_review(review_path(path))
+    sentence = review.sentences[2]
+    heading = replace(sentence, kind="heading")
+    edit(path, sentences=tuple(heading if one == sentence else one for one in review.sentences))
+    found = {one.name: one for one in read_dossier(path).entries}
+    assert (found["sentence 3"].standing, found["sentence 3"].confirmation) == ("confirmed", None)
+    assert "✔ needs no confirmation" in review_page(read_dossier(path))
+    edit(path, findings=(replace(review.findings[0], sentences=(sentence.hash,)),))
+    assert {one.name: one.standing for one in read_dossier(path).entries}["sentence 3"] == "unconfirmed"

@@ -16,6 +16,7 @@ from guardagent.translation.report.summary import (
 )
 
 TITLE = "Translation report"
+_UNREAD = "unread_argument"
 _READINGS = {
     "agree": "two drafts agree",
     "answered": "decided by an answer",
@@ -127,13 +128,14 @@ def _questions(summary: TranslationSummary) -> Iterator[ReportSection]:
 
 def _question(one: QuestionRow) -> ReportSection:
     about = ("Id: ", Quoted(one.id), "; sentences: ", _numbers(one.sentences), "; rules: ", *_ids(one.rules))
-    answer = ("Answer: choice ", str((one.answer or 0) + 1), ", by ", Quoted(one.by), " at ", Quoted(one.at))
+    chosen = ("choice ", str(one.answer + 1)) if one.answer is not None else ("in own words: ", Quoted(one.words or ""))
+    answer = ("Answer: ", *chosen, ", by ", Quoted(one.by or ""), " at ", Quoted(one.at or ""))
     rows = tuple(
         (str(at), Quoted(choice.answer), {True: "yes", False: "no", None: "-"}[choice.allowed], Quoted(choice.reading))
         for at, choice in enumerate(one.choices, 1)
     )
     table = _table("choice", "answer", "the call may run", "reading", rows=rows)
-    return ReportSection(Quoted(one.text), (about,) if one.answer is None else (about, answer), table, level=3)
+    return ReportSection(Quoted(one.text), (about,) if one.by is None else (about, answer), table, level=3)
 
 
 def _findings(summary: TranslationSummary) -> ReportSection:
@@ -143,6 +145,7 @@ def _findings(summary: TranslationSummary) -> ReportSection:
             _joined(one.rules), Quoted(one.example),
         )
         for one in summary.findings
+        if one.kind != _UNREAD
     )  # fmt: skip
     table = _table("level", "kind", "finding", "sentences", "rules", "example", rows=rows)
     return ReportSection("Findings", () if rows else (("None.",),), table)
@@ -155,10 +158,18 @@ def _sentences(summary: TranslationSummary) -> Iterator[ReportSection]:
     yield _listing("Undecided sentences", by_fate["open"])
     note = "The operator has to enforce these by other means."
     yield _listing("Sentences that no rule can enforce", by_fate["not_enforceable"], note=note)
+    yield from _unread_arguments(summary)
     yield _listing("Sentences with rules", by_fate["rule"])
     others = [one for one in counted if one.fate in ("definition", "fact", "implied")]
     yield _listing("Other sentences", others, fate=True)
     yield _listing("Headings without a rule", [one for one in summary.sentences if one.heading], fate=True)
+
+
+def _unread_arguments(summary: TranslationSummary) -> Iterator[ReportSection]:
+    """Yields the arguments of writing tools that no rule reads, if there are any."""
+    if rows := tuple((Quoted(one.message),) for one in summary.findings if one.kind == _UNREAD):
+        note = "The document says nothing that limits them. Decide whether it should."
+        yield ReportSection("Arguments that no rule reads", ((note,),), _table("argument", rows=rows))
 
 
 def _listing(title: str, sentences: Sequence[SentenceRow], *, note: str = "", fate: bool = False) -> ReportSection:
