@@ -5,8 +5,8 @@ STATE is `sqlite`, or the address of a PostgreSQL or Redis server (an empty sche
 100 a second up until the server no longer keeps up (the cliff). Each check is of a session's next call, and its record
 follows. The time of a check counts from the moment at which it was due, so waiting in line counts.
 
-The table has, for each rate, the checks that were answered in a second, p50 and p99 in milliseconds, and the CPU time of
-the server for a call (check and record). The client needs CPU time, too: on two cores the cliff is that of both.
+The table has, for each rate, the checks that were answered in a second, p50 and p99 in milliseconds, and the CPU time
+of the server for a call (check and record). The client needs CPU time, too: on two cores the cliff is that of both.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def served(folder: Path, state: str, rules: int) -> Iterator[tuple[int, str, int
         "--tenant",
         "shop",
     ]
-    token = subprocess.run(made, cwd=folder, capture_output=True, text=True, check=True).stdout.split()[-1]
+    token = subprocess.run(made, cwd=folder, capture_output=True, text=True, check=True).stdout.split()[-1]  # noqa: S603 - itself
     port = 20000 + os.getpid() % 20000
     address = f"sqlite:{folder}/state.db" if state == "sqlite" else state
     options = [
@@ -155,7 +155,7 @@ def served(folder: Path, state: str, rules: int) -> Iterator[tuple[int, str, int
     ]
     with (
         (folder / "server.log").open("w") as log,
-        subprocess.Popen([*command, "serve", *options], cwd=folder, stdout=log, stderr=log) as process,
+        subprocess.Popen([*command, "serve", *options], cwd=folder, stdout=log, stderr=log) as process,  # noqa: S603 - itself
     ):
         try:
             asyncio.run(_until_up(port, process, folder))

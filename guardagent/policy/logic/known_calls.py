@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KnownCalls:
-    """What judged calls have shown of a policy.
+    """Facts about a policy that judged calls have shown.
 
     Attributes:
         allowed: the tools with a call that all rules together allow as the first one of a session.

@@ -94,7 +94,7 @@ class ExaminedDraft:
 
     @cached_property
     def known_calls(self) -> KnownCalls:
-        """What the cases show: of each rule alone, and, where one allows a first call, of the whole draft."""
+        """The violations that the cases show of each rule alone, and the first calls that the whole draft allows."""
         judged = [(one, case) for one in self.rules for case in one.cases]
         violated = {one.draft.id for one, case in judged if case.verdict and one.draft.id in case.verdict.rules}
         allowed: set[str] = set()
