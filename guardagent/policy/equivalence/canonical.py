@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from guardagent.policy.evaluation.terms import is_true
 from guardagent.policy.evaluation.tool_sets import ANY
@@ -38,6 +38,8 @@ from guardagent.policy.lint.step_formulas import step_formula
 from guardagent.types import EMPTY
 
 _FLIPPED = {">": "<", ">=": "<="}
+_TURNED = {**_FLIPPED, "<": ">", "<=": ">=", "==": "==", "!=": "!="}
+_OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def parts_of(rule: ast.Rule, *, negated: bool = False) -> Iterator[ast.Rule]:
@@ -115,19 +117,71 @@ def _ordered(node: Any) -> Any:
             return replace(node, condition=_without(condition, ast.OfCall("failed", ast.Label(pattern.label))))
         case ast.Implies(first, second):
             return _ordered(ast.Or((ast.Negation(first), second)))
-        case ast.Negation(ast.Negation(body)):
-            return body
-        case ast.Negation(ast.And(parts)):
-            return _ordered(ast.Or(tuple(map(ast.Negation, parts))))
-        case ast.Negation(ast.Or(parts)):
-            return _ordered(ast.And(tuple(map(ast.Negation, parts))))
+        case ast.Negation(body):
+            return _negation(body)
         case ast.And(parts) | ast.Or(parts):
             return _junction(type(node), parts)
-        case ast.Compare(left, ">" | ">=", right):
-            return ast.Compare(right, _FLIPPED[node.operator], left)  # type: ignore[arg-type]
-        case ast.Compare(left, "==" | "!=", right) if repr(right) < repr(left):
-            return ast.Compare(right, node.operator, left)
+        case ast.Compare():
+            return _comparison(node)
+        case ast.OverItems():
+            return _over_items(node)
     return node
+
+
+def _negation(body: ast.Term) -> ast.Term:
+    match body:
+        case ast.Negation(inner):
+            return inner
+        case ast.Compare(left, operator, right) if operator in _OPPOSITES:
+            found: ast.Term = ast.Compare(left, _OPPOSITES[operator], right)  # type: ignore[arg-type]
+        case ast.And(parts):
+            found = ast.Or(tuple(map(ast.Negation, parts)))
+        case ast.Or(parts):
+            found = ast.And(tuple(map(ast.Negation, parts)))
+        case _:
+            return ast.Negation(body)
+    return _ordered(found)  # type: ignore[no-any-return]
+
+
+def _over_items(node: ast.OverItems) -> ast.Term:
+    """Conditions on all items become conditions on any; alternatives on any item become alternatives."""
+    match node:
+        case ast.OverItems("all", variable, items, condition):
+            some = ast.OverItems("any", variable, items, ast.Negation(condition))
+            return _ordered(ast.Negation(some))  # type: ignore[no-any-return]
+        case ast.OverItems("any", variable, items, ast.Or(parts)):
+            found = ast.Or(tuple(ast.OverItems("any", variable, items, one) for one in parts))
+            return _ordered(found)  # type: ignore[no-any-return]
+    return node
+
+
+def _comparison(node: ast.Compare) -> ast.Term:
+    if (found := _without_count(node)) is not None:
+        return _ordered(found)  # type: ignore[no-any-return]
+    left, right = node.left, node.right
+    if node.operator in _FLIPPED:
+        return ast.Compare(right, _FLIPPED[node.operator], left)  # type: ignore[arg-type]
+    is_turned = node.operator in ("==", "!=") and repr(right) < repr(left)
+    return ast.Compare(right, node.operator, left) if is_turned else node
+
+
+def _without_count(node: ast.Compare) -> ast.Term | None:
+    """The comparison of a number of items with 0 or 1 as a condition on any item, where it is one."""
+    for count, operator, limit in (
+        (node.left, node.operator, node.right),
+        (node.right, _TURNED.get(node.operator), node.left),
+    ):
+        if isinstance(count, ast.OverItems) and count.which == "count" and _is_number(limit):
+            some = replace(count, which="any")
+            if (operator, limit.value) in ((">", 0), (">=", 1), ("!=", 0)):
+                return some
+            if (operator, limit.value) in (("<", 1), ("<=", 0), ("==", 0)):
+                return ast.Negation(some)
+    return None
+
+
+def _is_number(term: ast.Term) -> TypeGuard[ast.Constant]:
+    return isinstance(term, ast.Constant) and not isinstance(term.value, bool | str)
 
 
 def _without(condition: ast.Term, failed: ast.Term) -> ast.Term:

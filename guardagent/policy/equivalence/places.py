@@ -29,6 +29,7 @@ Place = tuple[str, ...]
 
 MAX_REPEATS = 6
 ITEMS = "[]"  # the last key of a place that is a list or is searched
+KEY = "[key]"  # a key of a place that is computed, such as an argument
 _ORDERED = ("<", "<=", ">", ">=")
 
 
@@ -69,7 +70,8 @@ class Places:
 
     Attributes:
         uses: how they are used.
-        reads: the places whose value is read, and those around them.
+        reads: the places whose value is read, and those around them, as far as their keys are known.
+        keys: the places of each computed key, by the place that ends with it.
         comparisons: the comparisons with constants.
         called: the tools of earlier calls, in order.
         sought: those that a draft requires.
@@ -82,6 +84,7 @@ class Places:
     def __init__(self, several: Sequence[Policies]) -> None:
         self.uses: dict[Place, PlaceUse] = {}
         self.reads: dict[Place, None] = {}
+        self.keys: dict[Place, Sequence[Place]] = {}
         self.comparisons: list[PlaceComparison] = []
         self.called: dict[str, None] = {}
         self.sought: dict[str, None] = {}
@@ -125,7 +128,7 @@ class Places:
                 self._use(one).is_list = True
             names[node.variable] = [(*one, ITEMS) for one in items]
         self._compare(node, names)
-        self.reads.update(dict.fromkeys(self._places(node, names)))
+        self.reads.update((one, None) for one in self._places(node, names) if KEY not in one)
         for child in ast.children(node):
             self._read(child, names)
 
@@ -191,8 +194,8 @@ class Places:
         places = [*self._deep(left, names), *self._deep(right, names)]
         numbers = [one for one in constants if isinstance(one, int | Fraction) and not isinstance(one, bool)]
         counts = any(isinstance(one, ast.CountCalls | ast.SumCalls) for one in nodes)
-        if not counts and any(isinstance(one, ast.Now | ast.TimeOf) for one in nodes):
-            functions = {one.function for one in nodes if isinstance(one, ast.Apply)}
+        functions = {one.function for one in nodes if isinstance(one, ast.Apply)}
+        if not counts and ("time" in functions or any(isinstance(one, ast.Now | ast.TimeOf) for one in nodes)):
             self.clock = self.clock or bool(functions)
             (self.hours if "hour" in functions else self.seconds).update(numbers)
             for place in places:
@@ -202,7 +205,7 @@ class Places:
             self.repeats.update(int(one) for one in numbers if 0 <= one <= MAX_REPEATS)
         for length in (one for one in nodes if isinstance(one, ast.Length)):
             for place in self._places(length.body, names):
-                self._use(place).lengths.update(int(one) for one in numbers if 0 <= one <= MAX_REPEATS)
+                self._use(place).lengths.update([int(one) for one in numbers if 0 <= one <= MAX_REPEATS] or [1])
         is_number = operator in _ORDERED or any(isinstance(one, ast.Arithmetic | ast.SumCalls) for one in nodes)
         for place in places:
             use = self._use(place)
@@ -242,9 +245,18 @@ class Places:
                 return [(*one, name) for one in self._bodies(body, names)]
             case ast.Item(body, ast.Constant(int())):
                 return [(*one, ITEMS) for one in self._bodies(body, names)]
+            case ast.Item(body, index):
+                return [self._with_key(one, index, names) for one in self._bodies(body, names)]
             case ast.Fact(path):
                 return [("fact", *path)]
         return []
+
+    def _with_key(self, place: Place, index: Any, names: Mapping[str, Sequence[Place]]) -> Place:
+        found = (*place, KEY)
+        for one in self._places(index, names):
+            self._use(one)
+        self.keys[found] = list(dict.fromkeys([*self.keys.get(found, ()), *self._places(index, names)]))
+        return found
 
     def _bodies(self, body: Any, names: Mapping[str, Sequence[Place]]) -> list[Place]:
         match body:

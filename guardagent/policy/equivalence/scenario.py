@@ -39,7 +39,7 @@ def witness_of(scenario: Scenario) -> Witness:
 def _event(one: Mapping[str, Any], now: dt.datetime | None) -> Event:
     age = one["age"]
     time = None if now is None or age is None else now - dt.timedelta(seconds=age)
-    output = one["output"] if one["status"] != "unknown" else None
+    output = one.get("output") if one["status"] != "unknown" else None
     return Event(one["tool"], one["args"], output, one["status"], time=time, **_labels(one))
 
 

@@ -9,9 +9,10 @@ from random import Random
 from typing import Any
 
 from guardagent.policy.equivalence.draft import ComparedDraft
+from guardagent.policy.equivalence.keyed_paths import paths_of_place
 from guardagent.policy.equivalence.moments import NOON
 from guardagent.policy.equivalence.phrases import OTHER
-from guardagent.policy.equivalence.places import ITEMS, Place, Places, PlaceUse, near
+from guardagent.policy.equivalence.places import ITEMS, KEY, Place, Places, PlaceUse, near
 from guardagent.policy.equivalence.scenario import ABSENT, Scenario, changed
 from guardagent.policy.equivalence.tools import ToolDescription
 from guardagent.policy.equivalence.witness import Path
@@ -71,8 +72,11 @@ class Variations:
         """The items that matter in a list: values, or objects with a field that matters."""
         inner = self.places.uses.get((*place, ITEMS))
         fields = [one for one in self.places.uses if one[:-1] == (*place, ITEMS)]
-        objects = [{one[-1]: value} for one in fields for value in self.values(one) if value is not ABSENT]
-        return [*(inner.constants.values() if inner is not None else ()), *objects]
+        known = {one[-1]: [value for value in self.values(one) if value is not ABSENT] for one in fields}
+        plain = {name: values[0] for name, values in known.items() if values}
+        whole = [{**plain, name: value} for name, values in known.items() for value in values]
+        parts = [{name: value} for name, values in known.items() for value in values[:1]] if len(known) > 1 else []
+        return [*(inner.constants.values() if inner is not None else ()), *_distinct([*whole, *parts])]
 
     def _schema(self, place: Place) -> Mapping[str, Any]:
         tool = self._tools.get(place[1]) if place[0] == "args" and len(place) == 3 else None
@@ -128,7 +132,7 @@ class Variations:
             if place[0] in ("state", "principal") and len(place) == 2:
                 yield place, self.values(place)
             elif place[0] in ("fact", "state") and ITEMS not in place and not self._has_inner(place):
-                yield (*_ROOTS[place[0]], *place[1:]), self.values(place)
+                yield from ((path, self.values(place)) for path in paths_of_place(scenario, place, self.places.keys))
         if self.places.reads_time:
             yield ("now",), self.moments
 
@@ -138,9 +142,15 @@ class Variations:
 
     def _call_slots(self, tool: str, path: Path) -> Iterator[tuple[Path, Sequence[Any]]]:
         for place in self.places.uses:
-            is_leaf = len(place) > 2 and ITEMS not in place and not self._has_inner(place)
+            is_leaf = len(place) > 2 and not {ITEMS, KEY} & {*place} and not self._has_inner(place)
             if place[1:2] == (tool,) and is_leaf and (place[0] == "args" or path[0] == "history"):
-                yield (*path, place[0], *place[2:]), self.values(place)
+                values = self.values(place)
+                yield (*path, place[0], *place[2:]), values[:-1] if self._is_required(place) else values
+
+    def _is_required(self, place: Place) -> bool:
+        """Whether the schema of the tool has every call name this argument: no other call reaches the rules."""
+        tool = self._tools.get(place[1])
+        return place[0] == "args" and len(place) == 3 and tool is not None and place[2] in tool.required
 
     # --- random scenarios
 
@@ -155,8 +165,11 @@ class Variations:
         ends = random.random() < 0.15 and bool(called)
         found = self._empty(tools, None if ends else random.choice(self.judged) if self.judged else OTHER)
         alike = random.random() < 0.6
-        for path, values in list(self.slots(found)):
-            found = changed(found, path, _pick(values, random, plain=alike))
+        filled: set[Path] = set()
+        while new := [one for one in self.slots(found) if one[0] not in filled]:  # values are keys of others
+            for path, values in new:
+                found = changed(found, path, _pick(values, random, plain=alike))
+            filled |= {path for path, _ in new}
         return _completed(found)
 
     def _empty(self, tools: Sequence[str], proposed: str | None) -> Scenario:
@@ -170,9 +183,6 @@ class Variations:
         for path, values in list(self.slots(scenario)):
             for value in values:
                 yield _completed(changed(scenario, path, value))
-
-
-_ROOTS: Mapping[str, Path] = {"fact": ("facts",), "state": ("state",)}
 
 
 def _completed(scenario: Scenario) -> Scenario:
@@ -202,7 +212,8 @@ def _plain(use: PlaceUse, items: Sequence[Any], schema: Mapping[str, Any]) -> li
     found += [close for one in use.constants.values() for close in near(one)[1:]]
     if use.is_list or use.lengths:
         texts = [one for one in [*use.constants.values(), *items] if isinstance(one, str | int)]
-        objects = [[one] for one in items if isinstance(one, dict)]
+        dicts = [one for one in items if isinstance(one, dict)]
+        objects = [*([one] for one in dicts), *([dicts[0], one] for one in dicts[1:])]
         lengths = [["A"] * (one + more) for one in sorted(use.lengths) for more in (0, 1, -1) if one + more >= 0]
         return [*lengths, *objects, *([one] for one in texts), ["A"], [], texts or ["A", "B"], *texts, "A"]
     if use.is_truth and not use.constants:

@@ -164,8 +164,7 @@ class _GroupReader:
         if found := self._declined(one.part):
             return found
         if isinstance(one.found, Different):
-            same = set(one.found.outcomes) == {"denied", "unchecked"} and one.found.labels_only
-            return None if same else case_question(one.found, one.part, self._both, self._context)
+            return None if _both_deny(one.found) else case_question(one.found, one.part, self._both, self._context)
         found = readings_question(one.part, self._both, self._context)
         return None if self._is_known(found) else found
 
@@ -278,6 +277,12 @@ class _GroupReader:
             is_open = question is not None and question.id not in self._answers
             text = f"Two readings could not be compared: {one.found.why}."
             self._find("undecided_readings", text, ids, blocking=is_open)
+        elif question is None and isinstance(one.found, Different) and not one.found.labels_only:
+            text = (
+                "No call was found that one of two readings lets run and the other denies; where a value is unknown, "
+                "they deny for other reasons. That they let the same calls run is not proved."
+            )
+            self._find("unknown_values", text, ids, blocking=False)
         elif one.found.labels_only and question is None:
             text = "Two readings let the same calls run; where a value is unknown, they may deny for other reasons."
             self._find("unknown_values", text, ids, blocking=False)
@@ -316,3 +321,8 @@ class _GroupReader:
         return tuple(
             one.id for one in draft.rules if wanted & {self._context.sentence(number).hash for number in one.quotes}
         )
+
+
+def _both_deny(found: Different) -> bool:
+    """Whether no clearer difference was found than that one draft denies what the other cannot check."""
+    return set(found.outcomes) == {"denied", "unchecked"}
