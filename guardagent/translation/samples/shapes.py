@@ -11,6 +11,7 @@ from typing import Any
 from guardagent._support import strict_json
 
 _MOST_KEYS = 60  # of a mapping that is kept; further ones count as '*'
+_FEWEST_KEYS = 4  # of a mapping whose keys are words
 _MOST_VALUES = 8
 _LONGEST_VALUE = 40
 _DEEPEST = 8
@@ -98,7 +99,15 @@ class Shape:
         if "*" in self.keys or len(self.keys) >= _MOST_KEYS:
             return True
         ids = sum(bool(re.search(r"\d{2}|\W", key)) for key in self.keys)
-        return ids * 2 > len(self.keys)
+        return ids * 2 > len(self.keys) or self._keys_are_alike()
+
+    def _keys_are_alike(self) -> bool:
+        """Whether the fields are objects of one kind, each of which few of the values have: those of a record come back."""
+        fields = Counter(frozenset(one.keys) for one in self.keys.values() if set(one.types) == {"object"} and one.keys)
+        alike = sum(fields.values()) == len(self.keys) >= _FEWEST_KEYS and fields.most_common(1)[0][1] * 2 > len(
+            self.keys
+        )
+        return alike and all(sum(one.types.values()) * 2 < self.types["object"] for one in self.keys.values())
 
     def merge(self, other: Shape) -> None:
         """Adds the values of another place."""
