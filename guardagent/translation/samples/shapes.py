@@ -103,10 +103,9 @@ class Shape:
 
     def _keys_are_alike(self) -> bool:
         """Whether the fields are objects of one kind, each of which few of the values have: those of a record come back."""
-        fields = Counter(frozenset(one.keys) for one in self.keys.values() if set(one.types) == {"object"} and one.keys)
-        alike = sum(fields.values()) == len(self.keys) >= _FEWEST_KEYS and fields.most_common(1)[0][1] * 2 > len(
-            self.keys
-        )
+        kinds = Counter(frozenset(one.keys) for one in self.keys.values() if set(one.types) == {"object"} and one.keys)
+        count = len(self.keys)
+        alike = sum(kinds.values()) == count >= _FEWEST_KEYS and max(kinds.values()) * 2 > count
         return alike and all(sum(one.types.values()) * 2 < self.types["object"] for one in self.keys.values())
 
     def merge(self, other: Shape) -> None:
