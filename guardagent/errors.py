@@ -9,6 +9,7 @@
     ├── LogError                the audit log cannot be written; the record is not acknowledged
     ├── LedgerError             the ledger cannot be read or written; the action does not happen
     ├── CounterError            the counters cannot be read or written; the call does not run
+    ├── StateError              a server's state cannot be read or written; the request is refused
     ├── AccessError             it cannot be determined who the caller is; the request is refused
     │   ├── UnauthenticatedError    the request has no valid token
     │   └── ForbiddenError          the caller may not do this
@@ -86,6 +87,10 @@ class LedgerError(GuardError):
 
 class CounterError(GuardError):
     """The counters cannot be read or written, so the call that they should count does not run."""
+
+
+class StateError(GuardError):
+    """The state of a server cannot be read or written, so the request is refused."""
 
 
 class AccessError(GuardError):

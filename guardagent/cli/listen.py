@@ -10,7 +10,7 @@ import typer
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.mcp.adapter.http_server import HttpEndpoint
+    from guardagent._support.http.endpoint import HttpEndpoint
 
 Listen = Annotated[
     str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve clients over HTTP instead of standard input.")
@@ -80,8 +80,8 @@ def endpoint_of(
     from guardagent.frameworks.mcp.adapter import require_mcp
 
     require_mcp()
+    from guardagent._support.http.endpoint import HttpEndpoint
     from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
-    from guardagent.frameworks.mcp.adapter.http_server import HttpEndpoint
 
     host, port = _address(listen)
     return HttpEndpoint(

@@ -16,12 +16,12 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from guardagent._support.http.admission import HttpAdmission
+from guardagent._support.http.endpoint import HttpEndpoint, serve
 from guardagent.enforcement import ToolGuard, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
-from guardagent.frameworks.mcp.adapter.http_admission import HttpAdmission
 from guardagent.frameworks.mcp.adapter.http_front import HttpFront
-from guardagent.frameworks.mcp.adapter.http_server import HttpEndpoint, serve
 from guardagent.frameworks.mcp.adapter.links import Target
 from guardagent.frameworks.mcp.adapter.pending_requests import Escalation, ToClient
 from guardagent.frameworks.mcp.adapter.probe import tools_of

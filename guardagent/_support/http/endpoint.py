@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from guardagent._support.http.admission import Authenticate
+from guardagent._support.http.request_limits import RequestLimits
 from guardagent._support.loopback import is_loopback
 from guardagent.errors import InputError
-from guardagent.frameworks.mcp.adapter.http_admission import Authenticate
-from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
 
-_LAST_SECONDS = 2  # for requests that are running when the proxy is stopped
+_LAST_SECONDS = 2  # for requests that are running when the server is stopped
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _log = logging.getLogger("guardagent")
 
@@ -43,7 +43,7 @@ class HttpEndpoint:
     certificate: tuple[Path, Path] | None = None
     behind_proxy: bool = False
     names: tuple[str, ...] = ()
-    limits: HttpLimits = field(default_factory=HttpLimits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
 
     def __post_init__(self) -> None:
         if not is_loopback(self.host) and self.authenticate is None:
