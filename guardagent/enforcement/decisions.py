@@ -140,13 +140,7 @@ class Decider:
         for mapping in (facts, call.facts):
             if not isinstance(mapping, Mapping):
                 raise InputError(f"the facts are a {type(mapping).__name__}; expected a mapping of names to values")
-        options: dict[str, Any] = {"tags": call.tags} if call.tags else {}
-        if conversation.journal is not None or (self.own and conversation.session.policies.shadow is not None):
-            options["id"] = call.id
-        if call.principal is not None:
-            options["principal"] = call.principal
-        if call.claim is not None:
-            options |= {"id": call.id, "claim": call.claim}
+        options = self._options_of(conversation, call)
         facts = {**facts, **call.facts} if call.facts else facts
         tool = self.names.resolve(call.tool)
         for _ in range(MAX_RACES):
@@ -173,6 +167,17 @@ class Decider:
         if verdict.decision is Decision.ESCALATE and not self._policies_of(conversation).can_be_approved(verdict):
             return replace(verdict, decision=Decision.DENY, grant=None)  # an approval would not help
         return verdict
+
+    def _options_of(self, conversation: Conversation, call: HostCall) -> dict[str, Any]:
+        """The options of a check that only some calls have."""
+        options: dict[str, Any] = {"tags": call.tags} if call.tags else {}
+        if conversation.journal is not None or (self.own and conversation.session.policies.shadow is not None):
+            options["id"] = call.id
+        if call.principal is not None:
+            options["principal"] = call.principal
+        if call.claim is not None:
+            options |= {"id": call.id, "claim": call.claim}
+        return options
 
     def _looks_back(self, conversation: Conversation, call: HostCall) -> bool:
         kind = SessionCall(self.names.resolve(call.tool), EMPTY).labelled(call.action, None, call.tags)

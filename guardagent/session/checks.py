@@ -15,7 +15,7 @@ from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.policy.language.instants import MICROSECONDS
 from guardagent.policy.monitors.judgement import Judgement
 from guardagent.session.call_history import MAX_TRIES
-from guardagent.session.claimed_calls import ClaimedCalls, claim_of
+from guardagent.session.claimed_calls import ClaimedCalls
 from guardagent.session.open_calls import NO_TIME, OpenCalls
 from guardagent.session.permit import Permit
 from guardagent.session.session_verdicts import NO_USAGE, refused
@@ -104,10 +104,8 @@ class Checks(ClaimedCalls):
                 problem := _label(call, action, decision, tags)
             ):
                 return refused(problem, started)
-            if claim is not None and reserve:
-                if (known := self.claimed_verdict(call, claim, started)) is not None:
-                    return known
-                call.claim = {"request": claim}
+            if claim is not None and (known := self.claimed_verdict(call, claim, started)) is not None:
+                return known
             call.applicability = applicability = self.policies.applicability(call)
             if self._halted is None and (self._counters is None or not reserve):  # the common case
                 judgement = conversation.judge(call, applicability)
@@ -115,10 +113,14 @@ class Checks(ClaimedCalls):
                 judgement = self._judge_and_count(call) if reserve else self._judge(call, applicability)
             if reserve:
                 return self._answer(call, judgement, started)
-            if judgement is None and not conversation.context.in_flight:
-                return ALLOWED
-            judgement = Judgement() if judgement is None else judgement
-            return self._verdict(call, judgement, judgement.decision(), started)
+            return self._trial_verdict(call, judgement, started)
+
+    def _trial_verdict(self, call: SessionCall, judgement: Judgement | None, started: float) -> Verdict:
+        """The verdict on a call that is only judged."""
+        if judgement is None and not self._conversation.context.in_flight:
+            return ALLOWED
+        judgement = Judgement() if judgement is None else judgement
+        return self._verdict(call, judgement, judgement.decision(), started)
 
     def _judge_and_count(self, call: SessionCall, lifted: Decision | None = None) -> Judgement | None:
         """Judges a call and, if it is allowed, reserves its amounts in the counters."""
@@ -155,11 +157,7 @@ class Checks(ClaimedCalls):
         if allowed:
             if self._mementos is not None:
                 self._mementos.append(self._conversation.memento(call))
-            if call.claim is not None:
-                call.claim = claim_of(call.claim["request"], verdict)
-            self._reserve(call, judgement)
-            if call.claim is not None:
-                call.used = call.may_have_started = True
+            self._reserve_claimed(call, judgement, verdict)
         if self._shadow is not None:
             self._follow()
         return verdict

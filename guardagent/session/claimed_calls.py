@@ -16,6 +16,7 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.monitor_interface import CallStatus, SessionCall
+from guardagent.policy.monitors.judgement import Judgement
 from guardagent.session.call_history import MAX_TRIES
 from guardagent.session.open_calls import OpenCalls
 from guardagent.session.session_verdicts import refused
@@ -68,7 +69,7 @@ class ClaimedCalls(OpenCalls):
             return found if found is not None and found.id == call_id else None
 
     def claimed_verdict(self, call: SessionCall, request: str, started: float) -> Verdict | None:
-        """The verdict on a call whose id was claimed before; None if the id is new.
+        """The verdict on a call whose id was claimed before; None if it is new, and now claimed.
 
         The same request for the same call gets its verdict again. Another request for the call is refused, since the
         program that made the first one may run it.
@@ -77,6 +78,7 @@ class ClaimedCalls(OpenCalls):
             return refused(f"call {call.id!r} was withdrawn before it was checked; {_NEW_ID}", started)
         earlier = None if call.id is None else self.claimed(call.id)
         if earlier is None:
+            call.claim = {"request": request}
             return None
         if not _same_call(earlier, call):
             return refused(f"the id {call.id!r} belongs to another call; {_NEW_ID}", started)
@@ -141,6 +143,15 @@ class ClaimedCalls(OpenCalls):
                     return
         raise HistoryChangedError("other processes kept extending the history; the conversation goes on; try again")
 
+    def _reserve_claimed(self, call: SessionCall, judgement: Judgement | None, verdict: Verdict) -> None:
+        """Adds an allowed call to the history. A claimed one may run from then on."""
+        if call.claim is None:
+            self._reserve(call, judgement)
+            return
+        call.claim = {**call.claim, "verdict": json.loads(verdict.to_json())}
+        self._reserve(call, judgement)
+        call.used = call.may_have_started = True
+
     def _settle_once(self, call_id: str, output: Any, status: CallStatus) -> ClaimSettlement:
         with self._lock:
             call = self.claimed(call_id)
@@ -165,11 +176,6 @@ class ClaimedCalls(OpenCalls):
     def _publish(self, entry: Mapping[str, Any]) -> None:
         if self._journal is not None:
             self._journal.append(entry)
-
-
-def claim_of(request: str, verdict: Verdict) -> Mapping[str, Any]:
-    """The claim of an allowed call, for the history."""
-    return {"request": request, "verdict": verdict.to_dict()}
 
 
 def _verdict_of(stored: Mapping[str, Any]) -> Verdict:

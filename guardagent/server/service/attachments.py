@@ -20,7 +20,7 @@ _KIND = "attachment"
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
+class ToolAttachment:
     """The tools of an agent that a policy guards.
 
     Attributes:
@@ -37,7 +37,7 @@ class Attachment:
     absent: tuple[str, ...]
 
 
-def read_attachment(value: Any, tenant: str) -> tuple[Attachment, dict[str, Any]]:
+def read_attachment(value: Any, tenant: str) -> tuple[ToolAttachment, dict[str, Any]]:
     """Reads the request of an agent's host. Returns the attachment, and its content for the store.
 
     Raises:
@@ -72,11 +72,11 @@ class Attachments:
     def __init__(self, state: StateStore) -> None:
         self._state = state
 
-    def add(self, attachment: Attachment, content: Mapping[str, Any]) -> None:
+    def add(self, attachment: ToolAttachment, content: Mapping[str, Any]) -> None:
         """Stores an attachment, unless it is there."""
         self._state.add(_KIND, attachment.tenant, attachment.id, content)
 
-    def find(self, tenant: str, name: str) -> Attachment:
+    def find(self, tenant: str, name: str) -> ToolAttachment:
         """Returns an attachment of a tenant.
 
         Raises:
@@ -88,9 +88,9 @@ class Attachments:
         return _attachment(tenant, found.value)
 
 
-def _attachment(tenant: str, content: Mapping[str, Any]) -> Attachment:
+def _attachment(tenant: str, content: Mapping[str, Any]) -> ToolAttachment:
     text = json.dumps([tenant, content], sort_keys=True, separators=(",", ":"))
     tools = tuple(read_tool(one, f"tools[{at}]") for at, one in enumerate(content["tools"]))
     name = f"at_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
     aliases = freeze(content["aliases"])
-    return Attachment(name, tenant, content["policy"], tools, aliases, tuple(content["absent"]))
+    return ToolAttachment(name, tenant, content["policy"], tools, aliases, tuple(content["absent"]))

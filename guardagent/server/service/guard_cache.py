@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError, LedgerError, UnknownNameError
 from guardagent.policy.policies import Policies
-from guardagent.server.service.attachments import Attachment, Attachments
+from guardagent.server.service.attachments import Attachments, ToolAttachment
 from guardagent.server.service.host_sessions import HostSession, HostSessions
 from guardagent.server.service.policy_catalogue import PolicyCatalogue, unchanging
 from guardagent.server.service.server_stores import ServerStores
@@ -39,6 +40,7 @@ class GuardCache:
         self._guards: OrderedDict[_Key, ToolGuard] = OrderedDict()
         self._recent: OrderedDict[str, ToolGuard] = OrderedDict()
         self._states: dict[str, Any] = {}
+        self._state_locks = [threading.Lock() for _ in range(256)]
         self._lock = threading.Lock()
 
     def of(self, session: HostSession) -> ToolGuard:
@@ -62,7 +64,7 @@ class GuardCache:
         self._touch(session.conversation, guard)
         return guard
 
-    def new(self, attachment: Attachment, version: Policies) -> ToolGuard:
+    def new(self, attachment: ToolAttachment, version: Policies) -> ToolGuard:
         """Returns a new guard for the tools of an agent.
 
         Raises:
@@ -85,9 +87,16 @@ class GuardCache:
         guard.attach(attachment.tools)
         return guard
 
-    def set_state(self, session: HostSession, state: Any) -> None:
-        """Sets the state that the host has sent for the next check of a session."""
-        self._states[session.conversation] = state
+    @contextlib.contextmanager
+    def with_state(self, session: HostSession, state: Any) -> Iterator[None]:
+        """Uses the state that a host has sent with a check. Meanwhile, no other state of the session is used."""
+        if state is None:
+            yield
+            return
+        locks = self._state_locks
+        with locks[hash(session.conversation) % len(locks)]:
+            self._states[session.conversation] = state
+            yield
 
     def forget(self, session: HostSession) -> None:
         """Forgets a session that has ended."""

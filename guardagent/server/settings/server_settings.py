@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from guardagent.errors import ContentError, InputError, name_hint
 DEFAULT_POLICY = "default"
 DEFAULT_FOLDER = "guardagent-state"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_KINDS: dict[str, tuple[type, ...]] = {"max_replans": (int,), "deadline": (int, float), "zone": (str,)}
 _POLICY_KEYS = ("files", "tenants", "principal", "state", "zone", "max_replans", "deadline")
 
 
@@ -67,7 +68,6 @@ class ServerSettings:
     policies: Mapping[str, PolicySettings]
     state: str = f"sqlite:{DEFAULT_FOLDER}"
     log: str = ""
-    more: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.policies:
@@ -79,7 +79,8 @@ class ServerSettings:
     @classmethod
     def of_files(cls, *files: Path | str, **options: Any) -> ServerSettings:
         """Returns the settings of a server with one policy, named `default`."""
-        return cls({DEFAULT_POLICY: PolicySettings(tuple(map(Path, files)))}, **options)
+        policies = {DEFAULT_POLICY: PolicySettings(tuple(map(Path, files)))} if files else {}
+        return cls(policies, **options)
 
 
 def read_server_settings(path: Path | str) -> ServerSettings:
@@ -118,8 +119,8 @@ def _policy(value: Any, place: str, folder: Path) -> PolicySettings:
         raise InputError(f"'principal' of {place} is {found['principal']!r}; expected 'caller' or 'host'")
     if "state" in found and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", _string(found["state"], "state")):
         raise InputError(f"'state' of {place} is {found['state']!r}; expected 'module:callable'")
-    for name, kinds in (("max_replans", int), ("deadline", (int, float)), ("zone", str)):
-        if name in found and (not isinstance(found[name], kinds) or isinstance(found[name], bool)):  # type: ignore[arg-type]
+    for name, kinds in _KINDS.items():
+        if name in found and (not isinstance(found[name], kinds) or isinstance(found[name], bool)):
             raise InputError(f"{name!r} of {place} is {found[name]!r}; expected a number, or a name of a zone")
     return PolicySettings(
         tuple(folder / one for one in files), None if tenants is None else frozenset(tenants), **found

@@ -18,7 +18,7 @@ class StoredItem:
     """A value.
 
     Attributes:
-        number: grows with each new item of the store.
+        number: greater than those of all other items of the store when it was added.
         version: 1 at first, and one more after each change.
     """
 

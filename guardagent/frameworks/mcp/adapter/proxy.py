@@ -22,6 +22,7 @@ from guardagent.enforcement import ToolGuard, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
 from guardagent.frameworks.mcp.adapter.http_front import HttpFront
+from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
 from guardagent.frameworks.mcp.adapter.links import Target
 from guardagent.frameworks.mcp.adapter.pending_requests import Escalation, ToClient
 from guardagent.frameworks.mcp.adapter.probe import tools_of
@@ -76,7 +77,7 @@ class Proxy:
                     self._over(name)
                 front.close()
 
-    async def serve_http(self, endpoint: HttpEndpoint) -> None:
+    async def serve_http(self, endpoint: HttpEndpoint[HttpLimits]) -> None:
         """Serves clients at an address and all paths below, until it is stopped.
 
         Raises:

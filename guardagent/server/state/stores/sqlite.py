@@ -17,7 +17,7 @@ _FORMAT = SqliteFormat(
     0x47415353,
     1,
     (
-        """CREATE TABLE items (number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, tenant TEXT NOT NULL,
+        """CREATE TABLE items (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, tenant TEXT NOT NULL,
                                name TEXT NOT NULL, value TEXT NOT NULL, version INTEGER NOT NULL)""",
         "CREATE UNIQUE INDEX items_by_name ON items (kind, tenant, name)",
         "CREATE INDEX items_by_number ON items (kind, tenant, number)",
