@@ -8,9 +8,9 @@ import threading
 from pathlib import Path
 
 from guardagent.enforcement.ledger import open_ledger
+from guardagent.enforcement.ledger.final_ledger import FinalLedger
 from guardagent.errors import InputError
 from guardagent.log import AuditLog
-from guardagent.server.service.final_ledger import FinalLedger
 from guardagent.server.service.tenant_counters import TenantCounters
 from guardagent.server.settings.server_settings import DEFAULT_FOLDER, ServerSettings
 from guardagent.server.state import open_state

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.ledger import Ledger, RecordedRequest
-from guardagent.enforcement.ledger.protocol import ConversationJournal
+from guardagent.enforcement.ledger.protocol import ConversationJournal, Ledger, RecordedRequest
 from guardagent.errors import InputError
 
 
