@@ -118,10 +118,11 @@ class GuardService:
             RequestConflictError: another session has this id.
         """
         fields, caller = Fields(request.body), request.caller
-        attachment = self.attachments.find(caller.tenant, fields.string("attachment"))
+        attached = fields.string("attachment")
         name = fields.string("id", None) or f"s_{request.identity()[:32]}"
         user = fields.object("on_behalf_of", None)
         fields.end()
+        attachment = self.attachments.find(caller.tenant, attached)
         policy = self.policies.settings(attachment.policy, caller.tenant)
         if user is not None and policy.principal != "host":
             raise WireError("on_behalf_of", "this policy does not let an agent's host name the user")
