@@ -16,7 +16,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
 from guardagent.frameworks.mcp.adapter.http_admission import HttpAdmission
@@ -46,7 +46,7 @@ class Proxy:
         principals: the callers of the sessions over HTTP by conversation, for the guard's `principal`.
     """
 
-    guard: ToolGuard
+    guard: EnforcementPoint
     target: Target
     escalation: Escalation = field(default_factory=Escalation)
     conversation: str | None = None
