@@ -10,6 +10,7 @@
     ├── LedgerError             the ledger cannot be read or written; the action does not happen
     ├── CounterError            the counters cannot be read or written; the call does not run
     ├── RemoteError             a guard's server gave no usable answer; the call is denied
+    ├── StateError              a server's state cannot be read or written; the request is refused
     ├── AccessError             it cannot be determined who the caller is; the request is refused
     │   ├── UnauthenticatedError    the request has no valid token
     │   └── ForbiddenError          the caller may not do this
@@ -110,6 +111,10 @@ class RemoteError(GuardError):
     ) -> None:
         super().__init__(message)
         self.status, self.retried, self.retry_after, self.uncertain = status, retried, retry_after, uncertain
+
+
+class StateError(GuardError):
+    """The state of a server cannot be read or written, so the request is refused."""
 
 
 class AccessError(GuardError):

@@ -90,7 +90,8 @@ class Conversation:
                 self.call_ids.add(call.id)
             if verdict.label == 0:
                 self.replans, self.step = 0, None
-                self.open_permits.setdefault(call.id, []).append(verdict.permit)
+                if call.claim is None:
+                    self.open_permits.setdefault(call.id, []).append(verdict.permit)
                 return False
             if verdict.decision is Decision.ESCALATE:
                 return False

@@ -18,6 +18,7 @@ from guardagent.enforcement.approval import Approver
 from guardagent.enforcement.audit_records import AuditRecords, AuditSink, spooled_log
 from guardagent.enforcement.call_recorder import CallRecorder, gave_up
 from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.claimed_calls import ClaimRecorder
 from guardagent.enforcement.conversations import Conversation, Conversations, NotBegunError
 from guardagent.enforcement.deadline import DeadlinePool
 from guardagent.enforcement.decisions import Decider
@@ -347,6 +348,18 @@ class ToolGuard(EnforcementPoint):
         versions = getattr(self._policies, "versions", None)
         held = (self.policies,) if versions is None else versions.held()
         return self._extra is not None or any(getattr(one, "judges_answers", False) for one in held)
+
+    # --- calls that their program runs
+
+    @property
+    def claimed_calls(self) -> ClaimRecorder:
+        """Settles the calls with a `claim`, in any process that shares the ledger."""
+        return ClaimRecorder(self._conversations, self._recorder)
+
+    def release(self, conversation: str) -> None:
+        """Forgets a conversation of the ledger in this process; its next call reads it again."""
+        if self._shared:
+            self._conversations.drop(conversation)
 
     # --- internals
 

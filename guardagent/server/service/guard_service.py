@@ -1,0 +1,343 @@
+"""Everything that a server does for its callers, without HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from guardagent.enforcement import ToolGuard
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.conversations import NotBegunError
+from guardagent.enforcement.wire import Fields, WireError, read_call, read_outcome, read_value, write_verdict
+from guardagent.errors import InputError
+from guardagent.policy.policies import Policies
+from guardagent.server.access import Caller
+from guardagent.server.service.attachments import Attachments, read_attachment
+from guardagent.server.service.guard_cache import GuardCache
+from guardagent.server.service.host_sessions import HostSession, HostSessions, new_session
+from guardagent.server.service.policy_catalogue import PolicyCatalogue
+from guardagent.server.service.server_stores import ServerStores
+from guardagent.server.service.service_errors import RequestConflictError, UnknownItemError
+from guardagent.server.settings.server_settings import ServerSettings
+from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
+from guardagent.session.shared_history import SessionEndedError
+from guardagent.types import Verdict
+from guardagent.types.principal import read_principal
+
+JSON = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class HostRequest:
+    """A request of an agent's host.
+
+    Attributes:
+        caller: who sends it.
+        body: its JSON value.
+        key: its idempotency key; None if it has none.
+    """
+
+    caller: Caller
+    body: Any
+    key: str | None = None
+
+    def identity(self) -> str:
+        """A value that only a repetition of this request has."""
+        if self.key is None:
+            return secrets.token_hex(16)
+        text = json.dumps([self.caller.id, self.key, self.body], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class GuardService:
+    """The operations of a server. Any server process with the same stores continues any session.
+
+    Each operation works for the tenant of its caller alone. Whether the caller has the role is decided before.
+
+    Args:
+        settings: the settings of the server.
+
+    Raises:
+        InputError: a setting or a policy is invalid, or a store cannot be opened.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.policies = PolicyCatalogue(settings.policies)
+        self.stores = ServerStores(settings)
+        self.attachments = Attachments(self.stores.state)
+        self.sessions = HostSessions(self.stores.state)
+        self.guards = GuardCache(self.policies, self.stores, self.attachments, self.sessions)
+
+    def close(self) -> None:
+        """Closes the stores."""
+        self.stores.close()
+
+    # --- the tools of an agent, and its sessions
+
+    def attach(self, request: HostRequest) -> JSON:
+        """Attaches an agent's tools to a policy. Attaching the same tools again changes nothing.
+
+        Raises:
+            InputError: the request is invalid, or the tools do not fit the rules.
+            UnknownItemError: the tenant has no such policy.
+        """
+        attachment, content = read_attachment(request.body, request.caller.tenant)
+        self.policies.settings(attachment.policy, request.caller.tenant)
+        version = self.policies.current(attachment.policy)
+        guard = self.guards.new(attachment, version)
+        self.attachments.add(attachment, content)
+        return {
+            "id": attachment.id,
+            "coverage": guard.coverage.lines(),
+            "reads_messages": _reads_messages(version),
+            "judges_answers": guard.judges_answers,
+            "policy": attachment.policy,
+            "policy_version": version.digest,
+        }
+
+    def open_session(self, request: HostRequest) -> JSON:
+        """Opens a session, or returns the one that the caller has opened alike.
+
+        Raises:
+            InputError: the request is invalid, or names a user although the policy does not let the host do this.
+            UnknownItemError: the tenant has no such attachment.
+            RequestConflictError: another session has this id.
+        """
+        fields, caller = Fields(request.body), request.caller
+        attachment = self.attachments.find(caller.tenant, fields.string("attachment"))
+        name = fields.string("id", None) or f"s_{request.identity()[:32]}"
+        user = fields.object("on_behalf_of", None)
+        fields.end()
+        policy = self.policies.settings(attachment.policy, caller.tenant)
+        if user is not None and policy.principal != "host":
+            raise WireError("on_behalf_of", "this policy does not let an agent's host name the user")
+        digest = self.policies.current(attachment.policy).digest
+        principal = _principal(caller, user)
+        session = new_session(name, caller, attachment.id, attachment.policy, digest, principal)
+        return {"id": self.sessions.open(session).id}
+
+    # --- calls
+
+    def check(self, request: HostRequest, name: str) -> JSON:
+        """Judges a call; an allowed one is in flight from then on, and the host runs it and records its outcome.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the caller has no such session.
+        """
+        session, guard = self._session(request.caller, name)
+        fields = Fields(request.body)
+        call = read_call(fields.object("call"), session.conversation)
+        state = fields.value("state", None)
+        reserve = fields.boolean("reserve", default=True)
+        fields.end()
+        if reserve:
+            call = replace(call, claim=request.identity())
+        with self.guards.with_state(session, read_value(state, "state")):
+            verdict = guard.before(call) if reserve else guard.preview(call)
+        return _judged(call, verdict)
+
+    def record(self, request: HostRequest, name: str) -> JSON:
+        """Records the outcome of a call, once; any server may have checked it.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the caller has no such session, or no such call was allowed.
+            RequestConflictError: another outcome was recorded, or the session has ended.
+        """
+        session, guard = self._session(request.caller, name)
+        fields = Fields(request.body)
+        call_id, outcome = fields.string("call_id"), read_outcome(fields.object("outcome"))
+        fields.end()
+        with _settling():
+            settled = guard.claimed_calls.record(session.conversation, call_id, outcome)
+        return {"status": "in flight" if settled is None else settled.status}
+
+    def withdraw(self, request: HostRequest, name: str) -> JSON:
+        """Withdraws a call that never ran. One that was not checked yet can no longer be.
+
+        Raises:
+            as `record`.
+        """
+        session, guard = self._session(request.caller, name)
+        fields = Fields(request.body)
+        call_id, why = fields.string("call_id"), fields.string("why")
+        fields.end()
+        with _settling():
+            guard.claimed_calls.withdraw(session.conversation, call_id, why)
+        return {"status": "withdrawn"}
+
+    def refuse(self, request: HostRequest, name: str) -> JSON:
+        """Denies a call that the host cannot state as it would run, such as one of an unknown tool.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the caller has no such session.
+        """
+        session, guard = self._session(request.caller, name)
+        fields = Fields(request.body)
+        call = read_call(fields.object("call"), session.conversation)
+        problem = fields.string("problem")
+        fields.end()
+        return {"verdict": write_verdict(guard.refuse(call, problem))}
+
+    def turn(self, request: HostRequest, name: str) -> JSON:
+        """Notes a new message of the user, so that denials are counted anew.
+
+        Raises:
+            UnknownItemError: the caller has no such session.
+        """
+        session, guard = self._session(request.caller, name)
+        Fields(request.body).end()
+        guard.turn(session.conversation)
+        return {}
+
+    def answer(self, request: HostRequest, name: str) -> JSON:
+        """Judges the agent's final answer before the user sees it.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the caller has no such session.
+        """
+        session, guard = self._session(request.caller, name)
+        fields = Fields(request.body)
+        agent_input, output = fields.string("input"), fields.string("output")
+        facts = read_value(fields.object("facts", {}), "facts")
+        fields.end()
+        return {"verdict": write_verdict(guard.answer(session.conversation, agent_input, output, facts))}
+
+    def finish(self, request: HostRequest, name: str) -> JSON:
+        """Ends a session for all servers. Finishing it again returns the same verdict.
+
+        Raises:
+            UnknownItemError: the caller has no such session.
+        """
+        self.sessions.of_caller(request.caller, name)
+        Fields(request.body).end()
+        session = self.sessions.read(request.caller.tenant, name)
+        if session.status == "open":
+            session = self._finish(session)
+        self.guards.forget(session)
+        return {"verdict": session.verdict}
+
+    # --- for people
+
+    def list_sessions(self, tenant: str, before: int | None = None, limit: int = 50) -> JSON:
+        """Returns the newest sessions of a tenant."""
+        found = self.sessions.page(tenant, before, limit)
+        cursor = str(found[-1].number) if len(found) == limit else None
+        return {"sessions": [_summary(one) for one in found], "cursor": cursor}
+
+    def show_session(self, tenant: str, name: str) -> JSON:
+        """Returns a session with its calls, the states of its rules and its obligations.
+
+        Raises:
+            UnknownItemError: the tenant has no such session.
+        """
+        session = self.sessions.read(tenant, name)
+        if session.status != "open":
+            return {**_summary(session), "verdict": session.verdict, "calls": [], "rules": {}, "obligations": {}}
+        current = self.guards.of(session).claimed_calls.session(session.conversation)
+        return {
+            **_summary(session),
+            "verdict": None,
+            "calls": [_call(event) for event in current.history],
+            "rules": current.status,
+            "obligations": current.obligations,
+        }
+
+    def list_policies(self, tenant: str) -> JSON:
+        """Returns the policies that a tenant may use."""
+        names = self.policies.names(tenant)
+        return {"policies": [{"name": one, "version": self.policies.current(one).digest} for one in names]}
+
+    # --- internals
+
+    def _session(self, caller: Caller, name: str) -> tuple[HostSession, ToolGuard]:
+        session = self.sessions.of_caller(caller, name)
+        return session, self.guards.of(session)
+
+    def _finish(self, session: HostSession) -> HostSession:
+        """Ends a session: closes it for calls, stores the verdict, and then deletes the history."""
+        guard = self.guards.of(session)
+        try:
+            verdict = write_verdict(guard.claimed_calls.finish(session.conversation))
+        except SessionEndedError:  # by a server that is about to store its verdict, or stored it
+            session = self.sessions.read(session.tenant, session.id)
+            if session.status == "open":
+                raise RequestConflictError("another server is ending the session; try again") from None
+            return session
+        session = self.sessions.end(session, verdict)
+        self.stores.ledger.end(session.conversation)
+        return session
+
+
+@contextlib.contextmanager
+def _settling() -> Iterator[None]:
+    """Turns errors of settling a call into those of a request."""
+    try:
+        yield
+    except (NotClaimedError, NotBegunError) as error:
+        raise UnknownItemError(str(error)) from None
+    except (ClaimConflictError, SessionEndedError) as error:
+        raise RequestConflictError(str(error)) from None
+
+
+def _judged(call: HostCall, verdict: Verdict) -> JSON:
+    return {"verdict": write_verdict(verdict), "in_flight": call.claim is not None and verdict.label == 0}
+
+
+def _principal(caller: Caller, user: Mapping[str, Any] | None) -> JSON:
+    """The principal of a session, as rules read it.
+
+    Raises:
+        InputError: the user is invalid, or of another tenant.
+    """
+    if user is None:
+        return dict(_plain(caller.principal.value))
+    found = read_principal({"tenant": caller.tenant, **user}, place="on_behalf_of")
+    assert found is not None
+    if found.tenant != caller.tenant:
+        raise InputError("'on_behalf_of' is of another tenant; expected a user of the caller's")
+    return dict(_plain(found.value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _reads_messages(version: Policies) -> bool:
+    return version.sources is not None or version.asks_models
+
+
+def _summary(session: HostSession) -> JSON:
+    return {
+        "id": session.id,
+        "owner": session.owner,
+        "principal": session.principal,
+        "policy": session.policy,
+        "policy_version": session.digest,
+        "attachment": session.attachment,
+        "created": session.created,
+        "status": session.status,
+    }
+
+
+def _call(event: Any) -> JSON:
+    return {
+        "id": event.id,
+        "tool": event.tool,
+        "args": _plain(event.args),
+        "agent": event.agent,
+        "status": event.status or "in flight",
+        "output": _plain(event.output),
+        "time": event.time,
+    }
