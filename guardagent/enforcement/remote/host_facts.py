@@ -1,4 +1,4 @@
-"""What the host tells the server besides the call: facts, the state, and the user."""
+"""The context of a call that the host sends: facts, the state, and the user."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class RemoteLifecycle(CallLifecycle):
         try:
             return conversation.permits.use(call, args)
         except PermitExpiredError as error:
-            self._settle_later(conversation, call, error.permit, "its permit expired before it was used")
+            self._withdraw_later(conversation, call, error.permit.server_id, "its permit expired before it was used")
             raise
 
     def after(self, call: HostCall, outcome: Outcome) -> Procedure[None]:
@@ -185,22 +185,21 @@ class RemoteLifecycle(CallLifecycle):
         """Judges a call on the server. Takes its permit, or notes the approval that it waits for."""
         server_id = conversation.server_id(call.id) if isinstance(call.id, str) else ""
         try:
-            judged = request()
+            judged = _placed(request()) if reserve else request()
         except RemoteError as error:
             if reserve and error.uncertain:  # the server may have allowed it
+                conversation.spent[call.id] += 1
                 self._withdraw_later(conversation, call, server_id, "its verdict never arrived")
             raise
         if judged.approval is not None:
             conversation.approvals[call.digest] = judged.approval
         if not reserve or judged.verdict.label:
             return RemoteResult(judged.verdict, call)
-        if not judged.in_flight:
-            raise RemoteError("the guard's server allowed the call, but has no place for it")
         conversation.spent[call.id] += 1
         edited = call if judged.args is None else replace(call, args=judged.args)
         permit = HeldPermit(call.tool, edited.args, server_id)
         if (problem := _edit_problem(call, edited)) is not None:
-            self._settle_later(conversation, call, permit, problem)
+            self._withdraw_later(conversation, call, server_id, problem)
             raise InputError(problem)
         conversation.permits.add(call.id, permit)
         return RemoteResult(judged.verdict, edited, permit)
@@ -265,17 +264,10 @@ class RemoteLifecycle(CallLifecycle):
     # --- what the server has to learn later
 
     def _withdraw_later(self, conversation: RemoteConversation, call: HostCall, server_id: str, why: str) -> None:
-        conversation.spent[call.id] += 1
+        _log.warning("call %r of %r is withdrawn: %s", call.id, call.tool, why)
         self._pending(conversation, "withdraw", {"call_id": server_id, "why": why})
         work = partial(self.sessions.send_pending, conversation, time.monotonic() + self.seconds)
-        with contextlib.suppress(RuntimeError):  # the next request of the conversation sends it
-            self.pool.submit(partial(_quietly, work))
-
-    def _settle_later(self, conversation: RemoteConversation, call: HostCall, permit: HeldPermit, why: str) -> None:
-        _log.warning("call %r of %r is withdrawn: %s", call.id, call.tool, why)
-        self._pending(conversation, "withdraw", {"call_id": permit.server_id, "why": why})
-        work = partial(self.sessions.send_pending, conversation, time.monotonic() + self.seconds)
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(RuntimeError):  # otherwise the next request of the conversation sends it
             self.pool.submit(partial(_quietly, work))
 
     @staticmethod
@@ -313,7 +305,7 @@ class RemoteLifecycle(CallLifecycle):
         return replace(result, verdict=self._described(result.call, result.verdict))
 
     def _denied(self, call: HostCall, problem: str) -> RemoteResult:
-        _log.error("%s; the call is denied", problem)
+        _log.error("call %r of %r: %s", call.id, call.tool, problem)
         return RemoteResult(self._described(call, unchecked_verdict(problem, checked_by="policy")), call)
 
     def _described(self, call: HostCall, verdict: Verdict) -> Verdict:
@@ -328,9 +320,15 @@ class RemoteLifecycle(CallLifecycle):
                 return
             conversation = self.conversations.of(call.conversation)
             conversation.permits.remove(call.id, permit)
-            self._settle_later(conversation, call, permit, "its verdict came too late")
+            self._withdraw_later(conversation, call, permit.server_id, "its verdict came too late")
         except Exception as error:  # noqa: BLE001 - the call stays in flight, which allows nothing
             _log.error("a call whose verdict came too late stays in flight: %s", error)
+
+
+def _placed(judged: JudgedByServer) -> JudgedByServer:
+    if judged.verdict.label == 0 and not judged.in_flight:
+        raise RemoteError("the guard's server allowed the call, but has no place for it", uncertain=True)
+    return judged
 
 
 def _edit_problem(call: HostCall, edited: HostCall) -> str | None:

@@ -9,6 +9,7 @@ import os
 import random
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +43,9 @@ class ServerClient:
         self._url, self._token = url, token
         self._verify: Any = True if ca is None else _authorities(ca)
         self._lock = threading.Lock()
-        self._connections: httpx.Client | None = None
-        self._process, self._closed = os.getpid(), False
+        self._connections = _Connections()
+        self._closed = False
+        weakref.finalize(self, self._connections.close)  # a guard that is forgotten leaves no open connection
 
     def exchange(
         self,
@@ -86,9 +88,7 @@ class ServerClient:
         """Closes the connections. Later requests fail."""
         with self._lock:
             self._closed = True
-            connections, self._connections = self._connections, None
-        if connections is not None and self._process == os.getpid():
-            connections.close()
+        self._connections.close()
 
     # --- one attempt
 
@@ -112,21 +112,39 @@ class ServerClient:
             ) from None
 
     def _pool(self) -> httpx.Client:
-        import httpx
-
         with self._lock:
             if self._closed:
                 raise RemoteError("the guard is closed")
-            if self._connections is None or self._process != os.getpid():  # a fork shares no connection
-                self._process = os.getpid()
-                self._connections = httpx.Client(
-                    verify=self._verify,
-                    follow_redirects=False,
-                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
-                    headers={"user-agent": f"guardagent/{__version__}"},
-                    trust_env=not self._url.startswith("http://"),
-                )
-            return self._connections
+            return self._connections.of_process(self._verify, trust_env=not self._url.startswith("http://"))
+
+
+class _Connections:
+    """The pool of connections of this process."""
+
+    def __init__(self) -> None:
+        self._client: httpx.Client | None = None
+        self._process = os.getpid()
+
+    def of_process(self, verify: Any, *, trust_env: bool) -> httpx.Client:
+        """Returns the pool; a new one in a forked process, since a connection has one owner."""
+        import httpx
+
+        if self._client is None or self._process != os.getpid():
+            self._process = os.getpid()
+            self._client = httpx.Client(
+                verify=verify,
+                follow_redirects=False,
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+                headers={"user-agent": f"guardagent/{__version__}"},
+                trust_env=trust_env,
+            )
+        return self._client
+
+    def close(self) -> None:
+        """Closes the connections of this process."""
+        client, self._client = self._client, None
+        if client is not None and self._process == os.getpid():
+            client.close()
 
 
 def _text(answer: httpx.Response, deadline: float) -> bytes:
