@@ -22,6 +22,7 @@ class ApiRequest:
         query: the options of the address.
         body: the JSON value of the body; an empty mapping without one.
         key: the header `Idempotency-Key`.
+        server: the application, with its metrics and its document.
     """
 
     caller: Caller
@@ -29,6 +30,7 @@ class ApiRequest:
     query: Mapping[str, str]
     body: Any
     key: str | None = None
+    server: Any = None
 
     @property
     def of_host(self) -> HostRequest:
@@ -48,6 +50,9 @@ class ApiRoute:
         body: the schema of the request's body; None if it has none.
         query: the options of the address, with their descriptions.
         status: the status of the answer.
+        journaled: whether the history itself recognizes a repeated request.
+        secret: whether the answer is not kept for a repeated request.
+        kind: the type of the answer.
     """
 
     method: str
@@ -58,6 +63,14 @@ class ApiRoute:
     body: Schema | None = None
     query: Mapping[str, str] = field(default_factory=dict)
     status: int = 200
+    journaled: bool = False
+    secret: bool = False
+    kind: str = "application/json"
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether the answer has a verdict, so that an error is a denial."""
+        return self.path.rpartition("/")[2] in ("check", "refuse", "resolve", "answer", "finish", "guard")
 
 
 def shape(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Schema:

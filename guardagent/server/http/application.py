@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import time
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route, Router
 
 from guardagent._support.http import asgi
@@ -17,11 +20,16 @@ from guardagent._support.http.admission import HttpAdmission
 from guardagent._support.http.asgi import Head, RefusedError
 from guardagent._support.http.request_limits import RequestLimits
 from guardagent.enforcement.wire import dumps, loads
+from guardagent.errors import AccessError, GuardError
 from guardagent.server.access import AccessControl, Caller, authorize
 from guardagent.server.http.api_route import ApiRequest, ApiRoute
 from guardagent.server.http.error_answers import error_answer
+from guardagent.server.http.event_stream import event_stream
+from guardagent.server.http.openapi import openapi_document
 from guardagent.server.http.route_table import api_routes
+from guardagent.server.http.server_metrics import ServerMetrics
 from guardagent.server.service.guard_service import GuardService
+from guardagent.server.service.service_errors import RequestConflictError
 
 MAX_KEY = 200
 _log = logging.getLogger("guardagent")
@@ -48,7 +56,10 @@ class ServerApplication:
         self._admission = HttpAdmission(hosts)
         self._limits = limits or RequestLimits()
         self._in_flight = 0
-        self._router = Router([self._route(one) for one in api_routes()], redirect_slashes=False)
+        table = api_routes()
+        self._router = Router([self._route(one) for one in table], redirect_slashes=False)
+        self.document = openapi_document(table)
+        self.metrics = ServerMetrics(lambda: dict(service.verdicts), lambda: self._in_flight)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handles one HTTP request."""
@@ -67,6 +78,8 @@ class ServerApplication:
             self._admission.require_known_host(request)
             if request.path == "/healthz" and request.method == "GET":
                 response: Any = _json({"status": "ok"})
+            elif request.path == "/readyz" and request.method == "GET":
+                response = await self._readiness()
             else:
                 self._require_route(scope)
                 response = self._router
@@ -74,6 +87,14 @@ class ServerApplication:
             status, body, head = error_answer(error, has_verdict=False)
             response = _json(body, status, head)
         await response(scope, receive, send)
+
+    async def _readiness(self) -> Response:
+        try:
+            await run_in_threadpool(self.service.require_ready)
+        except GuardError as error:
+            _log.error("the server is not ready: %s", error)
+            return _json({"status": "unavailable"}, 503)
+        return _json({"status": "ready"})
 
     def _require_route(self, scope: Any) -> None:
         matches = [route.matches(scope)[0] for route in self._router.routes]
@@ -85,25 +106,70 @@ class ServerApplication:
 
     def _route(self, route: ApiRoute) -> Route:
         async def handle(request: Request) -> Response:
-            return await self._handle(route, request)
+            started = time.perf_counter()
+            response = await self._handle(route, request)
+            self.metrics.count(route.method, route.path, response.status_code, time.perf_counter() - started)
+            return response
 
         return Route(route.path, handle, methods=[route.method])
 
     async def _handle(self, route: ApiRoute, request: Request) -> Response:
-        has_verdict = route.path.rpartition("/")[2] in ("check", "resolve", "answer", "finish", "refuse", "guard")
         if self._in_flight >= self._limits.requests:
             error = RefusedError(503, "too many requests are in flight", head=[(b"retry-after", b"1")])
-            return _failed(error, has_verdict=has_verdict)
+            return _failed(error, has_verdict=route.has_verdict)
         self._in_flight += 1
         try:
             caller = await run_in_threadpool(self._admitted, route, request)
             body = await self._body(route, request)
-            found = await run_in_threadpool(route.handle, self.service, _api_request(route, request, caller, body))
-            return _json(found, route.status)
+            found = await run_in_threadpool(self._run, route, self._api_request(route, request, caller, body))
+            return self._response(route, request, found)
         except Exception as error:  # noqa: BLE001 - every error is an answer
-            return _failed(error, has_verdict=has_verdict)
+            return _failed(error, has_verdict=route.has_verdict)
         finally:
             self._in_flight -= 1
+
+    def _response(self, route: ApiRoute, request: Request, found: Any) -> Response:
+        if route.kind.startswith("text/event-stream"):
+            last = request.headers.get("last-event-id", "")
+            after = int(last) if last.isascii() and last.isdecimal() and len(last) <= 18 else None
+            stream = self._events(route, request, found, after)
+            return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
+        if route.kind != "application/json":
+            return Response(found[1], media_type=found[0])
+        return _json(found, route.status)
+
+    async def _events(self, route: ApiRoute, request: Request, tenant: str, after: int | None) -> AsyncIterator[bytes]:
+        if after is None:
+            after = await run_in_threadpool(self.service.log.last, tenant)
+
+        def still_admitted() -> bool:
+            try:
+                self._admitted(route, request)
+            except AccessError:
+                return False
+            return True
+
+        async for event in event_stream(self.service, tenant, after, still_admitted):
+            yield event
+
+    def _run(self, route: ApiRoute, request: ApiRequest) -> Any:
+        run = partial(route.handle, self.service, request)
+        if route.body is None or route.journaled:
+            return run()
+        caller, address = request.caller, [route.method, route.path, dict(request.path)]
+        full: list[Any] = []
+
+        def run_once() -> Any:
+            full.append(run())
+            return {"repeated": True} if route.secret else full[0]
+
+        found = self.service.repeated.once(caller.tenant, caller.id, request.key, [*address, request.body], run_once)
+        if route.secret and not full:
+            raise RequestConflictError("the request was carried out; its answer had a secret, and is not shown again")
+        return full[0] if full else found
+
+    def _api_request(self, route: ApiRoute, request: Request, caller: Caller, body: Any) -> ApiRequest:
+        return ApiRequest(caller, request.path_params, _options(route, request), body, _key(request), self)
 
     def _admitted(self, route: ApiRoute, request: Request) -> Caller:
         query = request.scope["query_string"]
@@ -125,7 +191,12 @@ class ServerApplication:
         return await run_in_threadpool(loads, text, self._limits.body)
 
 
-def _api_request(route: ApiRoute, request: Request, caller: Caller, body: Any) -> ApiRequest:
+def _options(route: ApiRoute, request: Request) -> dict[str, str]:
+    """Returns the options of the address.
+
+    Raises:
+        RefusedError: one is unknown or occurs twice.
+    """
     pairs = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
     query = dict(pairs)
     if len(query) < len(pairs):
@@ -133,10 +204,14 @@ def _api_request(route: ApiRoute, request: Request, caller: Caller, body: Any) -
     for name in query:
         if name not in route.query:
             raise RefusedError(400, f"the option {name[:40]!r} is unknown; known: {', '.join(route.query) or 'none'}")
+    return query
+
+
+def _key(request: Request) -> str | None:
     keys = request.headers.getlist("idempotency-key")
     if len(keys) > 1 or any(not 0 < len(one) <= MAX_KEY or not one.isprintable() for one in keys):
         raise RefusedError(400, f"the header Idempotency-Key is invalid; expected one, of up to {MAX_KEY} characters")
-    return ApiRequest(caller, request.path_params, query, body, keys[0] if keys else None)
+    return keys[0] if keys else None
 
 
 def _failed(error: Exception, *, has_verdict: bool) -> Response:

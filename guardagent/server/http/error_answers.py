@@ -15,7 +15,12 @@ from guardagent.errors import (
     UnauthenticatedError,
     error_text,
 )
-from guardagent.server.service.service_errors import RepeatedKeyError, RequestConflictError, UnknownItemError
+from guardagent.server.service.service_errors import (
+    RepeatedKeyError,
+    RequestConflictError,
+    RequestRunningError,
+    UnknownItemError,
+)
 from guardagent.types import unchecked_verdict
 
 _CHALLENGE = b'Bearer realm="guardagent"'
@@ -62,6 +67,8 @@ def _parts(error: Exception) -> tuple[int, str, str, Head]:
     if isinstance(error, AccessError):
         _log.error("a request is refused: %s", error)
         return 503, "callers cannot be identified at present", "", _RETRY
+    if isinstance(error, RequestRunningError):
+        return 409, str(error), "Idempotency-Key", _RETRY
     if isinstance(error, WireError):
         return 422, error.problem, error.where, []
     if isinstance(error, InputError):

@@ -19,7 +19,7 @@ async def run_server(settings: ServerSettings, access: AccessControl, endpoint: 
     from guardagent.server.http.application import ServerApplication
     from guardagent.server.service.guard_service import GuardService
 
-    service = GuardService(settings)
+    service = GuardService(settings, access.tokens)
     try:
         await serve(ServerApplication(service, access, endpoint.hosts, endpoint.limits), endpoint)
     finally:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,13 +17,16 @@ from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.wire import Fields, WireError, read_call, read_outcome, read_value, write_verdict
 from guardagent.errors import InputError
 from guardagent.policy.policies import Policies
-from guardagent.server.access import Caller
+from guardagent.server.access import Caller, TokenStore
 from guardagent.server.service.attachments import Attachments, read_attachment
 from guardagent.server.service.guard_cache import GuardCache
 from guardagent.server.service.host_sessions import HostSession, HostSessions, new_session
+from guardagent.server.service.log_queries import LogQueries
 from guardagent.server.service.policy_catalogue import PolicyCatalogue
+from guardagent.server.service.repeated_requests import RepeatedRequests
 from guardagent.server.service.server_stores import ServerStores
 from guardagent.server.service.service_errors import RequestConflictError, UnknownItemError
+from guardagent.server.service.token_desk import TokenDesk
 from guardagent.server.settings.server_settings import ServerSettings
 from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
 from guardagent.session.shared_history import SessionEndedError
@@ -61,18 +65,22 @@ class GuardService:
 
     Args:
         settings: the settings of the server.
+        tokens: the tokens that admins manage; None if there are none.
 
     Raises:
         InputError: a setting or a policy is invalid, or a store cannot be opened.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: ServerSettings, tokens: TokenStore | None = None) -> None:
+        self.settings, self.tokens = settings, TokenDesk(tokens)
         self.policies = PolicyCatalogue(settings.policies)
         self.stores = ServerStores(settings)
         self.attachments = Attachments(self.stores.state)
         self.sessions = HostSessions(self.stores.state)
         self.guards = GuardCache(self.policies, self.stores, self.attachments, self.sessions)
+        self.log = LogQueries(self.stores.log, self.stores.log_address)
+        self.repeated = RepeatedRequests(self.stores.state)
+        self.verdicts = Counter[tuple[str, str]]()
 
     def close(self) -> None:
         """Closes the stores."""
@@ -110,10 +118,11 @@ class GuardService:
             RequestConflictError: another session has this id.
         """
         fields, caller = Fields(request.body), request.caller
-        attachment = self.attachments.find(caller.tenant, fields.string("attachment"))
+        attached = fields.string("attachment")
         name = fields.string("id", None) or f"s_{request.identity()[:32]}"
         user = fields.object("on_behalf_of", None)
         fields.end()
+        attachment = self.attachments.find(caller.tenant, attached)
         policy = self.policies.settings(attachment.policy, caller.tenant)
         if user is not None and policy.principal != "host":
             raise WireError("on_behalf_of", "this policy does not let an agent's host name the user")
@@ -141,7 +150,7 @@ class GuardService:
             call = replace(call, claim=request.identity())
         with self.guards.with_state(session, read_value(state, "state")):
             verdict = guard.before(call) if reserve else guard.preview(call)
-        return _judged(call, verdict)
+        return self._judged(session, call, verdict)
 
     def record(self, request: HostRequest, name: str) -> JSON:
         """Records the outcome of a call, once; any server may have checked it.
@@ -185,7 +194,7 @@ class GuardService:
         call = read_call(fields.object("call"), session.conversation)
         problem = fields.string("problem")
         fields.end()
-        return {"verdict": write_verdict(guard.refuse(call, problem))}
+        return {"verdict": self._counted(session, guard.refuse(call, problem))}
 
     def turn(self, request: HostRequest, name: str) -> JSON:
         """Notes a new message of the user, so that denials are counted anew.
@@ -210,7 +219,8 @@ class GuardService:
         agent_input, output = fields.string("input"), fields.string("output")
         facts = read_value(fields.object("facts", {}), "facts")
         fields.end()
-        return {"verdict": write_verdict(guard.answer(session.conversation, agent_input, output, facts))}
+        verdict = guard.answer(session.conversation, agent_input, output, facts)
+        return {"verdict": self._counted(session, verdict)}
 
     def finish(self, request: HostRequest, name: str) -> JSON:
         """Ends a session for all servers. Finishing it again returns the same verdict.
@@ -257,11 +267,64 @@ class GuardService:
         names = self.policies.names(tenant)
         return {"policies": [{"name": one, "version": self.policies.current(one).digest} for one in names]}
 
+    def show_policy(self, tenant: str, name: str) -> JSON:
+        """Returns a policy with its rules in plain English.
+
+        Raises:
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        current = self.policies.current(name)
+        rules = [{"id": rule.id, "message": rule.source.message} for rule in current.rules]
+        return {"name": name, "version": current.digest, "rules": rules}
+
+    def list_versions(self, tenant: str, name: str) -> JSON:
+        """Returns the versions of a policy that this server has, the current one first.
+
+        Raises:
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        return {"name": name, "versions": self.policies.held(name)}
+
+    def reload_policy(self, caller: Caller, tenant: str, name: str) -> JSON:
+        """Loads the files of a policy again, for new sessions; sessions that have begun keep their version.
+
+        Raises:
+            InputError: the files are invalid; the current version stays in force.
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        earlier = self.policies.current(name).digest
+        version = self.policies.reload(name).digest
+        if version != earlier:
+            change = {"kind": "policy", "name": name, "policy": version, "earlier": earlier, "by": caller.id}
+            self.stores.log(tenant).append(change)
+        return {"name": name, "version": version, "changed": version != earlier}
+
+    def require_ready(self) -> None:
+        """Makes sure that the state can be read.
+
+        Raises:
+            GuardError: it cannot.
+        """
+        self.stores.state.get("ready", "", "")
+        self.stores.ledger.policy_of("ready")
+
     # --- internals
 
     def _session(self, caller: Caller, name: str) -> tuple[HostSession, ToolGuard]:
         session = self.sessions.of_caller(caller, name)
         return session, self.guards.of(session)
+
+    def _judged(self, session: HostSession, call: HostCall, verdict: Verdict) -> JSON:
+        in_flight = call.claim is not None and verdict.label == 0
+        return {"verdict": self._counted(session, verdict), "in_flight": in_flight}
+
+    def _counted(self, session: HostSession, verdict: Verdict) -> JSON:
+        """Counts a verdict for the metrics, and returns it as JSON."""
+        self.verdicts[session.policy, str(verdict.decision)] += 1
+        return write_verdict(verdict)
 
     def _finish(self, session: HostSession) -> HostSession:
         """Ends a session: closes it for calls, stores the verdict, and then deletes the history."""
@@ -287,10 +350,6 @@ def _settling() -> Iterator[None]:
         raise UnknownItemError(str(error)) from None
     except (ClaimConflictError, SessionEndedError) as error:
         raise RequestConflictError(str(error)) from None
-
-
-def _judged(call: HostCall, verdict: Verdict) -> JSON:
-    return {"verdict": write_verdict(verdict), "in_flight": call.claim is not None and verdict.label == 0}
 
 
 def _principal(caller: Caller, user: Mapping[str, Any] | None) -> JSON:

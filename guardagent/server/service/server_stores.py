@@ -77,13 +77,16 @@ def _addresses(settings: ServerSettings) -> tuple[str, str, str, str]:
         raise InputError("the state is kept in no store; expected 'sqlite:FOLDER', 'postgresql://…' or 'redis://…'")
     if scheme != "sqlite":
         parts = [_with_suffix(settings.state, one) for one in ("_ledger", "_counters", "_state")]
-        return parts[0], parts[1], parts[2], settings.log or _folder(Path(DEFAULT_FOLDER) / "log")
+        return parts[0], parts[1], parts[2], _logs(settings.log, Path(DEFAULT_FOLDER))
     if not rest:
         raise InputError("'sqlite:' has no folder; expected an address such as 'sqlite:guardagent-state'")
     folder = Path(_folder(Path(rest)))
     ledger, counters, state = (f"sqlite:{folder / name}.db" for name in ("ledger", "counters", "server"))
-    logs = settings.log if "://" in settings.log else _folder(Path(settings.log or folder / "log"))
-    return ledger, counters, state, logs
+    return ledger, counters, state, _logs(settings.log, folder)
+
+
+def _logs(log: str, folder: Path) -> str:
+    return log if "://" in log else _folder(Path(log or folder / "log"))
 
 
 def _with_suffix(address: str, suffix: str) -> str:

@@ -15,3 +15,7 @@ class RequestConflictError(InputError):
 
 class RepeatedKeyError(InputError):
     """The idempotency key belongs to another request."""
+
+
+class RequestRunningError(RequestConflictError):
+    """The first request with the same idempotency key is still running."""

@@ -53,7 +53,9 @@ def _of_session(operation: Callable[[GuardService, HostRequest, str], JSON]) -> 
 def _call_route(name: str, operation: Callable[[GuardService, HostRequest, str], JSON], body: Schema) -> ApiRoute:
     summary = (operation.__doc__ or "").partition("\n")[0].rstrip(".")
     path = f"/v1/sessions/{{id}}/{name}"
-    return ApiRoute("POST", path, AccessedOperation.CALL, _of_session(operation), summary, body)
+    journaled = name in ("check", "record", "withdraw", "resolve")
+    handle = _of_session(operation)
+    return ApiRoute("POST", path, AccessedOperation.CALL, handle, summary, body, journaled=journaled)
 
 
 ROUTES = (
