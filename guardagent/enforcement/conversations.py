@@ -309,13 +309,14 @@ class Conversations:
 
 def key_of(call: HostCall) -> Key:
     """Returns a hashable key of a call and its arguments."""
-    return (call.id, call.tool, _hashable(freeze(call.args)))
+    return (call.id, call.tool, hashable(freeze(call.args)))
 
 
-def _hashable(value: Any) -> Any:
+def hashable(value: Any) -> Any:
+    """Returns a hashable key of a frozen value; values of different types differ."""
     if isinstance(value, Mapping):
-        items = [(_hashable(name), _hashable(item)) for name, item in value.items()]
+        items = [(hashable(name), hashable(item)) for name, item in value.items()]
         return ("mapping", *sorted(items, key=repr))
     if isinstance(value, tuple):
-        return ("list", *map(_hashable, value))
+        return ("list", *map(hashable, value))
     return (type(value).__name__, repr(value))

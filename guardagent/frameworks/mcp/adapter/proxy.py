@@ -18,7 +18,7 @@ from typing import Any
 
 from guardagent._support.http.admission import HttpAdmission
 from guardagent._support.http.endpoint import HttpEndpoint, serve
-from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
 from guardagent.frameworks.mcp.adapter.http_front import HttpFront
@@ -47,7 +47,7 @@ class Proxy:
         principals: the callers of the sessions over HTTP by conversation, for the guard's `principal`.
     """
 
-    guard: ToolGuard
+    guard: EnforcementPoint
     target: Target
     escalation: Escalation = field(default_factory=Escalation)
     conversation: str | None = None
