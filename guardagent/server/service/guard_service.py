@@ -15,7 +15,7 @@ from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.wire import Fields, WireError, read_call, read_outcome, read_value, write_verdict
-from guardagent.errors import InputError
+from guardagent.errors import InputError, LedgerError
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller, TokenStore
 from guardagent.server.service.attachments import Attachments, read_attachment
@@ -150,7 +150,7 @@ class GuardService:
             call = replace(call, claim=request.identity())
         with self.guards.with_state(session, read_value(state, "state")):
             verdict = guard.before(call) if reserve else guard.preview(call)
-        return self._judged(session, call, verdict)
+        return self._judged(session, guard, call, verdict)
 
     def record(self, request: HostRequest, name: str) -> JSON:
         """Records the outcome of a call, once; any server may have checked it.
@@ -317,7 +317,9 @@ class GuardService:
         session = self.sessions.of_caller(caller, name)
         return session, self.guards.of(session)
 
-    def _judged(self, session: HostSession, call: HostCall, verdict: Verdict) -> JSON:
+    def _judged(self, session: HostSession, guard: ToolGuard, call: HostCall, verdict: Verdict) -> JSON:
+        if verdict.label and guard.claimed_calls.holds(call):
+            raise LedgerError("; ".join(verdict.errors) or "the verdict cannot be recorded")
         in_flight = call.claim is not None and verdict.label == 0
         return {"verdict": self._counted(session, verdict), "in_flight": in_flight}
 

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -57,7 +58,7 @@ def test_a_server_that_goes_on_late_changes_nothing(state: str, folder: Path) ->
         late.check("s1", "c1", "refund", order="W1", amount=500)  # its session is in memory
         first.signal(signal.SIGSTOP)
         answers: list[bool] = []
-        body = {"order": "W2", "amount": 1}
+        body: dict[str, Any] = {"order": "W2", "amount": 1}
         waiting = threading.Thread(
             target=lambda: answers.append(late.check("s1", "c2", "refund", key="k2", **body)["in_flight"])
         )
