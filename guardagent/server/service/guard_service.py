@@ -19,6 +19,7 @@ from guardagent.errors import InputError, LedgerError
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller, TokenStore
 from guardagent.server.service.attachments import Attachments, read_attachment
+from guardagent.server.service.candidate_policies import CandidatePolicies
 from guardagent.server.service.guard_cache import GuardCache
 from guardagent.server.service.host_sessions import HostSession, HostSessions, new_session
 from guardagent.server.service.log_queries import LogQueries
@@ -77,7 +78,8 @@ class GuardService:
         self.stores = ServerStores(settings)
         self.attachments = Attachments(self.stores.state)
         self.sessions = HostSessions(self.stores.state)
-        self.guards = GuardCache(self.policies, self.stores, self.attachments, self.sessions)
+        self.candidates = CandidatePolicies(self.stores.state, self.policies, settings.policies)
+        self.guards = GuardCache(self.policies, self.candidates, self.stores, self.attachments, self.sessions)
         self.log = LogQueries(self.stores.log, self.stores.log_address)
         self.repeated = RepeatedRequests(self.stores.state)
         self.verdicts = Counter[tuple[str, str]]()
@@ -128,7 +130,9 @@ class GuardService:
             raise WireError("on_behalf_of", "this policy does not let an agent's host name the user")
         digest = self.policies.current(attachment.policy).digest
         principal = _principal(caller, user)
-        session = new_session(name, caller, attachment.id, attachment.policy, digest, principal)
+        session = new_session(
+            name, caller, attachment, digest, principal, self.candidates.chosen(caller.tenant, attachment.policy)
+        )
         return {"id": self.sessions.open(session).id}
 
     # --- calls
@@ -301,6 +305,35 @@ class GuardService:
             change = {"kind": "policy", "name": name, "policy": version, "earlier": earlier, "by": caller.id}
             self.stores.log(tenant).append(change)
         return {"name": name, "version": version, "changed": version != earlier}
+
+    def shadow_policy(self, caller: Caller, tenant: str, name: str, body: Any) -> JSON:
+        """Lets a candidate judge new sessions too, without effect; the log has where it decides otherwise.
+
+        Raises:
+            InputError: the request or the candidate is invalid.
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        fields = Fields(body)
+        text = fields.string("text", None)
+        fields.end()
+        candidate = self.candidates.choose(tenant, name, text)
+        self.stores.log(tenant).append({"kind": "policy", "name": name, "candidate": candidate, "by": caller.id})
+        return {"name": name, "candidate": candidate}
+
+    def replay_policy(self, tenant: str, name: str, body: Any) -> JSON:
+        """Returns what a candidate would have decided on the calls of the tenant's log.
+
+        Raises:
+            InputError: the request or the candidate is invalid.
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        fields = Fields(body)
+        text = fields.string("text")
+        fields.end()
+        self.stores.log(tenant)
+        return self.candidates.replay(name, text, self.stores.log_address(tenant))
 
     def require_ready(self) -> None:
         """Makes sure that the state can be read.
