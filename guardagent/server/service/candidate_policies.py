@@ -86,7 +86,9 @@ class CandidatePolicies:
         known = set(_paths(read_policy_files(files)))
         for path in _paths(read_policy_text(text, folder)):  # before any code is loaded
             if path not in known and not path.is_relative_to(_PACKAGE):
-                raise InputError(f"the candidate refers to {path.name!r}, which the live policy does not; use its files")
+                raise InputError(
+                    f"the candidate refers to {path.name!r}, which the live policy does not; use its files"
+                )
         return load_policies(text=text, folder=folder, model=NoModel())
 
     def replay(self, name: str, text: str, log: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from guardagent.server.service.host_sessions import HostSession, HostSessions, n
 from guardagent.server.service.log_queries import LogQueries
 from guardagent.server.service.policy_catalogue import PolicyCatalogue
 from guardagent.server.service.repeated_requests import RepeatedRequests
+from guardagent.server.service.run_guards import RunGuards
 from guardagent.server.service.server_stores import ServerStores
 from guardagent.server.service.service_errors import RequestConflictError, UnknownItemError
 from guardagent.server.service.token_desk import TokenDesk
@@ -83,9 +84,11 @@ class GuardService:
         self.log = LogQueries(self.stores.log, self.stores.log_address)
         self.repeated = RepeatedRequests(self.stores.state)
         self.verdicts = Counter[tuple[str, str]]()
+        self.runs = RunGuards(settings.agents, self.stores.log)
 
     def close(self) -> None:
         """Closes the stores."""
+        self.runs.close()
         self.stores.close()
 
     # --- the tools of an agent, and its sessions
@@ -239,6 +242,17 @@ class GuardService:
             session = self._finish(session)
         self.guards.forget(session)
         return {"verdict": session.verdict}
+
+    def judge_run(self, request: HostRequest) -> JSON:
+        """Judges a finished run of an agent that the settings name.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the tenant has no such agent.
+        """
+        verdict = self.runs.judge(request.caller, request.body)
+        self.verdicts["", str(verdict.decision)] += 1
+        return {"verdict": write_verdict(verdict)}
 
     # --- for people
 

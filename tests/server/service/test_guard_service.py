@@ -178,6 +178,24 @@ def test_a_server_without_its_state_denies(server: LocalServer, tmp_path: Path) 
     server.client("nobody").get("/readyz", 503)
 
 
+def test_a_finished_run_is_judged_for_the_tenants_of_its_agent(tmp_path: Path) -> None:
+    from guardagent.server.settings import read_server_settings
+    from tests.runs import ehr_input, ehr_log
+
+    (tmp_path / "policies.yaml").write_text(POLICIES)
+    (tmp_path / "server.yaml").write_text(
+        f"policies: {{default: policies.yaml}}\nstate: sqlite:{tmp_path / 'state'}\n"
+        "agents: {nurse: {agent: ehragent, tenants: [shop]}}\n"
+    )
+    with local_server(tmp_path, "shop", "bank", settings=read_server_settings(tmp_path / "server.yaml")) as server:
+        run = {"agent": "nurse", "input": ehr_input("nursing"), "output_log": ehr_log()}
+        verdict = server.client().post("/v1/guard", run)["verdict"]
+        assert (verdict["decision"], verdict["errors"]) == ("deny", [])
+        server.client("bank.agent").post("/v1/guard", run, 404)
+        (entry,) = server.client("shop.auditor").get("/v1/log")["entries"]
+        assert (entry["kind"], entry["agent"], entry["decision"]) == ("answer", "nurse", "deny")
+
+
 def _attached(client: ServerClient) -> str:
     found: str = client.post("/v1/attachments", {"tools": [{"name": "login"}]}, 201)["id"]
     return found
