@@ -9,12 +9,8 @@ from guardagent._support.json_logs import JsonLines
 
 
 def test_a_message_is_one_line_of_json() -> None:
-    try:
-        raise ValueError("a\nb")
-    except ValueError as error:
-        record = logging.LogRecord(
-            "guardagent", logging.ERROR, "", 1, "it %s\n", ("failed",), (ValueError, error, None)
-        )
+    error = (ValueError, ValueError("a\nb"), None)
+    record = logging.LogRecord("guardagent", logging.ERROR, "", 1, "it %s\n", ("failed",), error)
     text = JsonLines().format(record)
     found = json.loads(text)
     assert "\n" not in text

@@ -188,7 +188,7 @@ def test_a_finished_run_is_judged_for_the_tenants_of_its_agent(tmp_path: Path) -
         "agents: {nurse: {agent: ehragent, tenants: [shop]}}\n"
     )
     with local_server(tmp_path, "shop", "bank", settings=read_server_settings(tmp_path / "server.yaml")) as server:
-        run = {"agent": "nurse", "input": ehr_input("nursing"), "output_log": ehr_log()}
+        run = {"agent": "nurse", "input": ehr_input("general administration"), "output_log": ehr_log()}
         verdict = server.client().post("/v1/guard", run)["verdict"]
         assert (verdict["decision"], verdict["errors"]) == ("deny", [])
         server.client("bank.agent").post("/v1/guard", run, 404)
