@@ -83,7 +83,7 @@ class GuardCache:
         guard = ToolGuard(
             unchanging(version, candidate),
             state=self._state_of(settings),
-            principal=lambda name: self._sessions.read(*_parts(name)).principal,
+            principal=lambda name: self._sessions.known(*_parts(name)).principal,
             aliases=attachment.aliases,
             absent=attachment.absent,
             log=self._stores.log(tenant),

@@ -36,6 +36,25 @@ from guardagent.types import Verdict
 from guardagent.types.principal import read_principal
 
 JSON = dict[str, Any]
+MAX_TIMELINE = 500
+_STEP = (
+    "seq",
+    "time",
+    "kind",
+    "tool",
+    "call_id",
+    "agent",
+    "args",
+    "decision",
+    "rules",
+    "reasons",
+    "errors",
+    "status",
+    "output",
+    "answer",
+    "approver",
+    "why",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,18 +282,21 @@ class GuardService:
         return {"sessions": [_summary(one) for one in found], "cursor": cursor}
 
     def show_session(self, tenant: str, name: str) -> JSON:
-        """Returns a session with its calls, the states of its rules and its obligations.
+        """Returns a session: its calls, the states of its rules, its obligations, and its time line from the log.
+
+        The history of a session that has ended is deleted; its time line stays in the log.
 
         Raises:
             UnknownItemError: the tenant has no such session.
         """
         session = self.sessions.read(tenant, name)
+        entries = self.log.entries(tenant, None, MAX_TIMELINE, conversation=session.conversation)
+        shown = {**_summary(session), "verdict": session.verdict, "timeline": [_step(one) for one in entries]}
         if session.status != "open":
-            return {**_summary(session), "verdict": session.verdict, "calls": [], "rules": {}, "obligations": {}}
+            return {**shown, "calls": [], "rules": {}, "obligations": {}}
         current = self.guards.of(session).claimed_calls.session(session.conversation)
         return {
-            **_summary(session),
-            "verdict": None,
+            **shown,
             "calls": [_call(event) for event in current.history],
             "rules": current.status,
             "obligations": current.obligations,
@@ -437,6 +459,11 @@ def _summary(session: HostSession) -> JSON:
         "created": session.created,
         "status": session.status,
     }
+
+
+def _step(entry: Mapping[str, Any]) -> JSON:
+    """An entry of the log as a step of a time line."""
+    return {name: entry[name] for name in _STEP if entry.get(name) not in (None, [], "")}
 
 
 def _call(event: Any) -> JSON:

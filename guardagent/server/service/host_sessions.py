@@ -94,14 +94,23 @@ class HostSessions:
         Raises:
             UnknownItemError: the caller has no such session.
         """
-        found = self._known.get((caller.tenant, name))
-        if found is None:
-            found = self.read(caller.tenant, name)
-            while len(self._known) >= _CACHED:
-                self._known.pop(next(iter(self._known)), None)
-            self._known[caller.tenant, name] = found
+        found = self.known(caller.tenant, name)
         if found.owner != caller.id:
             raise _unknown(name)
+        return found
+
+    def known(self, tenant: str, name: str) -> HostSession:
+        """Returns a session of a tenant; its status may be outdated.
+
+        Raises:
+            UnknownItemError: the tenant has no such session.
+        """
+        found = self._known.get((tenant, name))
+        if found is None:
+            found = self.read(tenant, name)
+            while len(self._known) >= _CACHED:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[tenant, name] = found
         return found
 
     def read(self, tenant: str, name: str) -> HostSession:

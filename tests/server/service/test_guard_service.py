@@ -163,6 +163,8 @@ def test_the_log_is_read_in_order_and_verified(server: LocalServer) -> None:
     shown = auditor.get("/v1/sessions/s1")
     assert [(one["id"], one["status"]) for one in shown["calls"]] == [("c1", "ok")]
     assert shown["rules"]["receipt"] == "open"
+    steps = [(one["kind"], one["call_id"], one.get("decision")) for one in shown["timeline"]]
+    assert steps == [("verdict", "c1", "allow"), ("outcome", "c1", None), ("verdict", "c2", "escalate")]
 
 
 def test_a_server_without_its_state_denies(server: LocalServer, tmp_path: Path) -> None:
