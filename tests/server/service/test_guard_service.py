@@ -180,6 +180,19 @@ def test_a_server_without_its_state_denies(server: LocalServer, tmp_path: Path) 
     server.client("nobody").get("/readyz", 503)
 
 
+def test_a_call_whose_verdict_is_not_logged_may_not_run(server: LocalServer, tmp_path: Path) -> None:
+    client, log = server.client(), tmp_path / "state" / "log" / "shop.db"
+    client.session()
+    client.run("s1", "c1", "login")
+    log.rename(log.with_suffix(".gone"))
+    body = {"call": {"id": "c2", "tool": "login", "args": {}}}
+    refused = client.post("/v1/sessions/s1/check", body, 503, idempotency_key="k")
+    assert refused["verdict"]["label"] == 1
+    log.with_suffix(".gone").rename(log)
+    assert client.post("/v1/sessions/s1/check", body, idempotency_key="k")["in_flight"]
+    client.record("s1", "c2")
+
+
 def test_a_finished_run_is_judged_for_the_tenants_of_its_agent(tmp_path: Path) -> None:
     from guardagent.server.settings import read_server_settings
     from tests.runs import ehr_input, ehr_log
