@@ -24,7 +24,7 @@ SECONDS = 15.0
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "policies.yaml").write_text(POLICIES)
+    (tmp_path / "policies.yaml").write_text(POLICIES.partition("  - id: receipt")[0])
     return tmp_path
 
 
@@ -101,7 +101,7 @@ class Attack:
         for at in range(100_000):
             if time.monotonic() > self.over:
                 return
-            order, name = f"W{at % 30}", f"{worker}-{at}"
+            order, name = f"W{at % 60}", f"{worker}-{at}"
             call = {"id": name, "tool": "refund", "args": {"order": order, "amount": 1}}
             path = f"/v1/sessions/{session}"
             answer = self.request(f"{path}/check", {"call": call}, name)
@@ -143,7 +143,7 @@ def test_no_call_runs_twice_while_servers_are_killed_and_stopped(state: str, fol
         assert set(attack.paid.values()) == {1}
         assert attack.recorded == attack.paid.keys()
         for one in sessions:
-            for order in range(30):
+            for order in range(60):
                 found = servers[0].client(token).check(one, f"again-{order}", "refund", order=f"W{order}", amount=1)
                 assert found["in_flight"] == (f"{one} W{order}" not in attack.paid)
 
