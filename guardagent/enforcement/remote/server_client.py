@@ -5,9 +5,9 @@ Each request that changes something has an idempotency key, so the server does n
 
 from __future__ import annotations
 
+import logging
 import os
 import random
-import threading
 import time
 import weakref
 from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_ATTEMPTS = 5
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_log = logging.getLogger("guardagent")
 _RETRIED = frozenset({429, 502, 503, 504})
 _MESSAGE = 300  # characters of the server's message
 
@@ -42,9 +43,7 @@ class ServerClient:
     def __init__(self, url: str, token: TokenSource, ca: Path | str | None = None) -> None:
         self._url, self._token = url, token
         self._verify: Any = True if ca is None else _authorities(ca)
-        self._lock = threading.Lock()
         self._connections = _Connections()
-        self._closed = False
         weakref.finalize(self, self._connections.close)  # a guard that is forgotten leaves no open connection
 
     def exchange(
@@ -69,12 +68,11 @@ class ServerClient:
 
         Raises:
             RemoteError: there is no usable answer.
-            InputError: the token cannot be read.
         """
         uncertain, pause = False, _FIRST_PAUSE
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
-                return self._once(method, path, body, deadline, key, self._token() if token is None else token)
+                return self._once(method, path, body, deadline, key, self._current_token() if token is None else token)
             except RemoteError as error:
                 uncertain = error.uncertain = error.uncertain or uncertain
                 wait = pause * random.uniform(0.5, 1.0) if error.retry_after is None else error.retry_after  # noqa: S311
@@ -86,11 +84,16 @@ class ServerClient:
 
     def close(self) -> None:
         """Closes the connections. Later requests fail."""
-        with self._lock:
-            self._closed = True
         self._connections.close()
 
     # --- one attempt
+
+    def _current_token(self) -> str:
+        try:
+            return self._token()
+        except InputError as error:
+            _log.error("%s", error)  # the model must not see where the token is
+            raise RemoteError("the agent's token cannot be read") from None
 
     def _once(self, method: str, path: str, body: bytes | None, deadline: float, key: str | None, token: str) -> Any:
         import httpx
@@ -112,38 +115,46 @@ class ServerClient:
             ) from None
 
     def _pool(self) -> httpx.Client:
-        with self._lock:
-            if self._closed:
-                raise RemoteError("the guard is closed")
-            return self._connections.of_process(self._verify, trust_env=not self._url.startswith("http://"))
+        return self._connections.of_process(self._verify, trust_env=not self._url.startswith("http://"))
 
 
 class _Connections:
-    """The pool of connections of this process."""
+    """The pool of connections of each process. There is no lock, since a fork would copy it as it is."""
 
     def __init__(self) -> None:
-        self._client: httpx.Client | None = None
-        self._process = os.getpid()
+        self._clients: dict[int, httpx.Client] = {}
+        self._closed = False
 
     def of_process(self, verify: Any, *, trust_env: bool) -> httpx.Client:
-        """Returns the pool; a new one in a forked process, since a connection has one owner."""
+        """Returns the pool; a new one in a forked process, since a connection has one owner.
+
+        Raises:
+            RemoteError: the connections are closed.
+        """
         import httpx
 
-        if self._client is None or self._process != os.getpid():
-            self._process = os.getpid()
-            self._client = httpx.Client(
-                verify=verify,
-                follow_redirects=False,
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
-                headers={"user-agent": f"guardagent/{__version__}"},
-                trust_env=trust_env,
-            )
-        return self._client
+        if self._closed:
+            raise RemoteError("the guard is closed")
+        process = os.getpid()
+        if (known := self._clients.get(process)) is not None:
+            return known
+        client = httpx.Client(
+            verify=verify,
+            follow_redirects=False,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            headers={"user-agent": f"guardagent/{__version__}"},
+            trust_env=trust_env,
+        )
+        found = self._clients.setdefault(process, client)
+        if found is not client:  # another thread was faster
+            client.close()
+        return found
 
     def close(self) -> None:
         """Closes the connections of this process."""
-        client, self._client = self._client, None
-        if client is not None and self._process == os.getpid():
+        self._closed = True
+        client = self._clients.pop(os.getpid(), None)
+        if client is not None:
             client.close()
 
 
