@@ -14,12 +14,11 @@ import uvicorn
 
 from guardagent import RemoteGuard
 from guardagent._support.http.request_limits import RequestLimits
-from guardagent.server.access import AccessControl, TokenStore
+from guardagent.server.access import AccessControl, Caller, CallerRole, TokenStore
 from guardagent.server.http.application import ServerApplication
 from guardagent.server.service.guard_service import GuardService
 from guardagent.server.settings import ServerSettings
 from guardagent.testing.conformance import HostUnderTest, Operator, check
-from tests.server.servers import tokens_of
 
 _APPROVALS = "the server has no approvals yet"
 _GUARD_OF_ANSWERS = "a guard of answers is an object of the host's process; a server has rules for answers"
@@ -38,13 +37,14 @@ class RunningServer:
 
     Attributes:
         url: its address.
-        tokens: see `tokens_of`.
+        tokens: a token for each role.
     """
 
     def __init__(self, folder: Path, policies: Path) -> None:
         folder.mkdir(exist_ok=True)
-        self.tokens = tokens_of(folder)
-        store = TokenStore(folder / "tokens.db")
+        store = TokenStore(folder / "tokens.db", create=True)
+        callers = {role: Caller(f"{role}-1", frozenset({role}), "shop") for role in CallerRole}
+        self.tokens = {role: store.create(caller, 3600.0)[1] for role, caller in callers.items()}
         self.service = GuardService(ServerSettings.of_files(policies, state=f"sqlite:{folder / 'state'}"), store)
         application = ServerApplication(self.service, AccessControl(store), None, RequestLimits())
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -58,8 +58,8 @@ class RunningServer:
     def guard(self, **options: Any) -> RemoteGuard:
         """Returns a guard of an agent."""
         if options.get("approver") is not None:
-            options = {"approver_token": self.tokens["shop.approver"], **options}
-        return RemoteGuard(self.url, **{"token": self.tokens["shop.agent"], **options})
+            options = {"approver_token": self.tokens[CallerRole.APPROVER], **options}
+        return RemoteGuard(self.url, **{"token": self.tokens[CallerRole.AGENT], **options})
 
     def close(self) -> None:
         self._server.should_exit = True

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from guardagent.server.access import CallerRole
 from tests.docs.test_docs import BLOCK, run_python
 from tests.remote_guards import running_server
 
@@ -23,7 +24,7 @@ def test_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy.write_text(next(block["text"] for block in pages["server.md"] if block["file"] == "shop.yaml"))
     with running_server(tmp_path / "server", policy) as server:
         monkeypatch.setenv("SERVER", server.url)
-        monkeypatch.setenv("GUARDAGENT_TOKEN", server.tokens["shop.agent"])
+        monkeypatch.setenv("GUARDAGENT_TOKEN", server.tokens[CallerRole.AGENT])
         tours = [block["text"] for block in pages["remote_guard.md"] if block["kind"] == "py"]
         assert len(tours) == 1
         run_python(tours[0], tmp_path)

@@ -5,21 +5,22 @@ Each request that changes something has an idempotency key, so the server does n
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import random
 import time
 import weakref
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from guardagent._version import __version__
 from guardagent.enforcement.remote.server_address import TokenSource
 from guardagent.enforcement.wire import MAX_BYTES, WireError, loads
 from guardagent.errors import InputError, RemoteError
-
-if TYPE_CHECKING:
-    import httpx
 
 MAX_ATTEMPTS = 5
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
@@ -42,6 +43,7 @@ class ServerClient:
 
     def __init__(self, url: str, token: TokenSource, ca: Path | str | None = None) -> None:
         self._url, self._token = url, token
+        _library()  # a missing one is an error now
         self._verify: Any = True if ca is None else _authorities(ca)
         self._connections = _Connections()
         weakref.finalize(self, self._connections.close)  # a guard that is forgotten leaves no open connection
@@ -96,8 +98,7 @@ class ServerClient:
             raise RemoteError("the agent's token cannot be read") from None
 
     def _once(self, method: str, path: str, body: bytes | None, deadline: float, key: str | None, token: str) -> Any:
-        import httpx
-
+        library = _library()
         left = deadline - time.monotonic()
         if left <= 0:
             raise RemoteError("the guard's server did not answer in time")
@@ -107,41 +108,52 @@ class ServerClient:
         try:
             with self._pool().stream(method, self._url + path, content=body, headers=headers, timeout=left) as answer:
                 return _value(answer, _text(answer, deadline))
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+        except (library.ConnectError, library.ConnectTimeout, library.PoolTimeout) as error:
             raise RemoteError(f"the guard's server cannot be reached ({type(error).__name__})", retried=True) from None
-        except httpx.HTTPError as error:
+        except library.HTTPError as error:
             raise RemoteError(
                 f"the guard's server did not answer ({type(error).__name__})", retried=True, uncertain=True
             ) from None
 
-    def _pool(self) -> httpx.Client:
+    def _pool(self) -> Any:
         return self._connections.of_process(self._verify, trust_env=not self._url.startswith("http://"))
+
+
+@cache
+def _library() -> ModuleType:
+    """Returns the HTTP client that the installed OpenAI client brings: httpx2, or before its version 3 httpx.
+
+    Raises:
+        InputError: there is none.
+    """
+    for name in ("httpx2", "httpx"):
+        with contextlib.suppress(ImportError):
+            return import_module(name)
+    raise InputError("RemoteGuard needs httpx2; run 'pip install httpx2'")
 
 
 class _Connections:
     """The pool of connections of each process. There is no lock, since a fork would copy it as it is."""
 
     def __init__(self) -> None:
-        self._clients: dict[int, httpx.Client] = {}
+        self._clients: dict[int, Any] = {}
         self._closed = False
 
-    def of_process(self, verify: Any, *, trust_env: bool) -> httpx.Client:
+    def of_process(self, verify: Any, *, trust_env: bool) -> Any:
         """Returns the pool; a new one in a forked process, since a connection has one owner.
 
         Raises:
             RemoteError: the connections are closed.
         """
-        import httpx
-
         if self._closed:
             raise RemoteError("the guard is closed")
         process = os.getpid()
         if (known := self._clients.get(process)) is not None:
             return known
-        client = httpx.Client(
+        client = _library().Client(
             verify=verify,
             follow_redirects=False,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            limits=_library().Limits(max_connections=None, max_keepalive_connections=20),
             headers={"user-agent": f"guardagent/{__version__}"},
             trust_env=trust_env,
         )
@@ -158,7 +170,7 @@ class _Connections:
             client.close()
 
 
-def _text(answer: httpx.Response, deadline: float) -> bytes:
+def _text(answer: Any, deadline: float) -> bytes:
     """Reads a limited body in limited time."""
     if answer.headers.get("content-encoding", "identity") != "identity":
         raise RemoteError("the guard's server compressed its answer", uncertain=True)
@@ -172,7 +184,7 @@ def _text(answer: httpx.Response, deadline: float) -> bytes:
     return bytes(text)
 
 
-def _value(answer: httpx.Response, text: bytes) -> Any:
+def _value(answer: Any, text: bytes) -> Any:
     status = answer.status_code
     if 300 <= status < 400:
         raise RemoteError(f"the guard's server redirects (status {status}); expected its own address")
@@ -190,7 +202,7 @@ def _value(answer: httpx.Response, text: bytes) -> Any:
     raise _refusal(answer, None)
 
 
-def _refusal(answer: httpx.Response, value: Any) -> RemoteError:
+def _refusal(answer: Any, value: Any) -> RemoteError:
     """Returns the error of an answer that is none of success."""
     status, pause = answer.status_code, _retry_after(answer)
     retried = status in _RETRIED or (status == 409 and pause is not None)
@@ -208,7 +220,7 @@ def _refusal(answer: httpx.Response, value: Any) -> RemoteError:
     )
 
 
-def _retry_after(answer: httpx.Response) -> float | None:
+def _retry_after(answer: Any) -> float | None:
     text = answer.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 6 else None
 
