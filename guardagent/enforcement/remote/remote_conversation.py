@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -65,11 +66,19 @@ class RemoteConversation:
         spent = self.spent[call_id]
         return f"{call_id}~{spent + 1}" if spent else call_id
 
+    def add_turn(self) -> None:
+        """Adds a new user message; one before the next check is enough."""
+        with contextlib.suppress(IndexError):  # another thread may have sent the last request
+            if self.pending and self.pending[-1].operation == "turn":
+                return
+        self.add_pending("turn", {})
+
     def add_pending(self, operation: str, body: Mapping[str, Any]) -> bool:
         """Adds a request for the server. Returns false if there are too many, so that the oldest one was dropped."""
         fits = len(self.pending) < MAX_PENDING
         if not fits:
-            self.pending.popleft()
+            with contextlib.suppress(IndexError):
+                self.pending.popleft()
         self.pending.append(PendingRequest(operation, body))
         return fits
 

@@ -30,6 +30,7 @@ from guardagent.types import EMPTY, Verdict, unchecked_verdict
 from guardagent.types.principal import read_principal
 
 TIMEOUT_SECONDS = 10.0
+_REQUESTS = 512  # that can be under way at the same time
 _WAITERS = 256  # calls that can wait for reviewers at the same time
 _log = logging.getLogger("guardagent")
 
@@ -117,7 +118,7 @@ class RemoteGuard(EnforcementPoint):
             self._conversations,
             self.names,
             self.accepted,
-            DeadlinePool(),
+            DeadlinePool(_REQUESTS),
             DeadlinePool(_WAITERS),
             timeout,
             approver,
@@ -170,9 +171,7 @@ class RemoteGuard(EnforcementPoint):
 
     def turn(self, conversation: str) -> None:
         """Resets the replans after a new user message; the server learns it with the next check."""
-        known = self._conversations.of(conversation)
-        if not known.pending or known.pending[-1].operation != "turn":
-            known.add_pending("turn", {})
+        self._conversations.of(conversation).add_turn()
 
     def end(self, conversation: str) -> Verdict:
         """Ends a conversation and forgets it; see `ToolGuard.end`.

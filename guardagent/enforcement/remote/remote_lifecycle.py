@@ -30,6 +30,7 @@ from guardagent.types import Decision, Denial, Verdict, freeze, unchecked_verdic
 
 _GRACE = 0.25  # seconds for which a caller waits longer than its request
 _PAUSE = 1.0  # seconds between two questions about an approval, if the server does not wait
+MAX_OUTPUT_BYTES = 2 * 1024 * 1024  # half of what a server accepts by default
 _OTHER_CALL = "the answer does not name this call of {!r}: it is for another call, or for none"
 _log = logging.getLogger("guardagent")
 
@@ -346,7 +347,7 @@ def _sendable(outcome: Outcome) -> dict[str, Any]:
     """Returns an outcome as JSON; without its output if that is too large."""
     written = write_outcome(outcome)
     try:
-        dumps(written)
+        dumps(written, MAX_OUTPUT_BYTES)
     except WireError as error:
         _log.warning("an outcome is sent without its output, so it counts as unknown: %s", error)
         return write_outcome(Outcome(None, failed=outcome.failed or None))

@@ -5,24 +5,26 @@ Each request that changes something has an idempotency key, so the server does n
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import random
-import threading
 import time
 import weakref
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from guardagent._version import __version__
 from guardagent.enforcement.remote.server_address import TokenSource
 from guardagent.enforcement.wire import MAX_BYTES, WireError, loads
 from guardagent.errors import InputError, RemoteError
 
-if TYPE_CHECKING:
-    import httpx
-
 MAX_ATTEMPTS = 5
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_log = logging.getLogger("guardagent")
 _RETRIED = frozenset({429, 502, 503, 504})
 _MESSAGE = 300  # characters of the server's message
 
@@ -41,10 +43,9 @@ class ServerClient:
 
     def __init__(self, url: str, token: TokenSource, ca: Path | str | None = None) -> None:
         self._url, self._token = url, token
+        _library()  # a missing one is an error now
         self._verify: Any = True if ca is None else _authorities(ca)
-        self._lock = threading.Lock()
         self._connections = _Connections()
-        self._closed = False
         weakref.finalize(self, self._connections.close)  # a guard that is forgotten leaves no open connection
 
     def exchange(
@@ -69,12 +70,11 @@ class ServerClient:
 
         Raises:
             RemoteError: there is no usable answer.
-            InputError: the token cannot be read.
         """
         uncertain, pause = False, _FIRST_PAUSE
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
-                return self._once(method, path, body, deadline, key, self._token() if token is None else token)
+                return self._once(method, path, body, deadline, key, self._current_token() if token is None else token)
             except RemoteError as error:
                 uncertain = error.uncertain = error.uncertain or uncertain
                 wait = pause * random.uniform(0.5, 1.0) if error.retry_after is None else error.retry_after  # noqa: S311
@@ -86,15 +86,19 @@ class ServerClient:
 
     def close(self) -> None:
         """Closes the connections. Later requests fail."""
-        with self._lock:
-            self._closed = True
         self._connections.close()
 
     # --- one attempt
 
-    def _once(self, method: str, path: str, body: bytes | None, deadline: float, key: str | None, token: str) -> Any:
-        import httpx
+    def _current_token(self) -> str:
+        try:
+            return self._token()
+        except InputError as error:
+            _log.error("%s", error)  # the model must not see where the token is
+            raise RemoteError("the agent's token cannot be read") from None
 
+    def _once(self, method: str, path: str, body: bytes | None, deadline: float, key: str | None, token: str) -> Any:
+        library = _library()
         left = deadline - time.monotonic()
         if left <= 0:
             raise RemoteError("the guard's server did not answer in time")
@@ -104,50 +108,69 @@ class ServerClient:
         try:
             with self._pool().stream(method, self._url + path, content=body, headers=headers, timeout=left) as answer:
                 return _value(answer, _text(answer, deadline))
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+        except (library.ConnectError, library.ConnectTimeout, library.PoolTimeout) as error:
             raise RemoteError(f"the guard's server cannot be reached ({type(error).__name__})", retried=True) from None
-        except httpx.HTTPError as error:
+        except library.HTTPError as error:
             raise RemoteError(
                 f"the guard's server did not answer ({type(error).__name__})", retried=True, uncertain=True
             ) from None
 
-    def _pool(self) -> httpx.Client:
-        with self._lock:
-            if self._closed:
-                raise RemoteError("the guard is closed")
-            return self._connections.of_process(self._verify, trust_env=not self._url.startswith("http://"))
+    def _pool(self) -> Any:
+        return self._connections.of_process(self._verify, trust_env=not self._url.startswith("http://"))
+
+
+@cache
+def _library() -> ModuleType:
+    """Returns the HTTP client that the installed OpenAI client brings: httpx2, or before its version 3 httpx.
+
+    Raises:
+        InputError: there is none.
+    """
+    for name in ("httpx2", "httpx"):
+        with contextlib.suppress(ImportError):
+            return import_module(name)
+    raise InputError("RemoteGuard needs httpx2; run 'pip install httpx2'")
 
 
 class _Connections:
-    """The pool of connections of this process."""
+    """The pool of connections of each process. There is no lock, since a fork would copy it as it is."""
 
     def __init__(self) -> None:
-        self._client: httpx.Client | None = None
-        self._process = os.getpid()
+        self._clients: dict[int, Any] = {}
+        self._closed = False
 
-    def of_process(self, verify: Any, *, trust_env: bool) -> httpx.Client:
-        """Returns the pool; a new one in a forked process, since a connection has one owner."""
-        import httpx
+    def of_process(self, verify: Any, *, trust_env: bool) -> Any:
+        """Returns the pool; a new one in a forked process, since a connection has one owner.
 
-        if self._client is None or self._process != os.getpid():
-            self._process = os.getpid()
-            self._client = httpx.Client(
-                verify=verify,
-                follow_redirects=False,
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
-                headers={"user-agent": f"guardagent/{__version__}"},
-                trust_env=trust_env,
-            )
-        return self._client
+        Raises:
+            RemoteError: the connections are closed.
+        """
+        if self._closed:
+            raise RemoteError("the guard is closed")
+        process = os.getpid()
+        if (known := self._clients.get(process)) is not None:
+            return known
+        client = _library().Client(
+            verify=verify,
+            follow_redirects=False,
+            limits=_library().Limits(max_connections=None, max_keepalive_connections=20),
+            headers={"user-agent": f"guardagent/{__version__}"},
+            trust_env=trust_env,
+        )
+        found = self._clients.setdefault(process, client)
+        if found is not client:  # another thread was faster
+            client.close()
+        return found
 
     def close(self) -> None:
         """Closes the connections of this process."""
-        client, self._client = self._client, None
-        if client is not None and self._process == os.getpid():
+        self._closed = True
+        client = self._clients.pop(os.getpid(), None)
+        if client is not None:
             client.close()
 
 
-def _text(answer: httpx.Response, deadline: float) -> bytes:
+def _text(answer: Any, deadline: float) -> bytes:
     """Reads a limited body in limited time."""
     if answer.headers.get("content-encoding", "identity") != "identity":
         raise RemoteError("the guard's server compressed its answer", uncertain=True)
@@ -161,7 +184,7 @@ def _text(answer: httpx.Response, deadline: float) -> bytes:
     return bytes(text)
 
 
-def _value(answer: httpx.Response, text: bytes) -> Any:
+def _value(answer: Any, text: bytes) -> Any:
     status = answer.status_code
     if 300 <= status < 400:
         raise RemoteError(f"the guard's server redirects (status {status}); expected its own address")
@@ -179,7 +202,7 @@ def _value(answer: httpx.Response, text: bytes) -> Any:
     raise _refusal(answer, None)
 
 
-def _refusal(answer: httpx.Response, value: Any) -> RemoteError:
+def _refusal(answer: Any, value: Any) -> RemoteError:
     """Returns the error of an answer that is none of success."""
     status, pause = answer.status_code, _retry_after(answer)
     retried = status in _RETRIED or (status == 409 and pause is not None)
@@ -197,7 +220,7 @@ def _refusal(answer: httpx.Response, value: Any) -> RemoteError:
     )
 
 
-def _retry_after(answer: httpx.Response) -> float | None:
+def _retry_after(answer: Any) -> float | None:
     text = answer.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 6 else None
 

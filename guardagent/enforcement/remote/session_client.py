@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -56,16 +56,17 @@ class SessionClient:
     ) -> None:
         self._client, self._facts, self.approver_token = client, facts, approver_token
         self._about = {"policy": policy, "aliases": dict(aliases), "absent": sorted(absent)}
-        self._lock = threading.Lock()
+        # No lock: a fork would copy it as it is. Each answer is stored with the tools that it is about.
         self._tools: dict[str, Any] = {**self._about, "tools": []}
-        self._attached: AttachedTools | None = None
+        self._answer: tuple[dict[str, Any], AttachedTools] | None = None
 
     # --- tools
 
     @property
     def attached(self) -> AttachedTools | None:
         """The attached tools; None before the server has them."""
-        return self._attached
+        answer = self._answer
+        return answer[1] if answer is not None and answer[0] is self._tools else None
 
     def set_tools(self, tools: Iterable[ToolSpec]) -> None:
         """Sets the agent's tools, which are attached before the next session begins.
@@ -74,9 +75,8 @@ class SessionClient:
             WireError: the declaration of a tool is not JSON.
         """
         written = {**self._about, "tools": [write_tool(tool, f"tools[{at}]") for at, tool in enumerate(tools)]}
-        with self._lock:
-            if written != self._tools:
-                self._tools, self._attached = written, None
+        if written != self._tools:
+            self._tools = written
 
     def attach(self, deadline: float) -> AttachedTools:
         """Attaches the agent's tools, unless the server has them.
@@ -84,15 +84,12 @@ class SessionClient:
         Raises:
             RemoteError: there is no usable answer.
         """
-        with self._lock:
-            found, tools = self._attached, self._tools
-        if found is not None:
+        if (found := self.attached) is not None:
             return found
+        tools = self._tools
         value = self._client.exchange("POST", "/v1/attachments", dumps(tools), deadline, key=_new_key())
         attached = _answer(read_attached, value)
-        with self._lock:
-            if self._tools is tools:
-                self._attached = attached
+        self._answer = (tools, attached)
         return attached
 
     # --- a session
@@ -134,7 +131,8 @@ class SessionClient:
                 if not _is_final(error):
                     raise
                 _log.error("the guard's server does not take %s; %s", _named(request), error)
-            conversation.pending.popleft()
+            with contextlib.suppress(ValueError):  # it may have been dropped in the meantime
+                conversation.pending.remove(request)
 
     def _send(
         self, conversation: RemoteConversation, operation: str, body: Any, deadline: float, key: str | None = None
