@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from guardagent._support.json_logs import log_as_json
 from guardagent._support.loopback import is_loopback
 from guardagent.cli.listen import (
     AllowHost,
@@ -53,6 +54,7 @@ LogFolder = Annotated[
     str | None,
     typer.Option("--log", metavar="FOLDER|ADDRESS", help="The logs of all tenants: a folder, or postgresql://…."),
 ]
+JsonLogs = Annotated[bool, typer.Option("--json-logs", help="Write the server's own messages as JSON, a line each.")]
 ServerAddress = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="The address to listen at.")]
 
 
@@ -72,6 +74,7 @@ def serve(
     max_requests: MaxRequests = 1000,
     max_body: MaxBody = 4 * 1024 * 1024,
     receive_timeout: ReceiveTimeout = 30.0,
+    json_logs: JsonLogs = False,
 ) -> None:
     """Serve guards to the agents of a team over HTTP.
 
@@ -82,6 +85,8 @@ def serve(
     from guardagent._support.http.request_limits import RequestLimits
     from guardagent.server.http.http_server import run_server
 
+    if json_logs:
+        log_as_json()
     found = _settings(policies, settings, state, log)
     host, port = read_address(listen)
     access = access_of(tokens, oidc)

@@ -54,6 +54,13 @@ class ClaimRecorder:
             self.recorder.records.withdrawal(_host_call(conversation, settled), why, None)
         return settled
 
+    def holds(self, call: HostCall) -> bool:
+        """Whether a claimed call is in flight by this request, as far as this process knows."""
+        if call.claim is None:
+            return False
+        found = self.conversations.of(call.conversation).session.claimed(call.id)
+        return found is not None and found.status is None and (found.claim or {}).get("request") == call.claim
+
     def session(self, conversation: str) -> Session:
         """Returns the session of a conversation, with what other processes have added."""
         return self.conversations.current(conversation).session

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from guardagent.server.access.permissions import PERMITTED
+from guardagent.server.http.route_table import api_routes
 from tests.docs.test_docs import BLOCK, run_python
 from tests.server.servers import ServerProcess, server_processes, tokens_of
 
@@ -29,6 +32,16 @@ def test_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SERVER", server.url)
         ran = [run_block(block["kind"], block["text"], tmp_path, server) for block in blocks]
     assert ran.count(True) == 3
+
+
+def test_every_route_and_option_is_on_the_page() -> None:
+    """The table has the roles of each route; the options of the command are explained."""
+    page = PAGE.read_text(encoding="utf-8")
+    for route in api_routes():
+        roles = ", ".join(sorted(PERMITTED[route.operation]))
+        assert f"| `{route.method} {route.path}` | {roles} | {route.summary} |" in page
+    options = re.findall(r"`(--[a-z-]+)", (PAGE.parent / "commands" / "serve.md").read_text(encoding="utf-8"))
+    assert [one for one in options if one not in page and one != "--help"] == []
 
 
 def run_block(kind: str, text: str, folder: Path, server: ServerProcess) -> bool:

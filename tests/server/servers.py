@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -49,7 +50,7 @@ ROLES = ("agent", "approver", "auditor", "admin")
 class ServerClient:
     """A client with a token."""
 
-    def __init__(self, client: httpx.Client, token: str = "") -> None:
+    def __init__(self, client: Any, token: str = "") -> None:
         self.client = client
         self.headers = {"authorization": f"Bearer {token}"} if token else {}
 
@@ -57,7 +58,9 @@ class ServerClient:
         more = {name.replace("_", "-"): value for name, value in headers.items()}
         content = None if body is None else json.dumps(body)
         kind = {} if body is None else {"content-type": "application/json"}
-        return self.client.request(method, path, content=content, headers={**self.headers, **kind, **more})
+        sent = {**self.headers, **kind, **more}
+        answer: httpx.Response = self.client.request(method, path, content=content, headers=sent)
+        return answer
 
     def post(self, path: str, body: Any, status: int = 200, **headers: str) -> Any:
         answer = self.request("POST", path, body, **headers)
@@ -76,9 +79,8 @@ class ServerClient:
         return found
 
     def check(self, session: str, name: str, tool: str, key: str = "", **args: Any) -> Any:
-        headers = {"idempotency_key": key} if key else {}
         body = {"call": {"id": name, "tool": tool, "args": args}}
-        return self.post(f"/v1/sessions/{session}/check", body, **headers)
+        return self.post(f"/v1/sessions/{session}/check", body, idempotency_key=key or secrets.token_hex(8))
 
     def record(self, session: str, name: str, output: Any = "done", status: int = 200) -> Any:
         outcome = {"output": output, "failed": False, "ended": True}

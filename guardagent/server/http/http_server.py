@@ -15,7 +15,7 @@ async def run_server(settings: ServerSettings, access: AccessControl, endpoint: 
     Raises:
         InputError: a setting is invalid, a store cannot be opened, or the address is not available.
     """
-    require({"starlette": "0.46", "uvicorn": "0.34"}, "server")
+    require({"starlette": "0.46", "uvicorn": "0.34", "prometheus-client": "0.26"}, "server")
     from guardagent.server.http.application import ServerApplication
     from guardagent.server.service.guard_service import GuardService
 

@@ -13,6 +13,7 @@ from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError, LedgerError, UnknownNameError
 from guardagent.policy.policies import Policies
 from guardagent.server.service.attachments import Attachments, ToolAttachment
+from guardagent.server.service.candidate_policies import CandidatePolicies
 from guardagent.server.service.host_sessions import HostSession, HostSessions
 from guardagent.server.service.policy_catalogue import PolicyCatalogue, unchanging
 from guardagent.server.service.server_stores import ServerStores
@@ -20,7 +21,7 @@ from guardagent.server.settings.server_settings import PolicySettings
 
 MAX_GUARDS = 500
 MAX_CONVERSATIONS = 5000  # that this process keeps in memory; the ledger has all
-_Key = tuple[str, str, str, str]
+_Key = tuple[str, ...]
 
 
 class GuardCache:
@@ -28,15 +29,22 @@ class GuardCache:
 
     Args:
         catalogue: the policies.
+        candidates: those that judge too, without effect.
         stores: the ledger, the counters and the logs.
         attachments: the tools of agents.
         sessions: the sessions, for their principals.
     """
 
     def __init__(
-        self, catalogue: PolicyCatalogue, stores: ServerStores, attachments: Attachments, sessions: HostSessions
+        self,
+        catalogue: PolicyCatalogue,
+        candidates: CandidatePolicies,
+        stores: ServerStores,
+        attachments: Attachments,
+        sessions: HostSessions,
     ) -> None:
-        self._catalogue, self._stores, self._attachments, self._sessions = catalogue, stores, attachments, sessions
+        self._catalogue, self._candidates, self._stores = catalogue, candidates, stores
+        self._attachments, self._sessions = attachments, sessions
         self._guards: OrderedDict[_Key, ToolGuard] = OrderedDict()
         self._recent: OrderedDict[str, ToolGuard] = OrderedDict()
         self._states: dict[str, Any] = {}
@@ -56,15 +64,16 @@ class GuardCache:
                 f"this server does not have version {session.digest[:12]} of the policy {session.policy!r}, under "
                 "which the session began"
             )
-        key = (session.tenant, session.policy, session.digest, session.attachment)
+        key = (session.tenant, session.policy, session.digest, session.attachment, session.candidate)
         guard = self._known(key)
         if guard is None:
             attachment = self._attachments.find(session.tenant, session.attachment)
-            guard = self._keep(key, self.new(attachment, version))
+            candidate = self._candidates.find(session.tenant, session.policy, session.candidate)
+            guard = self._keep(key, self.new(attachment, version, candidate))
         self._touch(session.conversation, guard)
         return guard
 
-    def new(self, attachment: ToolAttachment, version: Policies) -> ToolGuard:
+    def new(self, attachment: ToolAttachment, version: Policies, candidate: Policies | None = None) -> ToolGuard:
         """Returns a new guard for the tools of an agent.
 
         Raises:
@@ -72,9 +81,9 @@ class GuardCache:
         """
         tenant, settings = attachment.tenant, self._catalogue.settings(attachment.policy, attachment.tenant)
         guard = ToolGuard(
-            unchanging(version),
+            unchanging(version, candidate),
             state=self._state_of(settings),
-            principal=lambda name: self._sessions.read(*_parts(name)).principal,
+            principal=lambda name: self._sessions.known(*_parts(name)).principal,
             aliases=attachment.aliases,
             absent=attachment.absent,
             log=self._stores.log(tenant),

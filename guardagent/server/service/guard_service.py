@@ -15,15 +15,17 @@ from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.wire import Fields, WireError, read_call, read_outcome, read_value, write_verdict
-from guardagent.errors import InputError
+from guardagent.errors import InputError, LedgerError
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller, TokenStore
 from guardagent.server.service.attachments import Attachments, read_attachment
+from guardagent.server.service.candidate_policies import CandidatePolicies
 from guardagent.server.service.guard_cache import GuardCache
 from guardagent.server.service.host_sessions import HostSession, HostSessions, new_session
 from guardagent.server.service.log_queries import LogQueries
 from guardagent.server.service.policy_catalogue import PolicyCatalogue
 from guardagent.server.service.repeated_requests import RepeatedRequests
+from guardagent.server.service.run_guards import RunGuards
 from guardagent.server.service.server_stores import ServerStores
 from guardagent.server.service.service_errors import RequestConflictError, UnknownItemError
 from guardagent.server.service.token_desk import TokenDesk
@@ -34,6 +36,25 @@ from guardagent.types import Verdict
 from guardagent.types.principal import read_principal
 
 JSON = dict[str, Any]
+MAX_TIMELINE = 500
+_STEP = (
+    "seq",
+    "time",
+    "kind",
+    "tool",
+    "call_id",
+    "agent",
+    "args",
+    "decision",
+    "rules",
+    "reasons",
+    "errors",
+    "status",
+    "output",
+    "answer",
+    "approver",
+    "why",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +98,16 @@ class GuardService:
         self.stores = ServerStores(settings)
         self.attachments = Attachments(self.stores.state)
         self.sessions = HostSessions(self.stores.state)
-        self.guards = GuardCache(self.policies, self.stores, self.attachments, self.sessions)
+        self.candidates = CandidatePolicies(self.stores.state, self.policies, settings.policies)
+        self.guards = GuardCache(self.policies, self.candidates, self.stores, self.attachments, self.sessions)
         self.log = LogQueries(self.stores.log, self.stores.log_address)
         self.repeated = RepeatedRequests(self.stores.state)
         self.verdicts = Counter[tuple[str, str]]()
+        self.runs = RunGuards(settings.agents, self.stores.log)
 
     def close(self) -> None:
         """Closes the stores."""
+        self.runs.close()
         self.stores.close()
 
     # --- the tools of an agent, and its sessions
@@ -128,7 +152,9 @@ class GuardService:
             raise WireError("on_behalf_of", "this policy does not let an agent's host name the user")
         digest = self.policies.current(attachment.policy).digest
         principal = _principal(caller, user)
-        session = new_session(name, caller, attachment.id, attachment.policy, digest, principal)
+        session = new_session(
+            name, caller, attachment, digest, principal, self.candidates.chosen(caller.tenant, attachment.policy)
+        )
         return {"id": self.sessions.open(session).id}
 
     # --- calls
@@ -150,7 +176,7 @@ class GuardService:
             call = replace(call, claim=request.identity())
         with self.guards.with_state(session, read_value(state, "state")):
             verdict = guard.before(call) if reserve else guard.preview(call)
-        return self._judged(session, call, verdict)
+        return self._judged(session, guard, call, verdict)
 
     def record(self, request: HostRequest, name: str) -> JSON:
         """Records the outcome of a call, once; any server may have checked it.
@@ -236,6 +262,17 @@ class GuardService:
         self.guards.forget(session)
         return {"verdict": session.verdict}
 
+    def judge_run(self, request: HostRequest) -> JSON:
+        """Judges a finished run of an agent that the settings name.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the tenant has no such agent.
+        """
+        verdict = self.runs.judge(request.caller, request.body)
+        self.verdicts["", str(verdict.decision)] += 1
+        return {"verdict": write_verdict(verdict)}
+
     # --- for people
 
     def list_sessions(self, tenant: str, before: int | None = None, limit: int = 50) -> JSON:
@@ -245,18 +282,21 @@ class GuardService:
         return {"sessions": [_summary(one) for one in found], "cursor": cursor}
 
     def show_session(self, tenant: str, name: str) -> JSON:
-        """Returns a session with its calls, the states of its rules and its obligations.
+        """Returns a session: its calls, the states of its rules, its obligations, and its time line from the log.
+
+        The history of a session that has ended is deleted; its time line stays in the log.
 
         Raises:
             UnknownItemError: the tenant has no such session.
         """
         session = self.sessions.read(tenant, name)
+        entries = self.log.entries(tenant, None, MAX_TIMELINE, conversation=session.conversation)
+        shown = {**_summary(session), "verdict": session.verdict, "timeline": [_step(one) for one in entries]}
         if session.status != "open":
-            return {**_summary(session), "verdict": session.verdict, "calls": [], "rules": {}, "obligations": {}}
+            return {**shown, "calls": [], "rules": {}, "obligations": {}}
         current = self.guards.of(session).claimed_calls.session(session.conversation)
         return {
-            **_summary(session),
-            "verdict": None,
+            **shown,
             "calls": [_call(event) for event in current.history],
             "rules": current.status,
             "obligations": current.obligations,
@@ -302,6 +342,35 @@ class GuardService:
             self.stores.log(tenant).append(change)
         return {"name": name, "version": version, "changed": version != earlier}
 
+    def shadow_policy(self, caller: Caller, tenant: str, name: str, body: Any) -> JSON:
+        """Lets a candidate judge new sessions too, without effect; the log has where it decides otherwise.
+
+        Raises:
+            InputError: the request or the candidate is invalid.
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        fields = Fields(body)
+        text = fields.string("text", None)
+        fields.end()
+        candidate = self.candidates.choose(tenant, name, text)
+        self.stores.log(tenant).append({"kind": "policy", "name": name, "candidate": candidate, "by": caller.id})
+        return {"name": name, "candidate": candidate}
+
+    def replay_policy(self, tenant: str, name: str, body: Any) -> JSON:
+        """Returns what a candidate would have decided on the calls of the tenant's log.
+
+        Raises:
+            InputError: the request or the candidate is invalid.
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        fields = Fields(body)
+        text = fields.string("text")
+        fields.end()
+        self.stores.log(tenant)
+        return self.candidates.replay(name, text, self.stores.log_address(tenant))
+
     def require_ready(self) -> None:
         """Makes sure that the state can be read.
 
@@ -317,7 +386,9 @@ class GuardService:
         session = self.sessions.of_caller(caller, name)
         return session, self.guards.of(session)
 
-    def _judged(self, session: HostSession, call: HostCall, verdict: Verdict) -> JSON:
+    def _judged(self, session: HostSession, guard: ToolGuard, call: HostCall, verdict: Verdict) -> JSON:
+        if verdict.label and guard.claimed_calls.holds(call):
+            raise LedgerError("; ".join(verdict.errors) or "the verdict cannot be recorded")
         in_flight = call.claim is not None and verdict.label == 0
         return {"verdict": self._counted(session, verdict), "in_flight": in_flight}
 
@@ -388,6 +459,11 @@ def _summary(session: HostSession) -> JSON:
         "created": session.created,
         "status": session.status,
     }
+
+
+def _step(entry: Mapping[str, Any]) -> JSON:
+    """An entry of the log as a step of a time line."""
+    return {name: entry[name] for name in _STEP if entry.get(name) not in (None, [], "")}
 
 
 def _call(event: Any) -> JSON:

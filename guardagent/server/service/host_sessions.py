@@ -10,6 +10,7 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.server.access import Caller
+from guardagent.server.service.attachments import ToolAttachment
 from guardagent.server.service.service_errors import RequestConflictError, UnknownItemError
 from guardagent.server.state import StateStore
 
@@ -27,6 +28,7 @@ class HostSession:
         digest: the version of the policy under which it runs.
         principal: on whose behalf the agent acts, as rules read it.
         created: when it was opened, in seconds since the epoch.
+        candidate: the id of the policy that judges it too, without effect; empty if there is none.
         status: `open`, or `ended`.
         verdict: the verdict on its end.
         number: grows from session to session; 0 until it is stored.
@@ -40,6 +42,7 @@ class HostSession:
     digest: str
     principal: Mapping[str, Any]
     created: float
+    candidate: str = ""
     status: str = "open"
     verdict: Mapping[str, Any] | None = None
     number: int = 0
@@ -91,14 +94,23 @@ class HostSessions:
         Raises:
             UnknownItemError: the caller has no such session.
         """
-        found = self._known.get((caller.tenant, name))
-        if found is None:
-            found = self.read(caller.tenant, name)
-            while len(self._known) >= _CACHED:
-                self._known.pop(next(iter(self._known)), None)
-            self._known[caller.tenant, name] = found
+        found = self.known(caller.tenant, name)
         if found.owner != caller.id:
             raise _unknown(name)
+        return found
+
+    def known(self, tenant: str, name: str) -> HostSession:
+        """Returns a session of a tenant; its status may be outdated.
+
+        Raises:
+            UnknownItemError: the tenant has no such session.
+        """
+        found = self._known.get((tenant, name))
+        if found is None:
+            found = self.read(tenant, name)
+            while len(self._known) >= _CACHED:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[tenant, name] = found
         return found
 
     def read(self, tenant: str, name: str) -> HostSession:
@@ -131,10 +143,11 @@ class HostSessions:
 
 
 def new_session(
-    name: str, caller: Caller, attachment: str, policy: str, digest: str, principal: Mapping[str, Any]
+    name: str, caller: Caller, attachment: ToolAttachment, digest: str, principal: Mapping[str, Any], candidate: str
 ) -> HostSession:
     """Returns a session that a caller opens."""
-    return HostSession(name, caller.tenant, caller.id, attachment, policy, digest, principal, time.time())
+    about = (attachment.id, attachment.policy, digest, principal, time.time(), candidate)
+    return HostSession(name, caller.tenant, caller.id, *about)
 
 
 def _opening(session: HostSession) -> tuple[Any, ...]:

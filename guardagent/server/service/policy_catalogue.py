@@ -68,8 +68,14 @@ class PolicyCatalogue:
         return self._loaded[name].reload()
 
 
-def unchanging(version: Policies) -> Policies:
-    """Returns a version that no reload replaces, for a guard of sessions that began under it."""
+def unchanging(version: Policies, candidate: Policies | None) -> Policies:
+    """Returns a version that no reload replaces, for a guard of sessions that began under it.
+
+    Args:
+        version: the version.
+        candidate: judges too, without effect, in place of the one that the version names; None for that one.
+    """
     fixed = copy.copy(version)
     fixed.versions = None
+    fixed.shadow = version.shadow if candidate is None else candidate
     return fixed

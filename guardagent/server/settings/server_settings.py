@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from guardagent.errors import ContentError, InputError, name_hint
 DEFAULT_POLICY = "default"
 DEFAULT_FOLDER = "guardagent-state"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_AGENT_KEYS = ("agent", "mode", "model", "locked", "tenants")
 _KINDS: dict[str, tuple[type, ...]] = {"max_replans": (int,), "deadline": (int, float), "zone": (str,)}
 _POLICY_KEYS = ("files", "tenants", "principal", "state", "zone", "max_replans", "deadline")
 
@@ -56,6 +57,25 @@ class PolicySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """An agent whose finished runs a server judges.
+
+    Attributes:
+        agent: the name of a known agent; see `GuardAgent`.
+        mode: see `GuardAgent`.
+        model: see `GuardAgent`.
+        locked: see `GuardAgent`.
+        tenants: the tenants that may use it; None for all.
+    """
+
+    agent: str
+    mode: Literal["auto", "generate", "program"] = "program"
+    model: str | None = None
+    locked: Path | None = None
+    tenants: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSettings:
     """The settings of a server.
 
@@ -63,11 +83,13 @@ class ServerSettings:
         policies: the policies by their names.
         state: the address of the state that all servers share: `sqlite:FOLDER`, `postgresql://…` or `redis://…`.
         log: a folder for a log of each tenant, or a PostgreSQL address; empty for the folder of the state.
+        agents: the agents whose finished runs are judged, by their names.
     """
 
     policies: Mapping[str, PolicySettings]
     state: str = f"sqlite:{DEFAULT_FOLDER}"
     log: str = ""
+    agents: Mapping[str, AgentSettings] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.policies:
@@ -91,12 +113,14 @@ def read_server_settings(path: Path | str) -> ServerSettings:
     """
     value = parse_yaml(read_text(path), path)
     try:
-        found = _mapping(value, "the file", ("policies", "state", "log"))
+        found = _mapping(value, "the file", ("policies", "state", "log", "agents"))
         policies = _mapping(found.get("policies", {}), "'policies'", None)
+        agents = _mapping(found.get("agents", {}), "'agents'", None)
         folder = Path(path).parent
         return ServerSettings(
             {name: _policy(one, f"the policy {name!r}", folder) for name, one in policies.items()},
             **{name: _string(found[name], name) for name in ("state", "log") if name in found},
+            agents={name: _agent(one, f"the agent {name!r}", folder) for name, one in agents.items()},
         )
     except ContentError:
         raise
@@ -112,9 +136,7 @@ def _policy(value: Any, place: str, folder: Path) -> PolicySettings:
     files = [files] if isinstance(files, str) else files
     if not (isinstance(files, list) and files and all(isinstance(one, str) for one in files)):
         raise InputError(f"'files' of {place} is {files!r}; expected a path, or a list of paths")
-    tenants = found.pop("tenants", None)
-    if not (tenants is None or (isinstance(tenants, list) and all(isinstance(one, str) for one in tenants))):
-        raise InputError(f"'tenants' of {place} is {tenants!r}; expected a list of names")
+    tenants = _tenants(found.pop("tenants", None), place)
     if found.get("principal", "caller") not in ("caller", "host"):
         raise InputError(f"'principal' of {place} is {found['principal']!r}; expected 'caller' or 'host'")
     if "state" in found and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", _string(found["state"], "state")):
@@ -122,9 +144,26 @@ def _policy(value: Any, place: str, folder: Path) -> PolicySettings:
     for name, kinds in _KINDS.items():
         if name in found and (not isinstance(found[name], kinds) or isinstance(found[name], bool)):
             raise InputError(f"{name!r} of {place} is {found[name]!r}; expected a number, or a name of a zone")
-    return PolicySettings(
-        tuple(folder / one for one in files), None if tenants is None else frozenset(tenants), **found
-    )
+    return PolicySettings(tuple(folder / one for one in files), tenants, **found)
+
+
+def _agent(value: Any, place: str, folder: Path) -> AgentSettings:
+    found = _mapping({"agent": value} if isinstance(value, str) else value, place, _AGENT_KEYS)
+    tenants = _tenants(found.pop("tenants", None), place)
+    for name, one in found.items():
+        _string(one, f"{name} of {place}")
+    if "agent" not in found:
+        raise InputError(f"{place} lacks 'agent'; expected the name of a known agent")
+    if found.get("mode", "program") not in ("auto", "generate", "program"):
+        raise InputError(f"'mode' of {place} is {found['mode']!r}; expected 'auto', 'generate' or 'program'")
+    locked = found.pop("locked", None)
+    return AgentSettings(**found, locked=None if locked is None else folder / locked, tenants=tenants)
+
+
+def _tenants(value: Any, place: str) -> frozenset[str] | None:
+    if not (value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value))):
+        raise InputError(f"'tenants' of {place} is {value!r}; expected a list of names")
+    return None if value is None else frozenset(value)
 
 
 def _mapping(value: Any, place: str, known: tuple[str, ...] | None) -> dict[str, Any]:

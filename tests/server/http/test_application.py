@@ -1,4 +1,4 @@
-"""Who may use which route, and requests that no client of ours sends."""
+"""The roles of each route, and requests that no client of ours sends."""
 
 from __future__ import annotations
 

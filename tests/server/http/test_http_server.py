@@ -6,20 +6,30 @@ import contextlib
 import random
 import signal
 import socket
+import ssl
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from tests.server.servers import POLICIES, ServerClient, ServerProcess, server_processes, shared_state, tokens_of
 from tests.stores import SHARED
 
 pytestmark = pytest.mark.slow
 SECONDS = 15.0
+ORDERS = 60
 
 
 @pytest.fixture
@@ -57,7 +67,7 @@ def test_a_server_that_goes_on_late_changes_nothing(state: str, folder: Path) ->
         late.check("s1", "c1", "refund", order="W1", amount=500)  # its session is in memory
         first.signal(signal.SIGSTOP)
         answers: list[bool] = []
-        body = {"order": "W2", "amount": 1}
+        body: dict[str, Any] = {"order": "W2", "amount": 1}
         waiting = threading.Thread(
             target=lambda: answers.append(late.check("s1", "c2", "refund", key="k2", **body)["in_flight"])
         )
@@ -101,7 +111,7 @@ class Attack:
         for at in range(100_000):
             if time.monotonic() > self.over:
                 return
-            order, name = f"W{at % 60}", f"{worker}-{at}"
+            order, name = f"W{at % ORDERS}", f"{worker}-{at}"
             call = {"id": name, "tool": "refund", "args": {"order": order, "amount": 1}}
             path = f"/v1/sessions/{session}"
             answer = self.request(f"{path}/check", {"call": call}, name)
@@ -143,7 +153,7 @@ def test_no_call_runs_twice_while_servers_are_killed_and_stopped(state: str, fol
         assert set(attack.paid.values()) == {1}
         assert attack.recorded == attack.paid.keys()
         for one in sessions:
-            for order in range(60):
+            for order in range(ORDERS):
                 found = servers[0].client(token).check(one, f"again-{order}", "refund", order=f"W{order}", amount=1)
                 assert found["in_flight"] == (f"{one} W{order}" not in attack.paid)
 
@@ -231,3 +241,41 @@ def test_the_first_start_makes_tokens_and_shows_them_once(folder: Path) -> None:
         refused = subprocess.run([*command[:-2], *options], cwd=folder, capture_output=True, text=True, check=False)
         assert "expected '--tokens FILE'" in refused.stderr
         assert refused.returncode != 0
+
+
+def test_tls_is_ended_by_the_server(folder: Path) -> None:
+    token = tokens_of(folder)["shop.agent"]
+    certificate, key = certificate_of(folder)
+    options = ("--tls-cert", str(certificate), "--tls-key", str(key))
+    server = ServerProcess(folder, f"sqlite:{folder / 'state'}", *options)
+    try:
+        url = server.url.replace("http:", "https:")
+        with httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=str(certificate))) as client:
+            for _ in range(100):
+                with contextlib.suppress(httpx.TransportError):
+                    client.get("/healthz")
+                    break
+                time.sleep(0.1)
+            assert ServerClient(client, token).session() == "s1"
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{server.url}/healthz")
+    finally:
+        server.kill()
+
+
+def certificate_of(folder: Path) -> tuple[Path, Path]:
+    """Writes a certificate of this machine and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    paths = folder / "certificate.pem", folder / "key.pem"
+    paths[0].write_bytes(certificate.public_bytes(Encoding.PEM))
+    paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return paths

@@ -163,6 +163,8 @@ def test_the_log_is_read_in_order_and_verified(server: LocalServer) -> None:
     shown = auditor.get("/v1/sessions/s1")
     assert [(one["id"], one["status"]) for one in shown["calls"]] == [("c1", "ok")]
     assert shown["rules"]["receipt"] == "open"
+    steps = [(one["kind"], one["call_id"], one.get("decision")) for one in shown["timeline"]]
+    assert steps == [("verdict", "c1", "allow"), ("outcome", "c1", None), ("verdict", "c2", "escalate")]
 
 
 def test_a_server_without_its_state_denies(server: LocalServer, tmp_path: Path) -> None:
@@ -176,6 +178,37 @@ def test_a_server_without_its_state_denies(server: LocalServer, tmp_path: Path) 
     refused = client.post("/v1/sessions/s2/check", {"call": {"id": "c", "tool": "login", "args": {}}}, 503)
     assert refused["verdict"]["decision"] == "deny"
     server.client("nobody").get("/readyz", 503)
+
+
+def test_a_call_whose_verdict_is_not_logged_may_not_run(server: LocalServer, tmp_path: Path) -> None:
+    client, log = server.client(), tmp_path / "state" / "log" / "shop.db"
+    client.session()
+    client.run("s1", "c1", "login")
+    log.rename(log.with_suffix(".gone"))
+    body = {"call": {"id": "c2", "tool": "login", "args": {}}}
+    refused = client.post("/v1/sessions/s1/check", body, 503, idempotency_key="k")
+    assert refused["verdict"]["label"] == 1
+    log.with_suffix(".gone").rename(log)
+    assert client.post("/v1/sessions/s1/check", body, idempotency_key="k")["in_flight"]
+    client.record("s1", "c2")
+
+
+def test_a_finished_run_is_judged_for_the_tenants_of_its_agent(tmp_path: Path) -> None:
+    from guardagent.server.settings import read_server_settings
+    from tests.runs import ehr_input, ehr_log
+
+    (tmp_path / "policies.yaml").write_text(POLICIES)
+    (tmp_path / "server.yaml").write_text(
+        f"policies: {{default: policies.yaml}}\nstate: sqlite:{tmp_path / 'state'}\n"
+        "agents: {nurse: {agent: ehragent, tenants: [shop]}}\n"
+    )
+    with local_server(tmp_path, "shop", "bank", settings=read_server_settings(tmp_path / "server.yaml")) as server:
+        run = {"agent": "nurse", "input": ehr_input("general administration"), "output_log": ehr_log()}
+        verdict = server.client().post("/v1/guard", run)["verdict"]
+        assert (verdict["decision"], verdict["errors"]) == ("deny", [])
+        server.client("bank.agent").post("/v1/guard", run, 404)
+        (entry,) = server.client("shop.auditor").get("/v1/log")["entries"]
+        assert (entry["kind"], entry["agent"], entry["decision"]) == ("answer", "nurse", "deny")
 
 
 def _attached(client: ServerClient) -> str:
