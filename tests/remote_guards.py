@@ -38,6 +38,7 @@ class RunningServer:
     Attributes:
         url: its address.
         tokens: a token for each role.
+        token_file: a file with the agent's token.
     """
 
     def __init__(self, folder: Path, policies: Path) -> None:
@@ -45,6 +46,8 @@ class RunningServer:
         store = TokenStore(folder / "tokens.db", create=True)
         callers = {role: Caller(f"{role}-1", frozenset({role}), "shop") for role in CallerRole}
         self.tokens = {role: store.create(caller, 3600.0)[1] for role, caller in callers.items()}
+        self.token_file = folder / "agent.token"
+        self.token_file.write_text(self.tokens[CallerRole.AGENT])
         self.service = GuardService(ServerSettings.of_files(policies, state=f"sqlite:{folder / 'state'}"), store)
         application = ServerApplication(self.service, AccessControl(store), None, RequestLimits())
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -79,7 +82,7 @@ def running_server(folder: Path, policies: Path) -> Iterator[RunningServer]:
 
 
 def remote_check(host: HostUnderTest, scenario: str, folder: Path) -> str:
-    """Runs a conformance scenario in a host whose guards ask a server."""
+    """Runs a conformance scenario in a host whose guards ask a server, which is kept as `server`."""
     with contextlib.ExitStack() as stack:
         servers: dict[str, RunningServer] = {}
 
@@ -89,6 +92,7 @@ def remote_check(host: HostUnderTest, scenario: str, folder: Path) -> str:
                 servers[rules] = stack.enter_context(
                     running_server(folder / f"server{len(servers)}", operator.policies)
                 )
+            operator.kept["server"] = servers[rules]
             guard = servers[rules].guard(**options)
             stack.callback(guard.close)
             return guard
