@@ -9,6 +9,8 @@
     ├── LogError                the audit log cannot be written; the record is not acknowledged
     ├── LedgerError             the ledger cannot be read or written; the action does not happen
     ├── CounterError            the counters cannot be read or written; the call does not run
+    ├── RemoteError             a guard's server gave no usable answer; the call is denied
+    ├── StateError              a server's state cannot be read or written; the request is refused
     ├── AccessError             it cannot be determined who the caller is; the request is refused
     │   ├── UnauthenticatedError    the request has no valid token
     │   └── ForbiddenError          the caller may not do this
@@ -86,6 +88,33 @@ class LedgerError(GuardError):
 
 class CounterError(GuardError):
     """The counters cannot be read or written, so the call that they should count does not run."""
+
+
+class RemoteError(GuardError):
+    """A guard's server gave no usable answer, so the call is denied.
+
+    Attributes:
+        status: the HTTP status of the answer; None without one.
+        retried: whether the same request may be sent again.
+        retry_after: the seconds to wait before that; None if the server names none.
+        uncertain: whether the server may have acted on the request.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retried: bool = False,
+        retry_after: float | None = None,
+        uncertain: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.retried, self.retry_after, self.uncertain = status, retried, retry_after, uncertain
+
+
+class StateError(GuardError):
+    """The state of a server cannot be read or written, so the request is refused."""
 
 
 class AccessError(GuardError):

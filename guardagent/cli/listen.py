@@ -10,7 +10,9 @@ import typer
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.mcp.adapter.http_server import HttpEndpoint
+    from guardagent._support.http.endpoint import HttpEndpoint
+    from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
+    from guardagent.server.access import AccessControl
 
 Listen = Annotated[
     str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve clients over HTTP instead of standard input.")
@@ -59,7 +61,7 @@ def endpoint_of(
     insecure: bool,
     names: list[str] | None,
     limits: dict[str, Any],
-) -> HttpEndpoint | None:
+) -> HttpEndpoint[HttpLimits] | None:
     """Returns the address to listen at, and who may use it; None for standard input.
 
     Raises:
@@ -80,39 +82,55 @@ def endpoint_of(
     from guardagent.frameworks.mcp.adapter import require_mcp
 
     require_mcp()
+    from guardagent._support.http.endpoint import HttpEndpoint
     from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
-    from guardagent.frameworks.mcp.adapter.http_server import HttpEndpoint
 
-    host, port = _address(listen)
+    host, port = read_address(listen)
+    access = access_of(tokens, oidc)
     return HttpEndpoint(
         host,
         port,
-        authenticate=_authenticate(tokens, oidc),
-        certificate=_certificate(certificate, key),
+        authenticate=None if access is None else access.admit,
+        certificate=certificate_of(certificate, key),
         behind_proxy=insecure,
         names=tuple(names or ()),
         limits=HttpLimits(**limits),
     )
 
 
-def _address(text: str) -> tuple[str, int]:
+def read_address(text: str) -> tuple[str, int]:
+    """Reads the address to listen at.
+
+    Raises:
+        InputError: it is no HOST:PORT.
+    """
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65536:
         raise InputError(f"'--listen' is {text!r}; expected HOST:PORT, such as '127.0.0.1:8765'")
     return host.strip("[]"), int(port)
 
 
-def _authenticate(tokens: Path | None, oidc: Path | None) -> Any:
+def access_of(tokens: Path | None, oidc: Path | None) -> AccessControl | None:
+    """Returns who may call; None if there is neither a token store nor a provider.
+
+    Raises:
+        InputError: a file is missing or invalid.
+    """
     from guardagent.server.access import AccessControl, OidcVerifier, TokenStore, read_oidc_settings
 
     if tokens is None and oidc is None:
         return None
     store = None if tokens is None else TokenStore(tokens)
     verifier = None if oidc is None else OidcVerifier(read_oidc_settings(oidc))
-    return AccessControl(store, verifier).admit
+    return AccessControl(store, verifier)
 
 
-def _certificate(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | None:
+def certificate_of(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | None:
+    """Returns the files of a certificate and its key; None without any.
+
+    Raises:
+        InputError: one of them is missing.
+    """
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:

@@ -42,6 +42,7 @@ from guardagent.cli.output import print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
+    from guardagent.enforcement import EnforcementPoint
     from guardagent.frameworks.mcp.adapter.links import Target
     from guardagent.frameworks.mcp.adapter.pending_requests import Escalation
     from guardagent.log import AuditLog
@@ -119,6 +120,20 @@ AcceptTools = Annotated[
     Path | None,
     typer.Option("--accept-tools", metavar="FILE", help="Write the server's tools into this lock file, and exit."),
 ]
+GuardServer = Annotated[
+    str | None,
+    typer.Option(
+        "--guard-server",
+        metavar="URL",
+        help="A server, 'guardagent serve', decides in place of --policies; its token is in GUARDAGENT_TOKEN.",
+    ),
+]
+GuardTokenFile = Annotated[
+    Path | None, typer.Option("--guard-token-file", help="The file with the token for --guard-server.")
+]
+GuardPolicy = Annotated[
+    str, typer.Option("--guard-policy", metavar="NAME", help="The name of the policy on --guard-server.")
+]
 
 
 def mcp_proxy(
@@ -159,6 +174,9 @@ def mcp_proxy(
     watch: Watch = False,
     tools_lock: ToolsLock = None,
     accept_tools: AcceptTools = None,
+    guard_server: GuardServer = None,
+    guard_token_file: GuardTokenFile = None,
+    guard_policy: GuardPolicy = "default",
 ) -> None:
     """Run a guard in front of an MCP server.
 
@@ -175,8 +193,10 @@ def mcp_proxy(
     if accept_tools is not None:
         _accept(_target(server, header or []), accept_tools)
         return
-    if not policies:
-        raise InputError("no policy file; expected '--policies FILE'")
+    if guard_server is not None:
+        _refuse_local(policies=policies, log=log, ledger=ledger, counters=counters, zone=zone, model=model, watch=watch)
+    elif not policies:
+        raise InputError("no policy file; expected '--policies FILE', or '--guard-server URL'")
     endpoint = endpoint_of(
         listen,
         tokens=tokens,
@@ -202,30 +222,55 @@ def mcp_proxy(
         )
     if ledger is not None and conversation is None:
         raise InputError("'--ledger' needs '--conversation': a conversation that outlives the proxy needs a fixed id")
-    guard = ToolGuard(
-        load_policies(policies, model=model, locked=locked, require_review=require_review),
-        state=FileState(state) if state is not None else None,
-        facts=read_facts(facts),
-        principal=(lambda name: principals[name].value) if has_callers else None,
-        aliases=aliases_of(alias or []),
-        absent=absent or (),
-        tools_lock=tools_lock,
-        log=_log(log, key_file, log_max_bytes, log_max_age),
-        ledger=ledger if ledger is None or ":" in ledger else f"sqlite:{ledger}",
-        counters=counters,
-        deadline=deadline,
-        zone=zone,
-    )
+    common: dict[str, Any] = {
+        "state": FileState(state) if state is not None else None,
+        "facts": read_facts(facts),
+        "aliases": aliases_of(alias or []),
+        "absent": absent or (),
+        "tools_lock": tools_lock,
+    }
+    principal = (lambda name: principals[name].value) if has_callers else None
+    guard: EnforcementPoint
+    if guard_server is not None:
+        guard = _remote_guard(guard_server, guard_token_file, guard_policy, deadline, on_behalf_of=principal, **common)
+    else:
+        guard = local = ToolGuard(
+            load_policies(policies or (), model=model, locked=locked, require_review=require_review),
+            principal=principal,
+            log=_log(log, key_file, log_max_bytes, log_max_age),
+            ledger=ledger if ledger is None or ":" in ledger else f"sqlite:{ledger}",
+            counters=counters,
+            deadline=deadline,
+            zone=zone,
+            **common,
+        )
     proxy = Proxy(
         guard,
         _target(server, header or []),
         _escalation(approver or (ApproverChoice.NOBODY if has_callers else ApproverChoice.CLIENT)),
         conversation,
-        resumable=ledger is not None,
+        resumable=ledger is not None or (guard_server is not None and conversation is not None),
         principals=principals,
     )
-    with watching(guard.policies, locked) if watch else nullcontext():
+    with watching(local.policies, locked) if watch else nullcontext():
         asyncio.run(proxy.serve_stdio() if endpoint is None else proxy.serve_http(endpoint))
+
+
+def _refuse_local(**options: Any) -> None:
+    """Refuses options that are those of the server.
+
+    Raises:
+        InputError: there is one.
+    """
+    for name, value in options.items():
+        if value:
+            raise InputError(f"'--{name}' and '--guard-server' exclude each other; the server has its own")
+
+
+def _remote_guard(url: str, token_file: Path | None, policy: str, seconds: float, **options: Any) -> EnforcementPoint:
+    from guardagent.enforcement.remote import RemoteGuard
+
+    return RemoteGuard(url, token_file=token_file, policy=policy, timeout=seconds, **options)
 
 
 def _accept(target: Target, path: Path) -> None:

@@ -10,6 +10,7 @@ The guard decides; the adapter translates the decision for its host. The rest of
 
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, terminal_approver
 from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.ledger import Ledger, MemoryLedger, SqliteLedger
 from guardagent.enforcement.names import Coverage, ToolSpec
 from guardagent.enforcement.run import arun, run
@@ -20,6 +21,7 @@ __all__ = [
     "ApprovalRequest",
     "Approver",
     "Coverage",
+    "EnforcementPoint",
     "HostCall",
     "Ledger",
     "MemoryLedger",

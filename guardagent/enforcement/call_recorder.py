@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +18,8 @@ from guardagent.types import Decision, Verdict, unchecked_verdict
 if TYPE_CHECKING:
     from guardagent.policy.evaluation.monitor_interface import CallStatus
     from guardagent.session.permit import Permit
+
+_log = logging.getLogger("guardagent")
 
 RECORDED = Verdict(Decision.ALLOW, checked_by="policy")
 
@@ -114,7 +117,13 @@ class CallRecorder:
         return RECORDED
 
     def revoke(self, call: HostCall, verdict: Verdict, why: str) -> None:
-        """Withdraws an allowed call whose verdict never reached the host."""
+        """Withdraws an allowed call whose verdict never reached the host.
+
+        A claimed call stays in flight: only the program that claimed it knows whether it runs.
+        """
+        if call.claim is not None:
+            _log.error("call %r stays in flight until it is withdrawn: %s", call.id, why)
+            return
         conversation, permit = self.conversations.of(call.conversation), verdict.permit
         conversation.drop_permit(call.id, permit)
         conversation.session.withdraw(permit, why)

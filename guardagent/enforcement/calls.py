@@ -46,6 +46,8 @@ class HostCall:
         principal: the principal of the sub-agent that proposes it, with a part of the conversation's roles.
         validate_edit: turns arguments that a reviewer has edited into those that the tool would get, with defaults. It
             raises an error if they do not fit.
+        claim: the request of a program that runs the call itself, and settles it through any guard of the ledger; see
+            `claimed_calls`. The call gets no permit.
         sealed: the frozen arguments, which need no further copy; None if they cannot be frozen.
     """
 
@@ -64,6 +66,7 @@ class HostCall:
     validate_edit: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = field(
         default=None, repr=False, compare=False
     )
+    claim: str | None = None
     _digest: str | None = field(default=None, init=False, repr=False, compare=False)
     sealed: FrozenMapping | None = field(default=None, init=False, repr=False, compare=False)
 

@@ -90,7 +90,8 @@ class Conversation:
                 self.call_ids.add(call.id)
             if verdict.label == 0:
                 self.replans, self.step = 0, None
-                self.open_permits.setdefault(call.id, []).append(verdict.permit)
+                if call.claim is None:
+                    self.open_permits.setdefault(call.id, []).append(verdict.permit)
                 return False
             if verdict.decision is Decision.ESCALATE:
                 return False
@@ -308,13 +309,14 @@ class Conversations:
 
 def key_of(call: HostCall) -> Key:
     """Returns a hashable key of a call and its arguments."""
-    return (call.id, call.tool, _hashable(freeze(call.args)))
+    return (call.id, call.tool, hashable(freeze(call.args)))
 
 
-def _hashable(value: Any) -> Any:
+def hashable(value: Any) -> Any:
+    """Returns a hashable key of a frozen value; values of different types differ."""
     if isinstance(value, Mapping):
-        items = [(_hashable(name), _hashable(item)) for name, item in value.items()]
+        items = [(hashable(name), hashable(item)) for name, item in value.items()]
         return ("mapping", *sorted(items, key=repr))
     if isinstance(value, tuple):
-        return ("list", *map(_hashable, value))
+        return ("list", *map(hashable, value))
     return (type(value).__name__, repr(value))

@@ -125,7 +125,7 @@ class Decider:
 
     def _check(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
         """Checks a call and each alternate reading of it; denies the call if a reading is denied."""
-        readings = call.alternate_readings() if call.tool == RESOURCE else ()
+        readings = call.alternate_readings() if call.tool == RESOURCE and not _is_claimed(conversation, call) else ()
         others = [self._check_reading(conversation, one, reserve=False) for one in readings]
         refused = [one for one in others if one.label]
         if refused:
@@ -140,11 +140,7 @@ class Decider:
         for mapping in (facts, call.facts):
             if not isinstance(mapping, Mapping):
                 raise InputError(f"the facts are a {type(mapping).__name__}; expected a mapping of names to values")
-        options: dict[str, Any] = {"tags": call.tags} if call.tags else {}
-        if conversation.journal is not None or (self.own and conversation.session.policies.shadow is not None):
-            options["id"] = call.id
-        if call.principal is not None:
-            options["principal"] = call.principal
+        options = self._options_of(conversation, call)
         facts = {**facts, **call.facts} if call.facts else facts
         tool = self.names.resolve(call.tool)
         for _ in range(MAX_RACES):
@@ -166,11 +162,22 @@ class Decider:
         for permit in conversation.session.lapsed() if self.own else ():
             self.recorder.expire(conversation, permit)
         ungranted = verdict.grant is None if self.own else isinstance(verdict, Verdict) and verdict.permit is None
-        if reserve and ungranted and verdict.label == 0:
+        if reserve and ungranted and verdict.label == 0 and call.claim is None:
             raise InputError(f"{call.tool!r} was allowed without a permit; expected the verdict of a session")
         if verdict.decision is Decision.ESCALATE and not self._policies_of(conversation).can_be_approved(verdict):
             return replace(verdict, decision=Decision.DENY, grant=None)  # an approval would not help
         return verdict
+
+    def _options_of(self, conversation: Conversation, call: HostCall) -> dict[str, Any]:
+        """The options of a check that only some calls have."""
+        options: dict[str, Any] = {"tags": call.tags} if call.tags else {}
+        if conversation.journal is not None or (self.own and conversation.session.policies.shadow is not None):
+            options["id"] = call.id
+        if call.principal is not None:
+            options["principal"] = call.principal
+        if call.claim is not None:
+            options |= {"id": call.id, "claim": call.claim}
+        return options
 
     def _looks_back(self, conversation: Conversation, call: HostCall) -> bool:
         kind = SessionCall(self.names.resolve(call.tool), EMPTY).labelled(call.action, None, call.tags)
@@ -195,6 +202,8 @@ class Decider:
 
     def _judge_answer(self, call: HostCall, approval: Approval) -> Verdict:
         conversation = self.conversations.current(call.conversation)
+        if _is_claimed(conversation, call):
+            return self._check(conversation, with_edits(call, approval))
         if approval.choice == "reject":
             self.ledger.reject(call)
             reason = f"a reviewer rejected this call{f': {approval.reason}' if approval.reason else ''}"
@@ -246,3 +255,8 @@ class Decider:
             except HistoryChangedError:
                 conversation.session.catch_up()
         raise InputError("other calls kept coming between the approval and the call; approve it again")
+
+
+def _is_claimed(conversation: Conversation, call: HostCall) -> bool:
+    """Whether a call that its program runs has a place in the history."""
+    return call.claim is not None and conversation.session.claimed(call.id) is not None

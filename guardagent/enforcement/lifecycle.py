@@ -6,31 +6,24 @@ where it has to wait.
 
 from __future__ import annotations
 
-import logging
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from guardagent._support.procedures import Operation, Procedure, drive
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, with_edits
 from guardagent.enforcement.approvers import aask, ask
-from guardagent.enforcement.call_recorder import CallRecorder
 from guardagent.enforcement.calls import HostCall, Outcome
-from guardagent.enforcement.conversations import WaitState
-from guardagent.enforcement.deadline import await_future
-from guardagent.enforcement.decisions import Decider
 from guardagent.enforcement.telemetry import TRACE, span
-from guardagent.enforcement.time_limit import TimeLimit, Work
-from guardagent.errors import InputError, SessionBusyError, ToolDenied
+from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
 MAX_REQUESTS = 3  # approval requests per call: an edited call may need approval again
 
-_BUSY = "another check of the conversation is running; the call may not run"
-_log = logging.getLogger("guardagent")
 
 Arguments = Mapping[str, Any]
 ReadOutcome = Callable[[Any], Outcome]
@@ -42,26 +35,16 @@ class PermitVoidError(ToolDenied):
     """The permit of an allowed call is void, so that it may not run."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallLifecycle:
-    """The phases of a guard's calls.
+class CallLifecycle(ABC):
+    """The phases of a guard's calls. A subclass decides on them and records them.
 
     Attributes:
-        decider: decides on calls.
-        recorder: records verdicts and outcomes.
-        time_limit: limits the time of both.
         approver: called by the guard itself; None if the host handles approvals.
-        own: whether using a permit runs no code of the host.
-        shared: whether other processes continue the same conversations, so that using a permit may have to wait.
         ledger: the name of the ledger of approval requests.
     """
 
-    decider: Decider
-    recorder: CallRecorder
-    time_limit: TimeLimit
+    __slots__ = ()
     approver: Approver | None
-    own: bool
-    shared: bool
     ledger: str
 
     def run(
@@ -148,30 +131,25 @@ class CallLifecycle:
     def judge(self, call: HostCall) -> Procedure[JudgedCall]:
         """Judges a call and asks the guard's own approver. Returns the verdict and the edited call."""
         with (span(call) if TRACE in sys.modules else None) or nullcontext() as check_span:
-            verdict = yield from self.time_limit.run(call, partial(self.decider.decide, call), WaitState())
+            verdict = yield from self.decide(call)
             for _ in range(MAX_REQUESTS):
                 if verdict.decision is not Decision.ESCALATE or self.approver is None:
                     break
-                request = self.request(call, verdict)
-                approval = yield Operation(partial(ask, self.approver, request), partial(aask, self.approver, request))
-                verdict, call = yield from self.apply_answer(call, approval)
+                verdict, call = yield from self.ask_approver(call, verdict, self.approver)
             if check_span is not None:
                 check_span.set_verdict(verdict)
         return verdict, call
+
+    def ask_approver(self, call: HostCall, verdict: Verdict, approver: Approver) -> Procedure[JudgedCall]:
+        """Asks the guard's approver about an escalated call, and judges the call with the answer."""
+        request = self.request(call, verdict)
+        approval = yield Operation(partial(ask, approver, request), partial(aask, approver, request))
+        return (yield from self.apply_answer(call, approval))
 
     def apply_answer(self, call: HostCall, approval: Approval) -> Procedure[JudgedCall]:
         """Judges a call with a reviewer's answer. Returns the verdict and the call with the reviewer's edits."""
         approval = replace(approval, of=call.digest).validated(call.validate_edit)
         return (yield from self.resolve_approval(call, approval)), with_edits(call, approval)
-
-    def preview(self, call: HostCall) -> Procedure[Verdict]:
-        """See `ToolGuard.preview`."""
-        return self.time_limit.run(call, partial(self.decider.preview, call))
-
-    def refuse(self, call: HostCall, problem: str) -> Procedure[Verdict]:
-        """See `ToolGuard.refuse`."""
-        verdict = unchecked_verdict(problem, checked_by="policy")
-        return self.time_limit.run(call, partial(self.decider.record, call, verdict), WaitState())
 
     # --- approve
 
@@ -183,41 +161,6 @@ class CallLifecycle:
     def resolve(self, call: HostCall, answer: Any) -> Procedure[Verdict]:
         """See `ToolGuard.resolve`."""
         return self.resolve_approval(call, Approval.read(answer).validated(call.validate_edit))
-
-    def resolve_approval(self, call: HostCall, approval: Approval) -> Procedure[Verdict]:
-        """Judges a call with an approval whose edited arguments fit the tool."""
-        return self.time_limit.run(call, partial(self.decider.resolve, call, approval), WaitState())
-
-    def record_host_request(self, call: HostCall) -> Procedure[Verdict]:
-        """See `ToolGuard.arecord_host_request`."""
-        allowed = Verdict(Decision.ALLOW, checked_by="policy")
-        return self.time_limit.run(call, lambda _: self.decider.request_approval(call, allowed))
-
-    # --- use
-
-    def use(self, call: HostCall, args: Arguments | None = None) -> Procedure[dict[str, Any]]:
-        """See `ToolGuard.use`. Waits for another running check of the conversation."""
-        seconds, pool = self.time_limit.seconds, self.time_limit.pool
-        if self.shared:
-            work: Callable[[], Arguments] = partial(self._use, call, args)
-        else:
-            use = self.recorder.use(call, args)
-            if self.own:
-                try:
-                    return dict(use(timeout=0))
-                except SessionBusyError:
-                    use = partial(use, timeout=seconds)
-            work = use
-        try:
-            if self.own:
-                return dict((yield Operation(work, lambda: await_future(pool.submit(work), seconds))))
-            future = pool.submit(work)
-            return dict((yield Operation(partial(future.result, seconds), partial(await_future, future, seconds))))
-        except (TimeoutError, RuntimeError):
-            raise InputError(_BUSY) from None
-
-    def _use(self, call: HostCall, args: Arguments | None) -> Arguments:
-        return self.recorder.use(call, args)(timeout=self.time_limit.seconds)
 
     # --- a final answer
 
@@ -238,17 +181,36 @@ class CallLifecycle:
         yield from self.after(judged, Outcome())
         return verdict
 
-    # --- after
+    # --- implemented where the call is decided
 
+    @abstractmethod
+    def decide(self, call: HostCall) -> Procedure[Verdict]:
+        """Decides on a call by the rules, and records the verdict. Never raises."""
+
+    @abstractmethod
+    def preview(self, call: HostCall) -> Procedure[Verdict]:
+        """See `ToolGuard.preview`."""
+
+    @abstractmethod
+    def refuse(self, call: HostCall, problem: str) -> Procedure[Verdict]:
+        """See `ToolGuard.refuse`."""
+
+    @abstractmethod
+    def resolve_approval(self, call: HostCall, approval: Approval) -> Procedure[Verdict]:
+        """Judges a call with an approval whose edited arguments fit the tool. Never raises."""
+
+    @abstractmethod
+    def record_host_request(self, call: HostCall) -> Procedure[Verdict]:
+        """See `ToolGuard.arecord_host_request`."""
+
+    @abstractmethod
+    def use(self, call: HostCall, args: Arguments | None = None) -> Procedure[dict[str, Any]]:
+        """See `ToolGuard.use`. May wait for another running check of the conversation."""
+
+    @abstractmethod
     def after(self, call: HostCall, outcome: Outcome) -> Procedure[None]:
         """See `ToolGuard.after`."""
-        yield from self._record(call, partial(self.recorder.record_outcome, call, outcome))
 
+    @abstractmethod
     def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> Procedure[None]:
         """See `ToolGuard.withdraw`."""
-        yield from self._record(call, partial(self.recorder.withdraw, call, why, used))
-
-    def _record(self, call: HostCall, work: Work) -> Procedure[None]:
-        recorded = yield from self.time_limit.run(call, work)
-        for error in recorded.errors:
-            _log.error("an outcome was not recorded, and its call stays in flight: %s", error)

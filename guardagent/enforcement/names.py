@@ -92,8 +92,35 @@ class Coverage:
         return lines
 
 
-class Names:
-    """The host's and the rules' names of tools.
+class Aliases:
+    """The rules' names of the host's tools.
+
+    Args:
+        aliases: a tool's name in the host -> its name in the rules.
+
+    Raises:
+        InputError: an alias is invalid.
+    """
+
+    def __init__(self, aliases: Mapping[str, str] = EMPTY) -> None:
+        for host, name in aliases.items():
+            if not (isinstance(host, str) and isinstance(name, str) and host and name):
+                raise InputError(
+                    f"alias {host!r}: {name!r}; expected a tool's name in the host and its name in the rules"
+                )
+            if name in aliases and aliases[name] != name:
+                raise InputError(
+                    f"alias {host!r} leads to {name!r}, which is an alias itself; expected a name that rules use"
+                )
+        self._aliases = dict(aliases)
+
+    def resolve(self, host_name: str) -> str:
+        """Returns the rules' name of a host's tool. An alias is resolved once, never an alias of an alias."""
+        return self._aliases.get(host_name, host_name)
+
+
+class Names(Aliases):
+    """The host's and the rules' names of tools, compared with the rules.
 
     Args:
         policies: the rules.
@@ -105,22 +132,10 @@ class Names:
     """
 
     def __init__(self, policies: Policies, aliases: Mapping[str, str] = EMPTY, absent: Collection[str] = ()) -> None:
-        for host, name in aliases.items():
-            if not (isinstance(host, str) and isinstance(name, str) and host and name):
-                raise InputError(
-                    f"alias {host!r}: {name!r}; expected a tool's name in the host and its name in the rules"
-                )
-            if name in aliases and aliases[name] != name:
-                raise InputError(
-                    f"alias {host!r} leads to {name!r}, which is an alias itself; expected a name that rules use"
-                )
-        self._policies, self._aliases, self._absent = policies, dict(aliases), frozenset(absent)
+        super().__init__(aliases)
+        self._policies, self._absent = policies, frozenset(absent)
         self._digests: dict[str, str] | None = None
         self._specs: list[ToolSpec] | None = None
-
-    def resolve(self, host_name: str) -> str:
-        """Returns the rules' name of a host's tool. An alias is resolved once, never an alias of an alias."""
-        return self._aliases.get(host_name, host_name)
 
     def attach(self, specs: Iterable[ToolSpec]) -> Coverage:
         """Compares an agent's tools with the rules; called again when the tools change.

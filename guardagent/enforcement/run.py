@@ -7,11 +7,13 @@ from typing import Any
 
 from guardagent._support.procedures import adrive, drive
 from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.lifecycle import Arguments, ReadOutcome
-from guardagent.enforcement.tool_guard import ToolGuard
 
 
-def run(guard: ToolGuard, call: HostCall, execute: Callable[[Arguments], Any], outcome: ReadOutcome = Outcome) -> Any:
+def run(
+    guard: EnforcementPoint, call: HostCall, execute: Callable[[Arguments], Any], outcome: ReadOutcome = Outcome
+) -> Any:
     """Judges a call, runs it with the judged arguments, and records its outcome.
 
     Exceptions of `execute` pass through: an Exception is recorded as a failure, and an interrupted call stays in
@@ -30,7 +32,10 @@ def run(guard: ToolGuard, call: HostCall, execute: Callable[[Arguments], Any], o
 
 
 async def arun(
-    guard: ToolGuard, call: HostCall, execute: Callable[[Arguments], Awaitable[Any]], outcome: ReadOutcome = Outcome
+    guard: EnforcementPoint,
+    call: HostCall,
+    execute: Callable[[Arguments], Awaitable[Any]],
+    outcome: ReadOutcome = Outcome,
 ) -> Any:
     """As `run`, for a coroutine function."""
     return await adrive(guard.lifecycle.run(call, execute, outcome))

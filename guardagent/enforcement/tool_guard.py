@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent._support.fold import combine, verdict_or_denial
-from guardagent._support.procedures import Operation, Procedure, adrive, drive
+from guardagent._support.procedures import Operation, Procedure
 from guardagent.enforcement.accepted_tools import AcceptedTools
-from guardagent.enforcement.approval import ApprovalRequest, Approver
+from guardagent.enforcement.approval import Approver
 from guardagent.enforcement.audit_records import AuditRecords, AuditSink, spooled_log
 from guardagent.enforcement.call_recorder import CallRecorder, gave_up
-from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.claimed_calls import ClaimRecorder
 from guardagent.enforcement.conversations import Conversation, Conversations, NotBegunError
 from guardagent.enforcement.deadline import DeadlinePool
 from guardagent.enforcement.decisions import Decider
+from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.ledger import Ledger, MemoryLedger, open_ledger
-from guardagent.enforcement.lifecycle import CallLifecycle
+from guardagent.enforcement.local_lifecycle import LocalLifecycle
 from guardagent.enforcement.names import Coverage, Names, ToolSpec
 from guardagent.enforcement.options import check_options
 from guardagent.enforcement.schema import unchecked_patterns
@@ -54,7 +56,7 @@ DEADLINE_SECONDS = 10.0
 _log = logging.getLogger("guardagent")
 
 
-class ToolGuard:
+class ToolGuard(EnforcementPoint):
     """Decides on each call of an agent's tools, and keeps the history of each conversation.
 
     Args:
@@ -88,6 +90,9 @@ class ToolGuard:
     Raises:
         InputError: an argument is invalid.
     """
+
+    lifecycle: LocalLifecycle
+    names: Names
 
     def __init__(
         self,
@@ -187,7 +192,7 @@ class ToolGuard:
             recorder,
         )
         time_limit = TimeLimit(recorder, self._pool, deadline, inline=inline)
-        self.lifecycle = CallLifecycle(decider, recorder, time_limit, approver, own, self._shared, self._ledger.name)
+        self.lifecycle = LocalLifecycle(decider, recorder, time_limit, approver, own, self._shared, self._ledger.name)
         if own and policies.versions is not None:
             policies.versions.require(self._require_usable)
 
@@ -202,6 +207,12 @@ class ToolGuard:
     def reloadable(self) -> bool:
         """Whether the rules come from a file, so that `reload` can load a new version."""
         return getattr(self._policies, "versions", None) is not None
+
+    @property
+    def may_escalate(self) -> bool:
+        return bool(self.policies.requests) or any(
+            rule.source.on_violation is Decision.ESCALATE for rule in self.policies.rules
+        )
 
     def reload(self) -> Policies:
         """Loads the policy file again, for new conversations; see `Policies.reload`. Running ones keep their version.
@@ -244,129 +255,7 @@ class ToolGuard:
             _log.warning("attached: %s", line)
         return self.coverage
 
-    def update_server_tools(self, server: str, tools: Iterable[ToolSpec]) -> list[ToolSpec]:
-        """Updates the complete tool list of a server; adapters call it for each list, before `attach`.
-
-        Returns:
-            The tools that may be called. A tool that was added or changed is denied until it is accepted.
-        """
-        return self.accepted.update(server, tools)
-
-    def accept(self, tools: Iterable[ToolSpec]) -> None:
-        """Accepts tools of a server as the operator has reviewed them."""
-        self.accepted.accept(tools)
-
-    # --- one call
-
-    def before(self, call: HostCall) -> Verdict:
-        """Decides on a call before it runs. Never raises: an error is a denial.
-
-        An allowed call is in flight: call `use`, run the tool with the returned arguments, and then call `after`.
-        """
-        return drive(self.lifecycle.before(call))
-
-    async def abefore(self, call: HostCall) -> Verdict:
-        """As `before`, without blocking the event loop."""
-        return await adrive(self.lifecycle.before(call))
-
-    def preview(self, call: HostCall) -> Verdict:
-        """Returns the verdict that `before` would give, for hosts that request approval early. Never raises.
-
-        The call is not recorded and gets no permit; `before` judges it again at the tool. Only an escalation is
-        recorded, so that `resolve` can answer it.
-        """
-        return drive(self.lifecycle.preview(call))
-
-    async def apreview(self, call: HostCall) -> Verdict:
-        """As `preview`, without blocking the event loop."""
-        return await adrive(self.lifecycle.preview(call))
-
-    def refuse(self, call: HostCall, problem: str) -> Verdict:
-        """Denies a call that cannot be judged as it stands, such as one of an unknown tool. Never raises.
-
-        Args:
-            call: the known parts of the call.
-            problem: what is wrong, for the model.
-        """
-        return drive(self.lifecycle.refuse(call, problem))
-
-    async def arefuse(self, call: HostCall, problem: str) -> Verdict:
-        """As `refuse`, without blocking the event loop."""
-        return await adrive(self.lifecycle.refuse(call, problem))
-
-    def use(self, call: HostCall, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Uses the permit of a call, just before it runs.
-
-        Args:
-            call: an allowed call.
-            args: the arguments that the tool is about to get, if they should be compared with the judged ones.
-
-        Returns:
-            The judged arguments.
-
-        Raises:
-            InputError: there is no permit, or it was used, has expired or is for other arguments.
-        """
-        return drive(self.lifecycle.use(call, args))
-
-    async def ause(self, call: HostCall, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """As `use`, without blocking the event loop: another check of the conversation may be running."""
-        return await adrive(self.lifecycle.use(call, args))
-
-    def after(self, call: HostCall, outcome: Outcome) -> None:
-        """Records the outcome of a call. Never raises: a call whose outcome cannot be recorded stays in flight."""
-        drive(self.lifecycle.after(call, outcome))
-
-    async def aafter(self, call: HostCall, outcome: Outcome) -> None:
-        """As `after`, without blocking the event loop."""
-        await adrive(self.lifecycle.after(call, outcome))
-
-    def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> None:
-        """Withdraws an allowed call that never runs. Never raises; on an error the call stays in flight.
-
-        Args:
-            call: an allowed call.
-            why: the reason, for the log.
-            used: whether the caller has used the permit.
-        """
-        drive(self.lifecycle.withdraw(call, why, used=used))
-
-    async def awithdraw(self, call: HostCall, why: str, *, used: bool = False) -> None:
-        """As `withdraw`, without blocking the event loop."""
-        await adrive(self.lifecycle.withdraw(call, why, used=used))
-
     # --- approvals
-
-    def request(self, call: HostCall, verdict: Verdict) -> ApprovalRequest:
-        """Returns the approval request of an escalated call, for the host's own approval mechanism."""
-        return self.lifecycle.request(call, verdict)
-
-    def resolve(self, call: HostCall, answer: Any) -> Verdict:
-        """Judges an escalated call with a reviewer's answer. Never raises.
-
-        An approval covers this call once, and lifts only the rules that escalated it. An edited call
-        (`with_edits(call, approval)`) is judged again, and may be escalated again.
-
-        `before` and `preview` record an approval request in the ledger. A host that repeats a call after an answer
-        must call `resolve` and not `before`; otherwise the repetition itself records the request that the answer needs.
-
-        Args:
-            call: as it was shown.
-            answer: an `Approval`, or a value that `Approval.read` accepts. An approval or edit names the request's
-                `digest` as `of`. A host that itself records which call was shown fills in the digest of this call.
-        """
-        return drive(self.lifecycle.resolve(call, answer))
-
-    async def aresolve(self, call: HostCall, answer: Any) -> Verdict:
-        """As `resolve`, without blocking the event loop."""
-        return await adrive(self.lifecycle.resolve(call, answer))
-
-    async def arecord_host_request(self, call: HostCall) -> Verdict:
-        """Records an approval request that the host makes by its own rule, without an escalation. Never raises.
-
-        `resolve` answers the request once; this lifts no rule.
-        """
-        return await adrive(self.lifecycle.record_host_request(call))
 
     def has_request(self, call: HostCall) -> bool:
         """Whether this call has an approval request, answered or not."""
@@ -446,23 +335,6 @@ class ToolGuard:
         self._conversations.put(shown[0])
         return session
 
-    def answer(
-        self, conversation: str, agent_input: str, output: str, facts: Mapping[str, Any] | None = None
-    ) -> Verdict:
-        """Judges an agent's final answer before the user sees it. Never raises.
-
-        The guard of answers judges it first, then the rules that speak of `answer(text)`. If it may pass, it is
-        recorded as a step of the conversation. If neither exists, it is allowed. A denial by rules does not quote the
-        answer, since the user reads it; the log has the whole verdict.
-        """
-        return drive(self._answered(conversation, agent_input, output, facts))
-
-    async def aanswer(
-        self, conversation: str, agent_input: str, output: str, facts: Mapping[str, Any] | None = None
-    ) -> Verdict:
-        """As `answer`, without blocking the event loop."""
-        return await adrive(self._answered(conversation, agent_input, output, facts))
-
     @property
     def judges_answers(self) -> bool:
         """Whether final answers are judged: by a guard of answers, or by rules that speak of them.
@@ -476,6 +348,18 @@ class ToolGuard:
         versions = getattr(self._policies, "versions", None)
         held = (self.policies,) if versions is None else versions.held()
         return self._extra is not None or any(getattr(one, "judges_answers", False) for one in held)
+
+    # --- calls that their program runs
+
+    @property
+    def claimed_calls(self) -> ClaimRecorder:
+        """Settles the calls with a `claim`, in any process that shares the ledger."""
+        return ClaimRecorder(self._conversations, self._recorder)
+
+    def release(self, conversation: str) -> None:
+        """Forgets a conversation of the ledger in this process; its next call reads it again."""
+        if self._shared:
+            self._conversations.drop(conversation)
 
     # --- internals
 

@@ -101,7 +101,8 @@ class CallHistory(SessionState):
             self._require_principal(news)
             self._halted = next((one["halted"] for one in news if "halted" in one), self._halted)
             try:
-                self._conversation.apply_entries(one for one in news if "halted" not in one)
+                self._barred.update(one["barred"] for one in news if "barred" in one)
+                self._conversation.apply_entries(one for one in news if "placed" in one or "settled" in one)
             except Exception:
                 self.retire("an unreadable shared history")
                 raise

@@ -15,6 +15,7 @@ from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.policy.language.instants import MICROSECONDS
 from guardagent.policy.monitors.judgement import Judgement
 from guardagent.session.call_history import MAX_TRIES
+from guardagent.session.claimed_calls import ClaimedCalls
 from guardagent.session.open_calls import NO_TIME, OpenCalls
 from guardagent.session.permit import Permit
 from guardagent.session.session_verdicts import NO_USAGE, refused
@@ -43,7 +44,7 @@ class _Grant:
         return self.session.permit_of(self.call)
 
 
-class Checks(OpenCalls):
+class Checks(ClaimedCalls):
     """Judges calls before they run, and runs them."""
 
     def check(
@@ -59,6 +60,7 @@ class Checks(OpenCalls):
         id: str | None = None,  # noqa: A002 - as above
         principal: Mapping[str, Any] | SessionPrincipal | None = None,
         reserve: bool = True,
+        claim: str | None = None,
     ) -> Verdict:
         """Judges a call before it runs. An allowed call is recorded as in flight.
 
@@ -73,6 +75,7 @@ class Checks(OpenCalls):
             id: the host's id of the call.
             principal: the principal of the sub-agent that proposes the call, with a part of the session's roles.
             reserve: False only judges the call: it is not recorded, and there is no permit.
+            claim: the request of a program that runs the call itself, in place of a permit; it needs `id`.
 
         Raises:
             HistoryChangedError: another process extended the history; call `catch_up` and check again.
@@ -101,6 +104,8 @@ class Checks(OpenCalls):
                 problem := _label(call, action, decision, tags)
             ):
                 return refused(problem, started)
+            if claim is not None and (known := self.claimed_verdict(call, claim, started)) is not None:
+                return known
             call.applicability = applicability = self.policies.applicability(call)
             if self._halted is None and (self._counters is None or not reserve):  # the common case
                 judgement = conversation.judge(call, applicability)
@@ -108,10 +113,14 @@ class Checks(OpenCalls):
                 judgement = self._judge_and_count(call) if reserve else self._judge(call, applicability)
             if reserve:
                 return self._answer(call, judgement, started)
-            if judgement is None and not conversation.context.in_flight:
-                return ALLOWED
-            judgement = Judgement() if judgement is None else judgement
-            return self._verdict(call, judgement, judgement.decision(), started)
+            return self._trial_verdict(call, judgement, started)
+
+    def _trial_verdict(self, call: SessionCall, judgement: Judgement | None, started: float) -> Verdict:
+        """The verdict on a call that is only judged."""
+        if judgement is None and not self._conversation.context.in_flight:
+            return ALLOWED
+        judgement = Judgement() if judgement is None else judgement
+        return self._verdict(call, judgement, judgement.decision(), started)
 
     def _judge_and_count(self, call: SessionCall, lifted: Decision | None = None) -> Judgement | None:
         """Judges a call and, if it is allowed, reserves its amounts in the counters."""
@@ -125,7 +134,9 @@ class Checks(OpenCalls):
         self, call: SessionCall, judgement: Judgement | None, started: float, lifted: Decision | None = None
     ) -> Verdict:
         """The verdict on a call. An allowed call is recorded as in flight."""
-        if judgement is None and not self._is_followed and self._mementos is None:  # the common case
+        if (
+            judgement is None and not self._is_followed and self._mementos is None and call.claim is None
+        ):  # the common case
             return self._granted(call, started)
         decision = ALLOW if judgement is None else judgement.decision(lifted)
         if decision is HALT and judgement is not None:
@@ -146,7 +157,7 @@ class Checks(OpenCalls):
         if allowed:
             if self._mementos is not None:
                 self._mementos.append(self._conversation.memento(call))
-            self._reserve(call, judgement)
+            self._reserve_claimed(call, judgement, verdict)
         if self._shadow is not None:
             self._follow()
         return verdict

@@ -83,6 +83,9 @@ class SessionState:
         self._lapsed: list[SessionCall] = []  # withdrawn after their permits expired, and not recorded since
         self._lapses_reported = 0  # the number of them that `lapsed` has returned
         self._mementos: list[Any] | None = None  # of a fork: the mementos of its trial calls
+        self._claims: dict[str, int] = {}  # the id of a claimed call -> its place, for the calls read so far
+        self._claims_read = 0
+        self._barred: set[str] = set()  # ids that were withdrawn before they were claimed
         self._is_followed = journal is not None or self._counters is not None  # whether others learn of the calls
         self._shadow: SessionShadow | None = None
         if policies.shadow is not None and on_difference is not False:

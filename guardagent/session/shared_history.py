@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from guardagent.errors import GuardError
 
 HistoryEntry = Mapping[str, Any]
-"""A change as JSON: `placed` (a call), `settled` (the place of a call) or `halted`."""
+"""A change as JSON: `placed` (a call), `settled` (the place of a call), `barred` (a call's id) or `halted`."""
 
 
 class HistoryChangedError(GuardError):

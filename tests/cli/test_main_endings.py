@@ -52,6 +52,12 @@ def test_json_after_two_dashes_belongs_to_another_program(cli: Cli) -> None:
     assert cli("mcp-proxy", "--", "server", "--json").err.startswith("guardagent: no policy file")
 
 
+def test_a_proxy_has_rules_or_a_server(cli: Cli) -> None:
+    """Not both, since each would decide otherwise."""
+    both = cli("mcp-proxy", "--policies", "p.yaml", "--guard-server", "https://guard.example", "--", "server")
+    assert "'--policies' and '--guard-server' exclude each other" in both.err
+
+
 @pytest.mark.parametrize("reader", ["head -1", "true"])
 @pytest.mark.parametrize(
     "command",

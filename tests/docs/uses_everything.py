@@ -28,6 +28,7 @@ from guardagent import (
     Permit,
     Policies,
     ProgramError,
+    RemoteGuard,
     ReplanResult,
     Report,
     Sandbox,
@@ -55,6 +56,7 @@ from guardagent.batch.survivors import surviving
 from guardagent.bench import BenchExample, Evaluation, read_examples, run_evaluation
 from guardagent.enforcement import HostCall, Outcome, SqliteLedger, arun, run
 from guardagent.enforcement import ToolGuard as HostGuard
+from guardagent.enforcement.remote import wait_for_reviewers
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.frameworks.python import (
     Answer,
@@ -176,6 +178,14 @@ def tools_of_an_agent() -> Answer:
     output: object = run(tool_guard, call, lambda args: refund(**args), Outcome)
     show([gave_up(verdict) for verdict in turn.verdicts], turn.messages, output)
     return run_agent(lambda _: {"role": "assistant", "content": "done"}, [], {"refund": refund}, tool_guard)
+
+
+def tools_of_an_agent_with_a_server() -> Answer:
+    with RemoteGuard(
+        "https://guard.example", token_file=Path("token"), approver=wait_for_reviewers(60)
+    ) as remote_guard:
+        tools = guard_tools([print], remote_guard)
+        return run_agent(lambda _: {"role": "assistant", "content": "done"}, [], tools, remote_guard)
 
 
 async def asynchronous(tool_guard: HostGuard) -> object:

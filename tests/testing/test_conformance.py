@@ -280,7 +280,7 @@ class RulesForgetTheAnswer(CustomProcess):
     """Judges an answer only where the operator has a guard of answers."""
 
     def answered(self, talk: Talk, text: str) -> str:
-        return text if self.guard.answers is None else super().answered(talk, text)
+        return text if getattr(self.guard, "answers", None) is None else super().answered(talk, text)
 
 
 class RunsNothing(CustomProcess):

@@ -49,7 +49,12 @@ class StoredJournal:
         ledger: stores the journal.
         conversation: the id of the conversation.
         policy: the digest of this process's policy.
+
+    Attributes:
+        ends_for_good: whether no conversation of the same name may begin after the end of this one.
     """
+
+    ends_for_good = False
 
     def __init__(self, ledger: EntryStore, conversation: str, policy: str) -> None:
         self._ledger, self._conversation, self._policy = ledger, conversation, policy
@@ -59,7 +64,7 @@ class StoredJournal:
         known, found = self._known, []
         for place, policy, entry in self._ledger.entries(self._conversation, known):
             if entry is None:
-                if known:
+                if known or self.ends_for_good:
                     raise SessionEndedError(f"conversation {self._conversation!r} was ended by another process")
             elif place != known + 1:
                 raise LedgerError(f"conversation {self._conversation!r} lacks entry {known + 1} in the ledger")

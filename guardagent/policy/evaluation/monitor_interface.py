@@ -21,7 +21,7 @@ _UNREAD = object()
 CallStatus = Literal["ok", "failed", "unknown", "withdrawn"]
 """The outcome of a call. A withdrawn call was allowed but never ran; rules ignore it."""
 
-_ADDED_FIELDS = ("principal", "time", "provenance", "reservation")  # stored if present; older dumps lack them
+_ADDED_FIELDS = ("principal", "time", "provenance", "reservation", "claim")  # stored if present; older dumps lack them
 _STORED_FIELDS = ("tool", "args", "action", "decision", "agent", "id", "facts", "output", "status", "expires", "used")
 _NO_TIME = Unknown("the time is unknown")
 _NO_ZONE = Unknown("the clock of the session has no time zone; set 'zone', or return datetimes with a zone")
@@ -52,6 +52,7 @@ class SessionCall:
     permit_requested = False  # whether the host requested the permit, and so uses permits
     used = False
     may_have_started = False  # whether it was restored in flight, and may already run
+    claim: Mapping[str, Any] | None = None  # for a call that another program runs: its request, and the verdict
     lapsed = False  # whether it was withdrawn after its permit expired
     counted: tuple[CountedAmount, ...] = ()  # its amounts in counters across conversations
     reservation: str | None = None  # the id of its reservation in the store of counters

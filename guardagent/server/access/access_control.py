@@ -21,10 +21,13 @@ class AccessControl:
     Args:
         tokens: the token store.
         oidc: verifies the tokens of the provider.
+
+    Attributes:
+        tokens: the token store; None if there is none.
     """
 
     def __init__(self, tokens: TokenStore | None = None, oidc: OidcVerifier | None = None) -> None:
-        self._tokens, self._oidc = tokens, oidc
+        self.tokens, self._oidc = tokens, oidc
 
     def authenticate(self, authorization: Sequence[str]) -> Caller:
         """Returns the caller of a request.
@@ -67,6 +70,6 @@ class AccessControl:
         return caller.principal
 
     def _of_store(self, token: str) -> Caller:
-        if self._tokens is None:
+        if self.tokens is None:
             raise UnauthenticatedError("the token is not valid")
-        return self._tokens.caller(token)
+        return self.tokens.caller(token)

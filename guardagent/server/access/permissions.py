@@ -27,6 +27,8 @@ class AccessedOperation(StrEnum):
     READ_LOG = "read the log"
     READ_METRICS = "read metrics"
     MANAGE_TOKENS = "manage tokens"
+    READ_INTERFACE = "read the interface"
+    """Read the description of the interface."""
 
 
 PERMITTED: Mapping[AccessedOperation, frozenset[CallerRole]] = MappingProxyType(
@@ -41,6 +43,7 @@ PERMITTED: Mapping[AccessedOperation, frozenset[CallerRole]] = MappingProxyType(
         AccessedOperation.READ_LOG: frozenset({_AUDITOR, _ADMIN}),
         AccessedOperation.READ_METRICS: frozenset({_AUDITOR, _ADMIN}),
         AccessedOperation.MANAGE_TOKENS: frozenset({_ADMIN}),
+        AccessedOperation.READ_INTERFACE: frozenset({_AGENT, _APPROVER, _AUDITOR, _ADMIN}),
     }
 )
 """The roles of each operation. One that is missing here is nobody's."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from guardagent.enforcement import EnforcementPoint
 from guardagent.errors import InputError, name_hint
 from guardagent.testing.conformance.host import HostUnderTest
 from guardagent.testing.conformance.scenarios import SCENARIOS, NotConformingError, ScenarioStage
@@ -15,13 +16,16 @@ REASONS = ("cannot occur because ", "cannot be closed because ")
 SECONDS = 60.0
 
 
-def check(host: HostUnderTest, scenario: str, folder: Path) -> str:
+def check(
+    host: HostUnderTest, scenario: str, folder: Path, make_guard: Callable[..., EnforcementPoint] | None = None
+) -> str:
     """Runs a scenario in a host, unless the host gives a reason why it cannot occur there.
 
     Args:
         host: built by an adapter's tests.
         scenario: one of `SCENARIOS`.
         folder: an empty folder for the shop and the ledger.
+        make_guard: makes each guard, such as a `RemoteGuard`, from the operator and the options; None for a ToolGuard.
 
     Returns:
         `held`, or the host's reason.
@@ -36,7 +40,7 @@ def check(host: HostUnderTest, scenario: str, folder: Path) -> str:
     if scenario in host.cannot:
         return _reason(host.cannot[scenario])
     try:
-        asyncio.run(asyncio.wait_for(SCENARIOS[scenario](ScenarioStage(host, folder, scenario)), SECONDS))
+        asyncio.run(asyncio.wait_for(SCENARIOS[scenario](ScenarioStage(host, folder, scenario, make_guard)), SECONDS))
     except NotImplementedError as error:
         problem = f"{host.name!r} lacks {str(error)!r}; implement it, or give a reason for {scenario!r} in 'cannot'"
         raise NotConformingError(problem) from error

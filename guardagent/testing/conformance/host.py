@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from guardagent.enforcement import Approval, SqliteLedger, ToolGuard
+from guardagent.enforcement import Approval, EnforcementPoint, SqliteLedger, ToolGuard
 from guardagent.testing.conformance.shop import SECRET, Shop
 from guardagent.types import Decision, Verdict
 
@@ -78,6 +78,7 @@ class Operator:
         direct: tools whose output is the final answer, if the host has such tools.
         retries: the host's retries of a call that raised an error, if it supports them.
         kept: the host's data that outlives a process, such as checkpoints.
+        make_guard: makes the guard of a process from this operator and the options of `guard`; None for a ToolGuard.
     """
 
     shop: Shop
@@ -88,9 +89,12 @@ class Operator:
     direct: frozenset[str] = frozenset()
     retries: int = 0
     kept: dict[str, Any] = field(default_factory=dict)
+    make_guard: Callable[..., EnforcementPoint] | None = None
 
-    def guard(self, **options: Any) -> ToolGuard:
+    def guard(self, **options: Any) -> EnforcementPoint:
         """Builds the guard of one process; call it once, not for each agent."""
+        if self.make_guard is not None:
+            return self.make_guard(self, **options)
         ledger, answers = self.ledger and SqliteLedger(self.ledger), NoSecrets() if self.answers else None
         return ToolGuard(self.policies, **{"ledger": ledger, "answers": answers, **options})
 

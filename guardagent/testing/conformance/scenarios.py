@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from guardagent.enforcement import Approval
+from guardagent.enforcement import Approval, EnforcementPoint
 from guardagent.testing.conformance.host import Call, HandOff, HostUnderTest, Operator, Process, Reply, Script, SubAgent
 from guardagent.testing.conformance.shop import REFUSALS, SECRET, Shop
 
@@ -65,17 +65,26 @@ class ScenarioStage:
         host: the host under test.
         folder: an empty folder.
         scenario: the name, for messages.
+        make_guard: as of `Operator`.
     """
 
-    def __init__(self, host: HostUnderTest, folder: Path, scenario: str) -> None:
-        self.shop = Shop(folder)
+    def __init__(
+        self,
+        host: HostUnderTest,
+        folder: Path,
+        scenario: str,
+        make_guard: Callable[..., EnforcementPoint] | None = None,
+    ) -> None:
+        self.shop, self._make_guard = Shop(folder), make_guard
         self._host, self._folder, self._scenario = host, folder, scenario
 
     def operator(self, *rules: str, **options: Any) -> Operator:
         """Configures an operator with these rules."""
         path = self._folder / "policies.yaml"
         path.write_text(f"version: 1\nfailed_output: ^Error\npolicies:{''.join(rules)}")
-        return Operator(self.shop, path, **{"ledger": self._folder / "ledger.db", **options})
+        return Operator(
+            self.shop, path, **{"ledger": self._folder / "ledger.db", "make_guard": self._make_guard, **options}
+        )
 
     def process(self, operator: Operator) -> AbstractAsyncContextManager[Process]:
         """Starts one more process of the operator."""

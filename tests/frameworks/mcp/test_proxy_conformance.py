@@ -112,16 +112,7 @@ class ProxyProcess(Process):
     async def _client(self, conversation: str) -> RawClient:
         if conversation not in self._clients:
             operator = self.operator
-            proxy = [
-                "-m",
-                "guardagent",
-                "mcp-proxy",
-                "--policies",
-                str(operator.policies),
-                "--conversation",
-                conversation,
-            ]
-            proxy += ["--ledger", str(operator.ledger)] if operator.ledger else []
+            proxy = ["-m", "guardagent", "mcp-proxy", *self.guard_options(), "--conversation", conversation]
             server = [sys.executable, str(SERVER), str(operator.shop.folder), *operator.tools]
             command = [sys.executable, *proxy, "--", *server]
             client = await self._open.enter_async_context(client_of(command, operator.shop.folder, modern=self._modern))
@@ -129,6 +120,11 @@ class ProxyProcess(Process):
             await client.begin(elicitation={})
             self._clients[conversation] = client
         return self._clients[conversation]
+
+    def guard_options(self) -> list[str]:
+        """Returns the options of the proxy for its guard."""
+        ledger = ["--ledger", str(self.operator.ledger)] if self.operator.ledger else []
+        return ["--policies", str(self.operator.policies), *ledger]
 
 
 def answered(params: Mapping[str, Any], reply: Approval) -> dict[str, Any]:

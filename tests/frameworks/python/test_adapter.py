@@ -396,7 +396,7 @@ def test_an_invalid_guard_is_an_error_at_attach() -> None:
     """The arguments of `guard_tools` in the wrong order cause this error."""
     rule = {"id": "never", "temporal": "G !tool:drop", "message": "Nothing is dropped."}
     guard = ToolGuard(load_policies(data={"version": 1, "policies": [rule]}))
-    with pytest.raises(InputError, match="the guard is a list; expected the functions, and then their ToolGuard"):
+    with pytest.raises(InputError, match="the guard is a list; expected the functions, and then their guard"):
         guard_tools(guard, [print])  # type: ignore[arg-type]
 
 

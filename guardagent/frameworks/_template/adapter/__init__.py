@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from guardagent._support.requirements import require
-from guardagent.enforcement import HostCall, ToolGuard, ToolSpec, run
+from guardagent.enforcement import EnforcementPoint, HostCall, ToolSpec, run
 from guardagent.frameworks._template.package import DISTRIBUTIONS, EXTRA
 
 require(DISTRIBUTIONS, EXTRA)
@@ -20,7 +20,7 @@ require(DISTRIBUTIONS, EXTRA)
 __all__ = ["guarded"]
 
 
-def guarded(flow: Any, guard: ToolGuard, *, conversation: str) -> Any:
+def guarded(flow: Any, guard: EnforcementPoint, *, conversation: str) -> Any:
     """A flow whose steps ask the guard before they run; a step that is denied raises `ToolDenied`.
 
     Raises:
@@ -32,13 +32,13 @@ def guarded(flow: Any, guard: ToolGuard, *, conversation: str) -> Any:
     return guarded
 
 
-def _guarded(step: Any, guard: ToolGuard, conversation: str) -> Any:
+def _guarded(step: Any, guard: EnforcementPoint, conversation: str) -> Any:
     guarded, execute = copy.copy(step), step.run
     guarded.run = _asking(execute, step.tool, guard, conversation)
     return guarded
 
 
-def _asking(execute: Callable[..., Any], tool: str, guard: ToolGuard, conversation: str) -> Callable[..., Any]:
+def _asking(execute: Callable[..., Any], tool: str, guard: EnforcementPoint, conversation: str) -> Callable[..., Any]:
     def judged(args: Mapping[str, Any]) -> Any:
         return run(guard, HostCall(tool, args, conversation), execute)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from guardagent.enforcement import ToolGuard
+from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 from guardagent.frameworks.langgraph.adapter.guard_state import state_of
@@ -42,7 +42,7 @@ class FinalAnswer:
 class Answers:
     """Judges answers if the guard has `answers`, or a rule speaks of them."""
 
-    def __init__(self, guard: ToolGuard) -> None:
+    def __init__(self, guard: EnforcementPoint) -> None:
         self._guard = guard
         self._passed = state_of(guard).passed
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.langgraph.adapter.answers import Answers, without_result
 from guardagent.frameworks.langgraph.adapter.errors import RunStopped
@@ -41,7 +41,12 @@ class GuardedCalls:
     """
 
     def __init__(
-        self, guard: ToolGuard, messages_key: str = "messages", unguarded: Iterable[str] = (), *, nested: bool = False
+        self,
+        guard: EnforcementPoint,
+        messages_key: str = "messages",
+        unguarded: Iterable[str] = (),
+        *,
+        nested: bool = False,
     ) -> None:
         self.guard, self._nested = guard, nested
         self._messages_key, self._unguarded = messages_key, frozenset(unguarded)

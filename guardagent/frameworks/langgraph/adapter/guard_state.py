@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.frameworks.langgraph.adapter.tasks import Tasks
 
 MAX_KEPT = 100_000
@@ -63,10 +63,10 @@ class GuardState:
     passed: BoundedMapping = field(default_factory=BoundedMapping)
 
 
-_of_guards: WeakKeyDictionary[ToolGuard, GuardState] = WeakKeyDictionary()
+_of_guards: WeakKeyDictionary[EnforcementPoint, GuardState] = WeakKeyDictionary()
 
 
-def state_of(guard: ToolGuard) -> GuardState:
+def state_of(guard: EnforcementPoint) -> GuardState:
     """Returns the shared state of a guard."""
     with _lock:
         return _of_guards.setdefault(guard, GuardState())

@@ -8,7 +8,7 @@ from typing import Any
 from langchain.agents.middleware import AgentMiddleware, hook_config
 from langchain_core.messages import AIMessage
 
-from guardagent.enforcement import ToolGuard
+from guardagent.enforcement import EnforcementPoint
 from guardagent.frameworks.langgraph.adapter.answers import Answers, without_answer, without_ending
 from guardagent.frameworks.langgraph.adapter.calls import GuardedCalls
 from guardagent.frameworks.langgraph.adapter.messages import messages_of
@@ -36,7 +36,12 @@ class GuardMiddleware(AgentMiddleware):  # type: ignore[misc]
     """
 
     def __init__(
-        self, guard: ToolGuard, tools: Iterable[Any] = (), *, unguarded: Collection[str] = (), nested: bool = False
+        self,
+        guard: EnforcementPoint,
+        tools: Iterable[Any] = (),
+        *,
+        unguarded: Collection[str] = (),
+        nested: bool = False,
     ) -> None:
         super().__init__()
         self.guard, self._nested = guard, nested

@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.graph import END
 from langgraph.prebuilt import ToolNode
 
-from guardagent.enforcement import ToolGuard
+from guardagent.enforcement import EnforcementPoint
 from guardagent.frameworks.langgraph.adapter.answers import Answers, without_ending
 from guardagent.frameworks.langgraph.adapter.calls import GuardedCalls
 from guardagent.frameworks.langgraph.adapter.messages import messages_of
@@ -16,7 +16,7 @@ from guardagent.frameworks.langgraph.adapter.middleware import as_tools
 from guardagent.frameworks.langgraph.adapter.proposal import MARK
 
 
-def guarded_tool_node(guard: ToolGuard, tools: Iterable[Any], *, nested: bool = False, **options: Any) -> Any:
+def guarded_tool_node(guard: EnforcementPoint, tools: Iterable[Any], *, nested: bool = False, **options: Any) -> Any:
     """Builds a ToolNode with guarded tools.
 
     Args:
@@ -46,7 +46,7 @@ def guarded_tool_node(guard: ToolGuard, tools: Iterable[Any], *, nested: bool = 
     return ToolNode(tools, wrap_tool_call=wrap, awrap_tool_call=awrap, **options)
 
 
-def guarded_answer_node(guard: ToolGuard, messages_key: str = "messages") -> Callable[[Any], dict[str, Any]]:
+def guarded_answer_node(guard: EnforcementPoint, messages_key: str = "messages") -> Callable[[Any], dict[str, Any]]:
     """Returns a node that judges the final answer if the guard has `answers`; put it last before the end."""
     answers = Answers(guard)
 

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.enforcement import HostCall, ToolGuard
+from guardagent.enforcement import EnforcementPoint, HostCall
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError
 from guardagent.frameworks.langgraph.adapter.errors import RunStopped
@@ -25,7 +25,7 @@ MARK = "guardagent"
 class RunningTool:
     """A guarded tool that is running; agents within it belong to its conversation."""
 
-    guard: ToolGuard
+    guard: EnforcementPoint
     conversation: str
     call_id: str
 
@@ -37,7 +37,7 @@ _CONFIG_KEY = "__guardagent_inside"
 """The key of the running tool in a tool's configuration, for threads that do not inherit the context."""
 
 
-def enclosing_tool(guard: ToolGuard, config: Mapping[str, Any] | None) -> RunningTool | None:
+def enclosing_tool(guard: EnforcementPoint, config: Mapping[str, Any] | None) -> RunningTool | None:
     """Returns the guarded tool within which a run was started; None if none is known.
 
     A thread that the tool starts has neither its context nor, unless the tool passes it on, its configuration.
@@ -53,7 +53,7 @@ def mark_running(config: dict[str, Any], inside: RunningTool) -> None:
     config["configurable"] = {**(config.get("configurable") or {}), _CONFIG_KEY: inside}
 
 
-def conversation_of(guard: ToolGuard, config: Mapping[str, Any] | None) -> str:
+def conversation_of(guard: EnforcementPoint, config: Mapping[str, Any] | None) -> str:
     """Returns the conversation of a run; a nested agent shares that of the root.
 
     Raises:
@@ -70,7 +70,7 @@ def conversation_of(guard: ToolGuard, config: Mapping[str, Any] | None) -> str:
     return str(thread)
 
 
-def require_nested(guard: ToolGuard, config: Mapping[str, Any] | None) -> None:
+def require_nested(guard: EnforcementPoint, config: Mapping[str, Any] | None) -> None:
     """Refuses a run that was started outside a guarded tool.
 
     Raises:
@@ -104,7 +104,7 @@ class ToolCallProposal:
         running_tool: marks the tool as running.
     """
 
-    guard: ToolGuard
+    guard: EnforcementPoint
     conversation: str
     tool_call: Mapping[str, Any]
     task: Task

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from guardagent.enforcement import HostCall, ToolGuard, ToolSpec
+from guardagent.enforcement import EnforcementPoint, HostCall, ToolSpec
 from guardagent.enforcement.names import EVENTS
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tools_lock import declared
@@ -26,7 +26,7 @@ class Catalogue:
         server: the server's name in messages, if its tools must be accepted; "" for the operator's own server.
     """
 
-    def __init__(self, guard: ToolGuard, specs: Iterable[ToolSpec] | None = None, server: str = "") -> None:
+    def __init__(self, guard: EnforcementPoint, specs: Iterable[ToolSpec] | None = None, server: str = "") -> None:
         self._guard, self._server = guard, server
         self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in specs or ()}
         self._listed = None if specs is None else _digests(specs)

@@ -14,7 +14,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import to_jsonable_python
 
 from guardagent._support.procedures import Operation, Procedure, adrive
-from guardagent.enforcement import Approval, ApprovalRequest, HostCall, Outcome, ToolGuard
+from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.mcp.adapter import approvals
@@ -33,7 +33,7 @@ class Gate:
         conversation: returns the conversation id from the context of a request; by default the client's session.
     """
 
-    def __init__(self, guard: ToolGuard, conversation: Callable[[Context], str | None] | None = None) -> None:
+    def __init__(self, guard: EnforcementPoint, conversation: Callable[[Context], str | None] | None = None) -> None:
         self._guard, self._conversation = guard, conversation
         self._rounds = Rounds(guard)
 

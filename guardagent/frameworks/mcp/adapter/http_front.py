@@ -14,10 +14,11 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+from guardagent._support.http import asgi
+from guardagent._support.http.admission import READ_METRICS, HttpAdmission
+from guardagent._support.http.asgi import HttpRequest, RefusedError
 from guardagent.errors import InputError
-from guardagent.frameworks.mcp.adapter import asgi, calls, wire
-from guardagent.frameworks.mcp.adapter.asgi import HttpRequest, RefusedError
-from guardagent.frameworks.mcp.adapter.http_admission import READ_METRICS, HttpAdmission
+from guardagent.frameworks.mcp.adapter import calls, wire
 from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
 from guardagent.frameworks.mcp.adapter.http_metrics import HttpMetrics
 from guardagent.frameworks.mcp.adapter.http_session import HttpSession, Stream
@@ -30,6 +31,14 @@ VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # those wit
 _UNSUPPORTED = -32022
 
 _log = logging.getLogger("guardagent")
+
+
+class RefusedMessageError(RefusedError):
+    """A message is refused; the answer has its id."""
+
+    def __init__(self, status: int, why: str, name: Any, *, code: int = wire.INVALID, data: Any = None) -> None:
+        super().__init__(status, why)
+        self.name, self.code, self.data = name, code, data
 
 
 class HttpFront:
@@ -78,7 +87,7 @@ class HttpFront:
         try:
             await self._handle(request, receive, send)
         except RefusedError as refused:
-            await asgi.answer(send, refused.status, refused.body, refused.head)
+            await asgi.answer(send, refused.status, _refusal(refused), refused.head)
 
     async def _handle(self, request: HttpRequest, receive: Any, send: Any) -> None:
         self._admission.require_one_length(request)
@@ -147,7 +156,7 @@ class HttpFront:
     async def _request(self, session: HttpSession, message: wire.Message, body: bytes, send: Any) -> None:
         key = str(message["id"])
         if key in session.streams:
-            raise RefusedError(400, "this id is in use", name=message["id"])
+            raise RefusedMessageError(400, "this id is in use", message["id"])
         stream = session.streams[key] = asyncio.Queue()
         try:
             assert session.relay is not None
@@ -206,10 +215,10 @@ class HttpFront:
     def _opened(self, message: wire.Message, caller: SessionPrincipal | None) -> HttpSession:
         """Begins a session; other requests without a session are refused."""
         if message.get("method") != "initialize" or "id" not in message:
-            raise RefusedError(400, "no session is named; begin with initialize", name=message.get("id"))
+            raise RefusedMessageError(400, "no session is named; begin with initialize", message.get("id"))
         own = 0 if caller is None else sum(one.owner == caller for one in self._sessions.values())
         if len(self._sessions) >= self._limits.sessions or own >= self._limits.sessions_per_caller:
-            raise RefusedError(503, "too many sessions are open", name=message["id"])
+            raise RefusedMessageError(503, "too many sessions are open", message["id"])
         session = HttpSession(uuid.uuid4().hex, caller)
         session.relay = self._begin(session.name, session.give, caller)
         session.work = asyncio.create_task(session.relay.run())
@@ -236,11 +245,18 @@ class HttpFront:
                     await self._close(one)
 
 
+def _refusal(refused: RefusedError) -> bytes:
+    """Returns the body of a refusal."""
+    if isinstance(refused, RefusedMessageError):
+        return wire.write_message(wire.error(refused.name, refused.code, str(refused), refused.data))
+    return wire.write_message(wire.error(None, wire.INVALID, str(refused), None))
+
+
 def _message(body: bytes) -> wire.Message:
     try:
         message = calls.read(body)
     except InputError as error:
-        raise RefusedError(400, str(error), name=wire.id_of(body)) from None
+        raise RefusedMessageError(400, str(error), wire.id_of(body)) from None
     return message
 
 
@@ -250,7 +266,7 @@ def _require_sessions(headers: Mapping[str, str], message: wire.Message) -> None
     if version is not None and version not in VERSIONS:
         data = {"supported": list(VERSIONS), "requested": version}
         why = "the guard needs a session; begin with initialize"
-        raise RefusedError(400, why, code=_UNSUPPORTED, name=message.get("id"), data=data)
+        raise RefusedMessageError(400, why, message.get("id"), code=_UNSUPPORTED, data=data)
 
 
 async def _streamed(stream: Stream, first: tuple[bytes, bool], head: asgi.Head, send: Any) -> None:

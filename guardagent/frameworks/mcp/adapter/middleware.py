@@ -19,7 +19,7 @@ from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
 from fastmcp.server.transforms import Transform
 from fastmcp.tools.base import Tool
 
-from guardagent.enforcement import HostCall, Outcome, ToolGuard, ToolSpec
+from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.uri import normalised
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter.gate import Gate
@@ -38,7 +38,7 @@ class GuardMiddleware(Middleware):
             sessions, or several sessions are one conversation.
     """
 
-    def __init__(self, guard: ToolGuard, *, conversation: Callable[[Context], str | None] | None = None) -> None:
+    def __init__(self, guard: EnforcementPoint, *, conversation: Callable[[Context], str | None] | None = None) -> None:
         self._gate = Gate(guard, conversation)
         self._guard = guard
         self._problem: str | None = None

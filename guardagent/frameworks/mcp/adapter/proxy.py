@@ -16,12 +16,13 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent._support.http.admission import HttpAdmission
+from guardagent._support.http.endpoint import HttpEndpoint, serve
+from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
-from guardagent.frameworks.mcp.adapter.http_admission import HttpAdmission
 from guardagent.frameworks.mcp.adapter.http_front import HttpFront
-from guardagent.frameworks.mcp.adapter.http_server import HttpEndpoint, serve
+from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
 from guardagent.frameworks.mcp.adapter.links import Target
 from guardagent.frameworks.mcp.adapter.pending_requests import Escalation, ToClient
 from guardagent.frameworks.mcp.adapter.probe import tools_of
@@ -46,7 +47,7 @@ class Proxy:
         principals: the callers of the sessions over HTTP by conversation, for the guard's `principal`.
     """
 
-    guard: ToolGuard
+    guard: EnforcementPoint
     target: Target
     escalation: Escalation = field(default_factory=Escalation)
     conversation: str | None = None
@@ -76,7 +77,7 @@ class Proxy:
                     self._over(name)
                 front.close()
 
-    async def serve_http(self, endpoint: HttpEndpoint) -> None:
+    async def serve_http(self, endpoint: HttpEndpoint[HttpLimits]) -> None:
         """Serves clients at an address and all paths below, until it is stopped.
 
         Raises:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent._support.procedures import adrive
-from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard, ToolSpec
+from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approvers import aask
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.mcp.adapter import approvals, calls, wire
@@ -47,7 +47,7 @@ class Relay:
 
     def __init__(
         self,
-        guard: ToolGuard,
+        guard: EnforcementPoint,
         conversation: str,
         target: Target,
         catalogue: Catalogue,

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from guardagent._support.procedures import Operation, Procedure
-from guardagent.enforcement import Approval, HostCall, ToolGuard
+from guardagent.enforcement import Approval, EnforcementPoint, HostCall
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.types import Decision, Verdict, thaw
 
@@ -35,7 +35,7 @@ def key_of(call: HostCall) -> Key:
 class Rounds:
     """The calls that the client will repeat."""
 
-    def __init__(self, guard: ToolGuard) -> None:
+    def __init__(self, guard: EnforcementPoint) -> None:
         self._guard = guard
         self._waiting: dict[str, tuple[Key, HostCall]] = {}
         self._open: dict[tuple[Key, Any], HostCall] = {}

@@ -16,7 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 from guardagent._support.procedures import Operation, Procedure, adrive
-from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard
+from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter import approvals, calls
@@ -37,7 +37,7 @@ class GuardServerMiddleware:
             sessions, or several sessions are one conversation.
     """
 
-    def __init__(self, guard: ToolGuard, *, conversation: Callable[[Any], str | None] | None = None) -> None:
+    def __init__(self, guard: EnforcementPoint, *, conversation: Callable[[Any], str | None] | None = None) -> None:
         self._guard, self._conversation = guard, conversation
         self._catalogue = Catalogue(guard)
         self._rounds = Rounds(guard)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from agents import Agent, FunctionTool
 
-from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.openai_agents.adapter.agent_hooks import GuardedToolUseBehavior, ProposalHooks
 from guardagent.frameworks.openai_agents.adapter.answers import AnswerGuardrail
@@ -27,7 +27,7 @@ AnyAgent = TypeVar("AnyAgent", bound="Agent[Any]")
 
 def guarded(
     agent: AnyAgent,
-    guard: ToolGuard,
+    guard: EnforcementPoint,
     *,
     conversation: Callable[[Any], str | None] | None = None,
     unguarded: Collection[str] = (),
@@ -65,7 +65,9 @@ class Attachment(BaseAttachment):
         listed: their tools, by name.
     """
 
-    def __init__(self, guard: ToolGuard, named: Callable[[Any], str | None] | None, unguarded: frozenset[str]) -> None:
+    def __init__(
+        self, guard: EnforcementPoint, named: Callable[[Any], str | None] | None, unguarded: frozenset[str]
+    ) -> None:
         super().__init__(guard, named)
         self.agents: list[Any] = []
         self._unguarded = unguarded

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent._support.procedures import Procedure
-from guardagent.enforcement import ToolGuard
+from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import read_object
 from guardagent.frameworks.openai_agents.adapter.messages import chat, result_ids
 from guardagent.frameworks.openai_agents.adapter.runs import UNNAMED, AgentRun, Runs, conversation_of, scope
-from guardagent.types import Decision, Verdict
+from guardagent.types import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class BaseAttachment(ABC):
         guard: decides.
     """
 
-    def __init__(self, guard: ToolGuard, named: Callable[[Any], str | None] | None) -> None:
+    def __init__(self, guard: EnforcementPoint, named: Callable[[Any], str | None] | None) -> None:
         self.guard, self._find_conversation = guard, named
         self._runs = Runs()
         self._pending: dict[str, PendingApproval] = {}
@@ -51,7 +51,7 @@ class BaseAttachment(ABC):
 
         A conversation may run under an earlier version of the rules, so this never becomes false again.
         """
-        self._has_escalated = self._has_escalated or _may_escalate(self.guard)
+        self._has_escalated = self._has_escalated or (self.guard.approver is None and self.guard.may_escalate)
         return self._has_escalated
 
     @property
@@ -123,10 +123,3 @@ class BaseAttachment(ABC):
     def drop_pending(self, call: HostCall) -> None:
         """Removes the pending approval of a call."""
         self._pending.pop(call.digest, None)
-
-
-def _may_escalate(guard: ToolGuard) -> bool:
-    if guard.approver is not None:
-        return False
-    policies = guard.policies
-    return bool(policies.requests) or any(rule.source.on_violation is Decision.ESCALATE for rule in policies.rules)

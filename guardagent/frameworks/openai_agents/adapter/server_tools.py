@@ -10,13 +10,13 @@ from typing import Any
 
 from agents import FunctionTool
 
-from guardagent.enforcement import ToolGuard, ToolSpec
+from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.tools_lock import declared
 
 _UNREAD = "Not accepted by the operator yet: each call is denied."
 
 
-def unaccepted_tools(guard: ToolGuard, servers: Iterable[Any], tools: Iterable[Any]) -> set[str]:
+def unaccepted_tools(guard: EnforcementPoint, servers: Iterable[Any], tools: Iterable[Any]) -> set[str]:
     """Returns the names of the tools that were added or changed after the first list of their server.
 
     Args:

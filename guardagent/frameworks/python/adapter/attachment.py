@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from guardagent.enforcement import Coverage, ToolGuard, ToolSpec
+from guardagent.enforcement import Coverage, EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.python.adapter.tool import PythonTool
 
@@ -22,10 +22,10 @@ class _AttachedTools:
 
 
 _lock = threading.Lock()
-_attached: WeakKeyDictionary[ToolGuard, _AttachedTools] = WeakKeyDictionary()
+_attached: WeakKeyDictionary[EnforcementPoint, _AttachedTools] = WeakKeyDictionary()
 
 
-def add(guard: ToolGuard, tools: Iterable[PythonTool]) -> None:
+def add(guard: EnforcementPoint, tools: Iterable[PythonTool]) -> None:
     """Adds tools to a guard. A redefined tool replaces the previous one.
 
     Raises:
@@ -48,7 +48,7 @@ def _add(attached: _AttachedTools, tool: PythonTool) -> None:
     attached.ready = False
 
 
-def attach(guard: ToolGuard) -> Coverage:
+def attach(guard: EnforcementPoint) -> Coverage:
     """Compares the tools guarded so far with the rules. Otherwise the first call does so.
 
     Raises:
@@ -61,7 +61,7 @@ def attach(guard: ToolGuard) -> Coverage:
         return coverage
 
 
-def ensure_attached(guard: ToolGuard) -> None:
+def ensure_attached(guard: EnforcementPoint) -> None:
     """Compares the tools with the rules again if a tool was added."""
     if not _attached[guard].ready:
         attach(guard)

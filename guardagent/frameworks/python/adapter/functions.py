@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from guardagent.enforcement import HostCall, Outcome, ToolGuard, arun, run
+from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, arun, run
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.python.adapter.attachment import add, attach, ensure_attached
 from guardagent.frameworks.python.adapter.caller_context import ConversationSource, current_agent, guarded_call
@@ -28,7 +28,7 @@ _UNFINISHED = (Future, Iterator, AsyncIterator)  # a generator is one of them, a
 class GuardedFunction:
     """The parts of a guarded function: the guard, the function as a tool, and the attributes of its calls."""
 
-    guard: ToolGuard
+    guard: EnforcementPoint
     tool: PythonTool
     conversation: ConversationSource = None
     action: str | None = None
@@ -68,7 +68,7 @@ _guarded_functions: WeakKeyDictionary[Any, GuardedFunction] = WeakKeyDictionary(
 
 
 def guarded(
-    guard: ToolGuard,
+    guard: EnforcementPoint,
     *,
     conversation: ConversationSource = None,
     name: str | None = None,
@@ -107,7 +107,11 @@ def guarded(
 
 
 def guard_tools(
-    tools: Iterable[Fn], guard: ToolGuard, *, conversation: ConversationSource = None, outcome: ReadOutcome = Outcome
+    tools: Iterable[Fn],
+    guard: EnforcementPoint,
+    *,
+    conversation: ConversationSource = None,
+    outcome: ReadOutcome = Outcome,
 ) -> list[Fn]:
     """Guards an agent's functions, and compares them with the rules at once.
 
@@ -120,8 +124,8 @@ def guard_tools(
     Raises:
         InputError: a function cannot be judged, or a rule names a tool that is probably a misspelling of one of these.
     """
-    if not isinstance(guard, ToolGuard):
-        raise InputError(f"the guard is a {type(guard).__name__}; expected the functions, and then their ToolGuard")
+    if not isinstance(guard, EnforcementPoint):
+        raise InputError(f"the guard is a {type(guard).__name__}; expected the functions, and then their guard")
     all_tools = list(tools)
     created = [
         guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn), conversation, outcome=outcome)
@@ -146,7 +150,7 @@ def tool_of(fn: Fn, name: str | None = None) -> PythonTool:
     return tool
 
 
-def guarded_function(fn: Any, guard: ToolGuard) -> GuardedFunction | None:
+def guarded_function(fn: Any, guard: EnforcementPoint) -> GuardedFunction | None:
     """Returns the parts of a function that this guard guards; None for any other function."""
     function = getattr(fn, "__func__", fn)
     found: GuardedFunction | None = _guarded_functions.get(function) if inspect.isfunction(function) else None

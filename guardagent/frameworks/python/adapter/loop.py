@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from guardagent._support.procedures import Operation, Procedure, adrive, drive
-from guardagent.enforcement import ToolGuard
+from guardagent.enforcement import EnforcementPoint
 from guardagent.frameworks.python.adapter.caller_context import ConversationSource, conversation_id
 from guardagent.frameworks.python.adapter.messages import as_dict, get_field
 from guardagent.frameworks.python.adapter.tool_calls import Tools, arun_tool_calls, run_tool_calls
@@ -36,7 +36,7 @@ def run_agent(
     ask: Ask,
     messages: Iterable[Any],
     tools: Tools,
-    guard: ToolGuard,
+    guard: EnforcementPoint,
     *,
     conversation: ConversationSource = None,
     max_turns: int = MAX_TURNS,
@@ -61,7 +61,7 @@ async def arun_agent(
     ask: Callable[[list[dict[str, Any]]], Awaitable[Any]],
     messages: Iterable[Any],
     tools: Tools,
-    guard: ToolGuard,
+    guard: EnforcementPoint,
     *,
     conversation: ConversationSource = None,
     max_turns: int = MAX_TURNS,
@@ -71,7 +71,7 @@ async def arun_agent(
 
 
 def _steps(
-    ask: Ask, messages: Iterable[Any], tools: Tools, guard: ToolGuard, name: str, turns: int
+    ask: Ask, messages: Iterable[Any], tools: Tools, guard: EnforcementPoint, name: str, turns: int
 ) -> Procedure[Answer]:
     transcript = [as_dict(message) for message in messages]
     question = next((message.get("content") for message in reversed(transcript) if message.get("role") == "user"), "")
@@ -96,7 +96,7 @@ def _steps(
 
 
 def _final_answer(
-    guard: ToolGuard, name: str, question: str, text: str, transcript: list[dict[str, Any]]
+    guard: EnforcementPoint, name: str, question: str, text: str, transcript: list[dict[str, Any]]
 ) -> Procedure[Answer]:
     """The answer, unless the guard of final answers denies it."""
     about = (name, question, text)

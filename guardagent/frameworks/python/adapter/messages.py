@@ -12,7 +12,7 @@ from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.enforcement import ToolGuard
+    from guardagent.enforcement import EnforcementPoint
 
 
 def get_field(of: Any, name: str) -> Any:
@@ -49,7 +49,7 @@ class Transcript:
         self.seen: list[str] = []
 
     @classmethod
-    def of(cls, guard: ToolGuard, conversation: str) -> Transcript:
+    def of(cls, guard: EnforcementPoint, conversation: str) -> Transcript:
         """Returns the transcript that the guard keeps for a conversation."""
         try:
             return guard.notes(conversation).setdefault("transcript", cls())  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from guardagent._support.fold import combine
 from guardagent._support.procedures import Operation, Procedure, adrive, drive
-from guardagent.enforcement import HostCall, Outcome, ToolGuard
+from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError, ToolDenied, error_text, name_hint
 from guardagent.frameworks.python.adapter.attachment import add, ensure_attached
@@ -57,7 +57,7 @@ class ToolTurn:
 def run_tool_calls(
     tool_calls: Iterable[Any] | None,
     tools: Tools,
-    guard: ToolGuard,
+    guard: EnforcementPoint,
     *,
     conversation: ConversationSource = None,
     messages: Sequence[Any] | None = None,
@@ -88,7 +88,7 @@ def run_tool_calls(
 async def arun_tool_calls(
     tool_calls: Iterable[Any] | None,
     tools: Tools,
-    guard: ToolGuard,
+    guard: EnforcementPoint,
     *,
     conversation: ConversationSource = None,
     messages: Sequence[Any] | None = None,
@@ -127,7 +127,9 @@ class _ProposedCall:
 class _ToolCallBatch:
     """The calls of one message, and the context that they are judged in."""
 
-    def __init__(self, tools: Tools, guard: ToolGuard, messages: Any, conversation: str, agent: str | None) -> None:
+    def __init__(
+        self, tools: Tools, guard: EnforcementPoint, messages: Any, conversation: str, agent: str | None
+    ) -> None:
         self.guard, self.conversation = guard, conversation
         self._functions = _guarded_functions(tools, guard)
         self._options: dict[str, Any] = {"agent": agent or current_agent(), "step": secrets.token_hex(8)}
@@ -208,7 +210,7 @@ class _ToolCallBatch:
                 yield from self.guard.lifecycle.withdraw(one.call, _WHY)
 
 
-def _guarded_functions(tools: Tools, guard: ToolGuard) -> dict[str, GuardedFunction]:
+def _guarded_functions(tools: Tools, guard: EnforcementPoint) -> dict[str, GuardedFunction]:
     """Returns the tools by name. A function that is not guarded yet is attached."""
     if isinstance(tools, Mapping):
         function = {

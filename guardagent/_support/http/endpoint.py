@@ -6,32 +6,33 @@ import asyncio
 import logging
 import math
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from guardagent._support.http.admission import Authenticate
+from guardagent._support.http.request_limits import RequestLimits
 from guardagent._support.loopback import is_loopback
 from guardagent.errors import InputError
-from guardagent.frameworks.mcp.adapter.http_admission import Authenticate
-from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
 
-_LAST_SECONDS = 2  # for requests that are running when the proxy is stopped
+Limits = TypeVar("Limits", bound=RequestLimits)
+_LAST_SECONDS = 2  # for requests that are running when the server is stopped
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _log = logging.getLogger("guardagent")
 
 
 @dataclass(frozen=True, slots=True)
-class HttpEndpoint:
+class HttpEndpoint(Generic[Limits]):
     """An address, and who may use it.
 
     Attributes:
         host: the address to listen at.
         port: its port.
+        limits: the limits on clients.
         authenticate: finds out the callers; None if everyone who reaches the address may call.
         certificate: the files of the TLS certificate and its key; None for plain HTTP.
         behind_proxy: whether a reverse proxy ends TLS in front of plain HTTP.
         names: further values of the header `Host`.
-        limits: the limits on clients.
 
     Raises:
         InputError: others than this machine could call without a token, or see tokens; or the certificate is invalid.
@@ -39,11 +40,11 @@ class HttpEndpoint:
 
     host: str
     port: int
+    limits: Limits
     authenticate: Authenticate | None = None
     certificate: tuple[Path, Path] | None = None
     behind_proxy: bool = False
     names: tuple[str, ...] = ()
-    limits: HttpLimits = field(default_factory=HttpLimits)
 
     def __post_init__(self) -> None:
         if not is_loopback(self.host) and self.authenticate is None:
@@ -78,7 +79,7 @@ class HttpEndpoint:
         return f"{'http' if self.certificate is None else 'https'}://{host}:{self.port}/"
 
 
-async def serve(application: Any, endpoint: HttpEndpoint) -> None:
+async def serve(application: Any, endpoint: HttpEndpoint[Limits]) -> None:
     """Serves until it is stopped.
 
     Raises:

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from guardagent._support.http.asgi import HttpRequest, RefusedError
 from guardagent._support.loopback import is_loopback
 from guardagent.errors import AccessError, ForbiddenError, UnauthenticatedError, error_text
-from guardagent.frameworks.mcp.adapter.asgi import HttpRequest, RefusedError
 from guardagent.types.principal import SessionPrincipal
 
 CALL, READ_METRICS = "call", "read metrics"

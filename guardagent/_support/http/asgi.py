@@ -7,27 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.frameworks.mcp.adapter import wire
-
 JSON, STREAM = b"application/json", b"text/event-stream"
 Head = list[tuple[bytes, bytes]]
 
 
 class RefusedError(Exception):
-    """The answer to a refused request."""
+    """A request is refused.
 
-    def __init__(
-        self,
-        status: int,
-        why: str,
-        *,
-        code: int = wire.INVALID,
-        name: Any = None,
-        data: Any = None,
-        head: Head | None = None,
-    ) -> None:
+    Attributes:
+        status: the HTTP status of the answer.
+        head: more headers of the answer.
+    """
+
+    def __init__(self, status: int, why: str, *, head: Head | None = None) -> None:
         super().__init__(why)
-        self.status, self.body, self.head = status, wire.write_message(wire.error(name, code, why, data)), head
+        self.status, self.head = status, head
 
 
 @dataclass(frozen=True, slots=True)

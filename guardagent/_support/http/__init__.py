@@ -1,0 +1,1 @@
+"""Parts of servers over HTTP: requests and answers, who may call, limits on clients, TLS."""

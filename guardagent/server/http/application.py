@@ -1,0 +1,233 @@
+"""The ASGI application of a server."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Match, Route, Router
+
+from guardagent._support.http import asgi
+from guardagent._support.http.admission import HttpAdmission
+from guardagent._support.http.asgi import Head, RefusedError
+from guardagent._support.http.request_limits import RequestLimits
+from guardagent.enforcement.wire import dumps, loads
+from guardagent.errors import AccessError, GuardError
+from guardagent.server.access import AccessControl, Caller, authorize
+from guardagent.server.http.api_route import ApiRequest, ApiRoute
+from guardagent.server.http.error_answers import error_answer
+from guardagent.server.http.event_stream import event_stream
+from guardagent.server.http.openapi import openapi_document
+from guardagent.server.http.route_table import api_routes
+from guardagent.server.http.server_metrics import ServerMetrics
+from guardagent.server.service.guard_service import GuardService
+from guardagent.server.service.service_errors import RequestConflictError
+
+MAX_KEY = 200
+MAX_STREAMS = 500
+_log = logging.getLogger("guardagent")
+
+
+class ServerApplication:
+    """Serves the routes of the interface.
+
+    Args:
+        service: does what they say.
+        access: finds out the callers.
+        hosts: the accepted values of the header `Host`; None for any.
+        limits: the limits on clients.
+    """
+
+    def __init__(
+        self,
+        service: GuardService,
+        access: AccessControl,
+        hosts: frozenset[str] | None = None,
+        limits: RequestLimits | None = None,
+    ) -> None:
+        self.service, self._access = service, access
+        self._admission = HttpAdmission(hosts)
+        self._limits = limits or RequestLimits()
+        self._in_flight = self._streams = 0
+        table = api_routes()
+        self._router = Router([self._route(one) for one in table], redirect_slashes=False)
+        self.document = openapi_document(table)
+        self.metrics = ServerMetrics(lambda: dict(service.verdicts), lambda: self._in_flight)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handles one HTTP request."""
+        if scope["type"] != "http":
+            return
+        send = asgi.timed(send, self._limits.receive_seconds)
+        try:
+            await self._answer(scope, receive, send)
+        except TimeoutError:
+            _log.warning("a client does not read its answer; its connection is closed")
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            request = asgi.request_of(scope)
+            self._admission.require_one_length(request)
+            self._admission.require_known_host(request)
+            if request.path == "/healthz" and request.method == "GET":
+                response: Any = _json({"status": "ok"})
+            elif request.path == "/readyz" and request.method == "GET":
+                response = await self._readiness()
+            else:
+                self._require_route(scope)
+                response = self._router
+        except RefusedError as error:
+            status, body, head = error_answer(error, has_verdict=False)
+            response = _json(body, status, head)
+        await response(scope, receive, send)
+
+    async def _readiness(self) -> Response:
+        try:
+            await run_in_threadpool(self.service.require_ready)
+        except GuardError as error:
+            _log.error("the server is not ready: %s", error)
+            return _json({"status": "unavailable"}, 503)
+        return _json({"status": "ready"})
+
+    def _require_route(self, scope: Any) -> None:
+        matches = [route.matches(scope)[0] for route in self._router.routes]
+        if Match.FULL not in matches:
+            known = Match.PARTIAL in matches
+            raise RefusedError(
+                405 if known else 404, "expected another method" if known else "there is no such address"
+            )
+
+    def _route(self, route: ApiRoute) -> Route:
+        async def handle(request: Request) -> Response:
+            started = time.perf_counter()
+            response = await self._handle(route, request)
+            self.metrics.count(route.method, route.path, response.status_code, time.perf_counter() - started)
+            return response
+
+        return Route(route.path, handle, methods=[route.method])
+
+    async def _handle(self, route: ApiRoute, request: Request) -> Response:
+        if self._in_flight >= self._limits.requests:
+            error = RefusedError(503, "too many requests are in flight", head=[(b"retry-after", b"1")])
+            return _failed(error, has_verdict=route.has_verdict)
+        self._in_flight += 1
+        try:
+            caller = await run_in_threadpool(self._admitted, route, request)
+            body = await self._body(route, request)
+            found = await run_in_threadpool(self._run, route, self._api_request(route, request, caller, body))
+            return self._response(route, request, found)
+        except Exception as error:  # noqa: BLE001 - every error is an answer
+            return _failed(error, has_verdict=route.has_verdict)
+        finally:
+            self._in_flight -= 1
+
+    def _response(self, route: ApiRoute, request: Request, found: Any) -> Response:
+        if route.kind.startswith("text/event-stream"):
+            last = request.headers.get("last-event-id", "")
+            after = int(last) if last.isascii() and last.isdecimal() and len(last) <= 18 else None
+            if self._streams >= MAX_STREAMS:
+                raise RefusedError(503, "too many streams of events are open", head=[(b"retry-after", b"10")])
+            stream = self._events(route, request, found, after)
+            return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
+        if route.kind != "application/json":
+            return Response(found[1], media_type=found[0])
+        return _json(found, route.status)
+
+    async def _events(self, route: ApiRoute, request: Request, tenant: str, after: int | None) -> AsyncIterator[bytes]:
+        if after is None:
+            after = await run_in_threadpool(self.service.log.last, tenant)
+
+        def still_admitted() -> bool:
+            try:
+                self._admitted(route, request)
+            except AccessError:
+                return False
+            return True
+
+        self._streams += 1
+        try:
+            async for event in event_stream(self.service, tenant, after, still_admitted):
+                yield event
+        finally:
+            self._streams -= 1
+
+    def _run(self, route: ApiRoute, request: ApiRequest) -> Any:
+        run = partial(route.handle, self.service, request)
+        if route.body is None or route.journaled:
+            return run()
+        caller, address = request.caller, [route.method, route.path, dict(request.path)]
+        full: list[Any] = []
+
+        def run_once() -> Any:
+            full.append(run())
+            return {"repeated": True} if route.secret else full[0]
+
+        found = self.service.repeated.once(caller.tenant, caller.id, request.key, [*address, request.body], run_once)
+        if route.secret and not full:
+            raise RequestConflictError("the request was carried out; its answer had a secret, and is not shown again")
+        return full[0] if full else found
+
+    def _api_request(self, route: ApiRoute, request: Request, caller: Caller, body: Any) -> ApiRequest:
+        return ApiRequest(caller, request.path_params, _options(route, request), body, _key(request), self)
+
+    def _admitted(self, route: ApiRoute, request: Request) -> Caller:
+        query = request.scope["query_string"]
+        if b"ga_" in query or b"access_token" in query:
+            raise RefusedError(400, "the URL has a token, which logs may keep; expected it in Authorization: Bearer")
+        caller = self._access.authenticate(request.headers.getlist("authorization"))
+        authorize(caller, route.operation, caller.tenant)
+        return caller
+
+    async def _body(self, route: ApiRoute, request: Request) -> Any:
+        text = await asgi.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
+        if route.body is None:
+            if text:
+                raise RefusedError(400, "the request has a body; expected none")
+            return {}
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise RefusedError(415, "the body has another type; expected Content-Type: application/json")
+        return await run_in_threadpool(loads, text, self._limits.body)
+
+
+def _options(route: ApiRoute, request: Request) -> dict[str, str]:
+    """Returns the options of the address.
+
+    Raises:
+        RefusedError: one is unknown or occurs twice.
+    """
+    pairs = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    query = dict(pairs)
+    if len(query) < len(pairs):
+        raise RefusedError(400, "an option of the address occurs twice; expected it once")
+    for name in query:
+        if name not in route.query:
+            raise RefusedError(400, f"the option {name[:40]!r} is unknown; known: {', '.join(route.query) or 'none'}")
+    return query
+
+
+def _key(request: Request) -> str | None:
+    keys = request.headers.getlist("idempotency-key")
+    if len(keys) > 1 or any(not 0 < len(one) <= MAX_KEY or not one.isprintable() for one in keys):
+        raise RefusedError(400, f"the header Idempotency-Key is invalid; expected one, of up to {MAX_KEY} characters")
+    return keys[0] if keys else None
+
+
+def _failed(error: Exception, *, has_verdict: bool) -> Response:
+    status, body, head = error_answer(error, has_verdict=has_verdict)
+    return _json(body, status, head)
+
+
+def _json(value: Any, status: int = 200, head: Head | None = None) -> Response:
+    headers = {name.decode(): text.decode() for name, text in head or []}
+    content = dumps(value) if status < 400 else json.dumps(value, default=str).encode()
+    headers |= {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+    return Response(content, status, headers, media_type="application/json")

@@ -1,0 +1,1 @@
+"""Everything that a server does, without HTTP: see `GuardService`."""

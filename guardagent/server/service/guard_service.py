@@ -1,0 +1,478 @@
+"""Everything that a server does for its callers, without HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import secrets
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from guardagent.enforcement import ToolGuard
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.conversations import NotBegunError
+from guardagent.enforcement.wire import Fields, WireError, read_call, read_outcome, read_value, write_verdict
+from guardagent.errors import InputError, LedgerError
+from guardagent.policy.policies import Policies
+from guardagent.server.access import Caller, TokenStore
+from guardagent.server.service.attachments import Attachments, read_attachment
+from guardagent.server.service.candidate_policies import CandidatePolicies
+from guardagent.server.service.guard_cache import GuardCache
+from guardagent.server.service.host_sessions import HostSession, HostSessions, new_session
+from guardagent.server.service.log_queries import LogQueries
+from guardagent.server.service.policy_catalogue import PolicyCatalogue
+from guardagent.server.service.repeated_requests import RepeatedRequests
+from guardagent.server.service.run_guards import RunGuards
+from guardagent.server.service.server_stores import ServerStores
+from guardagent.server.service.service_errors import RequestConflictError, UnknownItemError
+from guardagent.server.service.token_desk import TokenDesk
+from guardagent.server.settings.server_settings import ServerSettings
+from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
+from guardagent.session.shared_history import SessionEndedError
+from guardagent.types import Verdict
+from guardagent.types.principal import read_principal
+
+JSON = dict[str, Any]
+MAX_TIMELINE = 500
+_STEP = (
+    "seq",
+    "time",
+    "kind",
+    "tool",
+    "call_id",
+    "agent",
+    "args",
+    "decision",
+    "rules",
+    "reasons",
+    "errors",
+    "status",
+    "output",
+    "answer",
+    "approver",
+    "why",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostRequest:
+    """A request of an agent's host.
+
+    Attributes:
+        caller: who sends it.
+        body: its JSON value.
+        key: its idempotency key; None if it has none.
+    """
+
+    caller: Caller
+    body: Any
+    key: str | None = None
+
+    def identity(self) -> str:
+        """A value that only a repetition of this request has."""
+        if self.key is None:
+            return secrets.token_hex(16)
+        text = json.dumps([self.caller.id, self.key, self.body], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class GuardService:
+    """The operations of a server. Any server process with the same stores continues any session.
+
+    Each operation works for the tenant of its caller alone. Whether the caller has the role is decided before.
+
+    Args:
+        settings: the settings of the server.
+        tokens: the tokens that admins manage; None if there are none.
+
+    Raises:
+        InputError: a setting or a policy is invalid, or a store cannot be opened.
+    """
+
+    def __init__(self, settings: ServerSettings, tokens: TokenStore | None = None) -> None:
+        self.settings, self.tokens = settings, TokenDesk(tokens)
+        self.policies = PolicyCatalogue(settings.policies)
+        self.stores = ServerStores(settings)
+        self.attachments = Attachments(self.stores.state)
+        self.sessions = HostSessions(self.stores.state)
+        self.candidates = CandidatePolicies(self.stores.state, self.policies, settings.policies)
+        self.guards = GuardCache(self.policies, self.candidates, self.stores, self.attachments, self.sessions)
+        self.log = LogQueries(self.stores.log, self.stores.log_address)
+        self.repeated = RepeatedRequests(self.stores.state)
+        self.verdicts = Counter[tuple[str, str]]()
+        self.runs = RunGuards(settings.agents, self.stores.log)
+
+    def close(self) -> None:
+        """Closes the stores."""
+        self.runs.close()
+        self.stores.close()
+
+    # --- the tools of an agent, and its sessions
+
+    def attach(self, request: HostRequest) -> JSON:
+        """Attaches an agent's tools to a policy. Attaching the same tools again changes nothing.
+
+        Raises:
+            InputError: the request is invalid, or the tools do not fit the rules.
+            UnknownItemError: the tenant has no such policy.
+        """
+        attachment, content = read_attachment(request.body, request.caller.tenant)
+        self.policies.settings(attachment.policy, request.caller.tenant)
+        version = self.policies.current(attachment.policy)
+        guard = self.guards.new(attachment, version)
+        self.attachments.add(attachment, content)
+        return {
+            "id": attachment.id,
+            "coverage": guard.coverage.lines(),
+            "reads_messages": _reads_messages(version),
+            "judges_answers": guard.judges_answers,
+            "policy": attachment.policy,
+            "policy_version": version.digest,
+        }
+
+    def open_session(self, request: HostRequest) -> JSON:
+        """Opens a session, or returns the one that the caller has opened alike.
+
+        Raises:
+            InputError: the request is invalid, or names a user although the policy does not let the host do this.
+            UnknownItemError: the tenant has no such attachment.
+            RequestConflictError: another session has this id.
+        """
+        fields, caller = Fields(request.body), request.caller
+        attached = fields.string("attachment")
+        name = fields.string("id", None) or f"s_{request.identity()[:32]}"
+        user = fields.object("on_behalf_of", None)
+        fields.end()
+        attachment = self.attachments.find(caller.tenant, attached)
+        policy = self.policies.settings(attachment.policy, caller.tenant)
+        if user is not None and policy.principal != "host":
+            raise WireError("on_behalf_of", "this policy does not let an agent's host name the user")
+        digest = self.policies.current(attachment.policy).digest
+        principal = _principal(caller, user)
+        session = new_session(
+            name, caller, attachment, digest, principal, self.candidates.chosen(caller.tenant, attachment.policy)
+        )
+        return {"id": self.sessions.open(session).id}
+
+    # --- calls
+
+    def check(self, request: HostRequest, name: str) -> JSON:
+        """Judges a call; an allowed one is in flight from then on, and the host runs it and records its outcome.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the caller has no such session.
+        """
+        session, guard = self._session(request.caller, name)
+        fields = Fields(request.body)
+        call = read_call(fields.object("call"), session.conversation)
+        state = fields.value("state", None)
+        reserve = fields.boolean("reserve", default=True)
+        fields.end()
+        if reserve:
+            call = replace(call, claim=request.identity())
+        with self.guards.with_state(session, read_value(state, "state")):
+            verdict = guard.before(call) if reserve else guard.preview(call)
+        return self._judged(session, guard, call, verdict)
+
+    def record(self, request: HostRequest, name: str) -> JSON:
+        """Records the outcome of a call, once; any server may have checked it.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the caller has no such session, or no such call was allowed.
+            RequestConflictError: another outcome was recorded, or the session has ended.
+        """
+        session, guard = self._session(request.caller, name)
+        fields = Fields(request.body)
+        call_id, outcome = fields.string("call_id"), read_outcome(fields.object("outcome"))
+        fields.end()
+        with _settling():
+            settled = guard.claimed_calls.record(session.conversation, call_id, outcome)
+        return {"status": "in flight" if settled is None else settled.status}
+
+    def withdraw(self, request: HostRequest, name: str) -> JSON:
+        """Withdraws a call that never ran. One that was not checked yet can no longer be.
+
+        Raises:
+            as `record`.
+        """
+        session, guard = self._session(request.caller, name)
+        fields = Fields(request.body)
+        call_id, why = fields.string("call_id"), fields.string("why")
+        fields.end()
+        with _settling():
+            guard.claimed_calls.withdraw(session.conversation, call_id, why)
+        return {"status": "withdrawn"}
+
+    def refuse(self, request: HostRequest, name: str) -> JSON:
+        """Denies a call that the host cannot state as it would run, such as one of an unknown tool.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the caller has no such session.
+        """
+        session, guard = self._session(request.caller, name)
+        fields = Fields(request.body)
+        call = read_call(fields.object("call"), session.conversation)
+        problem = fields.string("problem")
+        fields.end()
+        return {"verdict": self._counted(session, guard.refuse(call, problem))}
+
+    def turn(self, request: HostRequest, name: str) -> JSON:
+        """Notes a new message of the user, so that denials are counted anew.
+
+        Raises:
+            UnknownItemError: the caller has no such session.
+        """
+        session, guard = self._session(request.caller, name)
+        Fields(request.body).end()
+        guard.turn(session.conversation)
+        return {}
+
+    def answer(self, request: HostRequest, name: str) -> JSON:
+        """Judges the agent's final answer before the user sees it.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the caller has no such session.
+        """
+        session, guard = self._session(request.caller, name)
+        fields = Fields(request.body)
+        agent_input, output = fields.string("input"), fields.string("output")
+        facts = read_value(fields.object("facts", {}), "facts")
+        fields.end()
+        verdict = guard.answer(session.conversation, agent_input, output, facts)
+        return {"verdict": self._counted(session, verdict)}
+
+    def finish(self, request: HostRequest, name: str) -> JSON:
+        """Ends a session for all servers. Finishing it again returns the same verdict.
+
+        Raises:
+            UnknownItemError: the caller has no such session.
+        """
+        self.sessions.of_caller(request.caller, name)
+        Fields(request.body).end()
+        session = self.sessions.read(request.caller.tenant, name)
+        if session.status == "open":
+            session = self._finish(session)
+        self.guards.forget(session)
+        return {"verdict": session.verdict}
+
+    def judge_run(self, request: HostRequest) -> JSON:
+        """Judges a finished run of an agent that the settings name.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the tenant has no such agent.
+        """
+        verdict = self.runs.judge(request.caller, request.body)
+        self.verdicts["", str(verdict.decision)] += 1
+        return {"verdict": write_verdict(verdict)}
+
+    # --- for people
+
+    def list_sessions(self, tenant: str, before: int | None = None, limit: int = 50) -> JSON:
+        """Returns the newest sessions of a tenant."""
+        found = self.sessions.page(tenant, before, limit)
+        cursor = str(found[-1].number) if len(found) == limit else None
+        return {"sessions": [_summary(one) for one in found], "cursor": cursor}
+
+    def show_session(self, tenant: str, name: str) -> JSON:
+        """Returns a session: its calls, the states of its rules, its obligations, and its time line from the log.
+
+        The history of a session that has ended is deleted; its time line stays in the log.
+
+        Raises:
+            UnknownItemError: the tenant has no such session.
+        """
+        session = self.sessions.read(tenant, name)
+        entries = self.log.entries(tenant, None, MAX_TIMELINE, conversation=session.conversation)
+        shown = {**_summary(session), "verdict": session.verdict, "timeline": [_step(one) for one in entries]}
+        if session.status != "open":
+            return {**shown, "calls": [], "rules": {}, "obligations": {}}
+        current = self.guards.of(session).claimed_calls.session(session.conversation)
+        return {
+            **shown,
+            "calls": [_call(event) for event in current.history],
+            "rules": current.status,
+            "obligations": current.obligations,
+        }
+
+    def list_policies(self, tenant: str) -> JSON:
+        """Returns the policies that a tenant may use."""
+        names = self.policies.names(tenant)
+        return {"policies": [{"name": one, "version": self.policies.current(one).digest} for one in names]}
+
+    def show_policy(self, tenant: str, name: str) -> JSON:
+        """Returns a policy with its rules in plain English.
+
+        Raises:
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        current = self.policies.current(name)
+        rules = [{"id": rule.id, "message": rule.source.message} for rule in current.rules]
+        return {"name": name, "version": current.digest, "rules": rules}
+
+    def list_versions(self, tenant: str, name: str) -> JSON:
+        """Returns the versions of a policy that this server has, the current one first.
+
+        Raises:
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        return {"name": name, "versions": self.policies.held(name)}
+
+    def reload_policy(self, caller: Caller, tenant: str, name: str) -> JSON:
+        """Loads the files of a policy again, for new sessions; sessions that have begun keep their version.
+
+        Raises:
+            InputError: the files are invalid; the current version stays in force.
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        earlier = self.policies.current(name).digest
+        version = self.policies.reload(name).digest
+        if version != earlier:
+            change = {"kind": "policy", "name": name, "policy": version, "earlier": earlier, "by": caller.id}
+            self.stores.log(tenant).append(change)
+        return {"name": name, "version": version, "changed": version != earlier}
+
+    def shadow_policy(self, caller: Caller, tenant: str, name: str, body: Any) -> JSON:
+        """Lets a candidate judge new sessions too, without effect; the log has where it decides otherwise.
+
+        Raises:
+            InputError: the request or the candidate is invalid.
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        fields = Fields(body)
+        text = fields.string("text", None)
+        fields.end()
+        candidate = self.candidates.choose(tenant, name, text)
+        self.stores.log(tenant).append({"kind": "policy", "name": name, "candidate": candidate, "by": caller.id})
+        return {"name": name, "candidate": candidate}
+
+    def replay_policy(self, tenant: str, name: str, body: Any) -> JSON:
+        """Returns what a candidate would have decided on the calls of the tenant's log.
+
+        Raises:
+            InputError: the request or the candidate is invalid.
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        fields = Fields(body)
+        text = fields.string("text")
+        fields.end()
+        self.stores.log(tenant)
+        return self.candidates.replay(name, text, self.stores.log_address(tenant))
+
+    def require_ready(self) -> None:
+        """Makes sure that the state can be read.
+
+        Raises:
+            GuardError: it cannot.
+        """
+        self.stores.state.get("ready", "", "")
+        self.stores.ledger.policy_of("ready")
+
+    # --- internals
+
+    def _session(self, caller: Caller, name: str) -> tuple[HostSession, ToolGuard]:
+        session = self.sessions.of_caller(caller, name)
+        return session, self.guards.of(session)
+
+    def _judged(self, session: HostSession, guard: ToolGuard, call: HostCall, verdict: Verdict) -> JSON:
+        if verdict.label and guard.claimed_calls.may_hold(call):
+            raise LedgerError("; ".join(verdict.errors) or "the verdict cannot be recorded")
+        in_flight = call.claim is not None and verdict.label == 0
+        return {"verdict": self._counted(session, verdict), "in_flight": in_flight}
+
+    def _counted(self, session: HostSession, verdict: Verdict) -> JSON:
+        """Counts a verdict for the metrics, and returns it as JSON."""
+        self.verdicts[session.policy, str(verdict.decision)] += 1
+        return write_verdict(verdict)
+
+    def _finish(self, session: HostSession) -> HostSession:
+        """Ends a session: closes it for calls, stores the verdict, and then deletes the history."""
+        guard = self.guards.of(session)
+        try:
+            verdict = write_verdict(guard.claimed_calls.finish(session.conversation))
+        except SessionEndedError:  # by a server that is about to store its verdict, or stored it
+            session = self.sessions.read(session.tenant, session.id)
+            if session.status == "open":
+                raise RequestConflictError("another server is ending the session; try again") from None
+            return session
+        session = self.sessions.end(session, verdict)
+        self.stores.ledger.end(session.conversation)
+        return session
+
+
+@contextlib.contextmanager
+def _settling() -> Iterator[None]:
+    """Turns errors of settling a call into those of a request."""
+    try:
+        yield
+    except (NotClaimedError, NotBegunError) as error:
+        raise UnknownItemError(str(error)) from None
+    except (ClaimConflictError, SessionEndedError) as error:
+        raise RequestConflictError(str(error)) from None
+
+
+def _principal(caller: Caller, user: Mapping[str, Any] | None) -> JSON:
+    """The principal of a session, as rules read it.
+
+    Raises:
+        InputError: the user is invalid, or of another tenant.
+    """
+    if user is None:
+        return dict(_plain(caller.principal.value))
+    found = read_principal({"tenant": caller.tenant, **user}, place="on_behalf_of")
+    assert found is not None
+    if found.tenant != caller.tenant:
+        raise InputError("'on_behalf_of' is of another tenant; expected a user of the caller's")
+    return dict(_plain(found.value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _reads_messages(version: Policies) -> bool:
+    return version.sources is not None or version.asks_models
+
+
+def _summary(session: HostSession) -> JSON:
+    return {
+        "id": session.id,
+        "owner": session.owner,
+        "principal": session.principal,
+        "policy": session.policy,
+        "policy_version": session.digest,
+        "attachment": session.attachment,
+        "created": session.created,
+        "status": session.status,
+    }
+
+
+def _step(entry: Mapping[str, Any]) -> JSON:
+    """An entry of the log as a step of a time line."""
+    return {name: entry[name] for name in _STEP if entry.get(name) not in (None, [], "")}
+
+
+def _call(event: Any) -> JSON:
+    return {
+        "id": event.id,
+        "tool": event.tool,
+        "args": _plain(event.args),
+        "agent": event.agent,
+        "status": event.status or "in flight",
+        "output": _plain(event.output),
+        "time": event.time,
+    }

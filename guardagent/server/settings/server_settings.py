@@ -1,0 +1,181 @@
+"""The settings of a server, as the options of `guardagent serve` and its settings file state them.
+
+policies:
+  refunds: policies/refunds.yaml
+  mail:
+    files: [policies/mail.yaml]
+    tenants: [shop, bank]
+    principal: host
+state: postgresql://guard@db.example/guards
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from guardagent._support.files import parse_yaml, read_text
+from guardagent.errors import ContentError, InputError, name_hint
+
+DEFAULT_POLICY = "default"
+DEFAULT_FOLDER = "guardagent-state"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_AGENT_KEYS = ("agent", "mode", "model", "locked", "tenants")
+_KINDS: dict[str, tuple[type, ...]] = {"max_replans": (int,), "deadline": (int, float), "zone": (str,)}
+_POLICY_KEYS = ("files", "tenants", "principal", "state", "zone", "max_replans", "deadline")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """A policy of a server.
+
+    Attributes:
+        files: its files.
+        tenants: the tenants that may use it; None for all.
+        principal: `caller`, or `host` if an agent's host may name the user on whose behalf a session runs.
+        state: `module:callable` of the operator, which returns the state of a session by its id; empty if the agent's
+            host sends the state.
+        zone: the time zone of its rules.
+        max_replans: see `ToolGuard`.
+        deadline: see `ToolGuard`.
+    """
+
+    files: tuple[Path, ...]
+    tenants: frozenset[str] | None = None
+    principal: Literal["caller", "host"] = "caller"
+    state: str = ""
+    zone: str | None = None
+    max_replans: int = 3
+    deadline: float = 10.0
+
+    def may_be_used_by(self, tenant: str) -> bool:
+        """Whether agents of a tenant may use this policy."""
+        return self.tenants is None or tenant in self.tenants
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """An agent whose finished runs a server judges.
+
+    Attributes:
+        agent: the name of a known agent; see `GuardAgent`.
+        mode: see `GuardAgent`.
+        model: see `GuardAgent`.
+        locked: see `GuardAgent`.
+        tenants: the tenants that may use it; None for all.
+    """
+
+    agent: str
+    mode: Literal["auto", "generate", "program"] = "program"
+    model: str | None = None
+    locked: Path | None = None
+    tenants: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """The settings of a server.
+
+    Attributes:
+        policies: the policies by their names.
+        state: the address of the state that all servers share: `sqlite:FOLDER`, `postgresql://…` or `redis://…`.
+        log: a folder for a log of each tenant, or a PostgreSQL address; empty for the folder of the state.
+        agents: the agents whose finished runs are judged, by their names.
+    """
+
+    policies: Mapping[str, PolicySettings]
+    state: str = f"sqlite:{DEFAULT_FOLDER}"
+    log: str = ""
+    agents: Mapping[str, AgentSettings] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.policies:
+            raise InputError("there is no policy; expected '--policies FILE', or 'policies' in the settings file")
+        for name in self.policies:
+            if not _NAME.fullmatch(name):
+                raise InputError(f"the policy {name[:80]!r} has no usable name; expected letters, digits and . _ -")
+
+    @classmethod
+    def of_files(cls, *files: Path | str, **options: Any) -> ServerSettings:
+        """Returns the settings of a server with one policy, named `default`."""
+        policies = {DEFAULT_POLICY: PolicySettings(tuple(map(Path, files)))} if files else {}
+        return cls(policies, **options)
+
+
+def read_server_settings(path: Path | str) -> ServerSettings:
+    """Reads a settings file. Its paths are relative to its folder.
+
+    Raises:
+        InputError: the file is missing or invalid.
+    """
+    value = parse_yaml(read_text(path), path)
+    try:
+        found = _mapping(value, "the file", ("policies", "state", "log", "agents"))
+        policies = _mapping(found.get("policies", {}), "'policies'", None)
+        agents = _mapping(found.get("agents", {}), "'agents'", None)
+        folder = Path(path).parent
+        return ServerSettings(
+            {name: _policy(one, f"the policy {name!r}", folder) for name, one in policies.items()},
+            **{name: _string(found[name], name) for name in ("state", "log") if name in found},
+            agents={name: _agent(one, f"the agent {name!r}", folder) for name, one in agents.items()},
+        )
+    except ContentError:
+        raise
+    except InputError as error:
+        raise ContentError(str(error), path) from None
+
+
+def _policy(value: Any, place: str, folder: Path) -> PolicySettings:
+    if isinstance(value, str | list):
+        value = {"files": value}
+    found = _mapping(value, place, _POLICY_KEYS)
+    files = found.pop("files", None)
+    files = [files] if isinstance(files, str) else files
+    if not (isinstance(files, list) and files and all(isinstance(one, str) for one in files)):
+        raise InputError(f"'files' of {place} is {files!r}; expected a path, or a list of paths")
+    tenants = _tenants(found.pop("tenants", None), place)
+    if found.get("principal", "caller") not in ("caller", "host"):
+        raise InputError(f"'principal' of {place} is {found['principal']!r}; expected 'caller' or 'host'")
+    if "state" in found and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", _string(found["state"], "state")):
+        raise InputError(f"'state' of {place} is {found['state']!r}; expected 'module:callable'")
+    for name, kinds in _KINDS.items():
+        if name in found and (not isinstance(found[name], kinds) or isinstance(found[name], bool)):
+            raise InputError(f"{name!r} of {place} is {found[name]!r}; expected a number, or a name of a zone")
+    return PolicySettings(tuple(folder / one for one in files), tenants, **found)
+
+
+def _agent(value: Any, place: str, folder: Path) -> AgentSettings:
+    found = _mapping({"agent": value} if isinstance(value, str) else value, place, _AGENT_KEYS)
+    tenants = _tenants(found.pop("tenants", None), place)
+    for name, one in found.items():
+        _string(one, f"{name} of {place}")
+    if "agent" not in found:
+        raise InputError(f"{place} lacks 'agent'; expected the name of a known agent")
+    if found.get("mode", "program") not in ("auto", "generate", "program"):
+        raise InputError(f"'mode' of {place} is {found['mode']!r}; expected 'auto', 'generate' or 'program'")
+    locked = found.pop("locked", None)
+    return AgentSettings(**found, locked=None if locked is None else folder / locked, tenants=tenants)
+
+
+def _tenants(value: Any, place: str) -> frozenset[str] | None:
+    if not (value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value))):
+        raise InputError(f"'tenants' of {place} is {value!r}; expected a list of names")
+    return None if value is None else frozenset(value)
+
+
+def _mapping(value: Any, place: str, known: tuple[str, ...] | None) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise InputError(f"{place} is {type(value).__name__}; expected a mapping of names to values")
+    for name in value if known is not None else ():
+        if name not in known:  # type: ignore[operator]
+            raise InputError(f"{place} has the unknown key {name!r}{name_hint(name, known or ())}")
+    return dict(value)
+
+
+def _string(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name!r} is {value!r}; expected a string")
+    return value

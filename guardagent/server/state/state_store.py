@@ -1,0 +1,63 @@
+"""The interface of a store of a server's state: small JSON values by kind, tenant and name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from guardagent._support.plugins import Plugins
+from guardagent.errors import InputError
+
+STORES = Plugins("store of a server's state", "guardagent.server.state.stores", ("Store",), group="guardagent.states")
+ADVICE = "continue with the release that created it, or begin a new one"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """A value.
+
+    Attributes:
+        number: greater than those of all other items of the store when it was added.
+        version: 1 at first, and one more after each change.
+    """
+
+    name: str
+    value: Mapping[str, Any]
+    number: int
+    version: int
+
+
+class StateStore(Protocol):
+    """A store. Each method is atomic among all servers that share it, and raises StateError if it fails."""
+
+    def add(self, kind: str, tenant: str, name: str, value: Mapping[str, Any]) -> bool:
+        """Adds a value. Returns False if there is one with this name; nothing is changed."""
+
+    def get(self, kind: str, tenant: str, name: str) -> StoredItem | None:
+        """Returns the value with a name."""
+
+    def replace(self, kind: str, tenant: str, name: str, version: int, value: Mapping[str, Any]) -> bool:
+        """Changes a value. Returns False if it has another version, or is missing; nothing is changed."""
+
+    def delete(self, kind: str, tenant: str, name: str) -> None:
+        """Deletes a value, if it is there."""
+
+    def page(self, kind: str, tenant: str, before: int | None, limit: int) -> list[StoredItem]:
+        """Returns the newest values, those with numbers below `before`, in descending order."""
+
+    def close(self) -> None:
+        """Closes the store; the next use opens it again."""
+
+
+def open_state(address: str) -> StateStore:
+    """Opens the store with an address: `sqlite:PATH`, `postgresql://…`, `redis://…` or that of another plug-in.
+
+    Raises:
+        InputError: the address is invalid, or the store cannot be opened.
+    """
+    scheme, colon, rest = address.partition(":")
+    if not colon:
+        raise InputError(f"the state is {address!r}; expected an address such as 'sqlite:server.db'")
+    store: StateStore = STORES.load(scheme).Store(rest)
+    return store

@@ -1,0 +1,1 @@
+"""The stores of a server's state, a module for each scheme of addresses."""

@@ -1,0 +1,18 @@
+"""Log messages as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from guardagent._support.json_logs import JsonLines
+
+
+def test_a_message_is_one_line_of_json() -> None:
+    error = (ValueError, ValueError("a\nb"), None)
+    record = logging.LogRecord("guardagent", logging.ERROR, "", 1, "it %s\n", ("failed",), error)
+    text = JsonLines().format(record)
+    found = json.loads(text)
+    assert "\n" not in text
+    assert (found["level"], found["message"]) == ("error", "it failed\n")
+    assert "ValueError: a\nb" in found["error"]

@@ -1,0 +1,456 @@
+"""RemoteGuard denies whatever the server does not clearly allow, and acts once, however often it has to ask."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import RemoteGuard
+from guardagent.enforcement import Approval, HostCall, Outcome, ToolSpec, arun, run
+from guardagent.enforcement.remote import wait_for_reviewers
+from guardagent.errors import InputError, ToolDenied
+from guardagent.types import Decision
+from tests.enforcement.remote.scripted_server import APPROVER, TOKEN, Fault, ScriptedServer, scripted_server
+
+CALL = HostCall("refund", {"amount": 50}, "c1", "1")
+WIRE = HostCall("wire", {"amount": 500}, "c1", "7")
+TOO_MUCH = replace(CALL, args={"amount": 500})
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with scripted_server() as running:
+        yield running
+
+
+def guard_of(server: ScriptedServer, **options: Any) -> RemoteGuard:
+    return RemoteGuard(server.url, **{"token": TOKEN, "timeout": 2.0, **options})
+
+
+def settled(server: ScriptedServer, seconds: float = 3.0) -> bool:
+    """Whether no call is in flight, now or soon."""
+    until = time.monotonic() + seconds
+    while server.in_flight and time.monotonic() < until:
+        time.sleep(0.01)
+    return not server.in_flight
+
+
+# --- a call
+
+
+def test_a_call_is_checked_runs_once_and_is_recorded(server: ScriptedServer) -> None:
+    """Also asynchronously, and in a conversation whose id no server takes as it is."""
+    guard = guard_of(server)
+    assert run(guard, CALL, lambda args: args["amount"] + 1) == 51
+    assert server.recorded == {"1": {"output": 51, "failed": False, "ended": True}}
+
+    async def paid(args: Any) -> Any:
+        return args["amount"]
+
+    assert asyncio.run(arun(guard, replace(CALL, conversation="a/b ü", id="2"), paid)) == 50
+    assert server.in_flight == []
+    assert [one[1]["id"] for one in server.requests if one[0] == "sessions"][1].startswith("sha256:")
+
+
+def test_a_denial_names_the_call(server: ScriptedServer) -> None:
+    """The tool does not run, and the model learns the rule."""
+    with pytest.raises(ToolDenied, match=r"refund\(amount=500\)\n- limit: too much"):
+        run(guard_of(server), TOO_MUCH, lambda args: pytest.fail("it ran"))
+
+
+def test_a_permit_is_for_one_use_of_the_judged_arguments(server: ScriptedServer) -> None:
+    """It stays with the process that got it."""
+    guard = guard_of(server)
+    assert guard.before(CALL).label == 0
+    with pytest.raises(InputError, match="other arguments"):
+        guard.use(CALL, {"amount": True})
+    assert guard.use(CALL, {"amount": 50}) == {"amount": 50}
+    with pytest.raises(InputError, match="used already"):
+        guard.use(CALL)
+    with pytest.raises(InputError, match="is in flight"):
+        guard_of(server).use(CALL)
+    guard.after(CALL, Outcome("x"))
+    with pytest.raises(InputError, match="is in flight"):
+        guard.use(CALL)
+
+
+def test_a_call_that_never_runs_is_withdrawn(server: ScriptedServer) -> None:
+    """One that may be running is not."""
+    guard = guard_of(server)
+    guard.before(CALL)
+    guard.withdraw(CALL, "the user left")
+    assert server.in_flight == []
+    guard.before(CALL)
+    guard.use(CALL)
+    guard.withdraw(CALL, "the user left")
+    assert server.in_flight == ["1~2"]
+    guard.withdraw(CALL, "the arguments do not fit", used=True)
+    assert server.in_flight == []
+
+
+def test_an_id_that_the_host_uses_again_is_new_for_the_server(server: ScriptedServer) -> None:
+    """The server takes each id once; hosts repeat the id of a call that failed."""
+    guard = guard_of(server)
+    for _ in range(3):
+        run(guard, CALL, lambda args: "x")
+    assert list(server.recorded) == ["1", "1~2", "1~3"]
+
+
+# --- failures of the server
+
+LOST = [
+    Fault("check", acts=False, cut=True),
+    Fault("check", cut=True),
+    Fault("check", content=b'{"verdict": ', cut=True),
+    Fault("check", acts=False, status=503, content=b"{}", head={"retry-after": "0"}),
+    Fault("check", acts=False, status=502, content=b"<html>", kind="text/html"),
+    Fault("check", acts=False, status=409, content=b"{}", head={"retry-after": "0"}),
+    Fault("record", cut=True),
+    Fault("record", status=504, content=b"gateway", kind="text/plain"),
+    Fault("sessions", cut=True),
+    Fault("attachments", acts=False, cut=True),
+]
+
+
+@pytest.mark.parametrize("fault", LOST, ids=lambda one: f"{one.operation} {one.status} {one.acts}")
+def test_a_lost_answer_is_requested_again(fault: Fault) -> None:
+    """The server acts once: the repetition has the same key."""
+    with scripted_server(replace(fault)) as server:
+        assert run(guard_of(server), CALL, lambda args: "x") == "x"
+        operations = [operation for operation, _ in server.requests]
+        assert sorted(operations) == ["attachments", "check", "record", "sessions"]
+        assert server.attempts[fault.operation] == 2
+        assert list(server.recorded) == ["1"]
+
+
+ALLOWED = b'{"verdict": {"label": 0, "decision": "%s", "reasons": [], "violations": [], "details": {}, "answer": null,'
+ALLOWED += b' "risk": null, "errors": [], "checked_by": "policy", "model_calls": 0, "elapsed_ms": 0}, "in_flight": %s}'
+WRONG: dict[str, Fault] = {
+    "html": Fault("check", content=b"<html>OK</html>", kind="text/html"),
+    "no JSON": Fault("check", content=b"allow"),
+    "duplicate key": Fault("check", content=b'{"in_flight": true, "in_flight": true}'),
+    "no verdict": Fault("check", content=b'{"in_flight": true}'),
+    "a list": Fault("check", content=b"[]"),
+    "contradiction": Fault("check", content=ALLOWED % (b"deny", b"true")),
+    "no place": Fault("check", content=ALLOWED % (b"allow", b"false")),
+    "unknown decision": Fault("check", content=ALLOWED % (b"fine", b"true")),
+    "a condition": Fault("check", content=(ALLOWED % (b"allow", b"true"))[:-1] + b', "if": "sunny"}'),
+    "huge": Fault("check", content=b'"' + b"x" * 9_000_000 + b'"'),
+    "compressed": Fault("check", head={"content-encoding": "gzip"}),
+    "server error": Fault("check", acts=False, status=500, content=b'{"error": {"message": "the disk is full"}}'),
+    "other version": Fault("check", acts=False, status=404, content=b"Not Found", kind="text/plain"),
+    "other session": Fault("sessions", content=b'{"id": "c2"}'),
+    "forbidden": Fault("check", acts=False, status=403, content=b'{"error": {"message": "not your session"}}'),
+    "redirect": Fault("check", acts=False, status=307, head={"location": "/v1/elsewhere"}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_an_unusable_answer_denies(name: str) -> None:
+    """At once; and a call that the server may have allowed is withdrawn."""
+    with scripted_server(replace(WRONG[name])) as server:
+        guard = guard_of(server)
+        verdict = guard.before(CALL)
+        assert verdict.label == 1
+        assert verdict.errors
+        with pytest.raises(InputError):
+            guard.use(CALL)
+        assert settled(server)
+        assert server.attempts["elsewhere"] == 0
+        assert guard.before(CALL).label == 0  # the guard goes on
+
+
+def test_a_slow_answer_denies_in_time_and_the_late_allowance_is_withdrawn() -> None:
+    """Synchronously and asynchronously."""
+    with scripted_server(Fault("check", seconds=0.6), Fault("check", seconds=0.6)) as server:
+        guard = guard_of(server, timeout=0.2)
+        started = time.monotonic()
+        verdict = guard.before(CALL)
+        assert time.monotonic() - started < 0.55
+        assert "did not answer" in verdict.errors[0]
+        assert asyncio.run(guard.abefore(CALL)).label == 1
+        time.sleep(0.7)
+        assert settled(server)
+        assert [operation for operation, _ in server.requests].count("withdraw") == 2
+
+
+def test_a_cancelled_check_is_withdrawn() -> None:
+    """The agent's task ends while the server still thinks."""
+    with scripted_server(Fault("check", seconds=0.5)) as server:
+        guard = guard_of(server)
+
+        async def cancelled() -> None:
+            task = asyncio.ensure_future(guard.abefore(CALL))
+            await asyncio.sleep(0.2)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        asyncio.run(cancelled())
+        time.sleep(0.6)
+        assert settled(server)
+        assert [body["call_id"] for operation, body in server.requests if operation == "withdraw"] == ["1"]
+
+
+def test_a_server_that_is_gone_denies_and_its_outcomes_wait() -> None:
+    """The outcome arrives before the next check, so that check sees it."""
+    down = [Fault("record", acts=False, cut=True) for _ in range(9)]
+    with scripted_server(*down) as server:
+        guard = guard_of(server, timeout=0.3)
+        assert run(guard, CALL, lambda args: "x") == "x"
+        assert server.recorded == {}
+        server.faults.clear()
+        guard.before(replace(CALL, id="2"))
+        operations = [operation for operation, _ in server.requests]
+        assert operations[-2:] == ["record", "check"]
+    verdict = guard.before(replace(CALL, id="3"))
+    assert verdict.label == 1
+    assert guard.refuse(CALL, "unknown tool").label == 1
+    assert guard.answer("c1", "hi", "x").label == 1
+    assert guard.end("c1").label == 1
+
+
+def test_a_guard_without_its_server_starts_and_denies() -> None:
+    """The tools are attached once the server is there."""
+    guard = RemoteGuard("http://127.0.0.1:9", token=TOKEN, timeout=0.3)
+    assert guard.attach([ToolSpec("refund")]).lines() == []
+    assert "cannot be reached" in guard.before(CALL).errors[0]
+    assert guard.judges_answers
+
+
+def test_tools_that_the_server_refuses_are_an_error_at_the_start() -> None:
+    """As with a ToolGuard; the same tools are attached once."""
+    problem = b'{"error": {"code": "invalid", "message": "two tools are named x", "where": "tools"}}'
+    with scripted_server(Fault("attachments", acts=False, status=422, content=problem)) as server:
+        guard = guard_of(server)
+        with pytest.raises(InputError, match="tools: two tools are named x"):
+            guard.attach([ToolSpec("x"), ToolSpec("x")])
+        for _ in range(3):
+            guard.attach([ToolSpec("x")])
+        assert server.attempts["attachments"] == 2
+
+
+def test_a_token_is_never_sent_after_a_redirect() -> None:
+    """To no other server, whatever the first one says."""
+    with scripted_server() as other, scripted_server() as server:
+        server.faults += [
+            Fault("check", acts=False, status=308, head={"location": f"{other.url}/v1/sessions/c1/check"})
+        ]
+        assert "redirects" in guard_of(server).before(CALL).errors[0]
+        assert other.tokens == []
+
+
+def test_calls_without_a_json_form_are_denied(server: ScriptedServer) -> None:
+    """Before anything is sent; an output without one is recorded as unknown."""
+    guard = guard_of(server)
+    verdict = guard.before(replace(CALL, args={"amount": float("nan")}))
+    assert "call.args.amount: is nan" in verdict.errors[0]
+    assert guard.before(replace(CALL, conversation=None)).label == 1
+    run(guard, CALL, lambda args: "\ud800")
+    assert server.recorded["1"] == {"output": None, "failed": None, "ended": True}
+    run(guard, CALL, lambda args: "x" * 9_000_000)
+    assert server.recorded["1~2"]["output"] is None
+
+
+# --- approvals
+
+
+def test_an_agents_token_approves_nothing(server: ScriptedServer) -> None:
+    """Whatever the host says, the call waits for the reviewers of the server."""
+    guard = guard_of(server)
+    verdict = guard.before(WIRE)
+    assert verdict.decision is Decision.ESCALATE
+    yes = Approval("approve", of=guard.request(WIRE, verdict).digest)
+    assert guard.resolve(WIRE, yes).decision is Decision.ESCALATE
+    assert guard.resolve(WIRE, Approval("approve")).label == 1  # for no call
+    assert APPROVER not in str(server.tokens)
+    server.approvals["ap_7"]["status"] = "approved"
+    assert guard.resolve(WIRE, yes).label == 0
+    assert guard.use(WIRE) == {"amount": 500}
+
+
+def test_a_reviewer_of_the_host_has_a_token_of_its_own(server: ScriptedServer) -> None:
+    """Only answers are sent with it; another process can resolve the call, too."""
+    first, second = guard_of(server), guard_of(server, approver_token=APPROVER)
+    verdict = first.before(WIRE)
+    assert second.resolve(WIRE, Approval("approve", of=first.request(WIRE, verdict).digest)).label == 0
+    assert second.use(WIRE) == {"amount": 500}
+    assert server.tokens.count(f"Bearer {APPROVER}") == 2
+
+
+def test_an_approver_of_the_host_may_edit_and_reject(server: ScriptedServer) -> None:
+    """The edited call is the one that runs."""
+    edit = Approval("edit", {"amount": 40})
+    guard = guard_of(server, approver_token=APPROVER, approver=lambda request: edit)
+    assert run(guard, WIRE, dict) == {"amount": 40}
+    guard = guard_of(server, approver_token=APPROVER, approver=lambda request: False)
+    with pytest.raises(ToolDenied, match="a reviewer rejected this call"):
+        run(guard, replace(WIRE, id="8"), dict)
+    assert server.approvals["ap_8"]["status"] == "rejected"
+
+
+def test_a_call_waits_for_the_reviewers_of_the_server(server: ScriptedServer) -> None:
+    """Their edits are validated by the tool; without an answer the call is denied."""
+
+    def validated(args: Any) -> Any:
+        return {"amount": int(args["amount"])}
+
+    def review(answer: dict[str, Any]) -> None:
+        while not server.approvals:
+            time.sleep(0.01)
+        next(iter(server.approvals.values())).update(answer)
+
+    guard = guard_of(server, approver=wait_for_reviewers(5))
+    for answer, result in (({"status": "approved"}, 500), ({"status": "edited", "args": {"amount": 40}}, 40)):
+        server.approvals.clear()
+        thread = threading.Thread(target=review, args=(answer,))
+        thread.start()
+        assert run(guard, replace(WIRE, validate_edit=validated), lambda args: args["amount"]) == result
+        thread.join()
+    server.approvals.clear()
+    thread = threading.Thread(target=review, args=({"status": "edited", "args": {"amount": "40"}},))
+    thread.start()
+    with pytest.raises(ToolDenied, match="the edited arguments do not fit"):
+        run(guard, replace(WIRE, validate_edit=validated), lambda args: pytest.fail("it ran"))
+    thread.join()
+    assert settled(server)
+
+
+def test_a_wait_without_an_answer_denies(server: ScriptedServer) -> None:
+    """Also while the server is gone for a while."""
+    guard = guard_of(server, approver=wait_for_reviewers(0.3))
+    verdict = asyncio.run(guard.abefore(WIRE))
+    assert (verdict.label, verdict.decision) == (1, Decision.DENY)
+    assert "no reviewer answered" in verdict.errors[0]
+
+
+# --- options and processes
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"url": "http://guard.example"}, "would show the token"),
+        ({"url": "https://user@guard.example"}, "has a user"),
+        ({"url": "guard.example"}, "is invalid"),
+        ({"url": "ftp://guard.example"}, "is invalid"),
+        ({"token": None}, "the token is missing"),
+        ({"token": "two words"}, "without spaces"),
+        ({"token_file": "x"}, "both"),
+        ({"token": None, "token_file": "/nowhere/token"}, "cannot be read"),
+        ({"policy": ""}, "policy is ''"),
+        ({"timeout": 0}, "deadline is 0"),
+        ({"aliases": {"a": "b", "b": "c"}}, "is an alias itself"),
+        ({"approver": lambda request: True}, "need 'approver_token'"),
+        ({"on_behalf_of": {"id": 1}}, "id"),
+        ({"ca": "/nowhere/ca.pem"}, "certificates"),
+    ],
+)
+def test_an_invalid_option_is_an_error_at_once(
+    options: dict[str, Any], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No message has the token."""
+    monkeypatch.delenv("GUARDAGENT_TOKEN", raising=False)
+    with pytest.raises(InputError, match=problem) as refused:
+        RemoteGuard(**{"url": "https://guard.example", "token": TOKEN, **options})
+    assert TOKEN not in str(refused.value)
+
+
+def test_a_token_file_is_read_again(server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So tokens can be rotated; the environment has one for the rest."""
+    path = tmp_path / "token"
+    path.write_text("first\n")
+    guard = guard_of(server, token=None, token_file=path)
+    guard.before(CALL)
+    path.write_text("second\n")
+    guard.before(replace(CALL, id="2"))
+    assert {"Bearer first", "Bearer second"} == set(server.tokens)
+    path.unlink()
+    assert guard.before(replace(CALL, id="3")).label == 1
+    monkeypatch.setenv("GUARDAGENT_TOKEN", "third")
+    RemoteGuard(server.url).before(CALL)
+    assert server.tokens[-1] == "Bearer third"
+
+
+def test_facts_state_and_user_go_with_the_requests(server: ScriptedServer) -> None:
+    """A function of the host that fails denies, without its message."""
+
+    def facts(call: HostCall) -> dict[str, Any]:
+        return {"role": "nurse", "tool": call.tool}
+
+    guard = guard_of(server, facts=facts, state=lambda name: {"of": name}, on_behalf_of={"id": "ann"})
+    guard.before(replace(CALL, facts={"role": "doctor"}))
+    sent = dict(server.requests)
+    assert sent["sessions"]["on_behalf_of"] == {"id": "ann"}
+    assert sent["check"]["call"]["facts"] == {"role": "doctor", "tool": "refund"}
+    assert sent["check"]["state"] == {"of": "c1"}
+
+    def broken(_: Any) -> Any:
+        raise RuntimeError("password=1234")
+
+    verdict = guard_of(server, state=broken).before(CALL)
+    assert verdict.errors == ("the state is unavailable: RuntimeError",)
+
+
+def test_many_threads_share_a_guard(server: ScriptedServer) -> None:
+    """One attachment and one session for each conversation; each call is recorded once."""
+    guard = guard_of(server)
+
+    def work(at: int) -> None:
+        for turn in range(3):
+            run(guard, HostCall("refund", {"amount": at}, f"c{at % 2}", f"{at}.{turn}"), lambda args: "x")
+
+    threads = [threading.Thread(target=work, args=(at,)) for at in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(server.recorded) == 18
+    assert server.attempts["sessions"] == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_has_connections_of_its_own_and_no_permits(server: ScriptedServer) -> None:
+    """The parent goes on with its own."""
+    guard = guard_of(server)
+    guard.before(CALL)
+    child = os.fork()
+    if child == 0:
+        try:
+            guard.use(CALL)
+        except InputError:
+            ok = run(guard, replace(CALL, id="child"), lambda args: "x") == "x"
+            os._exit(0 if ok else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert guard.use(CALL) == {"amount": 50}
+    guard.after(CALL, Outcome("x"))
+    assert set(server.recorded) == {"1", "child"}
+
+
+def test_a_closed_guard_denies(server: ScriptedServer) -> None:
+    """Its repr has no token."""
+    with guard_of(server) as guard:
+        assert guard.before(CALL).label == 0
+    assert guard.before(replace(CALL, id="2")).errors == ("the guard is closed",)
+    assert TOKEN not in repr(guard)
+
+
+def test_a_turn_is_sent_before_the_next_check(server: ScriptedServer) -> None:
+    """It waits for nothing now, so that it does not block an event loop."""
+    guard = guard_of(server)
+    guard.notes("c1")["x"] = 1
+    guard.turn("c1")
+    guard.turn("c1")
+    assert server.requests == []
+    guard.before(CALL)
+    assert [operation for operation, _ in server.requests] == ["attachments", "sessions", "turn", "check"]
+    assert guard.end("c1").label == 0
+    assert guard.notes("c1") == {}

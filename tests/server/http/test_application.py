@@ -1,0 +1,240 @@
+"""The roles of each route, and requests that no client of ours sends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from guardagent.server.access.permissions import PERMITTED
+from guardagent.server.http.api_route import ApiRoute
+from guardagent.server.http.route_table import api_routes
+from tests.server.servers import ROLES, LocalServer, local_server
+
+TABLE = api_routes()
+NAMES = [f"{one.method} {one.path}" for one in TABLE]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
+    with local_server(tmp_path_factory.mktemp("server"), "shop", "bank", body=100_000) as server:
+        server.client().session()
+        yield server
+
+
+def address(route: ApiRoute, name: str = "s1") -> str:
+    return route.path.replace("{id}", name).replace("{name}", name)
+
+
+def body_of(route: ApiRoute) -> Any:
+    return None if route.body is None else {}
+
+
+# --- roles
+
+
+@pytest.mark.parametrize("route", TABLE, ids=NAMES)
+@pytest.mark.parametrize("role", ["nobody", *ROLES])
+def test_each_route_admits_its_roles_alone(route: ApiRoute, role: str, server: LocalServer) -> None:
+    permitted = PERMITTED.get(route.operation)
+    assert permitted, "a route without a role is nobody's"
+    if route.kind == "text/event-stream" and role in permitted:
+        return  # it has no end
+    answer = server.client(f"shop.{role}").request(route.method, address(route, "unknown"), body_of(route))
+    if role == "nobody":
+        assert answer.status_code == 401
+    elif role in permitted:
+        assert answer.status_code not in (401, 403, 500, 503), answer.text
+    else:
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
+
+
+def test_no_two_routes_are_alike() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+
+
+@pytest.mark.parametrize("path", ["/v1/unknown", "/v1/sessions/s1/approve", "/docs", "//v1/sessions", "/v1/sessions/"])
+def test_other_addresses_are_unknown_to_everybody(path: str, server: LocalServer) -> None:
+    for who in ("shop.nobody", "shop.admin"):
+        assert server.client(who).request("GET", path).status_code == 404
+
+
+def test_other_methods_are_refused(server: LocalServer) -> None:
+    for method in ("PUT", "PATCH", "OPTIONS", "TRACE", "DELETE"):
+        assert server.client().request(method, "/v1/sessions").status_code == 405
+
+
+# --- other tenants
+
+
+@pytest.mark.parametrize("route", [one for one in TABLE if "/sessions/{id}" in one.path], ids=lambda one: one.path)
+@pytest.mark.parametrize("tenant", ["bank", "shop"])
+def test_sessions_of_others_are_as_unknown_as_those_that_do_not_exist(
+    route: ApiRoute, tenant: str, server: LocalServer
+) -> None:
+    role = "agent" if route.method == "POST" else "auditor"
+    if tenant == "shop" and role == "auditor":
+        return  # it may read the sessions of its tenant
+    client = server.client(f"{tenant}.{'other' if role == 'agent' else role}")
+    call = {"id": "c1", "tool": "login", "args": {}}
+    bodies = {
+        "check": {"call": call},
+        "record": {"call_id": "c1", "outcome": {"output": 1, "failed": False, "ended": True}},
+        "withdraw": {"call_id": "c1", "why": "x"},
+        "refuse": {"call": call, "problem": "x"},
+        "answer": {"input": "x", "output": "x"},
+    }
+    body = None if route.body is None else bodies.get(route.path.rpartition("/")[2], {})
+    found, missing = (client.request(route.method, address(route, name), body) for name in ("s1", "s2"))
+    assert (found.status_code, missing.status_code) == (404, 404)
+    assert found.text.replace("s1", "s2") == missing.text
+
+
+def test_an_attachment_of_another_tenant_opens_no_session(server: LocalServer) -> None:
+    found = server.client().post("/v1/attachments", {"tools": []}, 201)["id"]
+    answer = server.client("bank.agent").request("POST", "/v1/sessions", {"attachment": found})
+    assert answer.status_code == 404
+
+
+def test_a_reader_sees_its_tenant_alone(server: LocalServer) -> None:
+    assert [one["id"] for one in server.client("shop.auditor").get("/v1/sessions")["sessions"]] == ["s1"]
+    assert server.client("bank.auditor").get("/v1/sessions")["sessions"] == []
+    assert server.client("bank.admin").request("GET", "/v1/sessions?tenant=shop").status_code == 404
+    assert server.client("bank.auditor").get("/v1/log")["entries"] == []
+
+
+def test_an_admin_manages_the_tokens_of_its_tenant(server: LocalServer) -> None:
+    admin, foreign = server.client("shop.admin"), server.client("bank.admin")
+    created = admin.post("/v1/tokens", {"principal": "new", "roles": ["auditor"]}, 201, idempotency_key="t1")
+    assert (
+        admin.request(
+            "POST", "/v1/tokens", {"principal": "new", "roles": ["auditor"]}, idempotency_key="t1"
+        ).status_code
+        == 409
+    )
+    for tenant in ("bank", "*"):
+        body = {"principal": "new", "roles": ["admin"], "tenant": tenant}
+        assert admin.request("POST", "/v1/tokens", body).status_code == 422
+    assert created["id"] not in json.dumps(foreign.get("/v1/tokens"))
+    assert foreign.request("DELETE", f"/v1/tokens/{created['id']}").status_code == 404
+    server.tokens["shop.new"] = created["token"]
+    server.client("shop.new").get("/v1/sessions")
+    assert admin.request("DELETE", f"/v1/tokens/{created['id']}").status_code == 200
+    server.client("shop.new").get("/v1/sessions", 401)
+
+
+# --- malformed requests
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"", 422),
+        (b"{", 422),
+        (b"[]", 422),
+        (b"null", 422),
+        (b'{"attachment": "a", "attachment": "b"}', 422),
+        (b'{"attachment": "a", "unknown": 1}', 422),
+        (b'{"attachment": NaN}', 422),
+        (b'{"attachment": "\\ud800"}', 422),
+        (b"\xff\xfe", 422),
+        (b"[" * 10_000, 422),
+        (b'{"attachment": "' + b"x" * 200_000 + b'"}', 413),
+    ],
+)
+def test_a_malformed_body_is_refused(content: bytes, status: int, server: LocalServer) -> None:
+    client = server.client()
+    headers = {**client.headers, "content-type": "application/json"}
+    answer = client.client.post("/v1/sessions", content=content, headers=headers)
+    assert (answer.status_code, set(answer.json())) == (status, {"error"})
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"content-type": "text/plain"}, 415),
+        ({"host": "evil.example"}, 421),
+        ({"origin": "https://evil.example"}, 403),
+        ({"idempotency-key": "x" * 201}, 400),
+        ({"content-length": "2", "transfer-encoding": "chunked"}, 400),
+    ],
+)
+def test_a_request_with_unusual_headers_is_refused(headers: dict[str, str], status: int, server: LocalServer) -> None:
+    client = server.client()
+    sent = {**client.headers, "content-type": "application/json", **headers}
+    assert client.client.post("/v1/sessions", content=b"{}", headers=sent).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/sessions?limit=0", 422),
+        ("/v1/sessions?limit=501", 422),
+        ("/v1/sessions?cursor=-1", 422),
+        ("/v1/sessions?unknown=1", 400),
+        ("/v1/sessions?limit=1&limit=2", 400),
+        ("/v1/sessions?access_token=1", 400),
+    ],
+)
+def test_invalid_options_of_an_address_are_refused(path: str, status: int, server: LocalServer) -> None:
+    server.client("shop.auditor").get(path, status)
+
+
+def values_of(schema: Any) -> SearchStrategy[Any]:
+    """Returns values of a schema, and others that nearly fit it."""
+    kinds = schema.get("type") if isinstance(schema, dict) else None
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    simple: dict[Any, SearchStrategy[Any]] = {
+        "string": st.text(max_size=8) | st.sampled_from(["s1", "login", "default"]),
+        "integer": st.integers(),
+        "boolean": st.booleans(),
+        "null": st.none(),
+        "array": st.lists(values_of(schema.get("items", {})), max_size=2) if "items" in schema else st.just([]),
+    }
+    anything = st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.just({"$object": ["decimal", "x"]})
+    found = [simple.get(one, anything) for one in kinds if one != "object"]
+    if "object" in kinds:
+        fields = schema.get("properties", {})
+        needed = {name: values_of(fields[name]) for name in schema.get("required", ())}
+        more = {name: values_of(one) for name, one in fields.items() if name not in needed}
+        found.append(st.fixed_dictionaries(needed, optional=more))
+    return st.one_of(*found, anything) if found else anything
+
+
+@pytest.mark.parametrize("route", [one for one in TABLE if one.body is not None], ids=lambda one: one.path)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_body_makes_the_server_fail(route: ApiRoute, data: st.DataObject, server: LocalServer) -> None:
+    role = min(PERMITTED[route.operation])
+    body = data.draw(values_of(route.body))
+    answer = server.client(f"shop.{role}").request(route.method, address(route), body)
+    assert answer.status_code < 500, answer.text
+    assert ("error" in answer.json()) == (answer.status_code >= 400)
+
+
+def test_the_document_has_every_route(server: LocalServer) -> None:
+    document = server.client().get("/v1/openapi.json")
+    found = {f"{method.upper()} {path}" for path, one in document["paths"].items() for method in one}
+    assert found == set(NAMES)
+    assert len({one["operationId"] for path in document["paths"].values() for one in path.values()}) == len(NAMES)
+
+
+def test_metrics_have_no_text_of_users(server: LocalServer) -> None:
+    client = server.client()
+    client.session("metrics")
+    client.check("metrics", "c1", "login", word="hunter2")
+    text = server.client("shop.auditor").request("GET", "/metrics").text
+    assert 'guardagent_verdicts_total{decision="allow",policy="default"}' in text
+    assert "hunter2" not in text
+    assert "metrics" not in [line.split('"')[1] for line in text.splitlines() if '"' in line]
+
+
+def test_health_needs_no_token(server: LocalServer, tmp_path: Path) -> None:
+    for path, status in (("/healthz", "ok"), ("/readyz", "ready")):
+        assert server.client("nobody").get(path) == {"status": status}

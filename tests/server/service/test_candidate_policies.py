@@ -1,0 +1,56 @@
+"""Candidates judge beside the live policy, and on its log, without effect."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.servers import POLICIES, LocalServer, local_server
+
+STRICT = "version: 1\npolicies:\n  - id: none\n    temporal: forall(login(), false)\n"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LocalServer]:
+    with local_server(tmp_path) as server:
+        yield server
+
+
+def test_a_candidate_judges_new_sessions_without_effect(server: LocalServer) -> None:
+    client, admin, auditor = (server.client(f"shop.{role}") for role in ("agent", "admin", "auditor"))
+    client.session("before")
+    admin.post("/v1/policies/default/shadow", {"text": STRICT})
+    client.session("after")
+    for name in ("before", "after"):
+        client.run(name, "c1", "login")
+    for _ in range(100):  # the candidate judges in a thread of its own
+        entries = auditor.get("/v1/log?kind=shadow")["entries"]
+        if entries:
+            break
+        time.sleep(0.05)
+    assert [(one["conversation"], one["rules"]) for one in entries] == [("shop/after", ["none"])]
+    assert admin.post("/v1/policies/default/shadow", {})["candidate"] == ""
+
+
+def test_a_candidate_is_replayed_on_the_log(server: LocalServer) -> None:
+    client, admin = server.client(), server.client("shop.admin")
+    client.session()
+    client.run("s1", "c1", "login")
+    report = admin.post("/v1/policies/default/replay", {"text": STRICT})
+    assert report["conversations"] == 1
+    assert {row["rule"] for row in report["rules"] if row["changes"]} == {"none"}
+
+
+@pytest.mark.parametrize("route", ["shadow", "replay"])
+@pytest.mark.parametrize("key", ["toolbox: [{path}]", "include: [{path}]"])
+def test_a_candidate_brings_no_code(key: str, route: str, server: LocalServer, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    (tmp_path / "code.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    (tmp_path / "more.yaml").write_text(f"version: 1\ntoolbox: [{tmp_path / 'code.py'}]\n{POLICIES.partition('1')[2]}")
+    path = tmp_path / ("code.py" if "toolbox" in key else "more.yaml")
+    text = STRICT.replace("version: 1", f"version: 1\n{key.format(path=path)}")
+    server.client("shop.admin").post(f"/v1/policies/default/{route}", {"text": text}, 422)
+    assert not ran.exists()

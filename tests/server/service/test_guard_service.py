@@ -1,0 +1,216 @@
+"""Sessions, calls and their outcomes, in one server and in two that share a state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.servers import POLICIES, LocalServer, ServerClient, local_server, local_settings, shared_state
+from tests.stores import SHARED
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LocalServer]:
+    with local_server(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture(params=SHARED)
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[ServerClient, ServerClient]]:
+    """Clients of two servers with one state."""
+    with shared_state(request.param, tmp_path) as state:
+        settings = local_settings(tmp_path, state=state, log=str(tmp_path / "logs"))
+        with local_server(tmp_path, settings=settings) as first:
+            second = LocalServer(tmp_path, first.tokens, settings)
+            yield first.client(), second.client()
+            second.service.close()
+
+
+def test_a_session_moves_between_servers(pair: tuple[ServerClient, ServerClient]) -> None:
+    first, second = pair
+    first.session()
+    assert second.check("s1", "c1", "refund", order="W1", amount=5)["verdict"]["decision"] == "deny"
+    assert first.check("s1", "c2", "login", key="k")["in_flight"]
+    assert second.check("s1", "c2", "login", key="k")["in_flight"]
+    second.record("s1", "c2")
+    assert first.record("s1", "c2") == {"status": "ok"}
+    second.run("s1", "c3", "refund", order="W1", amount=5)
+    assert "refunded already" in first.check("s1", "c4", "refund", order="W1", amount=5)["verdict"]["reasons"]
+    ended = second.post("/v1/sessions/s1/finish", {})
+    assert (ended["verdict"]["decision"], first.post("/v1/sessions/s1/finish", {})) == ("deny", ended)
+    for one in pair:
+        assert one.check("s1", "c5", "login")["verdict"]["decision"] == "deny"
+        one.record("s1", "c3", status=409)
+
+
+def test_two_tenants_share_nothing(tmp_path: Path) -> None:
+    counted = POLICIES.replace(
+        "policies:\n",
+        "counters:\n  logins: {on: login()}\npolicies:\n"
+        "  - id: few\n    temporal: forall(login(), counter(logins) < 1)\n",
+    )
+    with local_server(tmp_path, "shop", "bank", settings=local_settings(tmp_path, counted)) as server:
+        for tenant in ("shop", "bank"):
+            client = server.client(f"{tenant}.agent")
+            client.session()
+            client.run("s1", "c1", "login")
+            assert client.check("s1", "c2", "login")["verdict"]["decision"] == "deny"
+            entries = server.client(f"{tenant}.auditor").get("/v1/log")["entries"]
+            assert {one["conversation"] for one in entries} == {f"{tenant}/s1"}
+            assert {one["principal"]["tenant"] for one in entries if one["kind"] == "verdict"} == {tenant}
+
+
+def test_a_session_is_opened_once(server: LocalServer) -> None:
+    client, other = server.client(), server.client("shop.other")
+    assert client.session() == client.session() == "s1"
+    attachment = client.post("/v1/attachments", {"tools": []}, 201)["id"]
+    for one in (client, other):
+        one.post("/v1/sessions", {"attachment": attachment, "id": "s1"}, 409)
+    opened = [client.post("/v1/sessions", {"attachment": attachment}, 201, idempotency_key="k") for _ in range(2)]
+    assert opened[0] == opened[1]
+    client.post("/v1/sessions", {"attachment": attachment, "id": "s9"}, 422, idempotency_key="k")
+    client.post("/v1/sessions", {"attachment": attachment, "id": "../x"}, 422)
+
+
+def test_a_host_names_the_user_only_where_the_policy_says_so(tmp_path: Path) -> None:
+    (tmp_path / "roles.yaml").write_text(
+        'version: 1\npolicies:\n  - id: ann\n    temporal: forall(login(), principal.id == "ann")\n'
+    )
+    (tmp_path / "server.yaml").write_text(
+        "policies:\n  host: {files: roles.yaml, principal: host}\n  caller: roles.yaml\n"
+        f"state: sqlite:{tmp_path / 'state'}\n"
+    )
+    from guardagent.server.settings import read_server_settings
+
+    with local_server(tmp_path, settings=read_server_settings(tmp_path / "server.yaml")) as server:
+        client = server.client()
+        bodies = [{"policy": name, "tools": [{"name": "login"}]} for name in ("host", "caller")]
+        host, caller = (client.post("/v1/attachments", body, 201)["id"] for body in bodies)
+        user = {"id": "ann", "roles": ["sales"]}
+        client.post("/v1/sessions", {"attachment": caller, "on_behalf_of": user}, 422)
+        client.post("/v1/sessions", {"attachment": host, "on_behalf_of": {**user, "tenant": "bank"}}, 422)
+        client.post("/v1/sessions", {"attachment": host, "on_behalf_of": user, "id": "a"}, 201)
+        client.post("/v1/sessions", {"attachment": caller, "id": "b"}, 201)
+        assert [client.check(one, "c1", "login")["verdict"]["label"] for one in "ab"] == [0, 1]
+
+
+def test_a_host_sends_the_state(tmp_path: Path) -> None:
+    policy = "version: 1\npolicies:\n  - id: open\n    temporal: forall(login(), state.open == true)\n"
+    with local_server(tmp_path, settings=local_settings(tmp_path, policy)) as server:
+        client = server.client()
+        client.post("/v1/sessions", {"attachment": _attached(client), "id": "s1"}, 201)
+        labels = []
+        for at, state in enumerate([{"open": True}, {"open": False}, None]):
+            body = {"call": {"id": f"c{at}", "tool": "login", "args": {}}, **({"state": state} if state else {})}
+            labels.append(client.post("/v1/sessions/s1/check", body)["verdict"]["label"])
+        assert labels == [0, 1, 1]  # without a state, it is unknown
+
+
+def test_a_preview_takes_no_place(server: LocalServer) -> None:
+    client = server.client()
+    client.session()
+    body = {"call": {"id": "c1", "tool": "login", "args": {}}, "reserve": False}
+    assert client.post("/v1/sessions/s1/check", body)["in_flight"] is False
+    client.record("s1", "c1", status=404)
+
+
+def test_a_withdrawn_call_never_runs(server: LocalServer) -> None:
+    client = server.client()
+    client.session()
+    for _ in range(2):
+        client.post("/v1/sessions/s1/withdraw", {"call_id": "c1", "why": "the client gave up"})
+    assert client.check("s1", "c1", "login")["in_flight"] is False
+    client.check("s1", "c2", "login")
+    client.post("/v1/sessions/s1/withdraw", {"call_id": "c2", "why": "not needed"})
+    client.record("s1", "c2", status=409)
+    assert client.check("s1", "c3", "refund", order="W1", amount=1)["verdict"]["label"] == 1
+
+
+def test_a_reloaded_policy_is_for_new_sessions(tmp_path: Path) -> None:
+    with local_server(tmp_path) as server:
+        client, admin = server.client(), server.client("shop.admin")
+        client.session("old")
+        (tmp_path / "policies.yaml").write_text(
+            "version: 1\npolicies:\n  - id: none\n    temporal: forall(login(), false)\n"
+        )
+        before = admin.get("/v1/policies/default")["version"]
+        changed = admin.post("/v1/policies/default/reload", {})
+        assert (changed["changed"], admin.get("/v1/policies/default/versions")["versions"]) == (
+            True,
+            [changed["version"], before],
+        )
+        client.session("new")
+        assert [client.check(one, "c1", "login")["verdict"]["label"] for one in ("old", "new")] == [0, 1]
+        (tmp_path / "policies.yaml").write_text("version: 1\npolicies: 5\n")
+        admin.post("/v1/policies/default/reload", {}, 422)
+        assert admin.get("/v1/policies/default")["version"] == changed["version"]
+        kinds = [one["kind"] for one in server.client("shop.auditor").get("/v1/log")["entries"]]
+        assert kinds.count("policy") == 1
+
+
+def test_the_log_is_read_in_order_and_verified(server: LocalServer) -> None:
+    client, auditor = server.client(), server.client("shop.auditor")
+    client.session()
+    client.run("s1", "c1", "login")
+    client.check("s1", "c2", "refund", order="W1", amount=500)
+    entries = auditor.get("/v1/log")["entries"]
+    assert [one["kind"] for one in entries] == ["verdict", "outcome", "verdict"]
+    assert auditor.get("/v1/log?after=1&limit=1")["entries"] == entries[1:2]
+    assert auditor.get("/v1/log?decision=escalate&session=s1")["entries"] == entries[2:]
+    assert auditor.get("/v1/log/verify")["status"] == "end_unchecked"
+    shown = auditor.get("/v1/sessions/s1")
+    assert [(one["id"], one["status"]) for one in shown["calls"]] == [("c1", "ok")]
+    assert shown["rules"]["receipt"] == "open"
+    steps = [(one["kind"], one["call_id"], one.get("decision")) for one in shown["timeline"]]
+    assert steps == [("verdict", "c1", "allow"), ("outcome", "c1", None), ("verdict", "c2", "escalate")]
+
+
+def test_a_server_without_its_state_denies(server: LocalServer, tmp_path: Path) -> None:
+    client = server.client()
+    client.session()
+    client.run("s1", "c1", "login")
+    (tmp_path / "state" / "ledger.db").rename(tmp_path / "state" / "gone.db")
+    answer = client.check("s1", "c2", "login")
+    assert (answer["in_flight"], answer["verdict"]["label"]) == (False, 1)
+    (tmp_path / "state" / "server.db").rename(tmp_path / "state" / "gone2.db")
+    refused = client.post("/v1/sessions/s2/check", {"call": {"id": "c", "tool": "login", "args": {}}}, 503)
+    assert refused["verdict"]["decision"] == "deny"
+    server.client("nobody").get("/readyz", 503)
+
+
+def test_a_call_whose_verdict_is_not_logged_may_not_run(server: LocalServer, tmp_path: Path) -> None:
+    client, log = server.client(), tmp_path / "state" / "log" / "shop.db"
+    client.session()
+    client.run("s1", "c1", "login")
+    log.rename(log.with_suffix(".gone"))
+    body = {"call": {"id": "c2", "tool": "login", "args": {}}}
+    refused = client.post("/v1/sessions/s1/check", body, 503, idempotency_key="k")
+    assert refused["verdict"]["label"] == 1
+    log.with_suffix(".gone").rename(log)
+    assert client.post("/v1/sessions/s1/check", body, idempotency_key="k")["in_flight"]
+    client.record("s1", "c2")
+
+
+def test_a_finished_run_is_judged_for_the_tenants_of_its_agent(tmp_path: Path) -> None:
+    from guardagent.server.settings import read_server_settings
+    from tests.runs import ehr_input, ehr_log
+
+    (tmp_path / "policies.yaml").write_text(POLICIES)
+    (tmp_path / "server.yaml").write_text(
+        f"policies: {{default: policies.yaml}}\nstate: sqlite:{tmp_path / 'state'}\n"
+        "agents: {nurse: {agent: ehragent, tenants: [shop]}}\n"
+    )
+    with local_server(tmp_path, "shop", "bank", settings=read_server_settings(tmp_path / "server.yaml")) as server:
+        run = {"agent": "nurse", "input": ehr_input("general administration"), "output_log": ehr_log()}
+        verdict = server.client().post("/v1/guard", run)["verdict"]
+        assert (verdict["decision"], verdict["errors"]) == ("deny", [])
+        server.client("bank.agent").post("/v1/guard", run, 404)
+        (entry,) = server.client("shop.auditor").get("/v1/log")["entries"]
+        assert (entry["kind"], entry["agent"], entry["decision"]) == ("answer", "nurse", "deny")
+
+
+def _attached(client: ServerClient) -> str:
+    found: str = client.post("/v1/attachments", {"tools": [{"name": "login"}]}, 201)["id"]
+    return found

@@ -1,0 +1,68 @@
+"""A request with a key runs once, on whatever server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.errors import InputError
+from guardagent.server.service.repeated_requests import RUNNING_SECONDS, RepeatedRequests
+from guardagent.server.service.service_errors import RepeatedKeyError, RequestRunningError
+from guardagent.server.state import open_state
+
+
+@pytest.fixture
+def requests(tmp_path: Path) -> Callable[[], RepeatedRequests]:
+    times = [0.0]
+
+    def new() -> RepeatedRequests:
+        times[0] += 1
+        return RepeatedRequests(open_state(f"sqlite:{tmp_path}/state.db"), lambda: times[0])
+
+    return new
+
+
+def test_the_first_answer_is_repeated(requests: Callable[[], RepeatedRequests]) -> None:
+    ran: list[int] = []
+
+    def run() -> dict[str, Any]:
+        ran.append(1)
+        return {"answer": len(ran)}
+
+    answers = [requests().once("shop", "bot", "k", ["x"], run) for _ in range(3)]
+    assert (answers, len(ran)) == ([{"answer": 1}] * 3, 1)
+    with pytest.raises(RepeatedKeyError):
+        requests().once("shop", "bot", "k", ["y"], run)
+    for tenant, caller in (("shop", "other"), ("bank", "bot")):
+        requests().once(tenant, caller, "k", ["y"], run)
+    requests().once("shop", "bot", None, ["x"], run)
+    assert len(ran) == 4
+
+
+def test_a_running_request_is_waited_for_until_its_server_counts_as_gone(
+    requests: Callable[[], RepeatedRequests], tmp_path: Path
+) -> None:
+    def second() -> Any:
+        return requests().once("shop", "bot", "k", ["x"], lambda: "late")
+
+    def run() -> str:
+        with pytest.raises(RequestRunningError):
+            second()
+        for _ in range(int(RUNNING_SECONDS)):
+            requests()  # a second passes
+        assert second() == "late"
+        return "slow"
+
+    requests().once("shop", "bot", "k", ["x"], run)
+
+
+def test_a_request_that_failed_may_be_sent_again(requests: Callable[[], RepeatedRequests]) -> None:
+    def fail() -> None:
+        raise InputError("no")
+
+    with pytest.raises(InputError):
+        requests().once("shop", "bot", "k", ["x"], fail)
+    assert requests().once("shop", "bot", "k", ["x"], lambda: "yes") == "yes"

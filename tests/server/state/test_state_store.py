@@ -1,0 +1,73 @@
+"""Each store keeps small values by kind, tenant and name, for all servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from guardagent.errors import InputError, StateError
+from guardagent.server.state import StateStore, open_state
+from tests.stores import SHARED, store_address, unavailable
+
+
+@pytest.fixture(params=SHARED)
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with store_address(request.param, tmp_path) as address:
+        yield address
+
+
+@pytest.fixture
+def pair(address: str) -> Iterator[tuple[StateStore, StateStore]]:
+    """The same store, as two servers open it."""
+    stores = open_state(address), open_state(address)
+    yield stores
+    for one in stores:
+        one.close()
+
+
+def test_servers_see_the_same_values(pair: tuple[StateStore, StateStore]) -> None:
+    first, second = pair
+    assert first.add("session", "shop", "a", {"x": [1, "ä"]})
+    assert not second.add("session", "shop", "a", {"x": 2})
+    found = second.get("session", "shop", "a")
+    assert found is not None
+    assert (found.value, found.version) == ({"x": [1, "ä"]}, 1)
+    assert second.replace("session", "shop", "a", 1, {"x": 3})
+    assert not first.replace("session", "shop", "a", 1, {"x": 4})
+    assert not first.replace("session", "shop", "b", 1, {"x": 4})
+    changed = first.get("session", "shop", "a")
+    assert changed is not None
+    assert (changed.value, changed.version, changed.number) == ({"x": 3}, 2, found.number)
+    second.delete("session", "shop", "a")
+    assert first.get("session", "shop", "a") is None
+
+
+def test_pages_have_the_newest_first(pair: tuple[StateStore, StateStore]) -> None:
+    for at in range(5):
+        pair[at % 2].add("session", "shop", f"s{at}", {})
+        pair[0].add("session", "bank", f"s{at}", {})
+        pair[0].add("other", "shop", f"s{at}", {})
+    page = pair[1].page("session", "shop", None, 2)
+    rest = pair[0].page("session", "shop", page[-1].number, 10)
+    assert [one.name for one in (*page, *rest)] == ["s4", "s3", "s2", "s1", "s0"]
+
+
+def test_no_two_names_are_confused(pair: tuple[StateStore, StateStore]) -> None:
+    places = [("k", "a:b", "c"), ("k", "a", "b:c"), ("k", "a:", "b:c"), ("k", "a", ":b:c"), ("k:a", "b", "c")]
+    for at, place in enumerate(places):
+        assert pair[0].add(*place, {"at": at})
+    assert [one.value["at"] for place in places if (one := pair[1].get(*place)) is not None] == [0, 1, 2, 3, 4]
+
+
+def test_a_store_that_is_gone_is_an_error(address: str, pair: tuple[StateStore, StateStore]) -> None:
+    pair[0].add("session", "shop", "a", {})
+    with unavailable(address), pytest.raises(StateError):
+        pair[0].get("session", "shop", "a")
+
+
+def test_an_invalid_address_is_an_input_error() -> None:
+    for address in ("nothing", "unknown:x"):
+        with pytest.raises(InputError):
+            open_state(address)
