@@ -54,11 +54,14 @@ class ClaimRecorder:
             self.recorder.records.withdrawal(_host_call(conversation, settled), why, None)
         return settled
 
-    def holds(self, call: HostCall) -> bool:
-        """Whether a claimed call is in flight by this request, as far as this process knows."""
+    def may_hold(self, call: HostCall) -> bool:
+        """Whether a claimed call that was denied is in flight by this request, or may be once a late check ends."""
         if call.claim is None:
             return False
-        found = self.conversations.of(call.conversation).session.claimed(call.id)
+        conversation = self.conversations.of(call.conversation)
+        if conversation.hung_checks:
+            return True  # its session is locked
+        found = conversation.session.claimed(call.id)
         return found is not None and found.status is None and (found.claim or {}).get("request") == call.claim
 
     def session(self, conversation: str) -> Session:

@@ -172,6 +172,19 @@ def test_a_call_whose_verdict_was_not_logged_waits_for_its_program(tmp_path: Pat
     assert [record["kind"] for record in log.records] == ["verdict", "outcome"]
 
 
+def test_a_check_that_ends_late_leaves_a_call_that_its_program_withdraws(tmp_path: Path) -> None:
+    def state(_: str) -> dict[str, bool]:
+        time.sleep(0.4)
+        return {"open": True}
+
+    one = server(f"sqlite:{tmp_path}/ledger.db", STOPPED, state=state, deadline=0.1)
+    assert one.before(claimed()).label == 1
+    assert one.claimed_calls.may_hold(claimed())
+    assert one.claimed_calls.withdraw("c", "call 1", "no answer") is not None  # once the check has ended
+    assert not one.claimed_calls.may_hold(claimed())
+    assert one.session("c").history == ()
+
+
 def test_a_claimed_call_does_not_expire(tmp_path: Path) -> None:
     times = [1000.0]
     one = server(f"sqlite:{tmp_path}/ledger.db", clock=lambda: times[0])

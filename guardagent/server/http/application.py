@@ -32,6 +32,7 @@ from guardagent.server.service.guard_service import GuardService
 from guardagent.server.service.service_errors import RequestConflictError
 
 MAX_KEY = 200
+MAX_STREAMS = 500
 _log = logging.getLogger("guardagent")
 
 
@@ -55,7 +56,7 @@ class ServerApplication:
         self.service, self._access = service, access
         self._admission = HttpAdmission(hosts)
         self._limits = limits or RequestLimits()
-        self._in_flight = 0
+        self._in_flight = self._streams = 0
         table = api_routes()
         self._router = Router([self._route(one) for one in table], redirect_slashes=False)
         self.document = openapi_document(table)
@@ -132,6 +133,8 @@ class ServerApplication:
         if route.kind.startswith("text/event-stream"):
             last = request.headers.get("last-event-id", "")
             after = int(last) if last.isascii() and last.isdecimal() and len(last) <= 18 else None
+            if self._streams >= MAX_STREAMS:
+                raise RefusedError(503, "too many streams of events are open", head=[(b"retry-after", b"10")])
             stream = self._events(route, request, found, after)
             return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
         if route.kind != "application/json":
@@ -149,8 +152,12 @@ class ServerApplication:
                 return False
             return True
 
-        async for event in event_stream(self.service, tenant, after, still_admitted):
-            yield event
+        self._streams += 1
+        try:
+            async for event in event_stream(self.service, tenant, after, still_admitted):
+                yield event
+        finally:
+            self._streams -= 1
 
     def _run(self, route: ApiRoute, request: ApiRequest) -> Any:
         run = partial(route.handle, self.service, request)

@@ -387,7 +387,7 @@ class GuardService:
         return session, self.guards.of(session)
 
     def _judged(self, session: HostSession, guard: ToolGuard, call: HostCall, verdict: Verdict) -> JSON:
-        if verdict.label and guard.claimed_calls.holds(call):
+        if verdict.label and guard.claimed_calls.may_hold(call):
             raise LedgerError("; ".join(verdict.errors) or "the verdict cannot be recorded")
         in_flight = call.claim is not None and verdict.label == 0
         return {"verdict": self._counted(session, verdict), "in_flight": in_flight}
