@@ -106,7 +106,7 @@ class RemoteLifecycle(CallLifecycle):
             # zero-argument super() does not work in a dataclass with slots
             return (yield from CallLifecycle.ask_approver(self, call, verdict, approver))
         seconds = approver.seconds + self.seconds
-        work = partial(self._wait_for_reviewers, call, verdict, approver.seconds)
+        work = partial(self._wait_for_reviewers, call, approver.seconds)
         result = yield from self._run(call, work, self.waits, seconds)
         if result.verdict.decision is Decision.ESCALATE:
             return unchecked_verdict(f"no reviewer answered within {approver.seconds:g} s", checked_by="policy"), call
@@ -241,11 +241,11 @@ class RemoteLifecycle(CallLifecycle):
             _log.error("a rejection has not reached the guard's server: %s", error)
         return denial
 
-    def _wait_for_reviewers(self, call: HostCall, verdict: Verdict, seconds: float, deadline: float) -> RemoteResult:
+    def _wait_for_reviewers(self, call: HostCall, seconds: float, deadline: float) -> RemoteResult:
         conversation = self.conversations.of(call.conversation)
         name = conversation.approvals.get(call.digest)
         if name is None:
-            return RemoteResult(verdict, call)
+            raise RemoteError("the guard's server named no approval that the call could wait for")
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             began = time.monotonic()

@@ -9,9 +9,10 @@ import contextlib
 import logging
 import os
 import random
+import ssl
 import time
 import weakref
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -44,7 +45,7 @@ class ServerClient:
     def __init__(self, url: str, token: TokenSource, ca: Path | str | None = None) -> None:
         self._url, self._token = url, token
         _library()  # a missing one is an error now
-        self._verify: Any = True if ca is None else _authorities(ca)
+        self._verify: Any = _trust(ca) if url.startswith("https://") or ca is not None else False  # unused without TLS
         self._connections = _Connections()
         weakref.finalize(self, self._connections.close)  # a guard that is forgotten leaves no open connection
 
@@ -225,10 +226,14 @@ def _retry_after(answer: Any) -> float | None:
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 6 else None
 
 
-def _authorities(path: Path | str) -> Any:
-    import ssl
-
+def _trust(ca: Path | str | None) -> Any:
+    """Returns the authorities of a file, or those of the system. Guards share them: loading them takes long."""
     try:
-        return ssl.create_default_context(cafile=str(path))
+        return _loaded(None if ca is None else str(ca), 0 if ca is None else Path(ca).stat().st_mtime_ns)
     except (OSError, ssl.SSLError) as error:
-        raise InputError(f"the certificates in {path} cannot be read: {type(error).__name__}") from None
+        raise InputError(f"the certificates in {ca} cannot be read: {type(error).__name__}") from None
+
+
+@lru_cache(8)
+def _loaded(ca: str | None, _changed: int) -> Any:
+    return _library().create_ssl_context() if ca is None else ssl.create_default_context(cafile=ca)
