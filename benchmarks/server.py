@@ -12,6 +12,7 @@ of the server for a call (check and record). The client needs CPU time, too: on 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import secrets
@@ -21,7 +22,6 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -59,7 +59,11 @@ class Connection:
         self._streams: Any = None
 
     async def post(self, path: str, value: Any) -> Any:
-        """Returns the answer; anything but a success ends the run."""
+        """Returns the answer.
+
+        Raises:
+            ConnectionRefusedError: the server has too much to do.
+        """
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
@@ -73,6 +77,8 @@ class Connection:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         length = int(head.partition("content-length:")[2].partition("\r\n")[0])
         answer = await reader.readexactly(length)
+        if head.startswith("http/1.1 503"):
+            raise ConnectionRefusedError
         if not head.startswith(("http/1.1 200", "http/1.1 201")):
             raise SystemExit(f"{path}: {head.splitlines()[0]}: {answer.decode()[:500]}")
         return json.loads(answer)
@@ -95,11 +101,15 @@ class Load:
             due = started + at / rate
             if (wait := due - time.perf_counter()) > 0:
                 await asyncio.sleep(wait)
-            task = asyncio.create_task(self._call(due, taken))
+            task = asyncio.create_task(self._offered(due, taken))
             running.add(task)
             task.add_done_callback(running.discard)
         await asyncio.gather(*running)
         return len(taken) / (time.perf_counter() - started), taken
+
+    async def _offered(self, due: float, taken: list[float]) -> None:
+        with contextlib.suppress(ConnectionRefusedError):
+            await self._call(due, taken)
 
     async def _call(self, due: float, taken: list[float]) -> None:
         connection = self._idle.popleft() if self._idle else Connection(self._port, self._token)
@@ -122,7 +132,7 @@ class Load:
         return str(found["id"])
 
 
-@contextmanager
+@contextlib.contextmanager
 def served(folder: Path, state: str, rules: int) -> Iterator[tuple[int, str, int]]:
     """A server; its port, a token of an agent, and its process id."""
     (folder / "policies.yaml").write_text(policy(rules))

@@ -102,8 +102,9 @@ class Shape:
         return ids * 2 > len(self.keys) or self._keys_are_alike()
 
     def _keys_are_alike(self) -> bool:
-        """Whether the fields are objects of one kind, each of which few of the values have: those of a record come back."""
-        kinds = Counter(frozenset(one.keys) for one in self.keys.values() if set(one.types) == {"object"} and one.keys)
+        """Whether the fields are objects of one kind, and few of the values have each: the fields of a record come back."""
+        objects = [one for one in self.keys.values() if set(one.types) == {"object"} and one.keys]
+        kinds = Counter(frozenset(one.keys) for one in objects)
         count = len(self.keys)
         alike = sum(kinds.values()) == count >= _FEWEST_KEYS and max(kinds.values()) * 2 > count
         return alike and all(sum(one.types.values()) * 2 < self.types["object"] for one in self.keys.values())
