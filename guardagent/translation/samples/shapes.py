@@ -102,7 +102,7 @@ class Shape:
         return ids * 2 > len(self.keys) or self._keys_are_alike()
 
     def _keys_are_alike(self) -> bool:
-        """Whether the fields are objects of one kind, and few of the values have each: the fields of a record come back."""
+        """Whether the fields are objects of one kind, and few values have each: fields of a record come back."""
         objects = [one for one in self.keys.values() if set(one.types) == {"object"} and one.keys]
         kinds = Counter(frozenset(one.keys) for one in objects)
         count = len(self.keys)
