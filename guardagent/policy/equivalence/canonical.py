@@ -159,6 +159,8 @@ def _comparison(node: ast.Compare) -> ast.Term:
     if (found := _without_count(node)) is not None:
         return _ordered(found)  # type: ignore[no-any-return]
     left, right = node.left, node.right
+    if node.operator == "in" and isinstance(right, ast.ListOf) and _is_alike(right.items):
+        return _ordered(ast.Or(tuple(ast.Compare(left, "==", one) for one in right.items)))  # type: ignore[no-any-return]
     if node.operator in _FLIPPED:
         return ast.Compare(right, _FLIPPED[node.operator], left)  # type: ignore[arg-type]
     is_turned = node.operator in ("==", "!=") and repr(right) < repr(left)
@@ -178,6 +180,16 @@ def _without_count(node: ast.Compare) -> ast.Term | None:
             if (operator, limit.value) in (("<", 1), ("<=", 0), ("==", 0)):
                 return ast.Negation(some)
     return None
+
+
+def _is_alike(items: tuple[ast.Term, ...]) -> bool:
+    """Whether items are constants of one type, so that a value is comparable to all of them or to none."""
+    kinds = {str if isinstance(one.value, str) else type(None) for one in items if _is_scalar(one)}
+    return len(kinds) == 1 and all(map(_is_scalar, items))
+
+
+def _is_scalar(term: ast.Term) -> TypeGuard[ast.Constant]:
+    return isinstance(term, ast.Constant) and not isinstance(term.value, bool | None)
 
 
 def _is_number(term: ast.Term) -> TypeGuard[ast.Constant]:

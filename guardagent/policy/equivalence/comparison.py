@@ -31,7 +31,8 @@ def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 
 
     An outcome is that a call is allowed, warned about, denied until a person approves, denied, denied with the end of
     the conversation, or denied unchecked because a value is unknown. Only conversations count whose earlier calls could
-    run under both drafts.
+    run under both drafts. A call without an argument that its tool requires, or with one of another type, does not
+    count: the tool refuses it.
 
     Args:
         first: the first draft: policies, a formula, a rule as in a policy file, or a list of such rules.
@@ -148,8 +149,7 @@ class _Comparison:
         except ImportError:
             self._undecided.append("Z3 is not installed; install 'guardagent[solver]'")
             return None
-        schemas = {name: one.arguments or {} for name, one in self._tools.items()}
-        return SymbolicComparison((self._first, self._second), (parts[0], parts[1]), schemas, self._until)
+        return SymbolicComparison((self._first, self._second), (parts[0], parts[1]), self._tools, self._until)
 
     def _models(self, disagreeing: tuple[list[str], list[str]] | None) -> Iterator[Witness]:
         if disagreeing is not None and self._symbolic is not None:

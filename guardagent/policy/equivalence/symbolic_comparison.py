@@ -15,6 +15,7 @@ from guardagent.policy.equivalence.draft import ComparedDraft, Group, Part
 from guardagent.policy.equivalence.moments import NOON
 from guardagent.policy.equivalence.phrases import OTHER
 from guardagent.policy.equivalence.solver_terms import judge_by_solver
+from guardagent.policy.equivalence.tools import ToolDescription
 from guardagent.policy.equivalence.witness import Witness
 from guardagent.policy.language import ast
 from guardagent.policy.logic.expression_solver import MISSING, Z3Model, thread_solver
@@ -43,8 +44,8 @@ MAX_AGE = 1e9  # seconds
 _TYPES = ["string", "number", "boolean", "array", "object"]
 
 Parts = Sequence[Part]
-Schemas = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""The JSON schema of each argument, by tool."""
+Tools = Mapping[str, ToolDescription]
+"""The descriptions of tools, by name."""
 
 
 class SymbolicComparison:
@@ -53,17 +54,17 @@ class SymbolicComparison:
     Args:
         first, second: the drafts, for their sets of tools and functions.
         parts: their parts without formulas about steps.
-        schemas: the schemas of the arguments.
+        tools: the descriptions of the tools. Only calls with all required arguments, of their types, are compared.
         until: the time of `time.monotonic` after which nothing more is proved.
     """
 
     def __init__(
-        self, drafts: tuple[ComparedDraft, ComparedDraft], parts: tuple[Parts, Parts], schemas: Schemas, until: float
+        self, drafts: tuple[ComparedDraft, ComparedDraft], parts: tuple[Parts, Parts], tools: Tools, until: float
     ) -> None:
         self._policies = drafts[0].policies
         self._tools = drafts[0].tools | drafts[1].tools
         self._first, self._second = parts
-        self._schemas, self._until = schemas, until
+        self._descriptions, self._until = tools, until
 
     def disagreeing(self) -> tuple[list[str], list[str]] | None:
         """The tools on whose calls the drafts are not proved to agree; None if their obligations may differ.
@@ -99,7 +100,7 @@ class SymbolicComparison:
 
     def _compared(self, tool: str, group: Group) -> tuple[bool, bool]:
         """Whether it is proved that the same calls are satisfied, and that the same ones are violated."""
-        scene = _ArbitraryCall(self._policies, tool, self._tools, {})
+        scene = self._call(tool, only_required=True)
         try:
             sides = [scene.outcome([one for one in parts if one.group == group]) for parts in self._sides]
         except UnsupportedError:
@@ -108,13 +109,19 @@ class SymbolicComparison:
         satisfied = next(same)
         return satisfied, satisfied and next(same)
 
+    def _call(self, tool: str, *, only_required: bool) -> _ArbitraryCall:
+        one = self._descriptions.get(tool, ToolDescription(tool))
+        schemas = one.arguments or {}
+        known = {name: schema for name, schema in schemas.items() if name in one.required or not only_required}
+        return _ArbitraryCall(self._policies, tool, self._tools, known, one.required)
+
     @property
     def _sides(self) -> tuple[Parts, Parts]:
         return self._first, self._second
 
     def witnesses(self, tool: str) -> Iterator[Witness]:
         """Yields conversations in which the drafts may differ on a call of a tool; sessions have to judge them."""
-        scene = _ArbitraryCall(self._policies, tool, self._tools, self._schemas.get(tool, {}))
+        scene = self._call(tool, only_required=False)
         try:
             wanted = disj(*(differ(*self._satisfied(scene, group)) for group in self._groups))
         except UnsupportedError:
@@ -138,7 +145,12 @@ class _ArbitraryCall:
     """A call of a tool in a session about which nothing is known."""
 
     def __init__(
-        self, policies: Any, tool: str, earlier: frozenset[str], schemas: Mapping[str, Mapping[str, Any]]
+        self,
+        policies: Any,
+        tool: str,
+        earlier: frozenset[str],
+        schemas: Mapping[str, Mapping[str, Any]],
+        required: frozenset[str],
     ) -> None:
         self.operations = Operations(Symbols())
         self._context = SymbolicSession(self.operations, earlier)
@@ -146,16 +158,13 @@ class _ArbitraryCall:
         concern = policies.for_anyone(tool)
         self._call = SymbolicCall(tool, of_leaf(SymbolicMapping("args", names=concern.arguments)))
         for name, schema in schemas.items():
-            self._declare(name, schema)
+            self._declare(name, schema if name in required else _or_null(schema))
 
     def _declare(self, name: str, schema: Mapping[str, Any]) -> None:
         """Gives an argument the type of its schema."""
-        types = schema.get("type", _TYPES)
-        optional = {**schema, "type": [*([types] if isinstance(types, str) else types), "null"]}
-        if "enum" in schema:
-            optional["enum"] = [*schema["enum"], None]
+        typed = {"type": _TYPES, **schema}
         self.operations.symbols.once(
-            ("value", ("args", name)), lambda: open_value(self.operations, ("schema", name), optional)
+            ("value", ("args", name)), lambda: open_value(self.operations, ("schema", name), typed)
         )
 
     def outcome(self, parts: Parts) -> tuple[Expression, Expression]:
@@ -208,6 +217,13 @@ class _ArbitraryCall:
     def _mapping(self, model: Z3Model, name: str) -> Mapping[str, Any]:
         found = model.value(of_leaf(SymbolicMapping(name)))
         return found if isinstance(found, dict) else {}
+
+
+def _or_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of an argument that may be left out."""
+    types = schema.get("type", _TYPES)
+    found = {**schema, "type": [*([types] if isinstance(types, str) else types), "null"]}
+    return {**found, "enum": [*schema["enum"], None]} if "enum" in schema else found
 
 
 def _moment(now: Any) -> dt.datetime:
