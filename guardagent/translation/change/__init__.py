@@ -6,6 +6,6 @@ links  sentences that stand or fall with each other
 """
 
 from guardagent.translation.change.edits import with_edits
-from guardagent.translation.change.kept import FallenRule, Kept, kept, require_translation
+from guardagent.translation.change.kept import FallenRule, Kept, kept, require_same_document, require_translation
 
-__all__ = ["FallenRule", "Kept", "kept", "require_translation", "with_edits"]
+__all__ = ["FallenRule", "Kept", "kept", "require_same_document", "require_translation", "with_edits"]

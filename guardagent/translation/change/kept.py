@@ -22,6 +22,7 @@ from guardagent.policy.review.record import (
     ReviewFinding,
     ReviewQuestion,
 )
+from guardagent.policy.review.review_file import read_review
 from guardagent.translation.assembly.policy_lines import PolicyLines, read_policy_lines
 from guardagent.translation.change.links import Links, Node
 from guardagent.translation.drafting.draft import DECLARATIONS, Draft, RuleDraft
@@ -68,16 +69,48 @@ class Kept:
 
 
 def require_translation(policy: Path) -> None:
-    """Requires that an existing policy file comes from a translation, so that another one may replace it.
+    """Requires that a translation may write a policy file: none of it gets lost, neither rules nor a review.
 
     Raises:
-        ContentError: there is no review file beside it.
+        ContentError: there is a policy without a review, or a review with answers or confirmations without its policy.
+        InputError: the review cannot be read.
     """
     review = policy.with_suffix(".review.json")
+    if review.exists() and not policy.exists():
+        found = read_review(review)
+        if found.answers or found.confirmations:
+            raise ContentError(
+                f"has {len(found.answers)} answers and {len(found.confirmations)} confirmations, but its policy "
+                f"{policy.name!r} is gone; restore the policy, or move the review away to begin anew",
+                review,
+            )
     if policy.exists() and not review.exists():
         raise ContentError(
             f"was not written by 'guardagent translate': there is no {review.name!r} beside it; expected the path of a "
             "new file. To use the rules of this one too, add it to the new file with 'include:'",
+            policy,
+        )
+
+
+def require_same_document(previous: Review, document: PolicyDocument, path: str, policy: Path) -> None:
+    """Requires that a document is a new version of the one that was translated, and not another one.
+
+    It is if it has the same path, or if half of the earlier sentences stand in it.
+
+    Args:
+        previous: the review of the earlier translation.
+        document: the document.
+        path: its path, as a review has it.
+        policy: the policy file.
+
+    Raises:
+        ContentError: it is another document.
+    """
+    unchanged = len(compare(reviewed_sentences(previous), document.sentences).unchanged)
+    if path != previous.document and 2 * unchanged < len(previous.sentences):
+        raise ContentError(
+            f"was translated from {previous.document!r}, of which {path!r} is no new version: {unchanged} of "
+            f"{len(previous.sentences)} sentences stand in it; expected another '-o' for another document",
             policy,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from guardagent.policy.review.record import Review
+from guardagent.policy.review.record import Confirmation, Review, ReviewFinding
 from guardagent.translation.change import FallenRule, Kept
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.pipeline.owner_answers import OwnerAnswers
@@ -98,6 +98,7 @@ def kept_confirmations(previous: Review, now: Review) -> Review:
     """Returns a review with the confirmations of sentences that were taken up again and came out as they were.
 
     A sentence did if its fate, its rules, and what a person saw with them (questions, answers, findings) are the same.
+    A blocking finding that is new voids a confirmation: who confirmed has not seen it.
     """
     before, after = _Seen(previous), _Seen(now)
     known = {one.sentence for one in now.confirmations}
@@ -106,7 +107,14 @@ def kept_confirmations(previous: Review, now: Review) -> Review:
         for one in previous.confirmations
         if one.sentence and one.sentence not in known and after.of(one.sentence) == before.of(one.sentence) is not None
     ]
-    return replace(now, confirmations=(*now.confirmations, *same))
+    known_findings = {(one.kind, one.message) for one in previous.findings if one.blocking}
+    new = [one for one in now.findings if one.blocking and (one.kind, one.message) not in known_findings]
+    standing = [one for one in now.confirmations if not any(_concerns(finding, one) for finding in new)]
+    return replace(now, confirmations=(*standing, *same))
+
+
+def _concerns(finding: ReviewFinding, confirmed: Confirmation) -> bool:
+    return confirmed.sentence in finding.sentences or not confirmed.rules.keys().isdisjoint(finding.rules)
 
 
 class _Seen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from guardagent.policy.review import read_review, review_path, write_review
 from guardagent.policy.review.document_changes import reviewed_sentences
 from guardagent.policy.review.record import NeededFact, Review
 from guardagent.translation.assembly import PolicyAssembly, assemble
-from guardagent.translation.change import Kept, kept, require_translation, with_edits
+from guardagent.translation.change import Kept, kept, require_same_document, require_translation, with_edits
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting.draft import Problem
 from guardagent.translation.examination import examine_policy
@@ -128,6 +129,8 @@ class _Run:
         self._files = self._read_files()
         self._previous = read_review(review_path(path)) if path.exists() else None
         if self._previous is not None:
+            name = os.path.relpath(inputs.path, path.parent)
+            require_same_document(self._previous, inputs.context.document, name, path)
             self._inputs = replace(inputs, context=_with_facts(inputs.context, self._previous.facts))
 
     def run(self) -> Translation:
