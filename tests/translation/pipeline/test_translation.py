@@ -125,6 +125,43 @@ def test_the_policy_may_be_used_once_each_sentence_is_confirmed(serve: Serve, fo
         load_policies(policy, require_review=True)
 
 
+def test_no_review_is_lost(serve: Serve, folder: Path) -> None:
+    """Neither with its policy gone, nor to another document."""
+    serve(pharmacist())
+    translated(folder)
+    confirmed(folder)
+    policy, review = folder / "policies.yaml", (folder / "policies.review.json").read_text()
+    (folder / "OTHER.md").write_text("# Garden\n\nWater the plants. Cut the grass.\n")
+    with pytest.raises(InputError, match=r"translated from 'POLICY.md', of which 'OTHER.md' is no new version: 0 of"):
+        translate(folder / "OTHER.md", str(folder / "tools.json"), model="openai/test", out=policy)
+    (folder / "v2.md").write_text((folder / "POLICY.md").read_text())
+    assert translate(folder / "v2.md", str(folder / "tools.json"), model="openai/test", out=policy).outcome == 0
+    policy.unlink()
+    with pytest.raises(
+        InputError, match=r"has 0 answers and \d+ confirmations, but its policy 'policies.yaml' is gone"
+    ):
+        translated(folder)
+    assert json.loads((folder / "policies.review.json").read_text())["confirmations"]
+    assert json.loads(review)["confirmations"]
+
+
+def test_a_new_finding_voids_the_confirmation_of_its_rule(serve: Serve, folder: Path) -> None:
+    """A person added a rule that contradicts a confirmed one."""
+    serve(pharmacist())
+    translated(folder)
+    confirmed(folder)
+    policy = folder / "policies.yaml"
+    before = {one.sentence for one in read_review(review_path(policy)).confirmations}
+    text = policy.read_text()
+    policy.write_text(text.rstrip() + "\n  - id: none_at_all\n    temporal: forall(dispense(tablets=n), n > 40)\n")
+    result = translated(folder)
+    about = {one for finding in result.review.findings if finding.blocking for one in finding.rules}
+    assert {"none_at_all"} <= about
+    voided = before - {one.sentence for one in result.review.confirmations}
+    rules = {rule for one in result.review.sentences if one.hash in voided for rule in one.rules}
+    assert "tablet_limit" in rules
+
+
 def test_an_interrupted_translation_goes_on_where_it_was(serve: Serve, folder: Path) -> None:
     """It writes nothing until it is whole, and asks for no answer twice."""
     whole = serve(pharmacist())
