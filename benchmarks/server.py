@@ -1,9 +1,10 @@
-"""The time of a check over HTTP, in an open loop: `python benchmarks/server.py [STATE [RULES [SECONDS]]]`.
+"""The time of a check over HTTP, in an open loop: `python benchmarks/server.py [STATE [RULES [SECONDS [PER_TOOL]]]]`.
 
-STATE is `sqlite`, or the address of a PostgreSQL or Redis server (an empty schema or prefix). It starts
-`guardagent serve` with a policy of RULES rules (10) and offers checks at a fixed rate, whatever the answers take, from
-100 a second up until the server no longer keeps up (the cliff). Each check is of a session's next call, and its record
-follows. The time of a check counts from the moment at which it was due, so waiting in line counts.
+STATE is `sqlite`, or the address of a PostgreSQL or Redis server (an empty schema or prefix). It starts `guardagent
+serve` with a policy of RULES rules (10), of which PER_TOOL (20) concern each tool, and offers checks at a fixed rate,
+whatever the answers take, from 100 a second up until the server no longer keeps up (the cliff). Each check is of a
+session's next call, and its record follows. The time of a check counts from the moment at which it was due, so
+waiting in line counts.
 
 The table has, for each rate, the checks that were answered in a second, p50 and p99 in milliseconds, and the CPU time
 of the server for a call (check and record). The client needs CPU time, too: on two cores the cliff is that of both.
@@ -28,26 +29,30 @@ from typing import Any
 
 RATES = (100, 200, 500, 700, 1000, 1500, 2000)
 CALLS_OF_A_SESSION = 8
-TOOLS = [
-    {"name": "authenticate", "parameters": {"type": "object", "properties": {"user": {"type": "string"}}}},
-    {
-        "name": "refund",
-        "parameters": {"type": "object", "properties": {"order": {"type": "string"}, "amount": {"type": "integer"}}},
-    },
-]
 
 
-def policy(rules: int) -> str:
-    """Rules of four kinds that all concern `refund`."""
-    kinds = (
-        "forall(refund(amount=a), a <= {limit})",
-        "before(refund(order=o), True, f:authenticate(user=.*), output(f) != 'no {limit}')",
-        "forall(refund(order=o), count(f:refund(order=o)) < {limit})",
-        "G(tool:refund -> O tool:authenticate)",
-    )
-    lines = [
-        f'  - {{id: rule{at}, temporal: "{kinds[at % len(kinds)].format(limit=1000 + at)}"}}' for at in range(rules)
+def tools(count: int) -> list[dict[str, Any]]:
+    """The tool `authenticate`, and those that the rules concern."""
+    arguments = {"order": {"type": "string"}, "amount": {"type": "integer"}}
+    found = [{"name": f"act{at}", "parameters": {"type": "object", "properties": arguments}} for at in range(count)]
+    return [
+        {"name": "authenticate", "parameters": {"type": "object", "properties": {"user": {"type": "string"}}}},
+        *found,
     ]
+
+
+def policy(rules: int, count: int) -> str:
+    """Rules of four kinds about some tools."""
+    kinds = (
+        "forall({tool}(amount=a), a <= {limit})",
+        "before({tool}(order=o), True, f:authenticate(user=.*), output(f) != 'no {limit}')",
+        "forall({tool}(order=o), count(f:{tool}(order=o)) < {limit})",
+        "G(tool:{tool} -> O tool:authenticate)",
+    )
+    lines = []
+    for at in range(rules):
+        formula = kinds[at // count % len(kinds)].format(limit=1000 + at, tool=f"act{at % count}")
+        lines.append(f'  - {{id: rule{at}, temporal: "{formula}"}}')
     return "\n".join(["version: 1", "policies:", *lines, ""])
 
 
@@ -87,8 +92,8 @@ class Connection:
 class Load:
     """Offers checks at a rate."""
 
-    def __init__(self, port: int, token: str, attachment: str) -> None:
-        self._port, self._token, self._attachment = port, token, attachment
+    def __init__(self, port: int, token: str, attachment: str, tools: int) -> None:
+        self._port, self._token, self._attachment, self._tools = port, token, attachment, tools
         self._idle: deque[Connection] = deque()
         self._sessions: deque[tuple[str, int]] = deque()
 
@@ -117,7 +122,8 @@ class Load:
         if calls >= CALLS_OF_A_SESSION:
             session, calls = await self._opened(connection), 0
             due = time.perf_counter()
-        tool, args = ("refund", {"order": f"o{calls}", "amount": calls}) if calls else ("authenticate", {"user": "ann"})
+        acts = f"act{secrets.randbelow(self._tools)}", {"order": f"o{calls}", "amount": calls}
+        tool, args = acts if calls else ("authenticate", {"user": "ann"})
         call = {"id": secrets.token_hex(8), "tool": tool, "args": args}
         found = await connection.post(f"/v1/sessions/{session}/check", {"call": call})
         taken.append((time.perf_counter() - due) * 1000)
@@ -133,9 +139,9 @@ class Load:
 
 
 @contextlib.contextmanager
-def served(folder: Path, state: str, rules: int) -> Iterator[tuple[int, str, int]]:
+def served(folder: Path, state: str, rules: int, count: int) -> Iterator[tuple[int, str, int]]:
     """A server; its port, a token of an agent, and its process id."""
-    (folder / "policies.yaml").write_text(policy(rules))
+    (folder / "policies.yaml").write_text(policy(rules, count))
     command = [sys.executable, "-m", "guardagent"]
     made = [
         *command,
@@ -193,10 +199,10 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def measured(port: int, token: str, pid: int, seconds: float) -> None:
+async def measured(port: int, token: str, pid: int, seconds: float, count: int) -> None:
     """Prints a row for each rate."""
-    found = await Connection(port, token).post("/v1/attachments", {"policy": "default", "tools": TOOLS})
-    load = Load(port, token, found["id"])
+    found = await Connection(port, token).post("/v1/attachments", {"policy": "default", "tools": tools(count)})
+    load = Load(port, token, found["id"], count)
     await load.run(50, 2)
     print("| offered/s | answered/s | p50 ms | p99 ms | CPU ms/call |\n|---|---|---|---|---|")
     for rate in RATES:
@@ -213,9 +219,10 @@ def main() -> None:
     state = sys.argv[1] if len(sys.argv) > 1 else "sqlite"
     rules = int(sys.argv[2]) if len(sys.argv) > 2 else 10
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 10.0
-    with tempfile.TemporaryDirectory() as folder, served(Path(folder), state, rules) as (port, token, pid):
-        print(f"{state.partition(':')[0]}, {rules} rules, {seconds:g} s for each rate\n")
-        asyncio.run(measured(port, token, pid, seconds))
+    count = max(1, rules // (int(sys.argv[4]) if len(sys.argv) > 4 else 20))
+    with tempfile.TemporaryDirectory() as folder, served(Path(folder), state, rules, count) as (port, token, pid):
+        print(f"{state.partition(':')[0]}, {rules} rules about {count} tools, {seconds:g} s for each rate\n")
+        asyncio.run(measured(port, token, pid, seconds, count))
 
 
 if __name__ == "__main__":
