@@ -128,12 +128,16 @@ class ApprovalRecord:
 
     @property
     def answer(self) -> Approval:
-        """The decision, for the guard that judges the call again; one that is pending, expired or used rejects."""
+        """The decision, for the guard that judges the call again; one that is pending or expired rejects.
+
+        A used one stays as it was, for a request that is repeated: the history has the call already, and the ledger
+        makes sure that nothing runs twice.
+        """
         by = ", ".join(self.agreeing) or None
-        if self.status == "approved":
+        if self.status in ("approved", "edited", "used"):
+            if self.args is not None:
+                return Approval("edit", self.args, by=by, of=self.digest)
             return Approval("approve", by=by, of=self.digest)
-        if self.status == "edited":
-            return Approval("edit", self.args or {}, by=by, of=self.digest)
         if self.status == "rejected":
             last = self.steps[-1]
             return Approval("reject", reason=last["reason"], by=last["by"])
