@@ -119,10 +119,10 @@ class ApprovalRecord:
             RequestConflictError, ForbiddenError: as `answered`.
         """
         if self.status != "pending":
-            who = " and ".join(dict.fromkeys(one["by"] for one in self.steps)) or "nobody in time"
+            who = " and ".join(dict.fromkeys(one["by"] for one in self.steps)) or "the deadline"
             raise RequestConflictError(f"this approval is {self.status}; decided by {who}")
         if self.four_eyes and by in (self.requested_by, self.user):
-            raise ForbiddenError("nobody approves a call of their own; expected another approver")
+            raise ForbiddenError("a caller or user may not approve their own call; expected another approver")
         if by in self.agreeing:
             raise RequestConflictError("this approver has answered; expected another one")
 
