@@ -21,6 +21,8 @@ class AccessedOperation(StrEnum):
     """Have a finished run judged."""
     READ_SESSIONS = "read sessions"
     READ_APPROVALS = "read approvals"
+    FOLLOW_APPROVALS = "follow approvals"
+    """Read an approval; an agent only sees the status of those that it waits for."""
     ANSWER_APPROVALS = "answer approvals"
     READ_POLICIES = "read policies"
     CHANGE_POLICIES = "change policies"
@@ -37,6 +39,7 @@ PERMITTED: Mapping[AccessedOperation, frozenset[CallerRole]] = MappingProxyType(
         AccessedOperation.JUDGE: frozenset({_AGENT}),
         AccessedOperation.READ_SESSIONS: frozenset({_APPROVER, _AUDITOR, _ADMIN}),
         AccessedOperation.READ_APPROVALS: frozenset({_APPROVER, _AUDITOR, _ADMIN}),
+        AccessedOperation.FOLLOW_APPROVALS: frozenset({_AGENT, _APPROVER, _AUDITOR, _ADMIN}),
         AccessedOperation.ANSWER_APPROVALS: frozenset({_APPROVER}),
         AccessedOperation.READ_POLICIES: frozenset({_APPROVER, _AUDITOR, _ADMIN}),
         AccessedOperation.CHANGE_POLICIES: frozenset({_ADMIN}),

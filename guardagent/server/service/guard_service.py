@@ -14,10 +14,19 @@ from typing import Any
 from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.conversations import NotBegunError
-from guardagent.enforcement.wire import Fields, WireError, read_call, read_outcome, read_value, write_verdict
+from guardagent.enforcement.wire import (
+    Fields,
+    WireError,
+    read_approval,
+    read_call,
+    read_outcome,
+    read_value,
+    write_verdict,
+)
 from guardagent.errors import InputError, LedgerError
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller, TokenStore
+from guardagent.server.approvals.approval_desk import ApprovalDesk, approval_id, shown
 from guardagent.server.service.attachments import Attachments, read_attachment
 from guardagent.server.service.candidate_policies import CandidatePolicies
 from guardagent.server.service.guard_cache import GuardCache
@@ -32,7 +41,7 @@ from guardagent.server.service.token_desk import TokenDesk
 from guardagent.server.settings.server_settings import ServerSettings
 from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
 from guardagent.session.shared_history import SessionEndedError
-from guardagent.types import Verdict
+from guardagent.types import Decision, Verdict
 from guardagent.types.principal import read_principal
 
 JSON = dict[str, Any]
@@ -102,6 +111,7 @@ class GuardService:
         self.guards = GuardCache(self.policies, self.candidates, self.stores, self.attachments, self.sessions)
         self.log = LogQueries(self.stores.log, self.stores.log_address)
         self.repeated = RepeatedRequests(self.stores.state)
+        self.approvals = ApprovalDesk(self.stores.state)
         self.verdicts = Counter[tuple[str, str]]()
         self.runs = RunGuards(settings.agents, self.stores.log)
 
@@ -177,6 +187,32 @@ class GuardService:
         with self.guards.with_state(session, read_value(state, "state")):
             verdict = guard.before(call) if reserve else guard.preview(call)
         return self._judged(session, guard, call, verdict)
+
+    def resolve(self, request: HostRequest, name: str) -> JSON:
+        """Judges an escalated call again, with the answers of its reviewers.
+
+        While they have not answered, it stays escalated. An approval covers the call once, as the reviewers saw it.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the caller has no such session, or there is no such approval of this call.
+        """
+        session, guard = self._session(request.caller, name)
+        fields = Fields(request.body)
+        call = read_call(fields.object("call"), session.conversation)
+        approval, state = fields.string("approval"), fields.value("state", None)
+        fields.end()
+        if approval != approval_id(session, call):
+            raise UnknownItemError("this call has no such approval; an approval is for one call with its arguments")
+        record, _ = self.approvals.read(session.tenant, approval)
+        call = replace(call, claim=request.identity())
+        with self.guards.with_state(session, read_value(state, "state")):
+            verdict = guard.before(call) if record.status == "pending" else guard.resolve(call, record.answer)
+        if record.status in ("approved", "edited") and verdict.label == 0:
+            self.approvals.use(session.tenant, approval)
+        edits = record.args if record.status in ("edited", "used") and verdict.label == 0 else None
+        found = self._judged(session, guard, call, verdict)
+        return found if edits is None else {**found, "args": edits}  # also for a repeated request
 
     def record(self, request: HostRequest, name: str) -> JSON:
         """Records the outcome of a call, once; any server may have checked it.
@@ -302,6 +338,32 @@ class GuardService:
             "obligations": current.obligations,
         }
 
+    def show_approval(self, tenant: str, name: str, wait: float = 0) -> JSON:
+        """Returns an approval, after an answer or at most some seconds.
+
+        Raises:
+            UnknownItemError: the tenant has no such approval.
+        """
+        record, version = self.approvals.wait(tenant, name, wait)
+        return shown(name, version, record)
+
+    def answer_approval(self, caller: Caller, name: str, body: Any) -> JSON:
+        """Records the answer of an approver, who is the caller.
+
+        Raises:
+            InputError: the request is invalid.
+            UnknownItemError: the tenant has no such approval.
+            RequestConflictError: it has another version by now, or is decided.
+            ForbiddenError: this approver may not decide on it.
+        """
+        fields = Fields(body)
+        version = fields.integer("version")
+        answer = read_approval({name: one for name, one in body.items() if name != "version"}, "")
+        found, _ = self.approvals.answer(caller.tenant, name, answer, caller.id, version)
+        entry = {"kind": "approval_answer", "approval": name, "choice": answer.choice, "by": caller.id}
+        self.stores.log(caller.tenant).append({**entry, "reason": answer.reason, "status": found["status"]})
+        return found
+
     def list_policies(self, tenant: str) -> JSON:
         """Returns the policies that a tenant may use."""
         names = self.policies.names(tenant)
@@ -390,7 +452,11 @@ class GuardService:
         if verdict.label and guard.claimed_calls.may_hold(call):
             raise LedgerError("; ".join(verdict.errors) or "the verdict cannot be recorded")
         in_flight = call.claim is not None and verdict.label == 0
-        return {"verdict": self._counted(session, verdict), "in_flight": in_flight}
+        found: JSON = {"verdict": self._counted(session, verdict), "in_flight": in_flight}
+        if verdict.decision is Decision.ESCALATE:
+            rules = self.policies.settings(session.policy, session.tenant).approvals
+            found["approval"] = self.approvals.request(session, call, verdict, rules)
+        return found
 
     def _counted(self, session: HostSession, verdict: Verdict) -> JSON:
         """Counts a verdict for the metrics, and returns it as JSON."""

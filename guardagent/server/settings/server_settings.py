@@ -19,13 +19,15 @@ from typing import Any, Literal
 
 from guardagent._support.files import parse_yaml, read_text
 from guardagent.errors import ContentError, InputError, name_hint
+from guardagent.server.approvals.approval_record import ApprovalRules
 
 DEFAULT_POLICY = "default"
 DEFAULT_FOLDER = "guardagent-state"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _AGENT_KEYS = ("agent", "mode", "model", "locked", "tenants")
 _KINDS: dict[str, tuple[type, ...]] = {"max_replans": (int,), "deadline": (int, float), "zone": (str,)}
-_POLICY_KEYS = ("files", "tenants", "principal", "state", "zone", "max_replans", "deadline")
+_POLICY_KEYS = ("files", "tenants", "principal", "state", "zone", "max_replans", "deadline", "approvals")
+_APPROVAL_KEYS = ("quorum", "seconds", "four_eyes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class PolicySettings:
         zone: the time zone of its rules.
         max_replans: see `ToolGuard`.
         deadline: see `ToolGuard`.
+        approvals: the rules for the approvals of its calls.
     """
 
     files: tuple[Path, ...]
@@ -50,6 +53,7 @@ class PolicySettings:
     zone: str | None = None
     max_replans: int = 3
     deadline: float = 10.0
+    approvals: ApprovalRules = field(default_factory=ApprovalRules)
 
     def may_be_used_by(self, tenant: str) -> bool:
         """Whether agents of a tenant may use this policy."""
@@ -144,7 +148,21 @@ def _policy(value: Any, place: str, folder: Path) -> PolicySettings:
     for name, kinds in _KINDS.items():
         if name in found and (not isinstance(found[name], kinds) or isinstance(found[name], bool)):
             raise InputError(f"{name!r} of {place} is {found[name]!r}; expected a number, or a name of a zone")
+    if "approvals" in found:
+        found["approvals"] = _approvals(found["approvals"], f"'approvals' of {place}")
     return PolicySettings(tuple(folder / one for one in files), tenants, **found)
+
+
+def _approvals(value: Any, place: str) -> ApprovalRules:
+    found = _mapping(value, place, _APPROVAL_KEYS)
+    if type(found.get("quorum", 1)) is not int or not 1 <= found.get("quorum", 1) <= 100:
+        raise InputError(f"'quorum' of {place} is {found['quorum']!r}; expected 1 to 100 approvers")
+    seconds = found.get("seconds", 1)
+    if type(seconds) not in (int, float) or not 0 < seconds <= 30 * 86_400:
+        raise InputError(f"'seconds' of {place} is {seconds!r}; expected seconds, up to 30 days")
+    if type(found.get("four_eyes", True)) is not bool:
+        raise InputError(f"'four_eyes' of {place} is {found['four_eyes']!r}; expected true or false")
+    return ApprovalRules(**found)
 
 
 def _agent(value: Any, place: str, folder: Path) -> AgentSettings:

@@ -69,6 +69,7 @@ ROUTES = (
         status=201,
     ),
     _call_route("check", GuardService.check, shape({"call": CALL}, {"state": {}, "reserve": "boolean"})),
+    _call_route("resolve", GuardService.resolve, shape({"call": CALL, "approval": "string"}, {"state": {}})),
     _call_route("record", GuardService.record, shape({"call_id": "string", "outcome": OUTCOME})),
     _call_route("withdraw", GuardService.withdraw, shape({"call_id": "string", "why": "string"})),
     _call_route("refuse", GuardService.refuse, shape({"call": CALL, "problem": "string"})),

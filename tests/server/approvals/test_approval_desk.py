@@ -1,0 +1,151 @@
+"""Approvals on a server: quorum, deadlines, stale answers, other tenants, restarts, two servers."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.server.approvals import ApprovalRules
+from guardagent.server.settings import PolicySettings, ServerSettings
+from tests.server.servers import POLICIES, LocalServer, ServerClient, tokens_of
+
+LARGE = {"id": "c2", "tool": "refund", "args": {"order": "W1", "amount": 500}}
+
+
+class Desk:
+    """Servers of one state, with an agent that has logged in and wants a large refund."""
+
+    def __init__(self, folder: Path, **rules: Any) -> None:
+        (folder / "policies.yaml").write_text(POLICIES)
+        self.folder, self.tokens = folder, tokens_of(folder, "shop", "bank")
+        policy = PolicySettings((folder / "policies.yaml",), approvals=ApprovalRules(**rules))
+        self.settings = ServerSettings({"default": policy}, state=f"sqlite:{folder / 'state'}")
+        self.server = self.new()
+        self.agent = self.server.client()
+        self.session = self.agent.session()
+        self.agent.run(self.session, "c1", "login")
+
+    def new(self) -> LocalServer:
+        return LocalServer(self.folder, self.tokens, self.settings)
+
+    def requested(self) -> Any:
+        found = self.agent.post(f"/v1/sessions/{self.session}/check", {"call": LARGE}, idempotency_key="k1")
+        assert (found["verdict"]["decision"], found["in_flight"]) == ("escalate", False)
+        return found["approval"]
+
+    def answer(self, approval: Any, choice: str, status: int = 200, who: str = "shop.approver", **more: Any) -> Any:
+        body = {"choice": choice, "version": approval["version"], **more}
+        return self.server.client(who).post(f"/v1/approvals/{approval['id']}/answer", body, status)
+
+    def resolved(self, approval: Any, client: ServerClient | None = None, status: int = 200, key: str = "r") -> Any:
+        body = {"call": LARGE, "approval": approval["id"]}
+        path = f"/v1/sessions/{self.session}/resolve"
+        return (client or self.agent).post(path, body, status, idempotency_key=key)
+
+
+def test_an_approved_call_runs_once(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    approval = desk.requested()
+    assert (approval["call"]["args"], approval["rules"]) == (LARGE["args"], ["small_refunds"])
+    pending = desk.resolved(approval, key="early")
+    assert (pending["verdict"]["decision"], pending["approval"]["id"]) == ("escalate", approval["id"])
+    assert desk.answer(approval, "approve")["status"] == "approved"
+    other = desk.new().client()  # a server that has just started
+    found = desk.resolved(approval, other)
+    assert (found["verdict"]["label"], found["in_flight"]) == (0, True)
+    assert desk.resolved(approval, other)["in_flight"]  # the same request again: the same call
+    desk.agent.record(desk.session, "c2")
+    assert desk.resolved(approval, key="again")["verdict"]["label"] == 1
+    assert desk.agent.get(f"/v1/approvals/{approval['id']}").keys() == {"id", "version", "status", "deadline"}
+    assert desk.agent.get(f"/v1/approvals/{approval['id']}")["status"] == "used"
+
+
+def test_a_rejected_call_is_denied_with_the_reason(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    approval = desk.requested()
+    desk.answer(approval, "reject", reason="<b>too much</b>")
+    found = desk.resolved(approval)["verdict"]
+    assert (found["decision"], found["reasons"]) == ("deny", ["a reviewer rejected this call: <b>too much</b>"])
+    again = desk.answer(desk.server.client("shop.approver").get(f"/v1/approvals/{approval['id']}"), "approve", 409)
+    assert again["error"]["message"] == "this approval is rejected; decided by approver-1"
+
+
+def test_an_edited_call_runs_with_the_new_arguments(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    approval = desk.requested()
+    edited = desk.answer(approval, "edit", args={"order": "W1", "amount": 50})
+    assert (edited["status"], edited["args"]) == ("edited", {"order": "W1", "amount": 50})
+    found = desk.resolved(approval)
+    assert (found["verdict"]["label"], found["in_flight"], found["args"]) == (0, True, {"order": "W1", "amount": 50})
+    assert desk.resolved(approval)["args"] == {"order": "W1", "amount": 50}  # as if the first answer was lost
+    shown = desk.server.client("shop.auditor").get(f"/v1/sessions/{desk.session}")
+    assert shown["calls"][-1]["args"] == {"order": "W1", "amount": 50}
+
+
+def test_an_edit_that_breaks_a_rule_does_not_run(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    approval = desk.requested()
+    desk.answer(approval, "edit", args={"order": "W1", "amount": 5000})
+    found = desk.resolved(approval)
+    assert (found["verdict"]["label"], found["in_flight"]) == (1, False)
+
+
+def test_a_late_approval_denies(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, seconds=0.05)
+    approval = desk.requested()
+    threading.Event().wait(0.1)
+    assert "expired" in desk.answer(approval, "approve", 409)["error"]["message"]
+    assert "the approval is expired" in desk.resolved(approval)["verdict"]["reasons"][0]
+    assert desk.requested()["version"] == 2  # proposed again, it may wait again
+
+
+def test_two_approvers_and_a_stale_answer(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, quorum=2)
+    approval = desk.requested()
+    first = desk.answer(approval, "approve")
+    assert (first["status"], first["agreeing"]) == ("pending", ["approver-1"])
+    assert "has answered" in desk.answer(first, "approve", 409)["error"]["message"]
+    assert "has answered" in desk.answer(approval, "approve", 409)["error"]["message"]
+    assert desk.resolved(approval)["verdict"]["decision"] == "escalate"
+
+
+def test_who_may_do_what(tmp_path: Path) -> None:
+    """Neither an agent nor another tenant approves; another call has no use for an approval."""
+    desk = Desk(tmp_path)
+    approval = desk.requested()
+    for who in ("shop.agent", "shop.other", "shop.auditor", "shop.admin", "bank.agent"):
+        desk.answer(approval, "approve", 403, who)
+    desk.answer(approval, "approve", 404, "bank.approver")
+    desk.server.client("shop.other").get(f"/v1/approvals/{approval['id']}", 404)
+    desk.server.client("bank.approver").get(f"/v1/approvals/{approval['id']}", 404)
+    assert desk.server.client("bank.approver").get("/v1/approvals")["approvals"] == []
+    assert [one["id"] for one in desk.server.client("shop.approver").get("/v1/approvals")["approvals"]] == [
+        approval["id"]
+    ]
+    desk.answer(approval, "approve")
+    other = {**LARGE, "args": {"order": "W1", "amount": 501}}
+    body = {"call": other, "approval": approval["id"]}
+    desk.agent.post(f"/v1/sessions/{desk.session}/resolve", body, 404)
+
+
+@pytest.mark.parametrize("choices", [("approve", "reject"), ("approve", "edit"), ("reject", "edit")])
+def test_two_answers_at_once(tmp_path: Path, choices: tuple[str, str]) -> None:
+    desk = Desk(tmp_path)
+    approval = desk.requested()
+    servers, found = [desk.new(), desk.new()], []
+
+    def answer(at: int) -> None:
+        more = {"args": {"order": "W1", "amount": 1}} if choices[at] == "edit" else {}
+        body = {"choice": choices[at], "version": approval["version"], **more}
+        path = f"/v1/approvals/{approval['id']}/answer"
+        found.append(servers[at].client("shop.approver").request("POST", path, body).status_code)
+
+    threads = [threading.Thread(target=answer, args=[at]) for at in (0, 1)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert sorted(found) == [200, 409]
