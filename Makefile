@@ -32,7 +32,9 @@ test-slow: .venv-dev-all/ready
 
 test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 
+# With the server, whose guards the adapters also ask.
 test-framework-%: .venv-%/ready
+	.venv-$*/bin/pip install --quiet --disable-pip-version-check -e '.[$*,server]'
 	.venv-$*/bin/pytest -p no:xdist -W default --hypothesis-profile=long tests/frameworks/$(subst -,_,$*)
 
 # The engines of an audit over tables, in the same way, with solver rules; Spark needs Java. Ray ends the process of its

@@ -23,9 +23,17 @@ def may(caller: Caller, operation: AccessedOperation, tenant: str) -> bool:
     return True
 
 
+AGENTS = {
+    AccessedOperation.CALL,
+    AccessedOperation.JUDGE,
+    AccessedOperation.READ_INTERFACE,
+    AccessedOperation.FOLLOW_APPROVALS,
+}
+
+
 @given(st.sampled_from(SETS), OPERATIONS, st.sampled_from(["shop", "bank", EVERY_TENANT]))
 def test_roles_and_tenants(roles: frozenset[CallerRole], operation: AccessedOperation, tenant: str) -> None:
-    """An agent only calls and judges, in its tenant; nobody without a role does anything; only admins see all."""
+    """An agent only calls, judges and reads about that, in its tenant; nobody without a role does anything; only admins see all."""
     try:
         caller = Caller("somebody", roles, tenant)
     except InputError:
@@ -34,7 +42,7 @@ def test_roles_and_tenants(roles: frozenset[CallerRole], operation: AccessedOper
     allowed = {one for one in ("shop", "bank") if may(caller, operation, one)}
     assert allowed <= ({"shop", "bank"} if tenant == EVERY_TENANT else {tenant})
     if "agent" in roles:
-        assert bool(allowed) is (operation in {AccessedOperation.CALL, AccessedOperation.JUDGE})
+        assert bool(allowed) is (operation in AGENTS)
     if not roles:
         assert not allowed
 
@@ -45,6 +53,7 @@ def test_roles_and_tenants(roles: frozenset[CallerRole], operation: AccessedOper
         (AccessedOperation.CALL, {"agent"}),
         (AccessedOperation.JUDGE, {"agent"}),
         (AccessedOperation.ANSWER_APPROVALS, {"approver"}),
+        (AccessedOperation.FOLLOW_APPROVALS, {"agent", "approver", "auditor", "admin"}),
         (AccessedOperation.CHANGE_POLICIES, {"admin"}),
         (AccessedOperation.MANAGE_TOKENS, {"admin"}),
         (AccessedOperation.READ_LOG, {"auditor", "admin"}),
