@@ -33,7 +33,7 @@ AGENTS = {
 
 @given(st.sampled_from(SETS), OPERATIONS, st.sampled_from(["shop", "bank", EVERY_TENANT]))
 def test_roles_and_tenants(roles: frozenset[CallerRole], operation: AccessedOperation, tenant: str) -> None:
-    """An agent only calls, judges and reads about that, in its tenant; nobody without a role does anything; only admins see all."""
+    """An agent only calls, judges and reads about that; nobody without a role does anything; only admins see all."""
     try:
         caller = Caller("somebody", roles, tenant)
     except InputError:
