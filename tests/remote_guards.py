@@ -27,6 +27,9 @@ NOT_YET: dict[str, str] = {
 }
 """The scenarios that need more than the server has."""
 
+APPROVALS = ("resume", "approve twice", "another call than was shown")
+"""The scenarios in which the host has reviewers of its own. A proxy has no token for their answers."""
+
 
 class RunningServer:
     """A server with one policy, at an address of this machine.
@@ -55,10 +58,9 @@ class RunningServer:
             time.sleep(0.01)
 
     def guard(self, **options: Any) -> RemoteGuard:
-        """Returns a guard of an agent."""
-        if options.get("approver") is not None:
-            options = {"approver_token": self.tokens[CallerRole.APPROVER], **options}
-        return RemoteGuard(self.url, **{"token": self.tokens[CallerRole.AGENT], **options})
+        """Returns a guard of an agent whose host has reviewers of its own, with a token for their answers."""
+        tokens = {"token": self.tokens[CallerRole.AGENT], "approver_token": self.tokens[CallerRole.APPROVER]}
+        return RemoteGuard(self.url, **{**tokens, **options})
 
     def close(self) -> None:
         self._server.should_exit = True
