@@ -34,7 +34,10 @@ def read_review(path: Path | str) -> Review:
         InputError: the file is missing or unreadable.
         ContentError: it is not a review file, or contradicts itself; the message has the path of keys.
     """
-    return _parsed(read_text(Path(path), limit=MAX_BYTES), Path(path))
+    path = Path(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe or a device may never end
+        raise ContentError("is not a regular file; expected a review file", path)
+    return _parsed(read_text(path, limit=MAX_BYTES), path)
 
 
 def write_review(path: Path | str, review: Review) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Collection, Iterator
+from functools import cached_property, partial
 from pathlib import Path
 
 from guardagent.batch.audit import judge_events
 from guardagent.batch.records import Case, Trace
 from guardagent.batch.trace_steps import TraceStep
+from guardagent.policy.language import ast
 from guardagent.policy.policies import Policies
 from guardagent.translation.drafting.draft import Problem
 from guardagent.translation.samples.concealment import conceal
@@ -19,6 +20,7 @@ from guardagent.types import Verdict, thaw
 
 _MOST = 20  # unknown values that are reported
 _LONGEST = 400
+_MOMENTARY = (ast.Fact, ast.State, ast.StateOf, ast.SolverRule)
 
 
 def execution_problems(policies: Policies, path: Path | str) -> Iterator[Problem]:
@@ -29,16 +31,23 @@ def execution_problems(policies: Policies, path: Path | str) -> Iterator[Problem
     """
     executions = _Executions(policies)
     for record in read_records(path, policies.failed_output):
-        executions.add(_trace_of(record))
+        executions.add(record)
     yield from executions.problems()
 
 
-def _trace_of(record: Case | Trace) -> Trace:
-    """A trace; of a case, its history: nobody knows whether the proposed call was executed."""
-    if isinstance(record, Trace):
-        return record
-    steps = tuple(TraceStep(one) for one in record.history)
-    return Trace(record.id, steps, record.state, record.facts, record.principal)
+def _history_of(record: Case) -> Trace:
+    """The history of a case: nobody knows whether the proposed call was executed.
+
+    The state and the facts of a case are those of its proposed call. At the time of an earlier call, they were others.
+    """
+    return Trace(record.id, tuple(TraceStep(one) for one in record.history), principal=record.principal)
+
+
+def _momentary(policies: Policies) -> frozenset[str]:
+    """The policies that read the state or a fact at the time of a call, or may do so."""
+    walked = {one.id: [node for rule in one.rules for node in ast.walk(rule)] for one in policies.rules}
+    plain = {name for name, nodes in walked.items() if not any(isinstance(one, _MOMENTARY) for one in nodes)}
+    return frozenset(policies.ids) - plain
 
 
 class _Executions:
@@ -51,17 +60,23 @@ class _Executions:
         self._unknown: Counter[tuple[str, str]] = Counter()  # (the error, tool)
         self._examples: dict[tuple[str, str], str] = {}
 
-    def add(self, trace: Trace) -> None:
-        """Judges a trace."""
+    def add(self, record: Case | Trace) -> None:
+        """Judges a trace, or the history of a case by the rules that need neither its state nor its facts."""
+        trace = record if isinstance(record, Trace) else _history_of(record)
+        left_out = frozenset() if record is trace else self._momentary
         self._calls.update(one.event.tool for one in trace.steps if _is_executed(one))
-        judge_events(self._policies, trace, partial(self._count, trace))
+        judge_events(self._policies, trace, partial(self._count, trace, left_out))
 
-    def _count(self, trace: Trace, at: int | None, verdict: Verdict) -> None:
+    @cached_property
+    def _momentary(self) -> frozenset[str]:
+        return _momentary(self._policies)
+
+    def _count(self, trace: Trace, left_out: Collection[str], at: int | None, verdict: Verdict) -> None:
         if at is None or verdict.label == 0 or not _is_executed(trace.steps[at]):
             return
         tool = trace.steps[at].event.tool
         counts, names = (self._denied, verdict.rules) if verdict.rules else (self._unknown, verdict.errors)
-        for name in names:
+        for name in (one for one in names if one.partition(": ")[0] not in left_out):
             counts[name, tool] += 1
             self._examples.setdefault((name, tool), _shown(trace, at))
 

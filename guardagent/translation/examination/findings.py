@@ -36,4 +36,4 @@ def lint_problems(
         about = {number for name in (rule, *one.others) for number in sentences.get(name, ())}
         is_fatal = one.kind in _FATAL and bool(rule or one.tool)  # an unused label is harmless
         yield Problem(one.kind, one.message, rule, tuple(sorted(about)), one.example, is_fatal, one.others)
-    yield from (Problem("undecided", f"lint did not decide a question: {one}") for one in report.undecided)
+    yield from (Problem("undecided", f"not proved: {one}") for one in report.undecided)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.documents import read_document
-from guardagent.errors import InputError
+from guardagent.errors import GuardError, InputError
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.samples import read_fact_descriptions, read_samples
 from guardagent.translation.tools.reader import read_tools
+from guardagent.translation.tools.schema import ToolSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def read_inputs(
     digest = _digest(path)
     context = TranslationContext(
         document=read_document(path, document_format),
-        tools=read_tools(tools),
+        tools=_tools(tools),
         samples=read_samples(traces) if traces is not None else None,
         facts=read_fact_descriptions(facts) if facts is not None else (),
         toolbox=tuple(_inside(Path(one), folder) for one in toolbox),
@@ -70,6 +71,21 @@ def read_inputs(
     if _digest(path) != digest:
         raise InputError(f"{path}: changed while it was read; run the translation again")
     return TranslationInputs(context, path, digest, Path(traces) if traces is not None else None)
+
+
+def _tools(source: Any) -> tuple[ToolSchema, ...]:
+    """The tools of the agent.
+
+    Raises:
+        InputError: they cannot be read. A server that lists none is a wrong input, as is one that does not start.
+    """
+    try:
+        return read_tools(source)
+    except InputError:
+        raise
+    except GuardError as error:
+        reason = str(error).removesuffix("; nothing is guarded")  # a translation guards nothing anyway
+        raise InputError(f"tools {source!r}: {reason}; expected a server that lists its tools") from None
 
 
 def _digest(path: Path) -> str:

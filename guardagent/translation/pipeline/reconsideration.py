@@ -107,10 +107,15 @@ def kept_confirmations(previous: Review, now: Review) -> Review:
         for one in previous.confirmations
         if one.sentence and one.sentence not in known and after.of(one.sentence) == before.of(one.sentence) is not None
     ]
-    known_findings = {(one.kind, one.message) for one in previous.findings if one.blocking}
-    new = [one for one in now.findings if one.blocking and (one.kind, one.message) not in known_findings]
+    known_findings = {_identity(one) for one in previous.findings if one.blocking}
+    new = [one for one in now.findings if one.blocking and _identity(one) not in known_findings]
     standing = [one for one in now.confirmations if not any(_concerns(finding, one) for finding in new)]
     return replace(now, confirmations=(*standing, *same))
+
+
+def _identity(one: ReviewFinding) -> object:
+    """A finding with the same words about another rule is another one."""
+    return one.kind, one.message, frozenset(one.sentences), frozenset(one.rules)
 
 
 def _concerns(finding: ReviewFinding, confirmed: Confirmation) -> bool:

@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from guardagent.documents import compare
 from guardagent.policy.review import rule_hashes
+from guardagent.policy.review.document_changes import reviewed_sentences
 from guardagent.policy.review.record import (
     Fate,
     ModelCost,
@@ -234,6 +236,7 @@ class Recording:
             for found in reading.findings:
                 yield replace(found, rules=tuple(renamed.get(rule, rule) for rule in found.rules))
         yield from self._unreached()
+        yield from self._outdated_answers()
         for result in self.stages.drafts:
             if result.error:
                 yield ReviewFinding("draft", result.error, tuple(map(self._hash, result.sentences)), blocking=False)
@@ -246,6 +249,25 @@ class Recording:
             text = f"An answer concerns these rules, and no draft that knows it could be used: {ruling.text}"
             rules = tuple(dict.fromkeys(rule.id for draft in group.drafts for rule in draft.rules))
             yield ReviewFinding("unapplied_answer", text, tuple(map(self._hash, group.sentences)), rules)
+
+    def _outdated_answers(self) -> Iterator[ReviewFinding]:
+        """Yields a note for each answer about words that the document no longer has: it decides nothing any more."""
+        document, previous = self.inputs.context.document, self.previous
+        if previous is None:
+            return
+        compared = compare(reviewed_sentences(previous), document.sentences)
+        now = {one.old.hash: one.new.hash for one in compared.changed}
+        questions = {one.id: one for one in previous.questions}
+        for answer in previous.answers:
+            question = questions[answer.question]
+            if gone := [one for one in question.sentences if one not in document.first_numbers]:
+                choice = answer.words if answer.choice is None else question.choices[answer.choice].answer
+                text = (
+                    f"The answer of {answer.by} to {question.text!r:.300} was {choice!r:.200}. It was about the old "
+                    "words, and is not applied to the new ones. What they leave open is asked again."
+                )
+                sentences = dict.fromkeys(now[one] for one in gone if one in now)
+                yield ReviewFinding("outdated_answer", text, tuple(sentences), blocking=False)
 
     def _remaining(self) -> Iterator[Problem]:
         """Yields the problems of drafts that concern rules in the policy, but those of several rules."""

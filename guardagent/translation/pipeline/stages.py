@@ -114,6 +114,8 @@ class Stages:
         self._model.limit = max(LEAST_CALLS, CALLS_PER_SENTENCE * count)
         authors = _Authors(context, self._model, self._owner, self._doubts(found))
         first, second = self._drafted(authors, context, enforceable)
+        if any(one.is_interrupted for one in (*first, *second)):  # nothing is written, so nothing is compared
+            return StageResults(context, found, (*first, *second))
         groups = sentence_groups(_usable(first), _usable(second), enforceable)
         self._progress(f"Comparison of {_count([*drafted, *groups], 'group')} of sentences")
         read = self._model.map(partial(self._read, context, found, authors), [*drafted, *groups])

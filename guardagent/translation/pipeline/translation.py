@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from guardagent._support.files import save_text
-from guardagent._support.locks import folder_lock
+from guardagent._support.locks import folder_lock, shared_folder_lock
 from guardagent.documents import compare
 from guardagent.errors import InputError
 from guardagent.models import Model, load_model
@@ -149,7 +149,8 @@ class _Run:
             return Translation(review, summarize(review), (), 3 if stages.is_interrupted else outcome(review) or 1)
         save_groups(self._folder, stages.open_groups, stages.context)
         before = self._previous_path if standing and self._path.read_text() != assembly.text else None
-        written = self._write(assembly, review, before)
+        with shared_folder_lock(self._path.parent):  # so that nobody answers or confirms in between
+            written = self._write(assembly, review, before)
         changes = self._changes(standing, before) if standing else None
         return Translation(review, summarize(review, changes), written, outcome(review))
 

@@ -130,6 +130,16 @@ def test_the_document_has_to_be_a_file_that_ends(path: Path) -> None:
         assert reason in problem(path)
 
 
+def test_the_review_has_to_be_a_file_that_ends(path: Path) -> None:
+    review = review_path(path)
+    moved = review.rename(path.with_name("moved.json"))
+    review.symlink_to(moved)
+    load_policies(path, require_review=True)
+    review.unlink()
+    os.mkfifo(review)
+    assert "is not a regular file; expected a review file" in problem(path)
+
+
 def test_the_last_confirmation_of_a_sentence_counts(path: Path) -> None:
     review = read_review(review_path(path))
     right = next(one for one in review.confirmations if "refunds" in one.rules)

@@ -78,6 +78,21 @@ def test_a_file_of_cases_counts_their_histories(tmp_path: Path) -> None:
     assert "1 of 2" in found("too_tight", policy(refund_limit=LIMIT), traces=path)[0].message
 
 
+def test_the_history_of_a_case_is_not_judged_by_its_state_and_facts(tmp_path: Path) -> None:
+    """They are those of the proposed call: an earlier one was made at another time."""
+    path = tmp_path / "cases.jsonl"
+    record = case("c", 1, args={"amount": 900}, history=TRACES[0]["events"]) | {"user_confirmed": False}
+    path.write_text(json.dumps(record | {"state": {"open": False}}))
+    text = policy(
+        refund_limit=LIMIT,
+        confirmed="forall(refund(), fact(user_confirmed) == true)",
+        known="forall(refund(), known(fact(role)))",
+        opened="forall(refund(), state.open == true)",
+    )
+    assert {one.rule for one in found("too_tight", text, traces=path)} == {"refund_limit"}
+    assert found("unknown_in_traces", text, traces=path) == []
+
+
 def test_contradictions_are_fatal_and_loose_ends_are_not() -> None:
     """All that lint finds is here."""
     text = policy(a="forall(refund(amount=a), a < 5)", b="forall(refund(amount=a), a > 5)")

@@ -40,6 +40,18 @@ def test_a_draft_without_problems() -> None:
     assert problems(draft()) == []
 
 
+def test_a_rule_that_only_asks_what_is_known_needs_no_unknown_case() -> None:
+    """Nothing can be unknown to it, and each of its mutants is noticed."""
+    cases = (
+        case("yes", 0, [], user_confirmed=True),
+        case("no", 0, [], user_confirmed=False),
+        case("null", 1, ["refund_limit"], user_confirmed=None),
+        case("missing", 1, ["refund_limit"]),
+    )
+    of = draft(rule("forall(refund(), known(fact(user_confirmed)))", cases=cases))
+    assert problems(of, "case") + problems(of, "mutant") == []
+
+
 KINDS = {
     "two rules that do not load": (
         draft(rule("forall(refnd(), false)"), rule("forall(refund(amount=a), b < 1)", id="b")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from typing import Any
 import pytest
 
 from guardagent import load_policies
+from guardagent._support.locks import shared_folder_lock
 from guardagent.errors import InputError
 from guardagent.policy.review import read_review, review_path, rule_hashes, write_review
 from guardagent.policy.review.record import Confirmation, RecordedAnswer, Review
 from guardagent.translation.pipeline import Translation, translate
-from tests.models.conftest import Serve, serve
+from tests.models.conftest import Serve, serve, until
 from tests.models.server import Reply, ScriptedServer, status, text
 from tests.translation.library import block, sentences_of
 from tests.translation.pipeline import pharmacy
@@ -411,3 +413,57 @@ def test_a_review_during_the_translation_is_not_overwritten(serve: Serve, folder
     with pytest.raises(InputError, match="changed during the translation"):
         translated(folder)
     assert read_review(review_path(folder / "policies.yaml")).answers
+
+
+def test_nobody_answers_while_the_files_are_written(serve: Serve, folder: Path) -> None:
+    """The translation waits for a reviewer who saves, and then sees the answer."""
+    serve(pharmacist(second=EXCLUSIVE))
+    translated(folder)
+    (folder / "POLICY.md").write_text(pharmacy.DOCUMENT + "\nBe quick.\n")
+    last = {len(pharmacy.SENTENCES) + 2: {"fate": "not_enforceable", "reason": "No call shows it."}}
+    serve(pharmacist(survey=last))
+    drafts = folder / "policies.answers" / "open-groups.json"
+    drafts.unlink()
+    with ThreadPoolExecutor(1) as pool, shared_folder_lock(folder):
+        running = pool.submit(translated, folder)
+        until(drafts.exists)  # the last file before the policy
+        answered(folder, lambda choice: choice.allowed is True)
+        saved = read_review(review_path(folder / "policies.yaml")).answers
+    with pytest.raises(InputError, match="changed during the translation"):
+        running.result()
+    assert read_review(review_path(folder / "policies.yaml")).answers == saved
+
+
+def test_an_answer_about_old_words_is_named(serve: Serve, folder: Path) -> None:
+    """It decides nothing about the new ones; the note stays with their sentence."""
+    serve(pharmacist(second=EXCLUSIVE))
+    translated(folder)
+    answered(folder, lambda choice: choice.allowed is True)
+    serve(pharmacist(second=EXCLUSIVE, answered=mended))
+    assert translated(folder).outcome == 0
+    (folder / "POLICY.md").write_text(pharmacy.DOCUMENT.replace("than 30 tablets at once", "than 20 tablets at once"))
+    serve(pharmacist(first=TWENTY, second=TWENTY))
+    for result in (translated(folder), translated(folder)):
+        (finding,) = (one for one in result.review.findings if one.kind == "outdated_answer")
+        assert "answer of Ann" in finding.message
+        assert "was about the old words" in finding.message
+        assert [one.number for one in result.review.sentences if one.hash in finding.sentences] == [LIMIT]
+        assert (result.review.answers, result.review.open_questions, result.outcome) == ((), (), 0)
+
+
+def test_an_interrupted_translation_compares_nothing(serve: Serve, folder: Path) -> None:
+    script, left, lines = pharmacist(), iter(range(4)), list[str]()
+    serve(lambda request: script(request) if next(left, None) is not None else status(401))
+    result = translated(folder, parallel=1, progress=lines.append)
+    assert (result.outcome, result.written) == (3, ())
+    assert any(one.startswith("Two drafts") for one in lines)
+    assert not any(one.startswith("Comparison") for one in lines)
+
+
+def test_a_server_of_tools_that_ends_at_once_is_a_wrong_input(serve: Serve, folder: Path, cli: Any) -> None:
+    serve(pharmacist())
+    out = folder / "policies.yaml"
+    result = cli("translate", folder / "POLICY.md", "--tools", "mcp:false", "--model", "openai/test", "-o", out)
+    assert result.status == 2
+    assert "tools 'mcp:false': the MCP server does not list its tools" in result.err
+    assert "expected a server that lists its tools" in result.err
