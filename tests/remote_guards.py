@@ -27,7 +27,7 @@ NOT_YET: dict[str, str] = {
 }
 """The scenarios that need more than the server has."""
 
-APPROVALS = ("resume", "approve twice", "another call than was shown")
+APPROVALS = ("resume", "approve twice", "another call than was shown", "edit")
 """The scenarios in which the host has reviewers of its own. A proxy has no token for their answers."""
 
 
