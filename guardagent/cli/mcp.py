@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -184,12 +182,13 @@ def mcp_proxy(
     """
     import asyncio
 
+    from guardagent._support.log_lines import log_as_text
     from guardagent.enforcement import ToolGuard
     from guardagent.frameworks.mcp.adapter.proxy import Proxy
     from guardagent.frameworks.mcp.adapter.state_file import FileState
     from guardagent.policy.load import load_policies
 
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="guardagent: %(message)s")
+    log_as_text("guardagent: ")
     if accept_tools is not None:
         _accept(_target(server, header or []), accept_tools)
         return

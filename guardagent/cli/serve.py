@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guardagent._support.json_logs import log_as_json
+from guardagent._support.log_lines import log_as_json, log_as_text
 from guardagent._support.loopback import is_loopback
 from guardagent.cli.listen import (
     AllowHost,
@@ -87,6 +87,8 @@ def serve(
 
     if json_logs:
         log_as_json()
+    else:
+        log_as_text()
     found = _settings(policies, settings, state, log)
     host, port = read_address(listen)
     access = access_of(tokens, oidc)

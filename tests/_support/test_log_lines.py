@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 
-from guardagent._support.json_logs import JsonLines
+from guardagent._support.log_lines import JsonLines, TextLines
 
 
 def test_a_message_is_one_line_of_json() -> None:
@@ -16,3 +16,8 @@ def test_a_message_is_one_line_of_json() -> None:
     assert "\n" not in text
     assert (found["level"], found["message"]) == ("error", "it failed\n")
     assert "ValueError: a\nb" in found["error"]
+
+
+def test_a_text_message_is_one_line_and_controls_no_terminal() -> None:
+    record = logging.LogRecord("x", logging.WARNING, "", 0, "a tool %s", ("b\nFAKE\x1b[31m\u202e\x07",), None)
+    assert TextLines("guardagent: ").format(record) == "guardagent: a tool b\\nFAKE\\x1b[31m\\u202e\\x07"
