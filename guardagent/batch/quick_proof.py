@@ -11,6 +11,7 @@ from typing import Any
 
 from guardagent.batch.records import Trace
 from guardagent.policy.evaluation.monitor_interface import Monitor, RuleContext, SessionCall
+from guardagent.policy.evaluation.on_demand import OnDemand
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.monitors.product import Key, Parts, ProductLetter
 from guardagent.policy.monitors.propositional import PropositionalMonitor
@@ -89,7 +90,7 @@ def _begins_violation(monitor: Monitor, call: SessionCall) -> bool:
 
 def _holds_without_calls(monitor: Monitor) -> bool:
     """Whether a rule other than a propositional one holds at the end of a conversation without calls."""
-    return monitor.ended(RuleContext(EMPTY, None, []), monitor.start()) is None
+    return monitor.ended(RuleContext(EMPTY, None, OnDemand(())), monitor.start()) is None
 
 
 def _is_too_deep(value: Any) -> bool:

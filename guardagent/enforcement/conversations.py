@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,7 +27,7 @@ Resolve = Callable[[str], str]
 Begin = Callable[[str, Callable[[], Sequence[Mapping[str, Any]]]], tuple[Session, "ConversationJournal | None"]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Conversation:
     """One conversation.
 
@@ -248,10 +249,10 @@ class Conversations:
     def _begin_new(self, name: str) -> Conversation:
         with self._lock:
             if name not in self._known:
-                shown: list[Conversation] = []
-                session, journal = self._begin(name, lambda: shown[0].messages if shown else ())
-                shown.append(Conversation(name, session, journal=journal))
-                self._known[name] = shown[0]
+                shown = _ShownMessages()
+                session, journal = self._begin(name, shown)
+                self._known[name] = Conversation(name, session, journal=journal)
+                shown.conversation = weakref.ref(self._known[name])
             return self._known[name]
 
     def known(self, name: Any) -> Conversation:
@@ -320,3 +321,17 @@ def hashable(value: Any) -> Any:
     if isinstance(value, tuple):
         return ("list", *map(hashable, value))
     return (type(value).__name__, repr(value))
+
+
+class _ShownMessages:
+    """The messages of a conversation, for its session. It holds the conversation weakly: no cycle keeps both."""
+
+    conversation: weakref.ref[Conversation] | None = None
+
+    def __call__(self) -> Sequence[Mapping[str, Any]]:
+        if self.conversation is None:  # it is beginning
+            return ()
+        found = self.conversation()
+        if found is None:
+            raise InputError("the conversation was dropped while a call of it was judged; propose the call again")
+        return found.messages

@@ -75,6 +75,7 @@ class DeadlinePool:
                         return
                 continue
             do()
+            del do  # an idle thread keeps no conversation alive
             with self._lock:
                 self._idle += 1
 

@@ -36,19 +36,22 @@ class Span:
 
     def set_verdict(self, verdict: Verdict) -> None:
         """Sets the attributes of a verdict."""
-        values = {
-            "decision": str(verdict.decision),
-            "label": verdict.label,
-            "rules": list(verdict.rules),
-            "checked_by": verdict.checked_by,
-            "elapsed_ms": verdict.elapsed_ms,
-            "model_calls": verdict.model_calls,
-        }
         with suppress(Exception):
-            for name, value in values.items():
-                self._span.set_attribute(f"{PREFIX}{name}", value)
-            if verdict.errors:
-                self._span.set_attribute("error.type", "guardagent.unchecked")
+            self._span.set_attributes(verdict_attributes(verdict))
+
+
+def verdict_attributes(verdict: Verdict) -> dict[str, Any]:
+    """Returns the attributes of a verdict, for a span."""
+    values = {
+        "decision": str(verdict.decision),
+        "label": verdict.label,
+        "rules": list(verdict.rules),
+        "checked_by": verdict.checked_by,
+        "elapsed_ms": verdict.elapsed_ms,
+        "model_calls": verdict.model_calls,
+    }
+    unchecked = {"error.type": "guardagent.unchecked"} if verdict.errors else {}
+    return {**{f"{PREFIX}{name}": value for name, value in values.items()}, **unchecked}
 
 
 def span(call: HostCall) -> Span | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.errors import InputError, name_hint
@@ -351,8 +351,16 @@ class Policies:
             )
         )
 
-    def history_indexes(self) -> list[HistoryIndex]:
-        return [HistoryIndex(query) if query.window is None else WindowIndex(query) for query in self.history_queries]
+    @cached_property
+    def index_factories(self) -> list[Callable[[], HistoryIndex]]:
+        """For each history term, a function that makes its index of a session."""
+        queries = self.history_queries
+        return [partial(HistoryIndex if query.window is None else WindowIndex, query) for query in queries]
+
+    @cached_property
+    def memory_factories(self) -> list[Callable[[], Any]]:
+        """For each monitor, a function that makes its memory of a session."""
+        return [monitor.start for monitor in self.monitors]
 
     def applicability(self, call: SessionCall) -> Applicability:
         """The checks that apply to a call. All names that the policy does not use share one entry."""

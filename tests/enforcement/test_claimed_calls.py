@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -181,6 +183,10 @@ def test_a_check_that_ends_late_leaves_a_call_that_its_program_withdraws(tmp_pat
     assert one.before(claimed()).label == 1
     assert one.claimed_calls.may_hold(claimed())
     assert one.claimed_calls.withdraw("c", "call 1", "no answer") is not None  # once the check has ended
+    for _ in range(100):  # its thread is about to say so
+        if not one.claimed_calls.may_hold(claimed()):
+            break
+        time.sleep(0.05)
     assert not one.claimed_calls.may_hold(claimed())
     assert one.session("c").history == ()
 
@@ -248,3 +254,21 @@ def test_a_process_that_was_stopped_adds_nothing_late(action: str, address: str)
             assert len(server(address, STOPPED, state={"open": True}).claimed_calls.session("c").history) == (
                 0 if action == "withdraw" else 1
             )
+
+
+def test_a_released_conversation_is_freed_without_a_collection_of_garbage(tmp_path: Path) -> None:
+    """A server keeps many of them; a full collection would hold up all others."""
+    held = server(f"sqlite:{tmp_path / 'ledger.db'}", ONCE, "before(refund(order=o), True, f:find(order=o), True)")
+    gc.collect()
+    gc.disable()
+    try:
+        for tool in ("find", "refund"):
+            call = HostCall(tool, {"order": "a", "amount": 1}, "c", tool, claim=tool)
+            assert held.before(call).label == 0
+            held.claimed_calls.record("c", tool, Outcome("done"))
+        session = weakref.ref(held.claimed_calls.session("c"))
+        held.release("c")
+        held.before(replace(call, conversation="d"))  # the thread of the last check lets go of it
+        assert session() is None
+    finally:
+        gc.enable()

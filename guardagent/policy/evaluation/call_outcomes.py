@@ -86,7 +86,7 @@ class CallOutcomes:
                 groups.setdefault(key, (tuple(shares.values()), []))[1].append(call)
         return list(groups.values())
 
-    def _contributions(self, indexes: Sequence[HistoryIndex], env: Env, call: SessionCall) -> dict[Any, CallStatus]:
+    def _contributions(self, indexes: Mapping[int, HistoryIndex], env: Env, call: SessionCall) -> dict[Any, CallStatus]:
         """The contribution of the call to each index -> an outcome with it."""
         shares: dict[Any, CallStatus] = {}
         for end in call.possible_statuses:

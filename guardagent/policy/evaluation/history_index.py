@@ -8,6 +8,7 @@ keys), and residual conditions, which are decided by each query.
 from __future__ import annotations
 
 import sys
+import weakref
 from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -210,7 +211,8 @@ class HistoryIndex:
         ] = {}  # by the kinds of the key: different kinds are incomparable
         self._unindexed: list[IndexEntry] = []  # calls without an index key
         self._keyed_by_string = True  # whether all keys are single strings
-        self._deferred: dict[str, list[tuple[Any, Any]]] = {}  # by key: what `add` was given, still to be decided
+        # by key: what `add` was given, still to be decided; weak, since the context has the index
+        self._deferred: dict[str, list[tuple[weakref.ref[Any], Any]]] = {}
 
     def copied(self) -> HistoryIndex:
         """A copy of the index for another session."""
@@ -229,7 +231,7 @@ class HistoryIndex:
         if query.deferred_by is not None:
             key = call.args.get(query.deferred_by)
             if type(key) is str:
-                self._deferred.setdefault(key, []).append((context, call))
+                self._deferred.setdefault(key, []).append((weakref.ref(context), call))
                 return
         self._decide(context, call)
 
@@ -255,7 +257,7 @@ class HistoryIndex:
 
     def _decide_deferred(self, key: str) -> None:
         for context, call in self._deferred.pop(key):
-            self._decide(context, call)
+            self._decide(context(), call)
 
     def _decide_all(self) -> None:
         for key in list(self._deferred):

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, Self
 from guardagent.policy.evaluation.clock import Clock, Reading, require_forward
 from guardagent.policy.evaluation.counters import CountedAmount, CounterReader
 from guardagent.policy.evaluation.history_index import HistoryIndex
+from guardagent.policy.evaluation.on_demand import OnDemand
 from guardagent.policy.language.instants import MICROSECONDS, seconds_of
 from guardagent.policy.language.values import Truth, Unknown
 from guardagent.policy.provenance.recorder import SourceRecorder
@@ -133,6 +134,7 @@ class RuleContext:
     """
 
     __slots__ = (
+        "__weakref__",
         "_state",
         "as_of",
         "before_place",
@@ -154,7 +156,7 @@ class RuleContext:
         self,
         facts: Mapping[str, Any],
         state_source: Any,
-        indexes: list[HistoryIndex],
+        indexes: OnDemand[HistoryIndex],
         messages: Any = (),
         clock: Clock | None = None,
         principal: Mapping[str, Any] | None = None,

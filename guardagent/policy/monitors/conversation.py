@@ -16,6 +16,7 @@ from guardagent.policy.evaluation.monitor_interface import (
     RuleContext,
     SessionCall,
 )
+from guardagent.policy.evaluation.on_demand import OnDemand
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.values import Unknown
 from guardagent.policy.monitors.judgement import Judgement
@@ -50,10 +51,10 @@ class ConversationState:
         self._sorted = 0  # the number of these
         self.skipped: frozenset[int] = frozenset()  # proved monitors, skipped for calls of the graph's tools
         self.graph_tools: frozenset[str] = frozenset()
-        self.context = RuleContext(facts, state, policies.history_indexes(), messages, clock, principal)
+        self.context = RuleContext(facts, state, OnDemand(policies.index_factories), messages, clock, principal)
         if policies.sources is not None:
             self.context.provenance = SourceRecorder(policies.sources, provenance_bytes)
-        self._memory = [monitor.start() for monitor in policies.monitors]
+        self._memory: OnDemand[Any] = OnDemand(policies.memory_factories)
         self._reported: dict[str, set[int]] = {}  # violated rule -> positions of the violating calls; 0: settled
 
     def rely_on(self, tools: frozenset[str], proved: frozenset[int]) -> None:
@@ -401,7 +402,7 @@ class ConversationState:
         copy.skipped, copy.graph_tools = self.skipped, self.graph_tools
         copy.calls = [calls.get(call, call) for call in self.calls]
         copy.context.in_flight = list(calls.values())
-        copy.context.indexes = [index.copied() for index in self.context.indexes]
+        copy.context.indexes = self.context.indexes.changed(lambda _, index: index.copied())
         copy.context.provenance = context.provenance and context.provenance.copied()
         copy._memory, copy._reported = self._copied_memory(calls), self._copied_reported()
         return copy
@@ -410,7 +411,7 @@ class ConversationState:
         """The conversation as JSON."""
         return {
             "calls": [call.dumped() for call in self.calls],
-            "memory": [monitor.dumped(one) for monitor, one in zip(self.policies.monitors, self._memory, strict=True)],
+            "memory": [monitor.dumped(self._memory[at]) for at, monitor in enumerate(self.policies.monitors)],
             "said": self._dumped_reported(),
             **({} if self.context.provenance is None else {"provenance": self.context.provenance.dumped()}),
         }
@@ -429,7 +430,8 @@ class ConversationState:
             else:
                 self._index_call(call)
         monitors = zip(self.policies.monitors, data["memory"], strict=True)
-        self._memory = [monitor.loaded(one, self.calls) for monitor, one in monitors]
+        loaded = enumerate(monitor.loaded(one, self.calls) for monitor, one in monitors)
+        self._memory = OnDemand(self.policies.memory_factories, dict(loaded))
         self._reported = _loaded_reported(data["said"])
         if self.context.provenance is not None:
             self.context.provenance.loaded(data["provenance"])
@@ -503,8 +505,8 @@ class ConversationState:
     def _copied_reported(self) -> dict[str, set[int]]:
         return {rule: set(places) for rule, places in self._reported.items()}
 
-    def _copied_memory(self, calls: Mapping[SessionCall, SessionCall]) -> list[Any]:
-        return [monitor.copied(one, calls) for monitor, one in zip(self.policies.monitors, self._memory, strict=True)]
+    def _copied_memory(self, calls: Mapping[SessionCall, SessionCall]) -> OnDemand[Any]:
+        return self._memory.changed(lambda number, one: self.policies.monitors[number].copied(one, calls))
 
 
 def _loaded_reported(data: Any) -> dict[str, set[int]]:

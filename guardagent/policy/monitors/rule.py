@@ -94,7 +94,7 @@ class Rule:
     def id(self) -> str:
         return self.source.id
 
-    def combined_result(self, results: Mapping[int, MonitorResult], memory: Sequence[Any]) -> MonitorResult | None:
+    def combined_result(self, results: Mapping[int, MonitorResult], memory: Mapping[int, Any]) -> MonitorResult | None:
         """The result of the rule for a call, or None if it is satisfied.
 
         Args:
@@ -115,7 +115,7 @@ class Rule:
         ]
         return _tree_result(self._tree, values, wrong)
 
-    def status(self, memory: Sequence[Any]) -> str:
+    def status(self, memory: Mapping[int, Any]) -> str:
         """`satisfied` for good, `violated` for good, or `open`."""
         numbered = list(enumerate(self.monitors, self.first_monitor))
         kept: list[Truth] = [monitor.satisfied(memory[at]) or Unknown() for at, monitor in numbered]
@@ -127,7 +127,7 @@ class Rule:
             else "open"
         )
 
-    def ended(self, context: RuleContext, memory: Sequence[Any], *, already_reported: bool) -> MonitorResult | None:
+    def ended(self, context: RuleContext, memory: Mapping[int, Any], *, already_reported: bool) -> MonitorResult | None:
         """The result at the end of the conversation, or None. `already_reported`: a violation was reported."""
         found = [monitor.ended(context, memory[at]) for at, monitor in enumerate(self.monitors, self.first_monitor)]
         wrong = [one for one in found if one is not None]

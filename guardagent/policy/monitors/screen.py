@@ -7,14 +7,14 @@ that does not certainly hold is left to its monitor, and so is every rule if the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from guardagent.policy.evaluation.monitor_interface import Monitor, RuleContext, SessionCall
 from guardagent.policy.evaluation.screen_code import ScreenCode
 
 Numbered = Sequence[tuple[int, Monitor]]
-Screening = Callable[[RuleContext, SessionCall, Sequence[Any]], Numbered]
+Screening = Callable[[RuleContext, SessionCall, Mapping[int, Any]], Numbered]
 
 WARM_UP = 32  # checks before the function is generated, which takes as long as some of them
 
@@ -36,7 +36,7 @@ class CallScreen:
         self._function: Screening | None = None
         self.idle = not any(hasattr(monitor, "screened") for _, monitor in monitors)
 
-    def remaining(self, context: RuleContext, call: SessionCall, memory: Sequence[Any]) -> Numbered:
+    def remaining(self, context: RuleContext, call: SessionCall, memory: Mapping[int, Any]) -> Numbered:
         """The monitors that have to judge a proposed call."""
         if self._function is None:
             self._checks += 1
