@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from guardagent.enforcement.approval import Approval
 from guardagent.enforcement.calls import HostCall
@@ -15,6 +15,7 @@ from guardagent.enforcement.wire import write_value
 from guardagent.server.approvals.approval_record import FINAL, ApprovalRecord, ApprovalRules
 from guardagent.server.service.host_sessions import HostSession
 from guardagent.server.service.service_errors import RequestConflictError, UnknownItemError
+from guardagent.server.settings.webhook_settings import WebhookEvent
 from guardagent.server.state import StateStore
 from guardagent.types import Verdict
 
@@ -25,16 +26,38 @@ _PAUSE = 0.25
 _RACES = 5
 
 
+class Announce(Protocol):
+    """Tells others about a change of an approval: see `WebhookOutbox.add`."""
+
+    def __call__(
+        self,
+        event: WebhookEvent,
+        tenant: str,
+        approval: str,
+        requested: float,
+        *,
+        step: int = 0,
+        due: float | None = None,
+    ) -> None: ...
+
+
+def _nothing(*_about: Any, **_more: Any) -> None:
+    """Tells nobody."""
+
+
 class ApprovalDesk:
     """Takes requests and answers. Each change is conditional, so that two servers never decide one approval twice.
 
     Args:
         state: stores the records.
+        announce: is told about each change before it takes place.
         clock: returns the seconds since the epoch.
     """
 
-    def __init__(self, state: StateStore, clock: Callable[[], float] = time.time) -> None:
-        self._state, self._clock = state, clock
+    def __init__(
+        self, state: StateStore, announce: Announce = _nothing, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._state, self._announce, self._clock = state, announce, clock
 
     def request(self, session: HostSession, call: HostCall, verdict: Verdict, rules: ApprovalRules) -> JSON:
         """Records a request; one for the same call that still waits, or is approved, stays as it is.
@@ -47,7 +70,7 @@ class ApprovalDesk:
             session.id,
             session.policy,
             session.digest,
-            {"id": call.id, "tool": call.tool, "args": write_value(call.args, "args"), "agent": call.agent},
+            _call(call),
             call.digest,
             tuple(verdict.rules),
             tuple(verdict.reasons),
@@ -59,6 +82,8 @@ class ApprovalDesk:
             rules.four_eyes,
         )
         for _ in range(_RACES):
+            if self._state.get(_KIND, session.tenant, name) is None:
+                self._announce_request(session.tenant, name, new)
             if self._state.add(_KIND, session.tenant, name, new.content):
                 return shown(name, 1, new)
             item = self._state.get(_KIND, session.tenant, name)
@@ -67,6 +92,7 @@ class ApprovalDesk:
             found = ApprovalRecord.of(item.value).at(now)
             if found.status not in FINAL:
                 return shown(name, item.version, found)
+            self._announce_request(session.tenant, name, new)
             if self._state.replace(_KIND, session.tenant, name, item.version, new.content):
                 return shown(name, item.version + 1, new)
         raise RequestConflictError("the approval changes all the time; try again")
@@ -117,10 +143,15 @@ class ApprovalDesk:
             record.require_open(by)
             raise RequestConflictError(f"the approval has version {current} by now; expected an answer to this one")
         found = record.answered(answer, by, self._clock())
+        self._announce("approval.answered", tenant, name, record.created, step=len(found.steps))
         if not self._state.replace(_KIND, tenant, name, current, found.content):
             self.read(tenant, name)[0].require_open(by)
             raise RequestConflictError("the approval was answered at this moment; read it again")
         return shown(name, current + 1, found), current + 1
+
+    def _announce_request(self, tenant: str, name: str, record: ApprovalRecord) -> None:
+        self._announce("approval.requested", tenant, name, record.created)
+        self._announce("approval.expired", tenant, name, record.created, due=record.deadline)
 
     def use(self, tenant: str, name: str) -> None:
         """Notes that the call of an approval was allowed; the ledger has made sure that it was so once."""
@@ -132,6 +163,15 @@ def approval_id(session: HostSession, call: HostCall) -> str:
     """Returns the id of the approval of a call; every server has the same one."""
     text = json.dumps([session.tenant, session.id, session.digest, call.digest])
     return f"a_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+
+
+def _call(call: HostCall) -> JSON:
+    content: JSON = {"id": call.id, "tool": call.tool, "args": write_value(call.args, "args"), "agent": call.agent}
+    if call.facts:
+        content["facts"] = write_value(call.facts, "facts")
+    if call.action is not None:
+        content["action"] = call.action
+    return {**content, "tags": sorted(call.tags)} if call.tags else content
 
 
 def shown(name: str, version: int, record: ApprovalRecord) -> JSON:

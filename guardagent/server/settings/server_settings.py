@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from guardagent._support.files import parse_yaml, read_text
-from guardagent.errors import ContentError, InputError, name_hint
+from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
 from guardagent.server.approvals.approval_record import ApprovalRules
+from guardagent.server.settings.console_settings import ConsoleSettings
+from guardagent.server.settings.webhook_settings import WebhookSettings, read_webhook
 
 DEFAULT_POLICY = "default"
 DEFAULT_FOLDER = "guardagent-state"
@@ -28,6 +30,8 @@ _AGENT_KEYS = ("agent", "mode", "model", "locked", "tenants")
 _KINDS: dict[str, tuple[type, ...]] = {"max_replans": (int,), "deadline": (int, float), "zone": (str,)}
 _POLICY_KEYS = ("files", "tenants", "principal", "state", "zone", "max_replans", "deadline", "approvals")
 _APPROVAL_KEYS = ("quorum", "seconds", "four_eyes")
+_CONSOLE_KEYS = ("idle_seconds", "longest_seconds")
+_WORKFLOW_KEYS = ("graph", "policy", "tenants")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,21 @@ class AgentSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkflowSettings:
+    """A workflow graph that the console shows, verified against a policy.
+
+    Attributes:
+        graph: the file of the graph, as `guardagent graph --out` writes it.
+        policy: the name of the policy; empty for the structural checks alone.
+        tenants: the tenants that may see it; None for all.
+    """
+
+    graph: Path
+    policy: str = ""
+    tenants: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSettings:
     """The settings of a server.
 
@@ -88,12 +107,18 @@ class ServerSettings:
         state: the address of the state that all servers share: `sqlite:FOLDER`, `postgresql://…` or `redis://…`.
         log: a folder for a log of each tenant, or a PostgreSQL address; empty for the folder of the state.
         agents: the agents whose finished runs are judged, by their names.
+        workflows: the workflow graphs that the console shows, by their names.
+        console: how long people stay signed in to the console.
+        webhooks: the addresses that are told about approvals, by their URLs.
     """
 
     policies: Mapping[str, PolicySettings]
     state: str = f"sqlite:{DEFAULT_FOLDER}"
     log: str = ""
     agents: Mapping[str, AgentSettings] = field(default_factory=dict)
+    workflows: Mapping[str, WorkflowSettings] = field(default_factory=dict)
+    console: ConsoleSettings = field(default_factory=ConsoleSettings)
+    webhooks: Mapping[str, WebhookSettings] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.policies:
@@ -101,6 +126,9 @@ class ServerSettings:
         for name in self.policies:
             if not _NAME.fullmatch(name):
                 raise InputError(f"the policy {name[:80]!r} has no usable name; expected letters, digits and . _ -")
+        for name, one in self.workflows.items():
+            if one.policy and one.policy not in self.policies:
+                raise UnknownNameError("policy", one.policy, self.policies, f"the workflow {name!r}")
 
     @classmethod
     def of_files(cls, *files: Path | str, **options: Any) -> ServerSettings:
@@ -117,14 +145,18 @@ def read_server_settings(path: Path | str) -> ServerSettings:
     """
     value = parse_yaml(read_text(path), path)
     try:
-        found = _mapping(value, "the file", ("policies", "state", "log", "agents"))
+        found = _mapping(value, "the file", ("policies", "state", "log", "agents", "workflows", "console", "webhooks"))
         policies = _mapping(found.get("policies", {}), "'policies'", None)
         agents = _mapping(found.get("agents", {}), "'agents'", None)
+        workflows = _mapping(found.get("workflows", {}), "'workflows'", None)
         folder = Path(path).parent
         return ServerSettings(
             {name: _policy(one, f"the policy {name!r}", folder) for name, one in policies.items()},
             **{name: _string(found[name], name) for name in ("state", "log") if name in found},
             agents={name: _agent(one, f"the agent {name!r}", folder) for name, one in agents.items()},
+            workflows={name: _workflow(one, f"the workflow {name!r}", folder) for name, one in workflows.items()},
+            console=_console(found.get("console", True)),
+            webhooks=_webhooks(found.get("webhooks", []), folder),
         )
     except ContentError:
         raise
@@ -176,6 +208,35 @@ def _agent(value: Any, place: str, folder: Path) -> AgentSettings:
         raise InputError(f"'mode' of {place} is {found['mode']!r}; expected 'auto', 'generate' or 'program'")
     locked = found.pop("locked", None)
     return AgentSettings(**found, locked=None if locked is None else folder / locked, tenants=tenants)
+
+
+def _workflow(value: Any, place: str, folder: Path) -> WorkflowSettings:
+    found = _mapping({"graph": value} if isinstance(value, str) else value, place, _WORKFLOW_KEYS)
+    tenants = _tenants(found.pop("tenants", None), place)
+    for name, one in found.items():
+        _string(one, f"{name} of {place}")
+    if "graph" not in found:
+        raise InputError(f"{place} lacks 'graph'; expected the file of a graph")
+    return WorkflowSettings(folder / found["graph"], found.get("policy", ""), tenants)
+
+
+def _webhooks(value: Any, folder: Path) -> dict[str, WebhookSettings]:
+    if not isinstance(value, list):
+        raise InputError(f"'webhooks' is {type(value).__name__}; expected a list")
+    found = [read_webhook(one, f"webhook {at}", folder) for at, one in enumerate(value, 1)]
+    if len({one.url for one in found}) < len(found):
+        raise InputError("'webhooks' has an address twice; expected each once, with all of its events")
+    return {one.url: one for one in found}
+
+
+def _console(value: Any) -> ConsoleSettings:
+    if isinstance(value, bool):
+        return ConsoleSettings(is_served=value)
+    found = _mapping(value, "'console'", _CONSOLE_KEYS)
+    for name, one in found.items():
+        if type(one) not in (int, float) or not 0 < one <= 30 * 86_400:
+            raise InputError(f"{name!r} of 'console' is {one!r}; expected seconds, up to 30 days")
+    return ConsoleSettings(**found)
 
 
 def _tenants(value: Any, place: str) -> frozenset[str] | None:
