@@ -153,7 +153,8 @@ class ServerProcess:
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         self._clients: list[httpx.Client] = []
-        command = [sys.executable, "-m", "guardagent.cli.main", "serve", "--policies", str(folder / "policies.yaml")]
+        rules = [] if "--settings" in options else ["--policies", str(folder / "policies.yaml")]
+        command = [sys.executable, "-m", "guardagent.cli.main", "serve", *rules]
         more = ["--state", state, "--log", str(folder / "logs"), "--tokens", str(folder / "tokens.db")]
         more += ["--listen", f"127.0.0.1:{port}", *options]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

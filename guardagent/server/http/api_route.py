@@ -70,7 +70,8 @@ class ApiRoute:
     @property
     def has_verdict(self) -> bool:
         """Whether the answer has a verdict, so that an error is a denial."""
-        return self.path.rpartition("/")[2] in ("check", "refuse", "resolve", "answer", "finish", "guard")
+        judges = self.operation in (AccessedOperation.CALL, AccessedOperation.JUDGE)
+        return judges and self.path.rpartition("/")[2] in ("check", "refuse", "resolve", "answer", "finish", "guard")
 
 
 def shape(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Schema:

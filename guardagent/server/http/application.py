@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Match, Route, Router
 
 from guardagent._support.http import asgi
@@ -22,10 +22,14 @@ from guardagent._support.http.request_limits import RequestLimits
 from guardagent.enforcement.wire import dumps, loads
 from guardagent.errors import AccessError, GuardError
 from guardagent.server.access import AccessControl, Caller, authorize
+from guardagent.server.console.console_application import ConsoleApplication
+from guardagent.server.console.console_page import PREFIX as CONSOLE
+from guardagent.server.console.console_sessions import ConsoleSessions
 from guardagent.server.http.api_route import ApiRequest, ApiRoute
 from guardagent.server.http.error_answers import error_answer
 from guardagent.server.http.event_stream import event_stream
 from guardagent.server.http.openapi import openapi_document
+from guardagent.server.http.request_span import RequestSpan
 from guardagent.server.http.route_table import api_routes
 from guardagent.server.http.server_metrics import ServerMetrics
 from guardagent.server.service.guard_service import GuardService
@@ -33,6 +37,7 @@ from guardagent.server.service.service_errors import RequestConflictError
 
 MAX_KEY = 200
 MAX_STREAMS = 500
+_SMALL_DIGITS = 5  # of the length of a body: up to 99,999 bytes
 _log = logging.getLogger("guardagent")
 
 
@@ -60,7 +65,10 @@ class ServerApplication:
         table = api_routes()
         self._router = Router([self._route(one) for one in table], redirect_slashes=False)
         self.document = openapi_document(table)
-        self.metrics = ServerMetrics(lambda: dict(service.verdicts), lambda: self._in_flight)
+        self._console = self._console_of(service)
+        self.metrics = ServerMetrics(
+            lambda: dict(service.verdicts), lambda: self._in_flight, lambda: dict(service.webhooks.counts)
+        )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handles one HTTP request."""
@@ -81,6 +89,8 @@ class ServerApplication:
                 response: Any = _json({"status": "ok"})
             elif request.path == "/readyz" and request.method == "GET":
                 response = await self._readiness()
+            elif self._console is not None and (request.path == "/" or (request.path + "/").startswith(f"{CONSOLE}/")):
+                response = RedirectResponse(CONSOLE, 303) if request.path == "/" else self._console
             else:
                 self._require_route(scope)
                 response = self._router
@@ -88,6 +98,12 @@ class ServerApplication:
             status, body, head = error_answer(error, has_verdict=False)
             response = _json(body, status, head)
         await response(scope, receive, send)
+
+    def _console_of(self, service: GuardService) -> ConsoleApplication | None:
+        settings = service.settings.console
+        if not settings.is_served:
+            return None
+        return ConsoleApplication(service, self._access, ConsoleSessions(service.stores.state, settings), self._limits)
 
     async def _readiness(self) -> Response:
         try:
@@ -108,21 +124,26 @@ class ServerApplication:
     def _route(self, route: ApiRoute) -> Route:
         async def handle(request: Request) -> Response:
             started = time.perf_counter()
-            response = await self._handle(route, request)
+            with RequestSpan(route.method, route.path, request.headers) as span:
+                response = await self._handle(route, request, span)
+                span.set_status(response.status_code)
             self.metrics.count(route.method, route.path, response.status_code, time.perf_counter() - started)
             return response
 
         return Route(route.path, handle, methods=[route.method])
 
-    async def _handle(self, route: ApiRoute, request: Request) -> Response:
+    async def _handle(self, route: ApiRoute, request: Request, span: RequestSpan) -> Response:
         if self._in_flight >= self._limits.requests:
             error = RefusedError(503, "too many requests are in flight", head=[(b"retry-after", b"1")])
             return _failed(error, has_verdict=route.has_verdict)
         self._in_flight += 1
         try:
-            caller = await run_in_threadpool(self._admitted, route, request)
-            body = await self._body(route, request)
-            found = await run_in_threadpool(self._run, route, self._api_request(route, request, caller, body))
+            if not _is_small(request):  # only a known caller may send much
+                await run_in_threadpool(self._admitted, route, request)
+            text = await asgi.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
+            found = await run_in_threadpool(self._result, route, request, text, span)
+            if route.has_verdict:
+                span.set_verdict(found)
             return self._response(route, request, found)
         except Exception as error:  # noqa: BLE001 - every error is an answer
             return _failed(error, has_verdict=route.has_verdict)
@@ -159,6 +180,13 @@ class ServerApplication:
         finally:
             self._streams -= 1
 
+    def _result(self, route: ApiRoute, request: Request, text: bytes, span: RequestSpan) -> Any:
+        caller = self._admitted(route, request)
+        span.set_caller(caller.tenant)
+        body = self._body(route, request, text)
+        path = request.path_params
+        return self._run(route, ApiRequest(caller, path, _options(route, request), body, _key(request), self))
+
     def _run(self, route: ApiRoute, request: ApiRequest) -> Any:
         run = partial(route.handle, self.service, request)
         if route.body is None or route.journaled:
@@ -175,9 +203,6 @@ class ServerApplication:
             raise RequestConflictError("the request was carried out; its answer had a secret, and is not shown again")
         return full[0] if full else found
 
-    def _api_request(self, route: ApiRoute, request: Request, caller: Caller, body: Any) -> ApiRequest:
-        return ApiRequest(caller, request.path_params, _options(route, request), body, _key(request), self)
-
     def _admitted(self, route: ApiRoute, request: Request) -> Caller:
         query = request.scope["query_string"]
         if b"ga_" in query or b"access_token" in query:
@@ -186,8 +211,7 @@ class ServerApplication:
         authorize(caller, route.operation, caller.tenant)
         return caller
 
-    async def _body(self, route: ApiRoute, request: Request) -> Any:
-        text = await asgi.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
+    def _body(self, route: ApiRoute, request: Request, text: bytes) -> Any:
         if route.body is None:
             if text:
                 raise RefusedError(400, "the request has a body; expected none")
@@ -195,7 +219,14 @@ class ServerApplication:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RefusedError(415, "the body has another type; expected Content-Type: application/json")
-        return await run_in_threadpool(loads, text, self._limits.body)
+        return loads(text, self._limits.body)
+
+
+def _is_small(request: Request) -> bool:
+    """Whether the body has a known length that costs little, so that it may be read before the caller is known."""
+    length = request.headers.get("content-length", "")
+    is_empty = not length and "transfer-encoding" not in request.headers
+    return is_empty or (length.isascii() and length.isdecimal() and len(length) <= _SMALL_DIGITS)
 
 
 def _options(route: ApiRoute, request: Request) -> dict[str, str]:

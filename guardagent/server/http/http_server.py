@@ -6,6 +6,7 @@ from guardagent._support.http.endpoint import HttpEndpoint, serve
 from guardagent._support.http.request_limits import RequestLimits
 from guardagent._support.requirements import require
 from guardagent.server.access import AccessControl
+from guardagent.server.http.garbage_collection import rare_full_collections
 from guardagent.server.settings.server_settings import ServerSettings
 
 
@@ -21,6 +22,7 @@ async def run_server(settings: ServerSettings, access: AccessControl, endpoint: 
 
     service = GuardService(settings, access.tokens)
     try:
-        await serve(ServerApplication(service, access, endpoint.hosts, endpoint.limits), endpoint)
+        with rare_full_collections(), service.webhooks.running():
+            await serve(ServerApplication(service, access, endpoint.hosts, endpoint.limits), endpoint)
     finally:
         service.close()

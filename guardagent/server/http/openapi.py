@@ -9,6 +9,7 @@ from typing import Any
 from guardagent._version import __version__
 from guardagent.server.access.permissions import PERMITTED
 from guardagent.server.http.api_route import ApiRoute
+from guardagent.server.http.request_options import MAX_LIMIT
 
 _ERROR = {
     "type": "object",
@@ -32,6 +33,11 @@ _VERDICT = {
         "errors": {"type": "array", "items": {"type": "string"}},
     },
     "required": ["label", "decision", "reasons", "violations", "errors"],
+}
+_NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+_OPTIONS = {
+    **dict.fromkeys(("after", "cursor", "wait"), _NUMBER),
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT},
 }
 _HEADER = {
     "name": "Idempotency-Key",
@@ -65,7 +71,7 @@ def _operation(route: ApiRoute) -> dict[str, Any]:
         for name in re.findall(r"{(\w+)}", route.path)
     ]
     parameters += [
-        {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+        {"name": name, "in": "query", "description": text, "schema": _OPTIONS.get(name, {"type": "string"})}
         for name, text in route.query.items()
     ]
     found: dict[str, Any] = {

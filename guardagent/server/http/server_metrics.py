@@ -13,12 +13,18 @@ class ServerMetrics:
     Args:
         verdicts: returns the numbers of verdicts by policy and decision.
         requests: returns the number of requests in flight.
+        webhooks: returns the numbers of webhooks by host and result.
     """
 
-    def __init__(self, verdicts: Callable[[], Mapping[tuple[str, str], int]], requests: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        verdicts: Callable[[], Mapping[tuple[str, str], int]],
+        requests: Callable[[], int],
+        webhooks: Callable[[], Mapping[tuple[str, str], int]],
+    ) -> None:
         from prometheus_client import CollectorRegistry, Histogram
 
-        self._verdicts, self._requests = verdicts, requests
+        self._verdicts, self._requests, self._webhooks = verdicts, requests, webhooks
         self._answers = Counter[tuple[str, str, int]]()
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
@@ -46,6 +52,10 @@ class ServerMetrics:
         for (policy, decision), count in sorted(self._verdicts().items()):
             verdicts.add_metric([policy, decision], count)
         yield verdicts
+        webhooks = CounterMetricFamily("guardagent_webhooks", "Webhooks.", labels=["host", "result"])
+        for (host, result), count in sorted(self._webhooks().items()):
+            webhooks.add_metric([host, result], count)
+        yield webhooks
         answers = CounterMetricFamily("guardagent_requests", "Answers.", labels=["method", "route", "status"])
         failures = 0
         for (method, route, status), count in sorted(self._answers.items()):

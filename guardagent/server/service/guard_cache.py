@@ -21,6 +21,7 @@ from guardagent.server.settings.server_settings import PolicySettings
 
 MAX_GUARDS = 500
 MAX_CONVERSATIONS = 5000  # that this process keeps in memory; the ledger has all
+_MAX_RULE_STATES = 250_000  # of all of them: large policies leave room for fewer
 _Key = tuple[str, ...]
 
 
@@ -146,7 +147,8 @@ class GuardCache:
         with self._lock:
             self._recent[conversation] = guard
             self._recent.move_to_end(conversation)
-            while len(self._recent) > MAX_CONVERSATIONS:
+            most = max(50, min(MAX_CONVERSATIONS, _MAX_RULE_STATES // max(1, len(guard.policies.monitors))))
+            while len(self._recent) > most:
                 released.append(self._recent.popitem(last=False))
                 self._states.pop(released[-1][0], None)
         for name, one in released:

@@ -27,18 +27,23 @@ from guardagent.errors import InputError, LedgerError
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller, TokenStore
 from guardagent.server.approvals.approval_desk import ApprovalDesk, approval_id, shown
+from guardagent.server.approvals.approval_preview import preview
 from guardagent.server.service.attachments import Attachments, read_attachment
 from guardagent.server.service.candidate_policies import CandidatePolicies
 from guardagent.server.service.guard_cache import GuardCache
 from guardagent.server.service.host_sessions import HostSession, HostSessions, new_session
 from guardagent.server.service.log_queries import LogQueries
 from guardagent.server.service.policy_catalogue import PolicyCatalogue
+from guardagent.server.service.policy_history import PolicyHistory
+from guardagent.server.service.policy_reports import PolicyReports
 from guardagent.server.service.repeated_requests import RepeatedRequests
 from guardagent.server.service.run_guards import RunGuards
 from guardagent.server.service.server_stores import ServerStores
 from guardagent.server.service.service_errors import RequestConflictError, UnknownItemError
 from guardagent.server.service.token_desk import TokenDesk
+from guardagent.server.service.workflow_reports import WorkflowReports
 from guardagent.server.settings.server_settings import ServerSettings
+from guardagent.server.webhooks import WebhookDelivery, WebhookOutbox
 from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
 from guardagent.session.shared_history import SessionEndedError
 from guardagent.types import Decision, Verdict
@@ -111,7 +116,14 @@ class GuardService:
         self.guards = GuardCache(self.policies, self.candidates, self.stores, self.attachments, self.sessions)
         self.log = LogQueries(self.stores.log, self.stores.log_address)
         self.repeated = RepeatedRequests(self.stores.state)
-        self.approvals = ApprovalDesk(self.stores.state)
+        outbox = WebhookOutbox(self.stores.state, settings.webhooks)
+        self.approvals = ApprovalDesk(self.stores.state, outbox.add)
+        self.webhooks = WebhookDelivery(outbox, self.approvals, settings.webhooks)
+        self.history = PolicyHistory(self.stores.state)
+        for name in settings.policies:
+            self.history.note(name, self.policies.current(name))
+        self.reports = PolicyReports(self.policies, self.history, self.candidates, self.log)
+        self.workflows = WorkflowReports(settings.workflows, self.policies)
         self.verdicts = Counter[tuple[str, str]]()
         self.runs = RunGuards(settings.agents, self.stores.log)
 
@@ -347,6 +359,21 @@ class GuardService:
         record, version = self.approvals.wait(tenant, name, wait)
         return shown(name, version, record)
 
+    def preview_approval(self, tenant: str, name: str) -> JSON:
+        """Returns what would happen if an approval that waits were approved now; see `preview`.
+
+        Raises:
+            UnknownItemError: the tenant has no such approval.
+            GuardError: its session cannot be read.
+        """
+        record, _ = self.approvals.read(tenant, name)
+        session = self.sessions.read(tenant, record.session)
+        if session.status != "open":
+            raise RequestConflictError("the session of the call has ended; it will not run")
+        guard = self.guards.of(session)
+        tool = guard.names.resolve(record.call["tool"])
+        return preview(guard.claimed_calls.session(session.conversation), tool, record)
+
     def answer_approval(self, caller: Caller, name: str, body: Any) -> JSON:
         """Records the answer of an approver, who is the caller.
 
@@ -398,10 +425,12 @@ class GuardService:
         """
         self.policies.settings(name, tenant)
         earlier = self.policies.current(name).digest
-        version = self.policies.reload(name).digest
+        reloaded = self.policies.reload(name)
+        version = reloaded.digest
         if version != earlier:
             change = {"kind": "policy", "name": name, "policy": version, "earlier": earlier, "by": caller.id}
             self.stores.log(tenant).append(change)
+            self.history.note(name, reloaded)
         return {"name": name, "version": version, "changed": version != earlier}
 
     def shadow_policy(self, caller: Caller, tenant: str, name: str, body: Any) -> JSON:

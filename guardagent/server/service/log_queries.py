@@ -25,21 +25,36 @@ class LogQueries:
     def __init__(self, log: Callable[[str], AuditLog], address: Callable[[str], str]) -> None:
         self._log, self._address = log, address
 
-    def entries(self, tenant: str, after: int | None, limit: int, **criteria: str | None) -> list[dict[str, Any]]:
+    def entries(
+        self,
+        tenant: str,
+        after: int | None,
+        limit: int,
+        before: int | None = None,
+        text: str = "",
+        **criteria: str | None,
+    ) -> list[dict[str, Any]]:
         """Returns entries in order: the first ones after a number, or without one the last ones.
 
         Args:
             tenant: the tenant.
             after: the number of an entry.
             limit: how many.
+            before: the number of an entry; only earlier ones count.
+            text: what the entry contains somewhere, in any case.
             criteria: the values of fields; None matches any.
 
         Raises:
             GuardError: the log cannot be read.
         """
         wanted = {name: value for name, value in criteria.items() if value is not None}
+        wanted_text = json.dumps(text.lower(), ensure_ascii=False)[1:-1]  # as it stands in an entry
         found: deque[dict[str, Any]] = deque(maxlen=None if after is None else limit)
         for entry in self._newest(tenant, after or 0):
+            if before is not None and entry.seq >= before:
+                continue
+            if wanted_text not in entry.text.lower():
+                continue
             fields = json.loads(entry.text)
             if all(str(fields.get(name)) == value for name, value in wanted.items()):
                 found.append({"seq": entry.seq, **fields})

@@ -1,0 +1,100 @@
+"""Renders the templates of the console.
+
+They show strings that agents, tools and policies chose. The template engine escapes each of them, and characters that
+control the text around them, or are invisible, become a replacement mark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from guardagent._terminal import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+_SHORT = 160  # characters
+_UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60))
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """Returns a page."""
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader("guardagent.server.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {"time": time_text, "moment": moment, "left": left, "pretty": pretty, "segment": segment}
+    found.filters |= {"options": options, "words": words, "short": short}
+    return found
+
+
+def _shown(value: Any) -> Any:
+    return printable(value) if type(value) is str else value
+
+
+def moment(value: float | str) -> str:
+    """Returns a time as a machine reads it: seconds since the epoch, or the text of a log entry."""
+    return value if isinstance(value, str) else datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds")
+
+
+def time_text(value: float | str) -> str:
+    """Returns a time as a person reads it, such as `2026-05-04 12:30:05 UTC`."""
+    return f"{moment(value)[:19].replace('T', ' ')} UTC"
+
+
+def left(seconds: float) -> str:
+    """Returns a duration in its largest unit, such as `12 minutes`."""
+    seconds = max(0, int(seconds))
+    unit, size = next((one for one in _UNITS if seconds >= one[1]), ("second", 1))
+    count = seconds // size
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
+def pretty(value: Any) -> str:
+    """Returns a value as JSON on several lines."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def short(value: Any) -> str:
+    """Returns a value as JSON on one line, cut to a readable length."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+def words(value: str) -> Markup:
+    """Returns a rule in words; what stands between backquotes is code."""
+    from markupsafe import Markup, escape
+
+    parts = printable(value).split("`")
+    if len(parts) % 2 == 0:
+        return escape(printable(value))
+    shown = [Markup("<code>{}</code>").format(one) if at % 2 else escape(one) for at, one in enumerate(parts)]
+    return Markup("").join(shown)
+
+
+def segment(value: str) -> str:
+    """Returns a string as one part of an address."""
+    return quote(value, safe="")
+
+
+def options(value: Mapping[str, Any]) -> str:
+    """Returns options of an address, without those that are empty; with `?` if there are any."""
+    text = urlencode({name: one for name, one in value.items() if one not in (None, "")})
+    return f"?{text}" if text else ""

@@ -1,0 +1,44 @@
+// Keeps parts of a page fresh. Without it, the pages work and show what was so when they were loaded.
+"use strict";
+
+for (const part of document.querySelectorAll("[data-refresh]")) {
+  const bar = document.createElement("p");
+  const status = document.createElement("span");
+  const button = document.createElement("button");
+  let paused = false;
+  bar.className = "refresh";
+  status.setAttribute("role", "status");
+  button.type = "button";
+  button.className = "quiet";
+  bar.append(status, " ", button);
+  part.before(bar);
+
+  const show = (text) => { if (status.textContent !== text) status.textContent = text; };
+  const name = () => { button.textContent = paused ? "Continue" : "Pause"; };
+  button.addEventListener("click", () => { paused = !paused; name(); show(paused ? "Paused." : "Live."); });
+  name();
+  show("Live.");
+
+  const keys = (root) => new Set([...root.querySelectorAll("[data-key]")].map((one) => one.dataset.key));
+
+  const refresh = async () => {
+    // a person who is inside is not interrupted
+    if (paused || document.hidden || part.contains(document.activeElement)) return;
+    const answer = await fetch(part.dataset.refresh, { headers: { "X-Refresh": "1" } });
+    if (answer.redirected || answer.status === 401) { show("You are signed out; load the page again."); paused = true; name(); return; }
+    if (!answer.ok) { show("The server did not answer; the page may be outdated."); return; }
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").body;
+    if (part.contains(document.activeElement)) return;
+    const before = keys(part);
+    const added = [...keys(fresh)].filter((key) => !before.has(key)).length;
+    part.replaceChildren(...fresh.childNodes);
+    for (const one of part.querySelectorAll("[data-key]")) if (!before.has(one.dataset.key)) one.classList.add("fresh");
+    show(added ? `${added} ${part.dataset.name}.` : "Live.");
+  };
+
+  const again = async () => {
+    try { await refresh(); } catch { show("The server cannot be reached; the page may be outdated."); }
+    setTimeout(again, Number(part.dataset.seconds) * 1000);
+  };
+  setTimeout(again, Number(part.dataset.seconds) * 1000);
+}

@@ -1,0 +1,276 @@
+"""The console in a real browser: Debian's Chromium, both colour schemes, and the keyboard alone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent.server.access import Caller, CallerRole, TokenStore
+from tests.server.servers import POLICIES, ServerClient, ServerProcess, tokens_of
+
+pytestmark = pytest.mark.slow
+playwright = pytest.importorskip("playwright.sync_api", reason="the extra 'dev-all' is not installed")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra 'dev-all' is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("Chromium is not installed", allow_module_level=True)
+
+GRAPH = {
+    "name": "refunds",
+    "entry_id": "start",
+    "exit_ids": ["end"],
+    "nodes": [
+        {"id": "start", "kind": "entry"},
+        {"id": "login", "kind": "tool", "tools": ["login"]},
+        {"id": "refund", "kind": "tool", "tools": ["refund"]},
+        {"id": "end", "kind": "exit"},
+    ],
+    "edges": [
+        {"source": "start", "target": "login"},
+        {"source": "login", "target": "refund"},
+        {"source": "refund", "target": "end"},
+    ],
+}
+SETTINGS = """\
+policies:
+  default: {files: policies.yaml, approvals: {seconds: 600}}
+  brief: {files: policies.yaml, approvals: {seconds: 10}}
+  two: {files: policies.yaml, approvals: {quorum: 2}}
+workflows:
+  refunds: {graph: flow.json, policy: default}
+console: {idle_seconds: IDLE}
+"""
+PAGES = {
+    "live": "Verdicts as they come",
+    "approvals": "Waiting",
+    "sessions": "Sessions",
+    "sessions/s1": "Time line",
+    "policies": "Policies",
+    "policies/default": "small_refunds",
+    "policies/default/lint": "Lint of",
+    "policies/default/versions": "in force",
+    "workflows": "Workflows",
+    "workflows/refunds": "Rules before the agent runs",
+    "log": "Log",
+    "log/verify": "entries.",
+}
+
+
+class Site:
+    """A server with a console."""
+
+    def __init__(self, folder: Path, server: ServerProcess, tokens: dict[str, str]) -> None:
+        self.folder, self.url, self.tokens, self._server = folder, server.url, tokens, server
+        self.agent: ServerClient = server.client(tokens["shop.agent"])
+
+    def wants(self, session: str, policy: str = "default", amount: int = 900) -> str:
+        """An agent proposes a call that needs an approval. Returns its id."""
+        name = self.agent.session(session, policy=policy)
+        self.agent.run(name, "c1", "login", user="ann")
+        found: str = self.agent.check(name, "c2", "refund", order="a1", amount=amount)["approval"]["id"]
+        return found
+
+    def resolve(self, session: str, approval: str, amount: int = 900) -> Any:
+        call = {"id": "c2", "tool": "refund", "args": {"order": "a1", "amount": amount}}
+        return self.agent.post(f"/v1/sessions/{session}/resolve", {"call": call, "approval": approval})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("console")
+    (found / "policies.yaml").write_text(POLICIES)
+    (found / "flow.json").write_text(json.dumps(GRAPH))
+    return found
+
+
+@contextlib.contextmanager
+def _server(folder: Path, idle: int) -> Iterator[ServerProcess]:
+    settings = folder / f"server-{idle}.yaml"
+    settings.write_text(SETTINGS.replace("IDLE", str(idle)))
+    server = ServerProcess(folder, f"sqlite:{folder / 'state'}", "--settings", str(settings))
+    try:
+        server.wait()
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def site(folder: Path) -> Iterator[Site]:
+    tokens = tokens_of(folder, "shop")
+    store = TokenStore(folder / "tokens.db")
+    everything = frozenset(CallerRole) - {CallerRole.AGENT}
+    tokens["dana"] = store.create(Caller("dana", everything, "shop"), 3600.0)[1]
+    with _server(folder, 1800) as server:
+        yield Site(folder, server, tokens)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as found:
+        # no sandbox: tests may run as root, and the pages are our own
+        browser = found.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Any, site: Site) -> Iterator[Any]:
+    contexts = []
+
+    def sign_in(who: str = "dana", url: str = "", **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        page.goto(f"{url or site.url}/")
+        page.get_by_label("Your token").fill(site.tokens[who])
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/console/live")
+        return page
+
+    yield sign_in
+    for one in contexts:
+        one.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_accessible(site: Site, visit: Any, scheme: str) -> None:
+    approval = site.wants(f"every-{scheme}")
+    site.agent.session("s1")
+    page = visit(color_scheme=scheme)
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    for path, text in {**PAGES, f"approvals/{approval}": "What the agent wants to do"}.items():
+        page.goto(f"{site.url}/console/{path}")
+        assert text in page.inner_text("main"), path
+        found = axe.Axe().run(page).response["violations"]
+        assert not found, [(path, one["id"], one["nodes"][0]["html"]) for one in found]
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide"
+    assert not complaints, "the content security policy forbids nothing that a page needs"
+
+
+def test_on_a_narrow_screen_nothing_is_cut_off(site: Site, visit: Any) -> None:
+    page = visit()
+    page.set_viewport_size({"width": 360, "height": 800})
+    for path in PAGES:
+        page.goto(f"{site.url}/console/{path}")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide"
+
+
+def test_approve_with_the_keyboard_alone(site: Site, visit: Any) -> None:
+    approval = site.wants("keyboard")
+    page = visit()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    _tab_to(page, "Approvals")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/approvals")
+    page.goto(f"{site.url}/console/approvals/{approval}")
+    _tab_to(page, "Approve this call")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="approved").wait_for()
+    assert site.resolve("keyboard", approval)["in_flight"]
+
+
+def _tab_to(page: Any, text: str) -> None:
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == text:
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+            return
+    raise AssertionError(f"the keyboard does not reach {text!r}")
+
+
+def test_reject_with_a_reason(site: Site, visit: Any) -> None:
+    approval = site.wants("reject")
+    page = visit()
+    page.goto(f"{site.url}/console/approvals/{approval}")
+    page.get_by_role("button", name="Reject").click()
+    assert site.agent.get(f"/v1/approvals/{approval}")["status"] == "pending", "the reason is required"
+    page.get_by_label("Why not?").fill("ask the customer first")
+    page.get_by_role("button", name="Reject").click()
+    page.get_by_role("heading", name="rejected").wait_for()
+    assert "ask the customer first" in json.dumps(site.resolve("reject", approval)["verdict"])
+
+
+def test_approve_with_other_arguments(site: Site, visit: Any) -> None:
+    approval = site.wants("edit")
+    page = visit()
+    page.goto(f"{site.url}/console/approvals/{approval}")
+    page.get_by_text("Approve with other arguments").click()
+    page.get_by_label("All arguments").fill("{")
+    page.get_by_role("button", name="Approve with these arguments").click()
+    assert "no JSON" in page.get_by_role("alert").inner_text()
+    assert page.get_by_label("All arguments").input_value() == "{", "what was typed is still there"
+    page.get_by_label("All arguments").fill('{"order": "a1", "amount": 90}')
+    page.get_by_role("button", name="Approve with these arguments").click()
+    page.get_by_role("heading", name="edited").wait_for()
+    assert site.resolve("edit", approval)["args"] == {"order": "a1", "amount": 90}
+
+
+def test_a_request_expires_while_it_is_open(site: Site, visit: Any) -> None:
+    approval = site.wants("expire", "brief")
+    page = visit()
+    page.goto(f"{site.url}/console/approvals/{approval}")
+    page.wait_for_timeout(10_100)
+    page.get_by_role("button", name="Approve this call").click()
+    assert "expired" in page.get_by_role("alert").inner_text()
+    assert site.resolve("expire", approval)["verdict"]["decision"] == "deny"
+
+
+def test_two_approvers_at_once(site: Site, visit: Any) -> None:
+    approval = site.wants("both")
+    first, second = visit("dana"), visit("shop.approver")
+    for page in (first, second):
+        page.goto(f"{site.url}/console/approvals/{approval}")
+    first.get_by_role("button", name="Approve this call").click()
+    first.get_by_role("heading", name="approved").wait_for()
+    second.get_by_label("Why not?").fill("too much")
+    second.get_by_role("button", name="Reject").click()
+    assert "decided by dana" in second.get_by_role("alert").inner_text()
+
+
+def test_a_quorum_of_two(site: Site, visit: Any) -> None:
+    approval = site.wants("two", "two")
+    for who, status in (("dana", "pending"), ("shop.approver", "approved")):
+        page = visit(who)
+        page.goto(f"{site.url}/console/approvals/{approval}")
+        page.get_by_role("button", name="Approve this call").click()
+        page.get_by_role("heading", name=status).wait_for()
+
+
+def test_new_verdicts_appear_unless_the_page_is_paused(site: Site, visit: Any) -> None:
+    page = visit()
+    site.wants("live-1")
+    page.locator("tr.fresh").first.wait_for()
+    page.get_by_role("button", name="Pause").click()
+    site.wants("live-2")
+    page.wait_for_timeout(2500)
+    assert "live-2" not in page.inner_text("main")
+    page.get_by_role("button", name="Continue").click()
+    page.evaluate("document.activeElement.blur()")
+    page.get_by_role("link", name="live-2").first.wait_for()
+
+
+def test_without_javascript_the_pages_work(site: Site, visit: Any) -> None:
+    approval = site.wants("plain")
+    page = visit(java_script_enabled=False)
+    assert "plain" in page.inner_text("main")
+    page.goto(f"{site.url}/console/approvals/{approval}")
+    page.get_by_role("button", name="Approve this call").click()
+    page.get_by_role("heading", name="approved").wait_for()
+
+
+def test_a_session_without_use_ends_on_a_page_that_refreshes_itself(site: Site, visit: Any) -> None:
+    with _server(site.folder, 8) as strict:
+        page = visit(url=strict.url)
+        page.get_by_text("You are signed out").wait_for()
+        page.goto(f"{strict.url}/console/log")
+        assert page.url.endswith("/console/sign-in?next=%2Fconsole%2Flog")
