@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # Frameworks whose extractors and adapters are tested in environments of their own: not all can be installed together.
-FRAMEWORKS ?= langgraph openai-agents mcp autogen crewai adk pydantic-graph llama-index
+FRAMEWORKS ?= langgraph openai-agents mcp autogen crewai adk pydantic-graph llama-index smolagents ag2 agent-framework \
+  claude-agent-sdk litellm pydantic-ai strands
 
 # `make test PART=policy` runs one room, PART="policy log" two.
 PARTS := $(sort $(foreach file,$(wildcard tests/*/test_*.py tests/*/*/test_*.py),$(word 2,$(subst /, ,$(file)))))
@@ -34,7 +35,7 @@ test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 
 # With the server, whose guards the adapters also ask.
 test-framework-%: .venv-%/ready
-	.venv-$*/bin/pip install --quiet --disable-pip-version-check -e '.[$*,server]'
+	.venv-$*/bin/pip install --quiet --disable-pip-version-check -e '.[$*,$*-dev,server]'
 	.venv-$*/bin/pytest -p no:xdist -W default --hypothesis-profile=long tests/frameworks/$(subst -,_,$*)
 
 # The engines of an audit over tables, in the same way, with solver rules; Spark needs Java. Ray ends the process of its

@@ -16,7 +16,11 @@ from guardagent.guard import GuardAgent, GuardOptions, guard
 from tests.docs.test_imports import Imported, imported_by, of_pages
 
 PROGRAM = Path(__file__).with_name("uses_everything.py")
-FRAMEWORKS = ("langgraph", "mcp", "openai_agents")  # their types are known only if they are installed
+FRAMEWORKS = sorted(  # their types are known only if they are installed
+    one.parent.name
+    for one in Path(guardagent.__file__).parent.glob("frameworks/*/adapter")
+    if one.parent.name != "python"
+)
 UNTYPED = (*(f"guardagent.frameworks.{name}" for name in FRAMEWORKS), "guardagent.batch.arrow")  # Arrow has no types
 
 

@@ -25,13 +25,12 @@ from guardagent.testing.conformance import (
     Script,
     SubAgent,
     check,
-    matrix,
 )
 from guardagent.types import EMPTY
 from tests.docs.test_docs import BLOCK
-from tests.frameworks import breaks
-from tests.testing.conformance_cannot import CANNOT
+from tests.testing import conformance_tables
 from tests.testing.conformance_custom import CustomHost, CustomProcess, Talk
+from tests.testing.conformance_tables import tables
 
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "conformance.md"
@@ -318,14 +317,9 @@ def test_the_page_shows_what_the_hosts_declare() -> None:
 
 def test_named_tests_exist() -> None:
     """Each table cell that names a test names an existing one."""
-    for named in breaks.tests():
+    for named in sorted(conformance_tables.tests()):
         file, _, test = named.partition("::")
         assert f"def {test}(" in (TESTS / file).read_text(encoding="utf-8"), named
-
-
-def tables() -> dict[str, str]:
-    """Returns the tables of docs/conformance.md."""
-    return {"scenarios": matrix(CANNOT), "breaks": matrix(breaks.cells(), breaks.BREAKS, "break")}
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ class Recorder:
         return RandomModel(model=name, recorder=self)
 
 
-class RandomModel(models.BaseLlm):  # type: ignore[misc, name-defined]
+class RandomModel(models.BaseLlm):  # type: ignore[name-defined]
     """A model that calls any tool it is offered, transfers to any agent it is offered, or answers."""
 
     recorder: Any

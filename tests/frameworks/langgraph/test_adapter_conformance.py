@@ -37,7 +37,7 @@ from guardagent.testing.conformance import (
     check,
 )
 from tests.frameworks.langgraph.agents import Scripted, thread, user
-from tests.testing.conformance_cannot import CANNOT
+from tests.frameworks.langgraph.declarations import CANNOT
 
 _ids = itertools.count(1)
 

@@ -33,8 +33,8 @@ from guardagent.testing.conformance import (
     SubAgent,
     check,
 )
+from tests.frameworks.mcp.declarations import CANNOT
 from tests.frameworks.mcp.forms import filled
-from tests.testing.conformance_cannot import CANNOT
 
 
 @dataclass

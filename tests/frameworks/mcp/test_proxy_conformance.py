@@ -25,9 +25,9 @@ from guardagent.testing.conformance import (
     SubAgent,
     check,
 )
+from tests.frameworks.mcp.declarations import CANNOT
 from tests.frameworks.mcp.forms import filled
 from tests.frameworks.mcp.helpers import RawClient, client_of
-from tests.testing.conformance_cannot import CANNOT
 from tests.tiers import slow_after
 
 SERVER = Path(__file__).parent / "servers" / "conformance_shop.py"

@@ -41,7 +41,7 @@ from guardagent.testing.conformance import (
     SubAgent,
     check,
 )
-from tests.testing.conformance_cannot import CANNOT
+from tests.frameworks.openai_agents.declarations import CANNOT
 
 _ids = itertools.count(1)
 CONFIG = RunConfig(tracing_disabled=True)

@@ -109,7 +109,7 @@ def test_extraction_is_deterministic() -> None:
     assert built("handoffs_in_a_ring").edges[0].source == START
 
 
-class Chooser(sdk.models.interface.Model):  # type: ignore[misc]
+class Chooser(sdk.models.interface.Model):
     """A model that hands off, calls a tool or answers at random, and records the calling agent."""
 
     def __init__(self, seed: int) -> None:

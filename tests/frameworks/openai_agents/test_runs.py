@@ -55,7 +55,7 @@ async def {ask}(input: str) -> str:
 {name}.tools.append({ask})"""
 
 
-class Chooser(sdk.models.interface.Model):  # type: ignore[misc]
+class Chooser(sdk.models.interface.Model):
     """A model that hands off, calls a tool or answers at random, and records each call with its agent."""
 
     def __init__(self, seed: int) -> None:

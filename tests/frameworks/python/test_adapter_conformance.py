@@ -26,7 +26,7 @@ from guardagent.testing.conformance import (
     Turn,
     check,
 )
-from tests.testing.conformance_cannot import CANNOT
+from tests.frameworks.python.declarations import CANNOT
 
 _ids = itertools.count(1)
 

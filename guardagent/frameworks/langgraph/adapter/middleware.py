@@ -15,7 +15,7 @@ from guardagent.frameworks.langgraph.adapter.messages import messages_of
 from guardagent.frameworks.langgraph.adapter.proposal import MARK, conversation_of, require_nested
 
 
-class GuardMiddleware(AgentMiddleware):  # type: ignore[misc]
+class GuardMiddleware(AgentMiddleware):
     """Judges every call of an agent's tools at the tool, and its answers if the guard has `answers`.
 
         create_agent(model, tools, middleware=[..., GuardMiddleware(guard)], checkpointer=...)
@@ -55,7 +55,7 @@ class GuardMiddleware(AgentMiddleware):  # type: ignore[misc]
             require_nested(self.guard, _config())
         conversation_of(self.guard, _config())
 
-    @hook_config(can_jump_to=["end"])  # type: ignore[untyped-decorator]
+    @hook_config(can_jump_to=["end"])
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - as above
         """Ends the run after the agent's last replan: control returns to the user, with the reason."""
         for message in reversed(messages_of(state)):

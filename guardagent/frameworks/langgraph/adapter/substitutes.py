@@ -11,7 +11,7 @@ from guardagent.frameworks.langgraph.adapter.proposal import RUNNING_TOOL, ToolC
 from guardagent.types import unchecked_verdict
 
 
-class _NoSubstitute(BaseCallbackHandler):  # type: ignore[misc]
+class _NoSubstitute(BaseCallbackHandler):
     """A callback of each tool that starts in the host's task; stops any tool but the guarded copy."""
 
     raise_error = True

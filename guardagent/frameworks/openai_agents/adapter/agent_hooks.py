@@ -37,7 +37,7 @@ class GuardedToolUseBehavior:
         return ToolsToFinalOutputResult(is_final_output=True, final_output=stops[0].output) if stops else _GOES_ON
 
 
-class ProposalHooks(AgentHooks[Any]):  # type: ignore[misc]
+class ProposalHooks(AgentHooks[Any]):
     """`Agent.hooks`: the operator's; also notes the ids of all calls that the model proposes."""
 
     def __init__(self, attachment: BaseAttachment, before: Any) -> None:

@@ -13,7 +13,7 @@ from guardagent.frameworks.openai_agents.adapter.messages import chat
 from guardagent.frameworks.openai_agents.adapter.runs import scope
 
 
-class AnswerGuardrail(OutputGuardrail[Any]):  # type: ignore[misc]
+class AnswerGuardrail(OutputGuardrail[Any]):
     """Trips if the answer is denied; `output_info` is the verdict."""
 
     @classmethod

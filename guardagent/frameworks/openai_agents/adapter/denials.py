@@ -11,7 +11,7 @@ from guardagent.errors import ToolDenied
 from guardagent.types import Decision, Verdict
 
 
-class RunHalted(ToolDenied, AgentsException):  # type: ignore[misc]
+class RunHalted(ToolDenied, AgentsException):
     """A rule halts the run: `Runner` raises this. `verdict` says why."""
 
 

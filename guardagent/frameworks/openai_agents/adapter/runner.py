@@ -11,7 +11,7 @@ from agents import Runner
 from guardagent.frameworks.openai_agents.adapter.runs import RunScope, enter, scope
 
 
-class GuardedRunner(Runner):  # type: ignore[misc]
+class GuardedRunner(Runner):
     """As `Runner`, with its arguments: `conversation_id`, or the session's id, names the conversation."""
 
     @classmethod
