@@ -1,1 +1,12 @@
 """LlamaIndex."""
+
+from typing import TYPE_CHECKING
+
+from guardagent._support.lazy_imports import lazy_getattr
+
+__all__ = ["WorkflowHalted", "answer", "conversation", "guarded"]
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.llama_index.adapter import WorkflowHalted, answer, conversation, guarded
+else:
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -197,7 +197,7 @@ class Chooser:
         outer = self
         mock: Any = pytest.importorskip("llama_index.core.llms.mock")
 
-        class Agent(agents.FunctionAgent):  # type: ignore[misc]
+        class Agent(agents.FunctionAgent):
             async def take_step(self, *_args: Any, **_more: Any) -> Any:
                 outer.steps.append(name)
                 calls = outer.calls([one for one in names if one != name]) if len(outer.steps) < 25 else []

@@ -1,0 +1,12 @@
+"""smolagents."""
+
+from typing import TYPE_CHECKING
+
+from guardagent._support.lazy_imports import lazy_getattr
+
+__all__ = ["AgentHalted", "conversation", "guarded"]
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.smolagents.adapter import AgentHalted, conversation, guarded
+else:
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)

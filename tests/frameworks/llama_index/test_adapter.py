@@ -1,0 +1,359 @@
+"""LlamaIndex: what guarded agents really do, with a model that follows a script."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("llama_index.core.agent.workflow")
+
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core.memory import Memory
+from llama_index.core.objects import ObjectRetriever
+from llama_index.core.tools import AsyncBaseTool, FunctionTool, ToolMetadata, ToolOutput
+from llama_index.core.workflow import Context
+from pydantic import BaseModel, SecretStr
+from workflows.events import HumanResponseEvent, InputRequiredEvent
+
+from guardagent.enforcement import Approval, ApprovalRequest, ToolGuard
+from guardagent.errors import InputError
+from guardagent.frameworks.llama_index import WorkflowHalted, answer, conversation, guarded
+from guardagent.testing.conformance.host import NoSecrets
+from tests.frameworks.llama_index.scripted_llm import ScriptedLLM, Turn
+from tests.frameworks.scenarios import (
+    APPROVED,
+    ASKS,
+    AT_MOST_ONE,
+    AUTHENTICATED,
+    HALTED,
+    LIMIT,
+    MISSPELT,
+    OVER_LIMIT,
+    Shop,
+    broken_rules,
+    guard_of,
+)
+
+PIN = "The PIN is 4711."
+
+
+def refund(amount: Any, order_id: str = "W1") -> list[tuple[str, Any]]:
+    return [("refund", {"order_id": order_id, "amount": amount})]
+
+
+def agent_of(guard: ToolGuard, shop: Shop, *turns: Turn, tools: Any = None, **options: Any) -> Any:
+    """Returns a guarded agent with the shop's tools."""
+    tools = [shop.refund, shop.wire, shop.authenticate] if tools is None else tools
+    return guarded(FunctionAgent(tools=tools, llm=ScriptedLLM(turns), **options), guard)
+
+
+async def arun(
+    agent: Any, name: str = "c1", on_question: Callable[[Any, Any], None] | None = None, **options: Any
+) -> Any:
+    """Runs an agent. Returns its output and its events; `on_question` answers its questions."""
+    with conversation(name):
+        handler = agent.run(user_msg="please", **options)
+    events = []
+    async for event in handler.stream_events():
+        events.append(event)
+        if on_question is not None and isinstance(event, InputRequiredEvent):
+            on_question(handler.ctx, event)
+    return await handler, events
+
+
+def ran(agent: Any, name: str = "c1", **options: Any) -> Any:
+    """As `arun`. Returns the output."""
+    return asyncio.run(arun(agent, name, **options))[0]
+
+
+def outputs(agent: Any) -> str:
+    """Returns the last messages that the model has read."""
+    return str(agent.llm.read[-1])
+
+
+# --- denials
+
+
+def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
+    """500 is denied as the tool's error, with the reason and the remedy; 50 is paid."""
+    shop = Shop()
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), refund(50), "paid")
+    found, events = asyncio.run(arun(agent))
+    assert (shop.refunds, str(found)) == ([("W1", 50)], "paid")
+    results = [one.tool_output for one in events if hasattr(one, "tool_output")]
+    assert [one.is_error for one in results] == [True, False]
+    assert "refund 100 or less" in results[0].content
+
+
+def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
+    """The fourth denied turn ends the run with the reason as its answer; the next run starts from zero."""
+    shop, guard = Shop(), guard_of(tmp_path, LIMIT)
+    assert "control returns to the user" in str(ran(agent_of(guard, shop, *[refund(500 + n) for n in range(6)])))
+    assert str(ran(agent_of(guard, shop, refund(500), refund(50), "paid"))) == "paid"
+    assert shop.refunds == [("W1", 50)]
+
+
+def test_a_halt_ends_the_run(tmp_path: Path) -> None:
+    """Awaiting the run raises it; afterwards nothing runs in this conversation."""
+    shop, guard = Shop(), guard_of(tmp_path, HALTED)
+    with pytest.raises(WorkflowHalted, match="No money leaves the bank"):
+        ran(agent_of(guard, shop, [("wire", {"amount": 5})], refund(50), "paid"))
+    agent = agent_of(guard, shop, refund(50), "sorry")
+    ran(agent)
+    assert "halted" in outputs(agent)
+    assert (shop.wired, shop.refunds) == ([], [])
+
+
+@pytest.mark.parametrize("fault", broken_rules())
+def test_broken_rules_deny(fault: str, tmp_path: Path) -> None:
+    """An exception in the guard is a denial; the run goes on."""
+    shop = Shop()
+    assert str(ran(agent_of(guard_of(tmp_path, ASKS, **broken_rules()[fault]), shop, refund(50), "sorry"))) == "sorry"
+    assert shop.refunds == []
+
+
+@pytest.mark.parametrize("name", [one for one in OVER_LIMIT if not one.startswith("twice")])
+def test_no_spelling_of_an_amount_gets_past_the_limit(name: str, tmp_path: Path) -> None:
+    """The shop pays at most 100, whatever the model writes; a sync tool and an async one alike."""
+    for awaited in (False, True):
+        shop = Shop()
+        tool = FunctionTool.from_defaults(async_fn=shop.arefund, name="refund") if awaited else shop.refund
+        ran(agent_of(guard_of(tmp_path, LIMIT), shop, [("refund", json.loads(OVER_LIMIT[name]))], tools=[tool]))
+        assert shop.most <= 100
+
+
+def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
+    """The denial explains what to configure; the id of a memory, or of the attachment, names it."""
+    shop, guard = Shop(), guard_of(tmp_path, LIMIT)
+
+    async def unnamed(**options: Any) -> Any:
+        agent = agent_of(guard, shop, refund(5), "sorry")
+        await agent.run("please", **options)
+        return agent
+
+    assert "names no conversation" in outputs(asyncio.run(unnamed()))
+    asyncio.run(unnamed(memory=Memory.from_defaults(session_id="customer-7")))
+    assert len(guard.session("customer-7").history) == 1
+    named = guarded(FunctionAgent(tools=[shop.refund], llm=ScriptedLLM([refund(6)])), guard, conversation=lambda: "c9")
+
+    async def run_named() -> None:
+        await named.run("please")
+
+    asyncio.run(run_named())
+    assert len(guard.session("c9").history) == 1
+    assert len(shop.refunds) == 2
+
+
+# --- approvals
+
+
+def test_a_reviewer_approves_in_the_running_workflow(tmp_path: Path) -> None:
+    """The host asks with its own event; an approval pays once, a rejection and an edit above the limit nothing."""
+    for decision, paid in (
+        (True, [("W1", 500)]),
+        (Approval("edit", {"order_id": "W1", "amount": 60}), [("W1", 60)]),
+        (Approval("edit", {"order_id": "W1", "amount": 5000}), []),
+        (Approval("edit", {"order_id": "W1", "amount": 60, "more": 1}), []),
+        (Approval("reject", reason="too much"), []),
+        ("gibberish", []),
+    ):
+        shop = Shop()
+        agent = agent_of(guard_of(tmp_path, APPROVED), shop, refund(500), "done")
+        asyncio.run(arun(agent, on_question=lambda ctx, event, decision=decision: answer(ctx, event, decision)))  # type: ignore[misc]
+        assert shop.refunds == paid, decision
+
+
+def test_an_answer_counts_for_its_request(tmp_path: Path) -> None:
+    """One for another request is refused, and one that was sent by hand without the digest approves nothing."""
+    shop = Shop()
+
+    def reply(ctx: Any, event: Any) -> None:
+        with pytest.raises(InputError, match="for another request"):
+            answer(ctx, event, Approval("approve", of="0" * 64))
+        ctx.send_event(HumanResponseEvent(call=event.digest.partition(".")[0], decision={"choice": "approve"}))
+
+    ran(agent_of(guard_of(tmp_path, APPROVED), shop, refund(500), "done"), on_question=reply)
+    assert shop.refunds == []
+
+
+def test_an_approver_replaces_the_event(tmp_path: Path) -> None:
+    """With an approver the workflow does not wait, and the tool gets the edited arguments."""
+
+    def approve(request: ApprovalRequest) -> Approval:
+        return Approval("edit", {**request.args, "amount": 70})
+
+    shop = Shop()
+    ran(agent_of(guard_of(tmp_path, APPROVED, approver=approve), shop, refund(500), "done"))
+    assert shop.refunds == [("W1", 70)]
+
+
+def test_a_tool_that_asks_a_person_itself_is_one_call(tmp_path: Path) -> None:
+    """The host runs its step again once there is an answer; the call is judged once."""
+    shop = Shop()
+
+    async def refund_asking(ctx: Context, order_id: str) -> str:
+        """Pays after a question."""
+        response = await ctx.wait_for_event(HumanResponseEvent, waiter_event=InputRequiredEvent(prefix="really?"))
+        return shop.refund(order_id, int(response.response))
+
+    asking = FunctionTool.from_defaults(async_fn=refund_asking, name="refund")
+    call = [("refund", {"order_id": "W1"})]
+    agent = agent_of(guard_of(tmp_path, AT_MOST_ONE), shop, call, call, "done", tools=[asking])
+    ran(agent, on_question=lambda ctx, event: ctx.send_event(HumanResponseEvent(response="50")))
+    assert shop.refunds == [("W1", 50)]
+
+
+# --- ways to run a tool
+
+
+class Till(AsyncBaseTool):
+    """A tool that is no FunctionTool."""
+
+    def __init__(self, shop: Shop) -> None:
+        self._shop = shop
+
+    @property
+    def metadata(self) -> ToolMetadata:
+        class Refund(BaseModel):
+            order_id: str
+            amount: int = 500
+
+        return ToolMetadata("Pays.", "refund", Refund)
+
+    def call(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        return ToolOutput("refund", content=self._shop.refund(**kwargs), raw_input={}, raw_output=None)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        return self.call(**kwargs)
+
+
+def test_every_kind_of_tool_is_judged(tmp_path: Path) -> None:
+    """A function, one with arguments that the operator fills in, a class of its own, and tools of a retriever."""
+
+    class Retriever(ObjectRetriever[Any]):
+        def __init__(self, tool: Any) -> None:
+            self.tool = tool
+
+        async def aretrieve(self, text: str) -> list[Any]:
+            return [self.tool]
+
+    kinds: tuple[Callable[[Shop], dict[str, Any]], ...] = (
+        lambda shop: {"tools": [shop.refund]},
+        lambda shop: {"tools": [FunctionTool.from_defaults(shop.refund, partial_params={"order_id": "W1"})]},
+        lambda shop: {"tools": [Till(shop)]},
+        lambda shop: {"tools": [], "tool_retriever": Retriever(FunctionTool.from_defaults(shop.refund))},
+    )
+    for made in kinds:
+        shop = Shop()
+        options = made(shop)
+        default = [("refund", {"order_id": "W1"})]
+        agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), default, refund(50), "done", **options)
+        ran(agent)
+        assert shop.refunds == [("W1", 50)], options
+
+
+def test_a_react_agent_and_a_denied_hand_off(tmp_path: Path) -> None:
+    """An agent that writes its calls as text is guarded; a denied hand-off stays with its agent."""
+    shop = Shop()
+    written = 'Thought: I pay.\nAction: refund\nAction Input: {"order_id": "W1", "amount": %d}'
+    llm = ScriptedLLM([written % 500, written % 50, "Thought: I can answer.\nAnswer: paid"])
+    found = ran(guarded(ReActAgent(tools=[shop.refund], llm=llm), guard_of(tmp_path, LIMIT)))
+    assert (shop.refunds, str(found)) == ([("W1", 50)], "paid")
+    rule = "version: 1\npolicies:\n  - {id: stay, temporal: \"forall(handoff(to=t), t != 'second')\"}\n"
+    first = FunctionAgent(
+        name="first", description="a", llm=ScriptedLLM([[("handoff", {"to_agent": "second", "reason": "x"})], "mine"])
+    )
+    second = FunctionAgent(name="second", description="b", llm=ScriptedLLM(["yours"]))
+    team = AgentWorkflow(agents=[first, second], root_agent="first")
+    assert str(ran(guarded(team, guard_of(tmp_path, rule)))) == "mine"
+
+
+def test_a_failed_result_of_a_server_is_a_failure(tmp_path: Path) -> None:
+    """The error of an MCP server counts, though the host shows it as the tool's output."""
+    mcp, types = pytest.importorskip("llama_index.tools.mcp"), pytest.importorskip("mcp.types")
+    shop = Shop()
+
+    class Client:
+        async def list_tools(self) -> Any:
+            schema = {"type": "object", "properties": {"email": {"type": "string"}}}
+            return types.ListToolsResult(tools=[types.Tool(name="authenticate", inputSchema=schema)])
+
+        async def call_tool(self, name: str, arguments: Any) -> Any:
+            return types.CallToolResult(content=[types.TextContent(type="text", text="no")], isError=True)
+
+    async def run() -> None:
+        served = await mcp.McpToolSpec(client=Client()).to_tool_list_async()
+        login = [("authenticate", {"email": "a"})]
+        agent = agent_of(guard_of(tmp_path, AUTHENTICATED), shop, login, refund(5), tools=[*served, shop.refund])
+        await arun(agent)
+
+    asyncio.run(run())
+    assert shop.refunds == []
+
+
+# --- the final answer
+
+
+class Answer(BaseModel):
+    text: str
+
+
+@pytest.mark.parametrize(
+    ("turns", "options"),
+    [
+        ([PIN], {}),
+        ([refund(5)], {"max_iterations": 1, "early_stopping_method": "generate"}),
+        (["fine"], {"structured": lambda messages: {"text": PIN}}),
+    ],
+    ids=["spoken", "early stopping", "structured"],
+)
+def test_a_denied_answer_is_nowhere(turns: list[Any], options: dict[str, Any], tmp_path: Path) -> None:
+    """Neither in the output, nor in the stream, nor in the memory."""
+    options, memory = dict(options), Memory.from_defaults(session_id="m")
+    structured = options.pop("structured", None)
+    guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
+    agent = agent_of(guard, Shop(), *turns, PIN, structured_output_fn=structured)
+
+    async def run() -> tuple[Any, Any, Any]:
+        return *(await arun(agent, memory=memory, **options)), await memory.aget_all()
+
+    found, events, messages = asyncio.run(run())
+    shown = [one for one in events if type(one).__name__ != "StopEvent"]
+    assert "4711" not in f"{found!r} {shown!r} {messages!r}"
+    assert "withheld" in str(found)
+
+
+# --- attaching
+
+
+def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:
+    """A misspelt rule, a second guard, something that is no agent, and arguments that no rule can read."""
+
+    def pays(order_id: str, secret: SecretStr) -> str:
+        return order_id
+
+    guard = guard_of(tmp_path, LIMIT)
+    agent = agent_of(guard, Shop())
+    assert guarded(agent, guard) is agent
+    for target, message in ((agent, "another guard"), (object(), "expected an agent")):
+        with pytest.raises(InputError, match=message):
+            guarded(target, guard_of(tmp_path, LIMIT))
+    with pytest.raises(InputError, match="did you mean 'refund'"):
+        agent_of(guard_of(tmp_path, MISSPELT), Shop())
+    with pytest.raises(InputError, match="no lossless form"):
+        agent_of(guard_of(tmp_path, LIMIT), Shop(), tools=[pays])
+
+
+def test_the_original_tools_are_not_changed(tmp_path: Path) -> None:
+    """Another agent may use them without a guard; tools that are added later are guarded."""
+    shop = Shop()
+    tool = FunctionTool.from_defaults(shop.refund)
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), "done", tools=[])
+    agent.tools.append(tool)
+    ran(agent)
+    assert shop.refunds == []
+    tool.call(order_id="W1", amount=500)
+    assert shop.refunds == [("W1", 500)]
