@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from guardagent._support.procedures import Procedure
+from guardagent._support.fold import combine, verdict_or_denial
+from guardagent._support.procedures import Operation, Procedure
 from guardagent.enforcement.accepted_tools import AcceptedTools
 from guardagent.enforcement.approval import Approver
 from guardagent.enforcement.calls import HostCall
@@ -26,8 +29,12 @@ from guardagent.enforcement.remote.server_client import ServerClient
 from guardagent.enforcement.remote.session_client import SessionClient
 from guardagent.enforcement.tools_lock import read_tools_lock
 from guardagent.errors import InputError, RemoteError
+from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.types import EMPTY, Verdict, unchecked_verdict
 from guardagent.types.principal import read_principal
+
+if TYPE_CHECKING:
+    from guardagent.guard import GuardAgent
 
 TIMEOUT_SECONDS = 10.0
 _REQUESTS = 512  # that can be under way at the same time
@@ -59,6 +66,7 @@ class RemoteGuard(EnforcementPoint):
             the reviewers of the server, or a function, whose answers need `approver_token`.
         approver_token: the token of a reviewer, with which the answers of the host's reviewers are sent. Without it no
             answer of the host approves a call: only the reviewers of the server do.
+        answers: judges the agent's final answers in this process, before the rules on the server do.
         timeout: the limit on each request, with its repetitions, in seconds.
         ca: a file with the certificates of the authorities that the server's may come from.
         allow_http: whether the token may be sent without encryption to another machine.
@@ -84,6 +92,7 @@ class RemoteGuard(EnforcementPoint):
         tools_lock: Path | str | None = None,
         approver: Approver | None = None,
         approver_token: str | None = None,
+        answers: GuardAgent | None = None,
         timeout: float = TIMEOUT_SECONDS,
         ca: Path | str | None = None,
         allow_http: bool = False,
@@ -97,6 +106,7 @@ class RemoteGuard(EnforcementPoint):
             absent=absent,
             tools_lock=tools_lock,
             approver=approver,
+            answers=answers,
             deadline=timeout,
         )
         if not isinstance(policy, str) or not policy:
@@ -109,6 +119,7 @@ class RemoteGuard(EnforcementPoint):
             raise InputError("the answers of 'approver' need 'approver_token'; an agent's token cannot approve")
         client = ServerClient(address, token_source(token, token_file), ca)
         self.names, self.approver, self.coverage = Aliases(aliases), approver, Coverage()
+        self.answers = answers
         self.accepted = AcceptedTools(None if tools_lock is None else read_tools_lock(tools_lock))
         self._host = HostFacts(facts, state, on_behalf_of)
         self._sessions = SessionClient(client, policy, aliases, absent, self._host, approver_token)
@@ -193,12 +204,20 @@ class RemoteGuard(EnforcementPoint):
     def judges_answers(self) -> bool:
         """Whether final answers are judged; they are until the server has said that they are not."""
         attached = self._sessions.attached
-        return attached is None or attached.judges_answers
+        return self.answers is not None or attached is None or attached.judges_answers
 
     def _answered(
         self, conversation: str, agent_input: str, output: str, facts: Mapping[str, Any] | None
     ) -> Procedure[Verdict]:
-        return self.lifecycle.answer_run(conversation, agent_input, output, facts)
+        if self.answers is None:
+            return (yield from self.lifecycle.answer_run(conversation, agent_input, output, facts))
+        judge = partial(verdict_or_denial, partial(self.answers.guard, agent_input, output, facts))
+        verdict: Verdict = yield Operation(judge, partial(asyncio.to_thread, judge))
+        if verdict.label:  # for the server's log
+            call = HostCall(ANSWER, answer_arguments(output), conversation)
+            yield from self.lifecycle.refuse(call, "; ".join([*verdict.reasons, *verdict.errors]))
+            return verdict
+        return combine(verdict, (yield from self.lifecycle.answer_run(conversation, agent_input, output, facts)))
 
     # --- the connections
 

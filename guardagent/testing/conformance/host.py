@@ -93,10 +93,10 @@ class Operator:
 
     def guard(self, **options: Any) -> EnforcementPoint:
         """Builds the guard of one process; call it once, not for each agent."""
+        options = {"answers": NoSecrets() if self.answers else None, **options}
         if self.make_guard is not None:
             return self.make_guard(self, **options)
-        ledger, answers = self.ledger and SqliteLedger(self.ledger), NoSecrets() if self.answers else None
-        return ToolGuard(self.policies, **{"ledger": ledger, "answers": answers, **options})
+        return ToolGuard(self.policies, **{"ledger": self.ledger and SqliteLedger(self.ledger), **options})
 
 
 @dataclass(frozen=True, slots=True)
