@@ -21,7 +21,7 @@ from guardagent.types import Verdict
 
 JSON = dict[str, Any]
 MAX_WAIT = 20.0  # seconds of a request that waits for an answer
-_KIND = "approval"
+APPROVAL = "approval"
 _PAUSE = 0.25
 _RACES = 5
 
@@ -82,18 +82,18 @@ class ApprovalDesk:
             rules.four_eyes,
         )
         for _ in range(_RACES):
-            if self._state.get(_KIND, session.tenant, name) is None:
+            if self._state.get(APPROVAL, session.tenant, name) is None:
                 self._announce_request(session.tenant, name, new)
-            if self._state.add(_KIND, session.tenant, name, new.content):
+            if self._state.add(APPROVAL, session.tenant, name, new.content):
                 return shown(name, 1, new)
-            item = self._state.get(_KIND, session.tenant, name)
+            item = self._state.get(APPROVAL, session.tenant, name)
             if item is None:
                 continue
             found = ApprovalRecord.of(item.value).at(now)
             if found.status not in FINAL:
                 return shown(name, item.version, found)
             self._announce_request(session.tenant, name, new)
-            if self._state.replace(_KIND, session.tenant, name, item.version, new.content):
+            if self._state.replace(APPROVAL, session.tenant, name, item.version, new.content):
                 return shown(name, item.version + 1, new)
         raise RequestConflictError("the approval changes all the time; try again")
 
@@ -103,7 +103,7 @@ class ApprovalDesk:
         Raises:
             UnknownItemError: the tenant has no such approval.
         """
-        item = self._state.get(_KIND, tenant, name)
+        item = self._state.get(APPROVAL, tenant, name)
         if item is None:
             raise UnknownItemError(f"there is no approval {name[:80]!r}")
         return ApprovalRecord.of(item.value).at(self._clock()), item.version
@@ -119,7 +119,7 @@ class ApprovalDesk:
 
     def page(self, tenant: str, before: int | None, limit: int) -> tuple[list[JSON], int | None]:
         """Returns the newest approvals, and the number from which the next page goes on."""
-        items, now = self._state.page(_KIND, tenant, before, limit), self._clock()
+        items, now = self._state.page(APPROVAL, tenant, before, limit), self._clock()
         found = [shown(one.name, one.version, ApprovalRecord.of(one.value).at(now)) for one in items]
         return found, items[-1].number if len(items) == limit else None
 
@@ -144,7 +144,7 @@ class ApprovalDesk:
             raise RequestConflictError(f"the approval has version {current} by now; expected an answer to this one")
         found = record.answered(answer, by, self._clock())
         self._announce("approval.answered", tenant, name, record.created, step=len(found.steps))
-        if not self._state.replace(_KIND, tenant, name, current, found.content):
+        if not self._state.replace(APPROVAL, tenant, name, current, found.content):
             self.read(tenant, name)[0].require_open(by)
             raise RequestConflictError("the approval was answered at this moment; read it again")
         return shown(name, current + 1, found), current + 1
@@ -156,7 +156,7 @@ class ApprovalDesk:
     def use(self, tenant: str, name: str) -> None:
         """Notes that the call of an approval was allowed; the ledger has made sure that it was so once."""
         record, version = self.read(tenant, name)
-        self._state.replace(_KIND, tenant, name, version, replace(record, status="used").content)
+        self._state.replace(APPROVAL, tenant, name, version, replace(record, status="used").content)
 
 
 def approval_id(session: HostSession, call: HostCall) -> str:

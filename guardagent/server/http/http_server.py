@@ -22,7 +22,7 @@ async def run_server(settings: ServerSettings, access: AccessControl, endpoint: 
 
     service = GuardService(settings, access.tokens)
     try:
-        with rare_full_collections(), service.webhooks.running():
+        with rare_full_collections(), service.webhooks.running(), service.retention.running():
             await serve(ServerApplication(service, access, endpoint.hosts, endpoint.limits), endpoint)
     finally:
         service.close()

@@ -37,6 +37,7 @@ from guardagent.server.service.policy_catalogue import PolicyCatalogue
 from guardagent.server.service.policy_history import PolicyHistory
 from guardagent.server.service.policy_reports import PolicyReports
 from guardagent.server.service.repeated_requests import RepeatedRequests
+from guardagent.server.service.retention import Retention
 from guardagent.server.service.run_guards import RunGuards
 from guardagent.server.service.server_stores import ServerStores
 from guardagent.server.service.service_errors import RequestConflictError, UnknownItemError
@@ -124,6 +125,7 @@ class GuardService:
             self.history.note(name, self.policies.current(name))
         self.reports = PolicyReports(self.policies, self.history, self.candidates, self.log)
         self.workflows = WorkflowReports(settings.workflows, self.policies)
+        self.retention = Retention(self.stores.state, settings.retention, self._finish)
         self.verdicts = Counter[tuple[str, str]]()
         self.runs = RunGuards(settings.agents, self.stores.log)
 

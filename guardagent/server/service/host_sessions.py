@@ -14,7 +14,7 @@ from guardagent.server.service.attachments import ToolAttachment
 from guardagent.server.service.service_errors import RequestConflictError, UnknownItemError
 from guardagent.server.state import StateStore
 
-_KIND = "session"
+SESSION = "session"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,199}")
 _CACHED = 10_000
 
@@ -81,7 +81,7 @@ class HostSessions:
             raise InputError(
                 f"the session's id is {session.id[:80]!r}; expected up to 200 letters, digits and . _ : @ + -"
             )
-        if self._state.add(_KIND, session.tenant, session.id, session.content):
+        if self._state.add(SESSION, session.tenant, session.id, session.content):
             return session
         found = self.read(session.tenant, session.id)
         if _opening(found) != _opening(session):
@@ -119,26 +119,26 @@ class HostSessions:
         Raises:
             UnknownItemError: the tenant has no such session.
         """
-        item = self._state.get(_KIND, tenant, name)
+        item = self._state.get(SESSION, tenant, name)
         if item is None:
             raise _unknown(name)
         return HostSession(name, tenant, number=item.number, **item.value)
 
     def end(self, session: HostSession, verdict: Mapping[str, Any]) -> HostSession:
         """Stores the end of a session. Returns it with the verdict of the server that ended it first."""
-        item = self._state.get(_KIND, session.tenant, session.id)
+        item = self._state.get(SESSION, session.tenant, session.id)
         if item is None:
             raise _unknown(session.id)
         found = HostSession(session.id, session.tenant, number=item.number, **item.value)
         if found.status != "open":
             return found
         ended = replace(found, status="ended", verdict=verdict)
-        stored = self._state.replace(_KIND, session.tenant, session.id, item.version, ended.content)
+        stored = self._state.replace(SESSION, session.tenant, session.id, item.version, ended.content)
         return ended if stored else self.read(session.tenant, session.id)
 
     def page(self, tenant: str, before: int | None, limit: int) -> list[HostSession]:
         """Returns the newest sessions of a tenant, those with numbers below `before`."""
-        items = self._state.page(_KIND, tenant, before, limit)
+        items = self._state.page(SESSION, tenant, before, limit)
         return [HostSession(one.name, tenant, number=one.number, **one.value) for one in items]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from guardagent.server.service.service_errors import RepeatedKeyError, RequestRunningError
 from guardagent.server.state import StateStore, StoredItem
 
-_KIND = "answer"
+ANSWER = "answer"
 RUNNING_SECONDS = 20.0  # after which a server that has not answered counts as gone
 
 
@@ -44,12 +44,12 @@ class RepeatedRequests:
         name = _digest([caller, key])
         digest, now = _digest(request), self._clock()
         begun = {"request": digest, "since": now, "answer": None}
-        if not self._state.add(_KIND, tenant, name, begun):
-            found = self._state.get(_KIND, tenant, name)
+        if not self._state.add(ANSWER, tenant, name, begun):
+            found = self._state.get(ANSWER, tenant, name)
             if found is not None:
                 if (answer := self._earlier(found, digest, now)) is not None:
                     return answer
-                if not self._state.replace(_KIND, tenant, name, found.version, begun):
+                if not self._state.replace(ANSWER, tenant, name, found.version, begun):
                     raise _running()
         return self._run(tenant, name, begun, run)
 
@@ -65,11 +65,11 @@ class RepeatedRequests:
         try:
             answer = run()
         except BaseException:
-            self._state.delete(_KIND, tenant, name)  # it did nothing, and may be sent again
+            self._state.delete(ANSWER, tenant, name)  # it did nothing, and may be sent again
             raise
-        item = self._state.get(_KIND, tenant, name)
+        item = self._state.get(ANSWER, tenant, name)
         if item is not None:
-            self._state.replace(_KIND, tenant, name, item.version, {**begun, "answer": answer})
+            self._state.replace(ANSWER, tenant, name, item.version, {**begun, "answer": answer})
         return answer
 
 

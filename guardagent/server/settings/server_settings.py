@@ -21,6 +21,7 @@ from guardagent._support.files import parse_yaml, read_text
 from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
 from guardagent.server.approvals.approval_record import ApprovalRules
 from guardagent.server.settings.console_settings import ConsoleSettings
+from guardagent.server.settings.retention_settings import RETENTION_KEYS, RetentionSettings, read_retention
 from guardagent.server.settings.webhook_settings import WebhookSettings, read_webhook
 
 DEFAULT_POLICY = "default"
@@ -30,6 +31,7 @@ _AGENT_KEYS = ("agent", "mode", "model", "locked", "tenants")
 _KINDS: dict[str, tuple[type, ...]] = {"max_replans": (int,), "deadline": (int, float), "zone": (str,)}
 _POLICY_KEYS = ("files", "tenants", "principal", "state", "zone", "max_replans", "deadline", "approvals")
 _APPROVAL_KEYS = ("quorum", "seconds", "four_eyes")
+_KEYS = ("policies", "state", "log", "agents", "workflows", "console", "webhooks", "retention")
 _CONSOLE_KEYS = ("idle_seconds", "longest_seconds")
 _WORKFLOW_KEYS = ("graph", "policy", "tenants")
 
@@ -110,6 +112,7 @@ class ServerSettings:
         workflows: the workflow graphs that the console shows, by their names.
         console: how long people stay signed in to the console.
         webhooks: the addresses that are told about approvals, by their URLs.
+        retention: how long a server keeps what it no longer needs.
     """
 
     policies: Mapping[str, PolicySettings]
@@ -119,6 +122,7 @@ class ServerSettings:
     workflows: Mapping[str, WorkflowSettings] = field(default_factory=dict)
     console: ConsoleSettings = field(default_factory=ConsoleSettings)
     webhooks: Mapping[str, WebhookSettings] = field(default_factory=dict)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
 
     def __post_init__(self) -> None:
         if not self.policies:
@@ -145,7 +149,7 @@ def read_server_settings(path: Path | str) -> ServerSettings:
     """
     value = parse_yaml(read_text(path), path)
     try:
-        found = _mapping(value, "the file", ("policies", "state", "log", "agents", "workflows", "console", "webhooks"))
+        found = _mapping(value, "the file", _KEYS)
         policies = _mapping(found.get("policies", {}), "'policies'", None)
         agents = _mapping(found.get("agents", {}), "'agents'", None)
         workflows = _mapping(found.get("workflows", {}), "'workflows'", None)
@@ -157,6 +161,7 @@ def read_server_settings(path: Path | str) -> ServerSettings:
             workflows={name: _workflow(one, f"the workflow {name!r}", folder) for name, one in workflows.items()},
             console=_console(found.get("console", True)),
             webhooks=_webhooks(found.get("webhooks", []), folder),
+            retention=read_retention(_mapping(found.get("retention", {}), "'retention'", RETENTION_KEYS)),
         )
     except ContentError:
         raise

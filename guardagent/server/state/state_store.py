@@ -40,11 +40,17 @@ class StateStore(Protocol):
     def replace(self, kind: str, tenant: str, name: str, version: int, value: Mapping[str, Any]) -> bool:
         """Changes a value. Returns False if it has another version, or is missing; nothing is changed."""
 
-    def delete(self, kind: str, tenant: str, name: str) -> None:
-        """Deletes a value, if it is there."""
+    def delete(self, kind: str, tenant: str, *names: str) -> None:
+        """Deletes values, if they are there."""
 
     def page(self, kind: str, tenant: str, before: int | None, limit: int) -> list[StoredItem]:
         """Returns the newest values, those with numbers below `before`, in descending order."""
+
+    def oldest(self, kind: str, tenant: str, after: int, limit: int) -> list[StoredItem]:
+        """Returns the oldest values, those with numbers above `after`, in ascending order."""
+
+    def tenants(self, kind: str) -> list[str]:
+        """Returns the tenants that have values of a kind, or had some."""
 
     def close(self) -> None:
         """Closes the store; the next use opens it again."""

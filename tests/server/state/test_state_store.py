@@ -54,6 +54,26 @@ def test_pages_have_the_newest_first(pair: tuple[StateStore, StateStore]) -> Non
     assert [one.name for one in (*page, *rest)] == ["s4", "s3", "s2", "s1", "s0"]
 
 
+def test_the_oldest_are_found_and_deleted_for_each_tenant(pair: tuple[StateStore, StateStore]) -> None:
+    first, second = pair
+    for at in range(5):
+        first.add("answer", "shop", f"a{at}", {})
+    first.add("answer", "bank", "b", {})
+    first.add("other", "inn", "c", {})
+    assert sorted(second.tenants("answer")) == ["bank", "shop"]
+    page = second.oldest("answer", "shop", 0, 2)
+    assert [one.name for one in (*page, *second.oldest("answer", "shop", page[-1].number, 2))] == [
+        "a0",
+        "a1",
+        "a2",
+        "a3",
+    ]
+    second.delete("answer", "shop", *(one.name for one in page), "missing")
+    second.delete("answer", "shop")
+    assert [one.name for one in first.oldest("answer", "shop", 0, 9)] == ["a2", "a3", "a4"]
+    assert first.get("answer", "bank", "b") is not None
+
+
 def test_no_two_names_are_confused(pair: tuple[StateStore, StateStore]) -> None:
     places = [("k", "a:b", "c"), ("k", "a", "b:c"), ("k", "a:", "b:c"), ("k", "a", ":b:c"), ("k:a", "b", "c")]
     for at, place in enumerate(places):

@@ -34,15 +34,33 @@ class TableState(abc.ABC):
                    WHERE kind = ? AND tenant = ? AND name = ? AND version = ? RETURNING number"""
         return bool(self._run(query, (json.dumps(value), kind, tenant, name, version)))
 
-    def delete(self, kind: str, tenant: str, name: str) -> None:
-        query = "DELETE FROM items WHERE kind = ? AND tenant = ? AND name = ? RETURNING number"
-        self._run(query, (kind, tenant, name))
+    def delete(self, kind: str, tenant: str, *names: str) -> None:
+        if not names:
+            return
+        marks = ", ".join("?" * len(names))
+        query = f"DELETE FROM items WHERE kind = ? AND tenant = ? AND name IN ({marks}) RETURNING number"  # noqa: S608
+        self._run(query, (kind, tenant, *names))
 
     def page(self, kind: str, tenant: str, before: int | None, limit: int) -> list[StoredItem]:
         query = f"""SELECT {_COLUMNS} FROM items WHERE kind = ? AND tenant = ? AND number < ?
                     ORDER BY number DESC LIMIT ?"""  # noqa: S608
         last = 2**62 if before is None else before
         return [_item(row) for row in self._run(query, (kind, tenant, last, limit))]
+
+    def oldest(self, kind: str, tenant: str, after: int, limit: int) -> list[StoredItem]:
+        query = f"""SELECT {_COLUMNS} FROM items WHERE kind = ? AND tenant = ? AND number > ?
+                    ORDER BY number LIMIT ?"""  # noqa: S608
+        return [_item(row) for row in self._run(query, (kind, tenant, after, limit))]
+
+    def tenants(self, kind: str) -> list[str]:
+        query = """SELECT tenant FROM (
+                     WITH RECURSIVE found(tenant) AS (  -- a look into the index for each tenant, whatever they store
+                       SELECT min(tenant) FROM items WHERE kind = ?
+                       UNION ALL
+                       SELECT (SELECT min(tenant) FROM items WHERE kind = ? AND items.tenant > found.tenant)
+                       FROM found WHERE found.tenant IS NOT NULL)
+                     SELECT tenant FROM found) AS known WHERE tenant IS NOT NULL"""
+        return [tenant for (tenant,) in self._run(query, (kind, kind))]
 
 
 def _item(row: Sequence[Any]) -> StoredItem:

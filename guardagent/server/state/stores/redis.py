@@ -3,6 +3,7 @@
 last                          hash: the number of the newest item
 item:KIND:LENGTH:TENANT:NAME  hash: value, number, version
 items:KIND:TENANT             sorted set: the names of the items by their numbers
+tenants:KIND                  set: the tenants with items
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class RedisState:
             writes = [
                 ("HSET", key, "value", json.dumps(value), "number", number, "version", 1),
                 ("ZADD", self._items(kind, tenant), number, name),
+                ("SADD", self._server.key("tenants", kind), tenant),
                 ("HSET", self._last, "number", number),
             ]
             failed = self._server.commit([(key, "number", None), (self._last, "number", last)], writes)
@@ -58,12 +60,25 @@ class RedisState:
         write = ("HSET", key, "value", json.dumps(value), "version", version + 1)
         return not self._server.commit([(key, "version", str(version))], [write])
 
-    def delete(self, kind: str, tenant: str, name: str) -> None:
-        self._server.commit([], [("DEL", self._key(kind, tenant, name)), ("ZREM", self._items(kind, tenant), name)])
+    def delete(self, kind: str, tenant: str, *names: str) -> None:
+        if names:
+            keys = [self._key(kind, tenant, name) for name in names]
+            self._server.commit([], [("DEL", *keys), ("ZREM", self._items(kind, tenant), *names)])
 
     def page(self, kind: str, tenant: str, before: int | None, limit: int) -> list[StoredItem]:
         top = "+inf" if before is None else f"({before}"
         range_of = ("ZREVRANGEBYSCORE", self._items(kind, tenant), top, "-inf", "LIMIT", 0, limit)
+        return self._read(kind, tenant, range_of)
+
+    def oldest(self, kind: str, tenant: str, after: int, limit: int) -> list[StoredItem]:
+        range_of = ("ZRANGEBYSCORE", self._items(kind, tenant), f"({after}", "+inf", "LIMIT", 0, limit)
+        return self._read(kind, tenant, range_of)
+
+    def tenants(self, kind: str) -> list[str]:
+        (found,) = self._server.read(("SMEMBERS", self._server.key("tenants", kind)))
+        return sorted(found)
+
+    def _read(self, kind: str, tenant: str, range_of: tuple[Any, ...]) -> list[StoredItem]:
         (names,) = self._server.read(range_of)
         reads = [("HMGET", self._key(kind, tenant, name), "value", "number", "version") for name in names]
         found = self._server.read(*reads) if reads else []
