@@ -36,6 +36,22 @@ PACK = {
     "show": LazyCommand("guardagent.cli.packs", "show_pack", "Show the page, the rules and the parameters of a pack."),
     "add": LazyCommand("guardagent.cli.packs", "add", "Add a pack to 'include:' of a policy file."),
 }
+HOOK = {
+    **{
+        name: LazyCommand(
+            "guardagent.cli.hook", name.replace("-", "_"), f"Answer one event of {title}, from standard input."
+        )
+        for name, title in (
+            ("claude-code", "Claude Code"),
+            ("codex", "Codex CLI"),
+            ("cursor", "Cursor"),
+            ("gemini-cli", "Gemini CLI"),
+        )
+    },
+    "install": LazyCommand("guardagent.cli.hook", "install", "Install the hooks of a coding agent, bound to a policy."),
+    "status": LazyCommand("guardagent.cli.hook", "status", "Show the installed hooks, and what is wrong with them."),
+    "uninstall": LazyCommand("guardagent.cli.hook", "uninstall", "Remove the hooks of a coding agent."),
+}
 COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "guard": LazyCommand("guardagent.cli.guard", "guard", "Judge one run of an agent by its input and output log."),
     "run": LazyCommand("guardagent.cli.run", "run", "Run a guard program in the sandbox."),
@@ -64,6 +80,7 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "demo": LazyCommand("guardagent.cli.project", "demo", "Show a two-minute tour, offline."),
     "toolbox": Subcommands("List, show and add toolbox functions.", TOOLBOX),
     "memory": Subcommands("Manage the known agents and their demonstrations.", MEMORY),
+    "hook": Subcommands("Guard coding agents by their hooks.", HOOK),
     "pack": Subcommands("List, show and add the rule sets that ship.", PACK),
     "token": Subcommands("Create, list and revoke the tokens of agents and people.", TOKEN),
     "log": Subcommands("Show, verify, export and anchor audit logs.", LOG),

@@ -1,0 +1,198 @@
+"""Decides on the events of one installed hook."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import secrets
+from pathlib import Path
+from typing import Any
+
+from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard
+from guardagent.enforcement.conversations import NotBegunError
+from guardagent.errors import GuardError, InputError, error_text
+from guardagent.hooks.call_arguments import judged_arguments
+from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookKind
+from guardagent.hooks.hook_host import HookHost
+from guardagent.hooks.hook_lock import HookLock, changed
+from guardagent.hooks.pending_asks import PendingAsks
+from guardagent.hooks.protection import Protection
+from guardagent.log import AuditLog
+from guardagent.policy.file.lock_contents import policy_contents
+from guardagent.server.state import open_state
+from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
+from guardagent.types import Decision, Verdict
+
+CHECK_SECONDS = 15.0
+"""The limit of a check, below that of the client."""
+MAX_REPLANS = 1000
+"""A hook cannot hand control back to the user; `guardagent:runaway` stops an agent that repeats itself."""
+_log = logging.getLogger("guardagent")
+
+
+class HookJudge:
+    """Judges the tool calls of one hook. Its state is in SQLite, so that parallel processes share it.
+
+    Args:
+        lock: the lock of the hook.
+        host: the host.
+        folder: the state folder.
+
+    Raises:
+        GuardError: the policy is invalid or has changed, or the state cannot be opened.
+    """
+
+    def __init__(self, lock: HookLock, host: HookHost, folder: Path) -> None:
+        self._lock, self._host = lock, host
+        self._policies = lock.load()
+        self._files = [Path(lock.policy), *(one.path for one in policy_contents(Path(lock.policy)))]
+        self._stamps: list[tuple[int, ...] | None] = []
+        project = Path(lock.project) if lock.project else None
+        package = Path(__file__).parents[1]
+        files = [lock.policy, lock.settings, str(folder), str(package), *map(str, host.agent_files(project))]
+        self._protection = Protection(files)
+        self.asks = PendingAsks(open_state(f"sqlite:{folder / 'asks.db'}"))
+        self._guard = ToolGuard(
+            self._policies,
+            ledger=f"sqlite:{folder / 'ledger.db'}",
+            log=AuditLog(folder / "log.db"),
+            deadline=CHECK_SECONDS,
+            max_replans=MAX_REPLANS,
+        )
+
+    def answer(self, event: HookEvent) -> HookAnswer:
+        """Answers an event. Never raises: an error before a tool runs is a denial."""
+        try:
+            match event.kind:
+                case HookKind.BEFORE:
+                    return self._before(event)
+                case HookKind.AFTER:
+                    self._after(event)
+                case HookKind.PROMPT:
+                    self._guard.turn(self._conversation(event))
+                case HookKind.STOP:
+                    return self._stop(event)
+        except Exception as error:  # noqa: BLE001 - every error is an answer
+            reason = str(error) if isinstance(error, GuardError) else error_text(error)
+            _log.error("%s: %s", event.name, reason)
+            if event.kind is HookKind.BEFORE:
+                return HookAnswer(HookDecision.DENY, reason)
+        return HookAnswer()
+
+    def _require_locked_policy(self) -> None:
+        """Requires that the files of the policy are those that were locked.
+
+        Raises:
+            InputError: they are not.
+        """
+        stamps = [_stamp_of(path) for path in self._files]
+        if stamps != self._stamps:
+            if self._policies.reload().digest != self._lock.digest:
+                raise InputError(changed(self._lock.policy))
+            self._stamps = stamps
+
+    # --- before a tool runs
+
+    def _before(self, event: HookEvent) -> HookAnswer:
+        self._require_locked_policy()
+        args = judged_arguments(event.tool, event.args, event.cwd)
+        call = self._call(event, args)
+        if (problem := self._protection.problem(event.tool, args, event.cwd)) is not None:
+            self._guard.refuse(call, problem)
+            return HookAnswer(HookDecision.DENY, problem)
+        verdict = self._guard.before(call)
+        if verdict.decision is Decision.ESCALATE:
+            return self._escalated(event, call, verdict)
+        return _answer_of(verdict)
+
+    def _escalated(self, event: HookEvent, call: HostCall, verdict: Verdict) -> HookAnswer:
+        found = self.asks.answer_of(self._lock.host, event.session, call.tool, call.args)
+        if found is not None and found.status == "rejected":
+            return HookAnswer(HookDecision.DENY, "A person has rejected this call.")
+        if found is not None and found.status == "approved" and self.asks.use(found.name):
+            return _answer_of(self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch")))
+        self.asks.request(self._lock.host, event.session, call.tool, call.args, tuple(verdict.reasons))
+        return HookAnswer(HookDecision.ASK, verdict.feedback() or "A person has to decide on this call.")
+
+    # --- after it has run
+
+    def _after(self, event: HookEvent) -> None:
+        args = judged_arguments(event.tool, event.args, event.cwd)
+        outcome = Outcome(event.output, event.failed)
+        conversation = self._conversation(event)
+        call_id = event.call_id or self._open_call(conversation, event.tool, args)
+        try:
+            self._guard.claimed_calls.record(conversation, call_id, outcome)
+        except ClaimConflictError:
+            _log.warning("call %r has another outcome already", call_id)
+        except (NotClaimedError, NotBegunError):
+            self._approved_by_host(event, args, outcome)
+
+    def _approved_by_host(self, event: HookEvent, args: dict[str, Any], outcome: Outcome) -> None:
+        """Records a call that ran although no verdict allowed it: the host's user was asked, and agreed."""
+        call = self._call(event, args)
+        verdict = self._guard.resolve(call, Approval("approve", of=call.digest, by="the host's user"))
+        if verdict.label:
+            _log.error("a call of %r ran without a verdict that allows it: %s", event.tool, verdict.reasons)
+            return
+        self._guard.claimed_calls.record(self._conversation(event), call.id, outcome)
+
+    # --- the end of a turn
+
+    def _stop(self, event: HookEvent) -> HookAnswer:
+        """Holds the agent, once, if it still has to do something."""
+        try:
+            pending = {} if event.repeated else self._guard.claimed_calls.session(self._conversation(event)).obligations
+        except NotBegunError:
+            pending = {}
+        if not pending:
+            return HookAnswer()
+        lines = [f"- {rule}: {what}" for rule, what in pending.items()]
+        return HookAnswer(HookDecision.DENY, "\n".join(["Before you end, these are still due:", *lines]))
+
+    # --- calls
+
+    def _conversation(self, event: HookEvent) -> str:
+        return f"{self._lock.host}/{event.session}"
+
+    def _call(self, event: HookEvent, args: dict[str, Any]) -> HostCall:
+        conversation = self._conversation(event)
+        call_id = event.call_id or self._new_id(conversation, event.tool, args)
+        claim = call_id if event.call_id else secrets.token_hex(8)
+        return HostCall(event.tool, args, conversation, call_id, event.agent, claim=claim)
+
+    def _new_id(self, conversation: str, tool: str, args: dict[str, Any]) -> str:
+        """Returns an id for a call of a host that has none: a hash of the call, and its number."""
+        prefix = _key(tool, args)
+        return f"{prefix}-{len(self._calls(conversation, prefix))}"
+
+    def _open_call(self, conversation: str, tool: str, args: dict[str, Any]) -> str:
+        """Returns the id of the oldest such call that is in flight; that of the next one if there is none."""
+        prefix = _key(tool, args)
+        calls = self._calls(conversation, prefix)
+        return next((one.id for one in calls if one.status is None), f"{prefix}-{len(calls)}")
+
+    def _calls(self, conversation: str, prefix: str) -> list[Any]:
+        history = self._guard.claimed_calls.session(conversation).history
+        return [one for one in history if one.id is not None and one.id.startswith(f"{prefix}-")]
+
+
+def _stamp_of(path: Path) -> tuple[int, ...] | None:
+    """Returns what changes with a file; its time of change cannot be set by hand."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def _key(tool: str, args: dict[str, Any]) -> str:
+    text = json.dumps([tool, args], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _answer_of(verdict: Verdict) -> HookAnswer:
+    if verdict.label == 0:
+        return HookAnswer(note="\n".join(verdict.reasons) if verdict.decision is Decision.WARN else "")
+    return HookAnswer(HookDecision.DENY, verdict.feedback() or "denied")

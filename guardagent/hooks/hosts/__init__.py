@@ -1,0 +1,1 @@
+"""The hosts, a module for each with a class `Host`."""

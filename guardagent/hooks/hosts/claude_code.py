@@ -1,0 +1,87 @@
+"""Claude Code, by the hooks reference of its documentation as of November 2026 (2.1.317)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookKind, HookOutput
+from guardagent.hooks.hook_host import HookHost, denied, object_field, text_field
+from guardagent.hooks.nested_hooks import add_hooks, remove_hooks
+from guardagent.types import EMPTY
+
+_TOOL_KINDS = (HookKind.BEFORE, HookKind.AFTER)
+
+
+class Host(HookHost):
+    """Answers `PreToolUse` with a permission decision. An allowed call still passes the host's own permissions."""
+
+    title: ClassVar[str] = "Claude Code"
+    documentation: ClassVar[str] = "the hooks reference of November 2026, Claude Code 2.1.317"
+    asks: ClassVar[bool] = True
+    events: ClassVar[Mapping[str, HookKind]] = {
+        "PreToolUse": HookKind.BEFORE,
+        "PostToolUse": HookKind.AFTER,
+        "PostToolUseFailure": HookKind.AFTER,
+        "UserPromptSubmit": HookKind.PROMPT,
+        "Stop": HookKind.STOP,
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        "before 2.1.295 it runs the tool if the hook cannot start or takes too long; later ones obey 'onFailure'",
+        "settings of the operating system's administrator, and '--bare', can switch hooks off",
+    )
+
+    def read(self, payload: Mapping[str, Any]) -> HookEvent:
+        name = text_field(payload, "hook_event_name")
+        kind = self.events.get(name, HookKind.OTHER)
+        is_tool = kind in _TOOL_KINDS
+        return HookEvent(
+            kind,
+            name,
+            text_field(payload, "session_id"),
+            text_field(payload, "cwd", ""),
+            text_field(payload, "tool_name") if is_tool else "",
+            object_field(payload, "tool_input") if is_tool else EMPTY,
+            text_field(payload, "tool_use_id", "") if is_tool else "",
+            payload.get("agent_id") or None,
+            payload.get("tool_response", payload.get("error")),
+            self.has_failed(name, payload),
+            payload.get("stop_hook_active") is True,
+        )
+
+    def has_failed(self, name: str, payload: Mapping[str, Any]) -> bool | None:
+        """Whether the tool failed: the host has an event of its own for failures."""
+        response = payload.get("tool_response")
+        if name == "PostToolUseFailure":
+            return None if payload.get("is_interrupt") is True else True
+        is_interrupted = isinstance(response, Mapping) and response.get("interrupted") is True
+        return None if is_interrupted else False
+
+    def write(self, event: HookEvent, answer: HookAnswer) -> HookOutput:
+        if event.kind is HookKind.BEFORE and answer.decision is not HookDecision.ALLOW:
+            found = {
+                "hookEventName": event.name,
+                "permissionDecision": str(answer.decision),
+                "permissionDecisionReason": answer.reason,
+            }
+            return HookOutput(json.dumps({"hookSpecificOutput": found}))
+        if answer.decision is not HookDecision.ALLOW:
+            if event.kind is HookKind.STOP:
+                return HookOutput(json.dumps({"decision": "block", "reason": answer.reason}))
+            return denied(answer.reason)
+        return HookOutput(json.dumps({"systemMessage": answer.note})) if answer.note else HookOutput()
+
+    def settings_file(self, project: Path | None) -> Path:
+        return (Path.home() if project is None else project) / ".claude" / "settings.json"
+
+    def agent_files(self, project: Path | None) -> tuple[Path, ...]:
+        local = () if project is None else (project / ".claude" / "settings.local.json",)
+        return (*super().agent_files(project), *local, Path.home() / ".claude.json")
+
+    def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
+        add_hooks(settings, commands, timeout=self.seconds, onFailure="block")
+
+    def remove(self, settings: dict[str, Any]) -> int:
+        return remove_hooks(settings)

@@ -1,0 +1,61 @@
+"""Codex CLI, by its hooks documentation as of November 2026, and the schemas of its hooks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookKind, HookOutput
+from guardagent.hooks.hosts.claude_code import Host as ClaudeCodeHost
+from guardagent.hooks.nested_hooks import add_hooks
+
+
+class Host(ClaudeCodeHost):
+    """Has the events of Claude Code, without one for failures, and cannot ask: it ignores the answer `ask`."""
+
+    title: ClassVar[str] = "Codex CLI"
+    documentation: ClassVar[str] = "the hooks documentation of November 2026, Codex CLI 0.153"
+    asks: ClassVar[bool] = False
+    events: ClassVar[Mapping[str, HookKind]] = {
+        "PreToolUse": HookKind.BEFORE,
+        "PostToolUse": HookKind.AFTER,
+        "UserPromptSubmit": HookKind.PROMPT,
+        "Stop": HookKind.STOP,
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        "it runs the tool if the hook cannot start, crashes or takes too long",
+        "it skips the hooks, without a word, until the user has trusted them with '/hooks', also after each change",
+        "a tool that failed may have no event; its call stays in flight then",
+    )
+
+    def has_failed(self, name: str, payload: Mapping[str, Any]) -> bool | None:  # noqa: ARG002 - as of its base
+        """Whether the tool failed, if its response has an exit code; None if nobody can say."""
+        response = payload.get("tool_response")
+        if isinstance(response, str):
+            try:
+                response = json.loads(response)
+            except ValueError:
+                return False
+        while isinstance(response, Mapping):
+            code = response.get("exit_code", response.get("exitCode"))
+            if type(code) is int:
+                return code != 0
+            response = response.get("metadata")
+        return False
+
+    def write(self, event: HookEvent, answer: HookAnswer) -> HookOutput:
+        if answer.decision is HookDecision.ALLOW and event.kind is HookKind.BEFORE:
+            return HookOutput(json.dumps({"systemMessage": answer.note})) if answer.note else HookOutput()
+        return super().write(event, answer)
+
+    def settings_file(self, project: Path | None) -> Path:
+        return (Path.home() if project is None else project) / ".codex" / "hooks.json"
+
+    def agent_files(self, project: Path | None) -> tuple[Path, ...]:
+        folders = [Path.home() / ".codex", *([] if project is None else [project / ".codex"])]
+        return tuple(folder / name for folder in folders for name in ("hooks.json", "config.toml", "requirements.toml"))
+
+    def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
+        add_hooks(settings, commands, timeout=self.seconds)

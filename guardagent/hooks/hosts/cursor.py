@@ -1,0 +1,107 @@
+"""Cursor, by the hooks page of its documentation as of November 2026."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from guardagent.errors import InputError
+from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookKind, HookOutput
+from guardagent.hooks.hook_host import HookHost, object_field, text_field
+from guardagent.hooks.nested_hooks import is_ours
+from guardagent.types import EMPTY
+
+
+class Host(HookHost):
+    """Answers `preToolUse` with a permission; `ask` is not enforced there."""
+
+    title: ClassVar[str] = "Cursor"
+    documentation: ClassVar[str] = "the hooks page of November 2026"
+    asks: ClassVar[bool] = False
+    events: ClassVar[Mapping[str, HookKind]] = {
+        "preToolUse": HookKind.BEFORE,
+        "postToolUse": HookKind.AFTER,
+        "postToolUseFailure": HookKind.AFTER,
+        "beforeSubmitPrompt": HookKind.PROMPT,
+        "stop": HookKind.STOP,
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        "versions without 'preToolUse' ignore the hook; look at the tab Hooks of its settings",
+        "it denies if the hook fails, as 'failClosed' is set",
+    )
+
+    def read(self, payload: Mapping[str, Any]) -> HookEvent:
+        name = text_field(payload, "hook_event_name")
+        kind = self.events.get(name, HookKind.OTHER)
+        is_tool = kind in (HookKind.BEFORE, HookKind.AFTER)
+        roots = payload.get("workspace_roots")
+        root = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
+        loops = payload.get("loop_count")
+        return HookEvent(
+            kind,
+            name,
+            text_field(payload, "conversation_id"),
+            text_field(payload, "cwd", "") or root,
+            text_field(payload, "tool_name") if is_tool else "",
+            object_field(payload, "tool_input") if is_tool else EMPTY,
+            text_field(payload, "tool_use_id", "") if is_tool else "",
+            output=payload.get("tool_output", payload.get("error_message")),
+            failed=_has_failed(name, payload),
+            repeated=type(loops) is int and loops > 0,
+        )
+
+    def write(self, event: HookEvent, answer: HookAnswer) -> HookOutput:
+        is_allowed = answer.decision is HookDecision.ALLOW
+        if event.kind is HookKind.BEFORE:
+            found: dict[str, Any] = {"permission": "allow" if is_allowed else "deny"}
+            if not is_allowed:
+                found |= {"user_message": answer.reason, "agent_message": answer.reason}
+            return HookOutput(json.dumps(found))
+        if event.kind is HookKind.PROMPT:
+            return HookOutput(
+                json.dumps({"continue": is_allowed} | ({} if is_allowed else {"user_message": answer.reason}))
+            )
+        if event.kind is HookKind.STOP and not is_allowed:
+            return HookOutput(json.dumps({"followup_message": answer.reason}))
+        return HookOutput("{}")
+
+    def settings_file(self, project: Path | None) -> Path:
+        return (Path.home() if project is None else project) / ".cursor" / "hooks.json"
+
+    def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
+        settings.setdefault("version", 1)
+        events = settings.setdefault("hooks", {})
+        if not isinstance(events, dict):
+            raise InputError(f"'hooks' of the settings is a {type(events).__name__}; expected an object")
+        for event, command in commands.items():
+            hooks = events.setdefault(event, [])
+            if not isinstance(hooks, list):
+                raise InputError(f"the hooks of {event!r} are a {type(hooks).__name__}; expected a list")
+            hooks.append({"command": command, "timeout": self.seconds, "failClosed": True})
+
+    def remove(self, settings: dict[str, Any]) -> int:
+        events, count = settings.get("hooks"), 0
+        if not isinstance(events, dict):
+            return 0
+        for event, hooks in list(events.items()):
+            others = [one for one in hooks if not is_ours(one)] if isinstance(hooks, list) else hooks
+            count += len(hooks) - len(others)
+            events[event] = others
+            if not others:
+                del events[event]
+        return count
+
+
+def _has_failed(name: str, payload: Mapping[str, Any]) -> bool | None:
+    if name == "postToolUseFailure":
+        return None if payload.get("failure_type") == "timeout" or payload.get("is_interrupt") is True else True
+    output = payload.get("tool_output")
+    if isinstance(output, str):
+        try:
+            output = json.loads(output)
+        except ValueError:
+            return False
+    code = output.get("exitCode", output.get("exit_code")) if isinstance(output, Mapping) else None
+    return code != 0 if type(code) is int else False

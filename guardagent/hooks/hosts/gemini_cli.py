@@ -1,0 +1,75 @@
+"""Gemini CLI, by its hooks reference as of November 2026."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookKind, HookOutput
+from guardagent.hooks.hook_host import HookHost, object_field, text_field
+from guardagent.hooks.nested_hooks import add_hooks, remove_hooks
+from guardagent.types import EMPTY
+
+
+class Host(HookHost):
+    """Answers `BeforeTool` with a decision. It has no id for a call, and cannot ask."""
+
+    title: ClassVar[str] = "Gemini CLI"
+    documentation: ClassVar[str] = "the hooks reference of November 2026"
+    asks: ClassVar[bool] = False
+    events: ClassVar[Mapping[str, HookKind]] = {
+        "BeforeTool": HookKind.BEFORE,
+        "AfterTool": HookKind.AFTER,
+        "BeforeAgent": HookKind.PROMPT,
+        "AfterAgent": HookKind.STOP,
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        "it runs the tool with a warning if the hook cannot start, crashes or takes too long",
+    )
+
+    def read(self, payload: Mapping[str, Any]) -> HookEvent:
+        name = text_field(payload, "hook_event_name")
+        kind = self.events.get(name, HookKind.OTHER)
+        is_tool = kind in (HookKind.BEFORE, HookKind.AFTER)
+        response = payload.get("tool_response")
+        return HookEvent(
+            kind,
+            name,
+            text_field(payload, "session_id"),
+            text_field(payload, "cwd", ""),
+            text_field(payload, "tool_name") if is_tool else "",
+            object_field(payload, "tool_input") if is_tool else EMPTY,
+            output=response,
+            failed=_has_failed(response),
+            repeated=payload.get("stop_hook_active") is True,
+        )
+
+    def write(self, event: HookEvent, answer: HookAnswer) -> HookOutput:  # noqa: ARG002 - as of its base
+        if answer.decision is not HookDecision.ALLOW:
+            return HookOutput(json.dumps({"decision": "deny", "reason": answer.reason}))
+        return HookOutput(json.dumps({"systemMessage": answer.note} if answer.note else {}))
+
+    def settings_file(self, project: Path | None) -> Path:
+        return (Path.home() if project is None else project) / ".gemini" / "settings.json"
+
+    def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
+        add_hooks(settings, commands, name="guardagent", timeout=self.seconds * 1000)
+
+    def remove(self, settings: dict[str, Any]) -> int:
+        return remove_hooks(settings)
+
+
+def _has_failed(response: Any) -> bool | None:
+    """Whether a tool failed: it has an error, or a shell command has another exit code than 0."""
+    if not isinstance(response, Mapping):
+        return None
+    if response.get("error"):
+        return True
+    text = str(response.get("llmContent", ""))
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and name.strip().lower() == "exit code" and value.strip() not in ("0", "(none)"):
+            return True
+    return False

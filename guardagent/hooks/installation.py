@@ -1,0 +1,170 @@
+"""Installs the hooks of a host in its settings, with a backup, and takes them out again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from guardagent._support import strict_json
+from guardagent._support.files import save_text
+from guardagent.errors import GuardError, InputError
+from guardagent.hooks import client
+from guardagent.hooks.hook_event import HookOutput
+from guardagent.hooks.hook_host import HOSTS, HookHost
+from guardagent.hooks.hook_lock import HookLock, read_lock, state_folder
+from guardagent.hooks.nested_hooks import MARK
+from guardagent.packs.shell.script import require_parser
+
+
+def host_named(name: str) -> HookHost:
+    """Returns a host by its name, such as `claude-code`.
+
+    Raises:
+        UnknownNameError: there is no such host.
+    """
+    found: HookHost = HOSTS.load(name.replace("-", "_")).Host()
+    return found
+
+
+def install(name: str, policy: Path, project: Path | None) -> tuple[HookLock, Path | None]:
+    """Installs the hooks of a host; those that were there are replaced.
+
+    Args:
+        name: the name of the host.
+        policy: the policy file.
+        project: the folder of the project; None for all projects of the user.
+
+    Returns:
+        The lock, and the backup of the settings; None if there were no settings.
+
+    Raises:
+        InputError: the policy or the settings are invalid.
+    """
+    require_parser()
+    host = host_named(name)
+    path = host.settings_file(project)
+    settings = _read(path)
+    lock = HookLock.of(name.replace("-", "_"), path, policy, project)
+    host.remove(settings)
+    locked = lock.write(state_folder())
+    host.install(settings, _commands(host, lock.host, locked))
+    backup = _backup(path)
+    _write(path, settings)
+    return lock, backup
+
+
+def answer_once(name: str, policy: Path, text: bytes) -> HookOutput:
+    """Answers one event in this process, by a policy as it is now. Its state is apart from that of installed hooks."""
+    from guardagent.hooks.hook_daemon import HookDaemon
+
+    host, folder = host_named(name), state_folder() / "tries"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    lock = HookLock.of(name, host.settings_file(None), policy, None).write(folder)
+    return HookDaemon(folder).output(name, next(iter(host.events)), str(lock), text)
+
+
+def uninstall(name: str, project: Path | None) -> int:
+    """Removes the hooks of a host. Returns how many there were.
+
+    Raises:
+        InputError: the settings are invalid.
+    """
+    host = host_named(name)
+    path = host.settings_file(project)
+    settings = _read(path)
+    count = host.remove(settings)
+    if count:
+        _backup(path)
+        _write(path, settings)
+    (state_folder() / f"{HookLock(name.replace('-', '_'), str(path), '', '').name}.json").unlink(missing_ok=True)
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledHook:
+    """An installed hook, and what is wrong with it.
+
+    Attributes:
+        problems: empty if it works.
+    """
+
+    lock: HookLock
+    problems: tuple[str, ...]
+
+
+def installed() -> list[InstalledHook]:
+    """Returns the hooks of this user.
+
+    Raises:
+        InputError: the state folder cannot be used.
+    """
+    locks = [read_lock(path) for path in sorted(state_folder().glob("*-*.json"))]
+    return [InstalledHook(lock, tuple(_problems(lock))) for lock in locks]
+
+
+def _problems(lock: HookLock) -> list[str]:
+    host = host_named(lock.host)
+    problems = []
+    try:
+        lock.load()
+    except GuardError as error:
+        problems.append(str(error))
+    path = Path(lock.settings)
+    try:
+        settings = _read(path)
+    except InputError as error:
+        return [*problems, str(error)]
+    found = {words[-2] for words in map(shlex.split, _commands_in(settings)) if _works(words, lock)}
+    missing = [event for event in host.events if event not in found]
+    return [*problems, f"{path}: lacks the hook for {', '.join(missing)}; install them again"] if missing else problems
+
+
+def _works(words: list[str], lock: HookLock) -> bool:
+    """Whether a command of the settings is that of a lock, and its programs exist."""
+    if len(words) < 4 or words[-1] != str(state_folder() / f"{lock.name}.json"):
+        return False
+    return MARK in words[-4] and Path(words[0]).exists() and Path(words[-4]).exists()
+
+
+def _commands_in(value: Any) -> list[str]:
+    """Returns the commands in settings."""
+    if isinstance(value, Mapping):
+        own = [one for name, one in value.items() if name == "command" and isinstance(one, str)]
+        return own + [found for one in value.values() for found in _commands_in(one)]
+    return [found for one in value for found in _commands_in(one)] if isinstance(value, list) else []
+
+
+def _commands(host: HookHost, name: str, lock: Path) -> dict[str, str]:
+    program = str(Path(client.__file__).resolve())
+    return {event: shlex.join([sys.executable, "-I", "-S", program, name, event, str(lock)]) for event in host.events}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        value = strict_json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: the settings cannot be read: {error}; nothing was changed") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: the settings are no object; nothing was changed")
+    return value
+
+
+def _write(path: Path, settings: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_text(path, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
+
+
+def _backup(path: Path) -> Path | None:
+    if not path.exists():
+        return None
+    backup = path.with_name(f"{path.name}.guardagent-backup")
+    shutil.copy2(path, backup)
+    return backup

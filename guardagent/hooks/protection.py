@@ -1,0 +1,164 @@
+"""Denies what would change the guard itself: its policy, its state, the hooks and their settings, by any tool."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from guardagent.hooks.call_arguments import SHELL_TOOLS, real_path
+from guardagent.packs.shell.script import ShellCommand, read_script
+from guardagent.packs.shell.wrappers import inner_commands, inner_scripts
+
+_READING = frozenset(
+    "cat less more head tail grep egrep fgrep rg ls stat file wc diff cmp md5sum sha256sum jq tree du find fd bat nl "
+    "cut sort uniq realpath readlink basename dirname test [ [[ echo printf pwd cd true which type".split()
+)
+_READING_TOOLS = re.compile(
+    r"(?:Read|Grep|Glob|LS|NotebookRead|(?:.*__)?(?:read|list|search|grep|glob|get|find|view)_?\w*)"
+)
+_WRITING_OPTIONS = frozenset(
+    ("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fls", "-o", "--output", "--in-place")
+)
+_OWN_COMMANDS = re.compile(r"hook\s+(?:install|uninstall)|guardagent[\w./-]*\s+watch|hook_daemon|hooks[./]client")
+# Commands that change folders with all that is in them.
+_WHOLE_FOLDERS = frozenset(("rm", "mv", "rmdir", "shred", "chmod", "chown", "chattr", "rsync", "ln", "mount"))
+_LONGEST_PATH = 4096
+_MAX_DEPTH, _MAX_MATCHES, _MAX_COMMANDS = 8, 1000, 2000
+_REASON = "This would change what guards this agent: {}. Only its operator may."
+
+
+class Protection:
+    """The protected files and folders.
+
+    Args:
+        paths: absolute paths; what lies in a folder is protected, too.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        named = [os.path.abspath(one) for one in paths if one]
+        self._paths = tuple(dict.fromkeys([*named, *map(os.path.realpath, named)]))
+        self._tails = tuple({"/".join(one.split("/")[-2:]) for one in self._paths})
+
+    def problem(self, tool: str, args: Mapping[str, Any], cwd: str) -> str | None:
+        """Returns why a call is denied; None if it leaves the guard alone."""
+        if tool in SHELL_TOOLS:
+            texts = [value for name, value in args.items() if name in ("command", "cmd", "script") and value]
+            return next((found for one in texts if (found := self._of_command(one, args.get("cwd") or cwd))), None)
+        if _READING_TOOLS.fullmatch(tool):
+            return None
+        touched = next((one for text in _strings(args) if (one := self._touched(text, cwd))), None)
+        return None if touched is None else _REASON.format(touched)
+
+    def _touched(self, text: str, cwd: str) -> str | None:
+        """Returns the protected path that a string names or contains."""
+        return (self._reached(text, cwd, holders=True) if _is_path(text) else None) or self._mentioned(text)
+
+    def _mentioned(self, text: str) -> str | None:
+        """Returns the end of a protected path that a string contains, as code does."""
+        return next((tail for tail in self._tails if tail in text), None)
+
+    def _reached(self, path: str, cwd: str, *, holders: bool) -> str | None:
+        """Returns the protected path that a path is or lies in; with `holders`, also one that lies in the path."""
+        for one in _expanded(os.path.join(cwd or os.sep, os.path.expanduser(path))):
+            for whole in {os.path.normpath(one), real_path(one, cwd)}:
+                for protected in self._paths:
+                    if _is_in(whole, protected) or (holders and _is_in(protected, whole)):
+                        return protected
+        return None
+
+    # --- shell commands
+
+    def _of_command(self, command: Any, cwd: str) -> str | None:
+        text = command if isinstance(command, str) else " ".join(map(str, command)) if isinstance(command, list) else ""
+        if _OWN_COMMANDS.search(text):
+            return _REASON.format("its hooks")
+        commands = list(islice(_commands(text, cwd, 0), _MAX_COMMANDS))
+        for one in commands:
+            if one is None:  # unknown: what it says must not even name the guard
+                found = next((tail for tail in self._tails if tail in text), None)
+            else:
+                found = self._of_simple(one, cwd)
+            if found is not None:
+                return _REASON.format(found)
+        return None
+
+    def _of_simple(self, command: ShellCommand, cwd: str) -> str | None:
+        folder = os.path.join(cwd, os.path.expanduser(command.folder)) if command.folder else cwd
+        written = (value for word in command.writes for value in word)
+        if found := next((one for value in written if (one := self._touched(value, folder))), None):
+            return found
+        if _only_reads(command):
+            return None
+        values = [value for word in command.words[1:] for value in word]
+        named = (self._named(value, folder, holders=command.name in _WHOLE_FOLDERS) for value in values)
+        return next((one for one in named if one), None)
+
+    def _named(self, value: str, folder: str, *, holders: bool) -> str | None:
+        for part in (value, value.partition("=")[2]):
+            if _is_path(part) and (found := self._reached(part, folder, holders=holders)):
+                return found
+        return self._mentioned(value)
+
+
+def _is_path(text: str) -> bool:
+    return 0 < len(text) < _LONGEST_PATH and "\n" not in text and not text.startswith("-")
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _only_reads(command: ShellCommand) -> bool:
+    options = {value.partition("=")[0] for word in command.words[1:] for value in word}
+    return command.name in _READING and not options & _WRITING_OPTIONS
+
+
+def _commands(text: str, folder: str | None, depth: int) -> Iterator[ShellCommand | None]:
+    """Yields the commands of a script, with those inside of others; None for what cannot be read."""
+    if depth > _MAX_DEPTH:
+        yield None
+        return
+    script = read_script(text)
+    if not script.readable:
+        yield None
+    for command in script.commands:
+        yield from _with_inner(command, folder, depth)
+
+
+def _with_inner(command: ShellCommand, folder: str | None, depth: int) -> Iterator[ShellCommand | None]:
+    if depth > _MAX_DEPTH:
+        yield None
+        return
+    yield command
+    if command.folder is None or any(not word for word in command.words):
+        yield None
+    for inner in inner_commands(command):
+        yield from _with_inner(inner, folder, depth + 1)
+    for script in inner_scripts(command):
+        if script is None:
+            yield None
+        else:
+            yield from _commands(script, folder, depth + 1)
+
+
+def _expanded(path: str) -> Sequence[str]:
+    """Returns the files that a pattern matches, and the pattern itself."""
+    if not any(sign in path for sign in "*?["):
+        return (path,)
+    return (path, *islice(glob.iglob(path), _MAX_MATCHES))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from _strings(name)
+            yield from _strings(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _strings(one)
