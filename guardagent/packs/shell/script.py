@@ -72,7 +72,7 @@ def read_script(text: str, folder: str | None = "") -> ShellScript:
     """
     if len(text) > MAX_CHARACTERS or "\0" in text:
         return ShellScript(readable=False)
-    root = _parser().parse(text.encode("utf-8", "surrogatepass")).root_node
+    root = bash_parser().parse(text.encode("utf-8", "surrogatepass")).root_node
     try:
         reader = _Reader(root, folder)
         reader.visit(root)
@@ -83,7 +83,7 @@ def read_script(text: str, folder: str | None = "") -> ShellScript:
 
 
 @cache
-def _parser() -> Any:
+def bash_parser() -> Any:
     try:
         import tree_sitter
         import tree_sitter_bash
@@ -98,7 +98,7 @@ def require_parser() -> None:
     Raises:
         InputError: it is not; the message says what to install.
     """
-    _parser()
+    bash_parser()
 
 
 def _descendants(node: Any, *types: str) -> Iterator[Any]:
