@@ -27,11 +27,27 @@ def judged_arguments(tool: str, args: Mapping[str, Any], cwd: str) -> dict[str, 
         if cwd:
             folder = next((found[name] for name in _FOLDERS if isinstance(found.get(name), str) and found[name]), "")
             found["cwd"] = os.path.join(cwd, folder) if folder else cwd
+            if (branch := checked_out_branch(found["cwd"])) is not None:
+                found["git_branch"] = branch
         return found
     for name in _PATHS:
         if isinstance(value := found.get(name), str) and value:
             found[name] = real_path(value, cwd)
     return found
+
+
+def checked_out_branch(folder: str) -> str | None:
+    """Returns the branch of the repository around a folder: empty without one, None if it cannot be told."""
+    while not os.path.exists(os.path.join(folder, ".git")):
+        if folder == (above := os.path.dirname(folder)):
+            return ""
+        folder = above
+    try:
+        with open(os.path.join(folder, ".git", "HEAD"), encoding="utf-8") as file:
+            head = file.read(1000).strip()
+    except (OSError, ValueError):  # such as a worktree, whose .git is a file
+        return None
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else None
 
 
 def real_path(path: str, cwd: str) -> str:

@@ -50,10 +50,11 @@ _MESSAGE = ("-m", "--message", "-am", "-F", "--author", "--date", "-t")
 
 @dataclass(frozen=True, slots=True)
 class GitLimits:
-    """The constants of the policy."""
+    """The constants of the policy, and the branch that is checked out: None if unknown, empty if there is none."""
 
     protected: tuple[str, ...]
     hosts: tuple[str, ...]
+    branch: str | None = None
 
 
 def git_kinds(words: Sequence[Word], limits: GitLimits) -> Iterator[str]:
@@ -137,7 +138,9 @@ def _push(name: str, _: list[str], options: set[str], operands: list[str], limit
         yield "force"
     if any(one in ("--delete", "--prune", "--mirror") or _has_flag(one, "d", "o") for one in options):
         yield "delete_remote"
-    refs = operands[1:] + (["HEAD"] if not operands[1:] and "--tags" not in options else [])
+    here = "HEAD" if limits.branch is None else limits.branch
+    named = [here if ref in ("HEAD", "@") else ref for ref in operands[1:] if here or ref not in ("HEAD", "@")]
+    refs = named or ([here] if here and "--tags" not in options else [])
     if {"--all", "--branches"} & options:
         yield "protected"
     for ref in refs:

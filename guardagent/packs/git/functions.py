@@ -29,11 +29,13 @@ def git_findings(arguments: dict[str, Any], protected: Sequence[str], hosts: Seq
     """The kinds of danger in the git commands of a call; without a command, it is unreadable.
 
     Args:
-        arguments: the arguments of a tool that runs shell commands, or git commands without the word `git`.
+        arguments: the arguments of a tool that runs shell commands, or git commands without the word `git`;
+            `git_branch` may be the branch that is checked out, empty outside of a repository.
         protected: the branches that need a person.
         hosts: the hosts of known repositories.
     """
-    limits = GitLimits(tuple(protected), tuple(hosts))
+    branch = arguments.get("git_branch")
+    limits = GitLimits(tuple(protected), tuple(hosts), branch if isinstance(branch, str) else None)
     values = list(named_values(arguments, _COMMANDS)) or [one for one in arguments.values() if isinstance(one, str)]
     kinds: set[str] = set() if values else {"unreadable"}
     for value in values:

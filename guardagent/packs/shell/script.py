@@ -179,9 +179,13 @@ class _Reader:
                 text = value[0] if len(value) == 1 else None
             elif one.type == "heredoc_redirect":
                 bodies = [child for child in one.named_children if child.type == "heredoc_body"]
-                text = text_of(bodies[0]) if bodies and not list(_descendants(bodies[0], *_EXPANSIONS)) else None
+                is_plain = bodies and not list(_descendants(bodies[0], *_EXPANSIONS))
+                text = "\n".join([*text_of(one).split("\n")[1:-1], ""]) if is_plain else None
                 rest = [c for c in one.named_children if c.type not in ("heredoc_start", "heredoc_body", "heredoc_end")]
-                for child in rest:
+                later = [child for child in rest if child.type.endswith("_redirect")]  # cat <<EOF > file
+                for found, more in zip((writes, reads), self._targets(later)[:2], strict=True):
+                    found.extend(more)
+                for child in (one for one in rest if one not in later):
                     self.visit(child, (ShellCommand(((text or "cat",),), text=text),))
         return writes, reads, text
 

@@ -15,6 +15,14 @@ SUBSTITUTED = "/dev/fd/63"
 """The value of a process substitution: a file with the output of commands."""
 MAX_VALUES = 16
 _BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
+# Commands whose output is the working folder, or a word without any meaning to other commands.
+_PRINTS = re.compile(
+    r"(?P<folder>pwd|git rev-parse --show-toplevel)|date(?: [+'\"%\w:-]+)*|nproc|whoami|hostname|uname(?: -\w+)*"
+    r"|id -[ug]n?|git rev-parse (?:--short )?HEAD"
+)
+_HERE_DOCUMENT = re.compile(
+    r"cat <<-?[ ]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)\n(?P<text>.*)\n\s*(?P=end)", re.DOTALL
+)
 _HOME = {"HOME": ("~",), "PWD": (".",), "OLDPWD": DYNAMIC}
 
 
@@ -51,11 +59,22 @@ def _values(node: Any, variables: Mapping[str, Word]) -> Word:  # noqa: C901 - a
             return (text_of(node),)
         case "process_substitution":
             return (SUBSTITUTED,)
+        case "command_substitution":
+            return _printed(text_of(node)[2:-1].strip())
         case "extglob_pattern" | "regex":
             return (text_of(node),)
         case kind if not node.is_named:
             return (kind,)
     return DYNAMIC
+
+
+def _printed(command: str) -> Word:
+    """The output of a command, if it is known without running it."""
+    if found := _PRINTS.fullmatch(command):
+        return (".",) if found["folder"] else ("0",)
+    found = _HERE_DOCUMENT.fullmatch(command)
+    is_literal = found is not None and (found["quote"] or not re.search(r"[$`\\]", found["text"]))
+    return (_quoted(found["text"]),) if found is not None and is_literal else DYNAMIC
 
 
 def _string(node: Any, variables: Mapping[str, Word]) -> Word:

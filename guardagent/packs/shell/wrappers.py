@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
@@ -84,6 +85,9 @@ def _after_options(words: tuple[Word, ...], valued: list[str], skipped: int) -> 
 def _of_find(command: ShellCommand) -> Iterator[ShellCommand]:
     words = command.words
     folders = tuple(word for word in words[1:] if word and not word[0].startswith(("-", "(", "!")))[:1]
+    names = [after for one, after in pairwise(words) if one == ("-name",) and len(after) == 1]
+    if folders and len(names) == 1 and names[0] != ("*",):  # what is found has this name
+        folders = (tuple(f"{folder.rstrip('/')}/{names[0][0]}" for folder in folders[0]),)
     for at, word in enumerate(words):
         if word and word[0] in ("-exec", "-execdir", "-ok", "-okdir"):
             end = next((n for n in range(at, len(words)) if words[n] and words[n][0] in (";", "+")), len(words))

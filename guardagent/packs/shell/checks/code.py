@@ -23,6 +23,12 @@ _ESCAPES = re.compile(
 _EDITORS = frozenset("vi vim nvim ex ed emacs nano view less more man".split())
 _AWK = re.compile(r"system\s*\(|getline|\|\s*\"|>\s*\"|@load")
 _SED = re.compile(r"(?:^|[;{}\n/\d])\s*e\b|/[gip0-9]*e[gip]*(?:$|[;}\n])|[/;]\s*w\s")
+_DATABASES = {
+    "psql": re.compile(r"\\(?:!|copy|o\b|w\b|g\s*\|)|COPY\b.*\bPROGRAM\b", re.IGNORECASE),
+    "sqlite3": re.compile(r"\.(?:shell|system|import|output|once|load|read)\b"),
+    "mysql": re.compile(r"\\!|\bsystem\b"),
+    "mariadb": re.compile(r"\\!|\bsystem\b"),
+}
 _SETTINGS = ("complete", "bind", "enable", "hash", "gdb")
 
 
@@ -61,14 +67,30 @@ def _has_script(command: ShellCommand) -> bool:
 def _runs_by_option(command: ShellCommand) -> bool:
     name, words = command.name or "", [word for word in _known(command) if word is not None]
     if name in _EDITORS and (
-        name in ("ed", "ex") or any(one.startswith(("-c", "+", "-es", "--cmd", "-S")) for one in words)
+        name in ("ed", "ex")
+        or any(
+            one.startswith(("-c", "+", "-es", "--cmd", "-S", "--eval", "--batch", "--script", "-l", "-f"))
+            for one in words
+        )
+        or (name == "man" and any(one.startswith(("-P", "-H", "--pager", "--html")) for one in words))
     ):
         return True
     if name in ("xargs", "parallel") and set(words) & SHELLS:
         return True
-    if name in _SETTINGS or (name in ("make", "gmake") and set(words) & {"/dev/stdin", "-f-", "-"}):
+    if name in ("make", "gmake") and (_make_runs_by_option(words) or (command.text is not None and "-f" in words)):
+        return True
+    if name in _SETTINGS:
         return bool(words)
+    if name in _DATABASES and any(map(_DATABASES[name].search, [*words, command.text or ""])):
+        return True
     return any(map(_ESCAPES.search, words))
+
+
+def _make_runs_by_option(words: list[str]) -> bool:
+    is_other = {"/dev/stdin", "-f-", "-"} & set(words)
+    return bool(is_other) or any(
+        one.startswith(("SHELL=", ".SHELLFLAGS=", "--eval", "-E", "MAKEFLAGS=")) for one in words
+    )
 
 
 _UNREADABLE = (_is_dynamic, _has_foreign_code, _has_script, _runs_by_option)

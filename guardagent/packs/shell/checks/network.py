@@ -14,8 +14,29 @@ _CURL_FILES = re.compile(r"(?:^| )(?:-T|--upload-file)|(?:^| )(?:-d|--data\S*|-F
 _REMOTE = re.compile(r"[\w.-]+@?[\w.-]*:")
 
 
+_CLOUD = {
+    "aws": re.compile(r"s3 (?:cp|mv|sync) (?!s3:)|s3api put-object"),
+    "gsutil": re.compile(r"(?:-m )?(?:cp|mv|rsync) (?!gs:)"),
+    "gcloud": re.compile(r"storage (?:cp|mv|rsync) (?!gs:)|compute scp"),
+    "az": re.compile(r"storage (?:blob|file|fs) .*upload"),
+    "rclone": re.compile(r"(?:copy|sync|move|copyto|moveto|serve)\b"),
+    "s3cmd": re.compile(r"put|sync"),
+    "kubectl": re.compile(r"cp .*\S+:"),
+    "docker": re.compile(r"push\b"),
+    "twine": re.compile(r"upload"),
+    "npm": re.compile(r"publish"),
+    "cargo": re.compile(r"publish"),
+    "gem": re.compile(r"push"),
+    "gh": re.compile(r"gist create|release upload|secret set"),
+}
+
+
 def check(command: ShellCommand, _: str) -> Iterator[str]:
     name, text = command.name or "", " ".join(plain_words(command))
+    if name in ("ssh", "mosh", "autossh"):
+        yield "reverse_shell" if re.search(r"(?:^| )-\w*[RLDwN]", text) else "upload"
+    if name in _CLOUD and _CLOUD[name].search(text):
+        yield "upload"
     if name in _SOCKETS:
         yield "reverse_shell" if _SHELL_SOCKET.search(text) else "upload"
     if name == "curl" and _CURL_FILES.search(text):
