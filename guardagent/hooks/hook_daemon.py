@@ -162,6 +162,7 @@ def _code_version() -> Sequence[int]:
 
 def main() -> None:
     """Runs the daemon."""
+    os.umask(0o077)
     log_as_text("guardagent hooks: ")
     HookDaemon(Path(sys.argv[1])).serve()
 

@@ -88,7 +88,11 @@ class HookJudge:
         """
         stamps = [_stamp_of(path) for path in self._files]
         if stamps != self._stamps:
-            if self._policies.reload().digest != self._lock.digest:
+            try:
+                found = self._policies.reload().digest
+            except GuardError as error:
+                raise InputError(f"{changed(self._lock.policy)} ({error})") from None
+            if found != self._lock.digest:
                 raise InputError(changed(self._lock.policy))
             self._stamps = stamps
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from guardagent.errors import InputError
 from guardagent.server.state import StateStore
+from guardagent.types import thaw
 
 Status = Literal["pending", "approved", "rejected", "used", "expired"]
 SECONDS = 3600.0
@@ -51,7 +52,7 @@ class PendingAsks:
     def request(self, host: str, session: str, tool: str, args: Mapping[str, Any], reasons: tuple[str, ...]) -> None:
         """Adds a request, unless it is there."""
         name = _name(host, session, tool, args)
-        new = PendingAsk(name, host, session, tool, args, reasons, self._clock())
+        new = PendingAsk(name, host, session, tool, thaw(args), reasons, self._clock())
         if not self._state.add(_KIND, _TENANT, name, _content(new)):
             found, version = self._find(name)
             if found is not None and found.status in ("used", "expired"):
@@ -98,7 +99,7 @@ class PendingAsks:
 
 
 def _name(host: str, session: str, tool: str, args: Mapping[str, Any]) -> str:
-    text = json.dumps([host, session, tool, args], sort_keys=True, default=str)
+    text = json.dumps([host, session, tool, thaw(args)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 

@@ -25,7 +25,7 @@ _WRITING_OPTIONS = frozenset(
 )
 _OWN_COMMANDS = re.compile(r"hook\s+(?:install|uninstall)|guardagent[\w./-]*\s+watch|hook_daemon|hooks[./]client")
 # Commands that change folders with all that is in them.
-_WHOLE_FOLDERS = frozenset(("rm", "mv", "rmdir", "shred", "chmod", "chown", "chattr", "rsync", "ln", "mount"))
+_WHOLE_FOLDERS = frozenset(("rm", "mv", "rmdir", "shred", "chmod", "chown", "chattr", "rsync", "ln", "mount", "find"))
 _LONGEST_PATH = 4096
 _MAX_DEPTH, _MAX_MATCHES, _MAX_COMMANDS = 8, 1000, 2000
 _REASON = "This would change what guards this agent: {}. Only its operator may."
@@ -134,7 +134,7 @@ def _with_inner(command: ShellCommand, folder: str | None, depth: int) -> Iterat
         yield None
         return
     yield command
-    if command.folder is None or any(not word for word in command.words):
+    if command.folder is None or any(not word for word in (*command.words, *command.writes)):
         yield None
     for inner in inner_commands(command):
         yield from _with_inner(inner, folder, depth + 1)

@@ -1,0 +1,220 @@
+"""The hooks of each host, as installed: real processes, the documented events and answers, and whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.hooks.payloads import EVENTS, HOSTS, SHELLS, HookUser, decision, event
+
+pytest.importorskip("tree_sitter_bash")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=HOSTS)
+def user(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HookUser]:
+    found = HookUser(tmp_path, request.param)
+    found.install()
+    yield found
+    found.stop_daemon()
+
+
+@pytest.fixture
+def claude(tmp_path: Path) -> Iterator[HookUser]:
+    found = HookUser(tmp_path, "claude-code")
+    found.install()
+    yield found
+    found.stop_daemon()
+
+
+def test_calls_are_allowed_denied_and_asked_about(user: HookUser) -> None:
+    assert user.run("ls -la") == "allow"
+    assert user.run("rm -rf ~") == "deny"
+    assert user.run("python3 script.py $UNKNOWN") == ("ask" if user.host == "claude-code" else "deny")
+
+
+def test_other_events_have_the_documented_answers(user: HookUser) -> None:
+    prompt = user.send("prompt", prompt="go on")
+    assert prompt.returncode == 0
+    assert user.host != "cursor" or json.loads(prompt.stdout) == {"continue": True}
+    stop = user.send("stop", status="completed", prompt="x", prompt_response="y")
+    assert (stop.returncode, stop.stdout.strip() in ("", "{}")) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '"x"',
+        "{}",
+        '{"hook_event_name": "PreToolUse"}',
+        '{"a": 1, "a": 2}',
+        "\x00",
+        '{"tool_input": NaN}',
+    ],
+)
+def test_a_malformed_event_denies(claude: HookUser, text: str) -> None:
+    assert decision("claude-code", claude.send("before", text)) == "deny"
+
+
+@pytest.mark.parametrize("change", [{"tool_name": 7}, {"tool_input": "rm"}, {"tool_input": None}, {"session_id": ""}])
+def test_a_field_with_another_type_denies(user: HookUser, change: dict[str, object]) -> None:
+    if user.host == "cursor" and "session_id" in change:
+        change = {"conversation_id": ""}
+    payload = event(user.host, "before", user.project, tool_name=SHELLS[user.host], tool_input={"command": "ls"})
+    assert decision(user.host, user.send("before", {**payload, **change})) == "deny"
+
+
+def test_fields_of_other_versions_are_ignored(user: HookUser) -> None:
+    fields = {"tool_name": SHELLS[user.host], "tool_input": {"command": "ls", "new": [1]}, "future": {"x": None}}
+    assert decision(user.host, user.send("before", **fields)) == "allow", "an old version has no id of a call"
+
+
+def test_an_unknown_event_denies(claude: HookUser) -> None:
+    payload = event("claude-code", "PreSomething", claude.project, tool_name="Bash", tool_input={"command": "ls"})
+    assert decision("claude-code", claude.send("before", payload)) == "deny"
+
+
+def test_a_killed_daemon_is_started_again_and_knows_the_history(claude: HookUser) -> None:
+    assert claude.run("touch a.py") == "allow"
+    assert claude.run("git push origin topic") == "deny"
+    claude.stop_daemon()
+    assert claude.run("pytest") == "allow"
+    claude.stop_daemon()
+    assert claude.run("git push origin topic") == "allow"
+
+
+def test_a_daemon_that_cannot_start_denies(claude: HookUser) -> None:
+    claude.stop_daemon()
+    command = claude.hooks()["PreToolUse"].split()
+    program = ["env", f"HOME={claude.home}", sys.executable, "-c", CANNOT_START, *command[4:]]
+    payload = json.dumps(event("claude-code", "before", claude.project, tool_name="Bash", tool_input={"command": "ls"}))
+    ran = subprocess.run(program, input=payload, capture_output=True, text=True, check=False)
+    assert decision("claude-code", ran) == "deny"
+    assert "daemon.log" in ran.stderr
+
+
+CANNOT_START = """
+import sys
+from guardagent.hooks import client
+client.SECONDS = 1.0
+sys.executable = "/bin/false"
+sys.exit(client.main(sys.argv[1:]))
+"""
+
+
+def test_a_daemon_that_does_not_answer_denies(claude: HookUser) -> None:
+    assert claude.run("ls") == "allow"
+    claude.pause_daemon()
+    command = claude.hooks()["PreToolUse"].split()
+    program = [sys.executable, "-c", CANNOT_START.replace('"/bin/false"', "sys.executable"), *command[4:]]
+    payload = json.dumps(event("claude-code", "before", claude.project, tool_name="Bash", tool_input={"command": "ls"}))
+    ran = subprocess.run(program, input=payload, capture_output=True, text=True, check=False)
+    assert decision("claude-code", ran) == "deny"
+
+
+def test_a_full_disk_denies(claude: HookUser) -> None:
+    """The state cannot grow: the daemon runs under a limit on the size of its files."""
+    claude.stop_daemon()
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    payload = json.dumps(event("claude-code", "before", claude.project, tool_name="Bash", tool_input={"command": "ls"}))
+    ran = subprocess.run(  # noqa: S602 - as a host does
+        claude.hooks()["PreToolUse"], shell=True, env=claude.env, input=payload, capture_output=True, text=True,
+        check=False, preexec_fn=limit,
+    )  # fmt: skip
+    assert decision("claude-code", ran) == "deny"
+
+
+def test_a_changed_policy_denies_until_it_is_installed_again(claude: HookUser) -> None:
+    assert claude.run("ls") == "allow"
+    claude.policy.write_text("version: 1\nunlisted: allow\npolicies: [{id: a, temporal: G !tool:x}]\n")
+    ran = claude.send("before", tool_name="Bash", tool_input={"command": "ls"}, tool_use_id="x")
+    assert decision("claude-code", ran) == "deny"
+    assert "install the hook again" in ran.stdout
+    assert "has changed" in claude.command("hook", "status", status=1)
+    claude.install()
+    assert claude.run("ls") == "allow"
+
+
+def test_temporal_rules_hold_over_subagents_parallel_hooks_and_a_resume(user: HookUser) -> None:
+    shell = SHELLS[user.host]
+    assert user.run("touch src.py") == "allow"
+    assert user.run("pytest", failed=True) == "allow"
+    assert user.run("git push origin topic") == "deny", "the tests have failed"
+    assert user.run("pytest | tail -3") == "allow"
+    assert user.run("git push origin topic") == "deny", "the status of a pipeline is not that of the tests"
+    assert user.run("pytest", agent_id="sub-1") == "allow"
+    assert user.run("git push origin topic", agent_id="sub-2") == "allow", "sub-agents share the session"
+    edits = [{"command": f"sed -i s/a/b/ src{at}.py"} for at in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda at: user.before(shell, edits[at], f"edit-{at}", agent_id=f"sub-{at}"), range(6)))
+    assert answers == ["allow"] * 6
+    assert user.run("git push origin topic") == "deny", "these edits may still run"
+    for at in range(6):
+        user.after(shell, edits[at], f"edit-{at}")
+    user.stop_daemon()
+    assert user.run("git push origin topic") == "deny", "the history outlives the daemon"
+    assert user.run("pytest") == "allow"
+    assert user.run("git push origin topic") == "allow"
+    other = user.before(shell, {"command": "git push origin topic"}, "o", session="another")
+    assert other == "deny", "another session has no tests"
+
+
+def test_an_answer_of_the_hosts_user_is_a_step_of_the_history(claude: HookUser) -> None:
+    """The host asks its user; the call that runs then counts."""
+    claude.run("touch a.py")
+    args = {"command": "pytest $EXTRA"}
+    assert claude.before("Bash", args, "asked") == "ask"
+    assert claude.run("git push origin topic") == "deny"
+    claude.after("Bash", args, "asked")
+    assert claude.run("git push origin topic") == "allow"
+
+
+def test_the_settings_of_others_stay(claude: HookUser) -> None:
+    path = claude.home / ".claude" / "settings.json"
+    settings = json.loads(path.read_text())
+    other = {"matcher": "Bash", "hooks": [{"type": "command", "command": "other"}]}
+    settings["hooks"]["PreToolUse"].append(other)
+    path.write_text(json.dumps({**settings, "model": "m"}))
+    claude.install()
+    claude.install()
+    installed = json.loads(path.read_text())
+    assert (installed["model"], installed["hooks"]["PreToolUse"][0]) == ("m", other)
+    assert len(installed["hooks"]["PreToolUse"]) == 2
+    claude.command("hook", "uninstall", "claude-code")
+    assert json.loads(path.read_text()) == {"model": "m", "hooks": {"PreToolUse": [other]}}
+    assert "No hooks" in claude.command("hook", "status")
+
+
+def test_settings_that_cannot_be_read_are_left_alone(tmp_path: Path) -> None:
+    found = HookUser(tmp_path, "claude-code")
+    path = found.home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text("{ // a comment\n}")
+    assert "nothing was changed" in found.command(
+        "hook", "install", "claude-code", "--policies", str(found.policy), status=2
+    )
+    assert path.read_text() == "{ // a comment\n}"
+
+
+def test_the_command_answers_one_event(claude: HookUser) -> None:
+    """For tries, without a daemon."""
+    payload = event("claude-code", "before", claude.project, tool_name="Bash", tool_input={"command": "rm -rf /"})
+    text = claude.command("hook", "claude-code", "--policies", str(claude.policy), text=json.dumps(payload))
+    assert json.loads(text)["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+
+def test_every_host_has_its_events() -> None:
+    assert set(EVENTS) == set(HOSTS)

@@ -1,0 +1,104 @@
+"""No tool changes what guards the agent; reading it is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tree_sitter_bash")
+
+from guardagent.hooks.protection import Protection
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    for name in (".claude", ".state", "work"):
+        (tmp_path / name).mkdir()
+    (tmp_path / ".claude" / "settings.json").write_text("{}")
+    (tmp_path / "policy.yaml").write_text("version: 1\n")
+    (tmp_path / "work" / "link").symlink_to(tmp_path / ".claude")
+    return tmp_path
+
+
+@pytest.fixture
+def protection(home: Path) -> Protection:
+    return Protection([str(home / ".claude" / "settings.json"), str(home / "policy.yaml"), str(home / ".state")])
+
+
+CHANGES = [
+    "echo x > H/.claude/settings.json",
+    "cat <<'E' > H/policy.yaml\nx\nE",
+    "cd H && rm policy.yaml",
+    "cd H/.claude && echo x > settings.json",
+    "rm -rf H/.claude",
+    "rm -rf H/.cl*",
+    "mv H/.claude H/other",
+    "cp /dev/null H/.state/ledger.db",
+    "sed -i s/a/b/ ../policy.yaml",
+    "echo x > link/settings.json",
+    "tee link/settings.json < x",
+    "ln -sf /dev/null H/policy.yaml",
+    "chmod 000 H/.state",
+    "bash -c 'echo x > H/policy.yaml'",
+    "find H/.claude -name '*.json' -delete",
+    "python3 -c \"open('H/.claude/settings.json','w')\"",
+    "python3 x.py --out=H/policy.yaml",
+    "F=H/policy.yaml; echo x > $F",
+    "F=$(ls H/.claude/settings.json); echo x > $F",
+    "tar xf a.tar -C H/.state",
+    "guardagent hook uninstall claude-code",
+    "python -m guardagent hook install claude-code -p mine.yaml",
+    "pkill -f hook_daemon",
+    "vim H/policy.yaml",
+    "git -C H/.state init",
+]
+READS = [
+    "cat H/.claude/settings.json",
+    "ls -la H/.claude H/.state",
+    "grep hooks H/.claude/settings.json | head",
+    "diff H/policy.yaml H/policy.yaml",
+    "echo x > notes.txt",
+    "rm -rf build",
+    "cp H/work/a H/work/b",
+    "guardagent hook status",
+    "guardagent lint H/work/p.yaml",
+    "python3 -c 'print(1)'",
+    "find . -name '*.pyc' -delete",
+]
+
+
+@pytest.mark.parametrize("command", CHANGES)
+def test_commands_that_change_it_are_denied(command: str, home: Path, protection: Protection) -> None:
+    args = {"command": command.replace("H/", f"{home}/").replace("cd H ", f"cd {home} ")}
+    assert protection.problem("Bash", args, str(home / "work")) is not None
+
+
+@pytest.mark.parametrize("command", READS)
+def test_other_commands_are_left_alone(command: str, home: Path, protection: Protection) -> None:
+    args = {"command": command.replace("H/", f"{home}/")}
+    assert protection.problem("Bash", args, str(home / "work")) is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "is_denied"),
+    [
+        ("Write", {"file_path": "H/policy.yaml", "content": "x"}, True),
+        ("Write", {"file_path": "H/work/../policy.yaml", "content": "x"}, True),
+        ("Edit", {"file_path": "link/settings.json"}, True),
+        ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: H/.claude/settings.json\n"}, True),
+        ("mcp__files__write_file", {"path": "H/.state/x", "content": "x"}, True),
+        ("mcp__files__move", {"from": "a", "to": ["H/.state"]}, True),
+        ("mcp__files__read_file", {"path": "H/policy.yaml"}, False),
+        ("Read", {"file_path": "H/policy.yaml"}, False),
+        ("Write", {"file_path": "H/work/a.py", "content": "x"}, False),
+        ("Task", {"prompt": "look at the code"}, False),
+    ],
+)
+def test_other_tools(tool: str, args: dict[str, Any], is_denied: bool, home: Path, protection: Protection) -> None:
+    def placed(value: Any) -> Any:
+        return [placed(one) for one in value] if isinstance(value, list) else value.replace("H/", f"{home}/")
+
+    found = protection.problem(tool, {name: placed(one) for name, one in args.items()}, str(home / "work"))
+    assert (found is not None) == is_denied
