@@ -75,11 +75,16 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "bench-compare": LazyCommand(
         "guardagent.cli.compare", "bench_compare", "Compare the results of several evaluations."
     ),
-    "init": LazyCommand("guardagent.cli.project", "init", "Create a starter project."),
+    "init": LazyCommand(
+        "guardagent.cli.project", "init", "Create a starter project, or guard the project of this folder."
+    ),
     "doctor": LazyCommand("guardagent.cli.project", "doctor", "Check which sandbox protections work on this machine."),
     "demo": LazyCommand("guardagent.cli.project", "demo", "Show a two-minute tour, offline."),
     "toolbox": Subcommands("List, show and add toolbox functions.", TOOLBOX),
     "memory": Subcommands("Manage the known agents and their demonstrations.", MEMORY),
+    "watch": LazyCommand(
+        "guardagent.cli.watch", "watch", "Show the verdicts of hooks as they come, and answer calls that wait."
+    ),
     "hook": Subcommands("Guard coding agents by their hooks.", HOOK),
     "pack": Subcommands("List, show and add the rule sets that ship.", PACK),
     "token": Subcommands("Create, list and revoke the tokens of agents and people.", TOKEN),

@@ -11,8 +11,22 @@ from guardagent.cli.options import Json
 from guardagent.cli.output import print_json, print_line, screen
 
 
-def init(folder: Annotated[Path, typer.Argument(help="The folder to create.")], *, as_json: Json = False) -> None:
-    """Create a starter project: one toolbox function, one agent, a policy file, and runs to try."""
+def init(
+    folder: Annotated[
+        Path | None, typer.Argument(help="The folder to create; without it, the project of this folder is guarded.")
+    ] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Create a starter project, or guard the project of this folder.
+
+    A starter project has one toolbox function, one agent, a policy file, and runs to try. In a project, this finds its
+    coding agents and frameworks, writes a policy whose violations only warn, and shows what it would have said to the
+    last sessions. It overwrites nothing.
+    """
+    if folder is None:
+        _init_project(as_json=as_json)
+        return
     from guardagent.cli.starter import create
 
     advice = create(folder)
@@ -21,6 +35,26 @@ def init(folder: Annotated[Path, typer.Argument(help="The folder to create.")], 
         print_json({"folder": str(folder), "files": files})
     else:
         print_line(advice)
+
+
+def _init_project(*, as_json: bool) -> None:
+    from guardagent.hooks.project_setup import set_up
+
+    found = set_up(Path.cwd(), Path.home())
+    if as_json:
+        rows = [{"call": call, "why": why} for call, why in found.warnings]
+        names = {"policy": str(found.policy), "hosts": found.hosts, "frameworks": found.frameworks}
+        print_json({**names, "transcripts": found.transcripts, "warnings": rows})
+        return
+    print_line(f"{found.policy}: written; its rules only warn")
+    for host in found.hosts:
+        print_line(f"next: guardagent hook install {host} --policies {found.policy.name}")
+    for framework in found.frameworks:
+        print_line(f"next: attach the guard in {framework}; docs/hosts.md has the line")
+    if found.transcripts:
+        print_line(f"in the last {found.transcripts} sessions it would have warned {len(found.warnings)} times:")
+    for call, why in found.warnings[:20]:
+        print_line(f"  {call[:120]!r}: {why}")
 
 
 def doctor(*, as_json: Json = False) -> None:

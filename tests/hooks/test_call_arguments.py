@@ -27,7 +27,7 @@ def test_a_command_has_its_folder_and_its_branch(tmp_path: Path) -> None:
     assert (found["cwd"], found["git_branch"]) == (str(tmp_path / "src"), "topic/a")
 
 
-def test_a_branch_that_cannot_be_told_is_unknown(tmp_path: Path) -> None:
+def test_a_branch_is_unknown_if_the_head_is_elsewhere(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: /elsewhere\n")
     assert checked_out_branch(str(tmp_path)) is None
 

@@ -34,7 +34,7 @@ def claude(tmp_path: Path) -> Iterator[HookUser]:
     found.stop_daemon()
 
 
-def test_calls_are_allowed_denied_and_asked_about(user: HookUser) -> None:
+def test_calls_are_allowed_denied_or_left_to_a_person(user: HookUser) -> None:
     assert user.run("ls -la") == "allow"
     assert user.run("rm -rf ~") == "deny"
     assert user.run("python3 script.py $UNKNOWN") == ("ask" if user.host == "claude-code" else "deny")

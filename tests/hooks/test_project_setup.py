@@ -1,0 +1,94 @@
+"""`guardagent init` in a project, and `guardagent watch`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tree_sitter_bash")
+
+from guardagent import load_policies
+from guardagent.errors import InputError
+from guardagent.hooks.hook_lock import state_folder
+from guardagent.hooks.pending_asks import PendingAsks
+from guardagent.hooks.project_setup import set_up
+from guardagent.server.state import open_state
+from tests.conftest import CommandResult
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    found = tmp_path / "shop"
+    (found / ".claude").mkdir(parents=True)
+    (found / "app.py").write_text("import os\nfrom langgraph.graph import StateGraph\n")
+    return found
+
+
+def _transcript(home: Path, project: Path) -> None:
+    folder = home / ".claude" / "projects" / "".join(one if one.isalnum() else "-" for one in str(project))
+    folder.mkdir(parents=True)
+    lines: list[object] = []
+    for at, (command, is_error) in enumerate([("ls", False), ("rm -rf ~", False), ("pytest", True)]):
+        use = {"type": "tool_use", "id": f"t{at}", "name": "Bash", "input": {"command": command}}
+        result = {"type": "tool_result", "tool_use_id": f"t{at}", "content": "x", "is_error": is_error}
+        lines.append({"type": "assistant", "cwd": str(project), "message": {"content": [use]}})
+        lines.append({"type": "user", "message": {"content": [result]}})
+    text = "\n".join(["{broken", '"text"', *map(json.dumps, lines)])
+    (folder / "s.jsonl").write_text(text)
+
+
+def test_a_project_gets_a_policy_on_trial_and_its_last_sessions_are_replayed(project: Path, tmp_path: Path) -> None:
+    _transcript(tmp_path, project)
+    found = set_up(project, tmp_path)
+    assert (found.hosts, found.frameworks, found.transcripts) == (["claude-code"], ["langgraph"], 1)
+    assert [call for call, _ in found.warnings] == ["rm -rf ~"]
+    session = load_policies(found.policy).session()
+    assert session.check("Bash", {"command": "rm -rf ~"}, reserve=False).decision == "warn"
+
+
+def test_nothing_is_overwritten(project: Path, tmp_path: Path) -> None:
+    (project / "guardagent.yaml").write_text("mine")
+    with pytest.raises(InputError, match="stays as it is"):
+        set_up(project, tmp_path)
+    assert (project / "guardagent.yaml").read_text() == "mine"
+
+
+def test_a_folder_without_agents_says_so(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no agent framework was found"):
+        set_up(tmp_path / "empty", tmp_path / "home")
+
+
+def test_a_waiting_call_is_shown_in_full_and_answered_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Callable[..., CommandResult]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    asks = PendingAsks(open_state(f"sqlite:{state_folder() / 'asks.db'}"))
+    args = {"command": "rm $X\n\x1b[31m", "cwd": "/work"}
+    asks.request("codex", "s1", "Bash", args, ("a part is unknown",))
+    shown = cli("watch", "--once").out
+    assert "rm $X" in shown
+    assert "a part is unknown" in shown
+    assert "\x1b" not in shown
+    (name,) = [one.name for one in asks.pending()]
+    assert not asks.use(name), "nobody has approved it"
+    asks.answer(name, approves=True)
+    with pytest.raises(InputError, match="approved"):
+        asks.answer(name, approves=False)
+    assert asks.use(name)
+    assert not asks.use(name)
+
+
+def test_an_approval_ends_after_an_hour(tmp_path: Path) -> None:
+    now = [1000.0]
+    asks = PendingAsks(open_state(f"sqlite:{tmp_path / 'asks.db'}"), lambda: now[0])
+    asks.request("codex", "s1", "Bash", {"command": "x"}, ())
+    (name,) = [one.name for one in asks.pending()]
+    asks.answer(name, approves=True)
+    now[0] += 3601
+    assert not asks.use(name)
+    asks.request("codex", "s1", "Bash", {"command": "x"}, ())
+    assert [one.name for one in asks.pending()] == [name], "it can be requested again"
