@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,7 +76,11 @@ def test_a_field_with_another_type_denies(user: HookUser, change: dict[str, obje
 
 
 def test_fields_of_other_versions_are_ignored(user: HookUser) -> None:
-    fields = {"tool_name": SHELLS[user.host], "tool_input": {"command": "ls", "new": [1]}, "future": {"x": None}}
+    fields: dict[str, Any] = {
+        "tool_name": SHELLS[user.host],
+        "tool_input": {"command": "ls", "new": [1]},
+        "future": {"x": None},
+    }
     assert decision(user.host, user.send("before", **fields)) == "allow", "an old version has no id of a call"
 
 
