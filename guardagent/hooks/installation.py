@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from guardagent._support import strict_json
 from guardagent._support.files import save_text
 from guardagent.errors import GuardError, InputError
 from guardagent.hooks import client
-from guardagent.hooks.hook_event import HookOutput
+from guardagent.hooks.hook_event import HookKind, HookOutput
 from guardagent.hooks.hook_host import HOSTS, HookHost
 from guardagent.hooks.hook_lock import HookLock, read_lock, state_folder
 from guardagent.hooks.nested_hooks import MARK
@@ -120,9 +121,21 @@ def _problems(lock: HookLock) -> list[str]:
         settings = _read(path)
     except InputError as error:
         return [*problems, str(error)]
-    found = {words[-2] for words in map(shlex.split, _commands_in(settings)) if _works(words, lock)}
+    found = {words[-2]: words for words in map(shlex.split, _commands_in(settings)) if _works(words, lock)}
     missing = [event for event in host.events if event not in found]
-    return [*problems, f"{path}: lacks the hook for {', '.join(missing)}; install them again"] if missing else problems
+    if missing:
+        return [*problems, f"{path}: lacks the hook for {', '.join(missing)}; install them again"]
+    before = next(event for event, kind in host.events.items() if kind is HookKind.BEFORE)
+    return problems if _denies(found[before]) else [*problems, f"the hook for {before} does not deny what is no event"]
+
+
+def _denies(words: list[str]) -> bool:
+    """Whether a hook, run as its host runs it, denies what it cannot read."""
+    try:
+        ran = subprocess.run(words, input=b"{}", capture_output=True, timeout=60, check=False)  # noqa: S603 - our own
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return ran.returncode == 2 and bool(ran.stderr.strip())
 
 
 def _works(words: list[str], lock: HookLock) -> bool:

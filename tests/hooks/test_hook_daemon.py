@@ -203,6 +203,15 @@ def test_the_settings_of_others_stay(claude: HookUser) -> None:
     assert "No hooks" in claude.command("hook", "status")
 
 
+def test_the_status_runs_the_hook(claude: HookUser) -> None:
+    assert "Claude Code" in claude.command("hook", "status")
+    path = claude.home / ".claude" / "settings.json"
+    settings = json.loads(path.read_text())
+    del settings["hooks"]["PreToolUse"]
+    path.write_text(json.dumps(settings))
+    assert "lacks the hook for PreToolUse" in claude.command("hook", "status", status=1)
+
+
 def test_settings_that_cannot_be_read_are_left_alone(tmp_path: Path) -> None:
     found = HookUser(tmp_path, "claude-code")
     path = found.home / ".claude" / "settings.json"

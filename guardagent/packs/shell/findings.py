@@ -17,6 +17,9 @@ _LOADERS = re.compile(
     r"LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|PATH|IFS|SHELLOPTS|PS4|GIT_SSH_COMMAND|"
     r"GIT_EXTERNAL_DIFF|GIT_PAGER|PAGER|EDITOR|VISUAL|PYTHONSTARTUP|PERL5OPT|RUBYOPT|NODE_OPTIONS"
 )
+_PRINTS_SECRETS = re.compile(
+    r"\b(?:echo|printf|print|cat|curl|wget|tee|logger)\b[^;&|\n]*\$\{?!?\w*(?:SECRET|TOKEN|PASSW|API_?KEY|ACCESS_KEY|CREDENTIAL|PRIVATE_KEY)"
+)
 
 
 def shell_kinds(text: str, workspace: str = "", folder: str | None = "") -> frozenset[str]:
@@ -45,7 +48,7 @@ class _Findings:
             yield "unreadable"
             return
         script = read_script(text, folder)
-        yield from _of_whole(script)
+        yield from _of_whole(script, text)
         files = written_files(script.commands)
         for command in script.commands:
             yield from self.of_command(command, files, depth)
@@ -81,10 +84,12 @@ class _Findings:
                 yield from output_kinds(command.sources)
 
 
-def _of_whole(script: ShellScript) -> Iterator[str]:
+def _of_whole(script: ShellScript, text: str) -> Iterator[str]:
     if not script.readable or any(map(_LOADERS.fullmatch, script.variables)):
         yield "unreadable"
     if script.recursive:
         yield "fork_bomb"
+    if _PRINTS_SECRETS.search(text):
+        yield "secrets"
     if any(name.startswith("HIST") for name in script.variables):
         yield "history"

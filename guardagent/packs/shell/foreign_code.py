@@ -6,7 +6,9 @@ import ast
 import re
 import warnings
 
-INTERPRETERS = re.compile(r"(?:python|perl|ruby|node|nodejs|php|lua|deno|bun|Rscript|osascript|pwsh|tclsh)[\d.]*")
+INTERPRETERS = re.compile(
+    r"(?:python|perl|ruby|node|nodejs|php|lua|deno|bun|Rscript|osascript|pwsh|powershell|tclsh)[\d.]*"
+)
 _MODULES = frozenset(
     "json sys math re datetime time collections itertools functools decimal fractions statistics string "
     "random textwrap "

@@ -32,7 +32,8 @@ _HISTORY = re.compile(
 _STARTUP = re.compile(
     r"(?:^|/)\.(?:bashrc|bash_profile|bash_login|bash_logout|profile|zshrc|zprofile|zshenv|zlogin|inputrc|vimrc|"
     r"gitconfig|ssh/(?:authorized_keys2?|config|rc)|config/(?:autostart|systemd|fish).*|git/hooks/.*)$"
-    r"|(?:^|/)\.git/hooks/|^/etc/(?:cron|profile|rc|init|systemd|ld\.so|pam)|LaunchAgents|LaunchDaemons|^/var/spool/cron"
+    r"|(?:^|/)\.git/(?:hooks|config|refs|HEAD|info|objects)|(?:^|/)\.(?:husky|github/workflows|circleci|buildkite)/"
+    r"|(?:^|/)(?:\.gitlab-ci\.yml|Jenkinsfile|\.pre-commit-config\.yaml|azure-pipelines\.yml)$|(?:^|/)\.vscode/tasks\.json$|^/etc/(?:cron|profile|rc|init|systemd|ld\.so|pam)|LaunchAgents|LaunchDaemons|^/var/spool/cron"
 )
 
 

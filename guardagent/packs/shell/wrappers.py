@@ -102,7 +102,7 @@ def inner_scripts(command: ShellCommand) -> Iterator[str | None]:
         yield from _of_shell(words)
     elif name in _SCRIPTS:
         yield from _SCRIPTS[name](words)
-    elif name in ("watch", "parallel", "script", "flock", "env"):
+    elif name in ("watch", "parallel", "script", "flock", "env", "tmux", "screen"):
         yield from (text for word in words if (text := _only(word)) is None or " " in text)
 
 

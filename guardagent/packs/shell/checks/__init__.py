@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from guardagent.packs.shell.checks import changes, code, deletions, network, packages, rights, secrets
+from guardagent.packs.shell.checks import changes, code, deletions, network, packages, rights, secrets, services
 from guardagent.packs.shell.script import ShellCommand
 
 CHECKS: tuple[Callable[[ShellCommand, str], Iterator[str]], ...] = tuple(
-    module.check for module in (secrets, deletions, changes, rights, network, packages, code)
+    module.check for module in (secrets, deletions, changes, rights, network, packages, services, code)
 )

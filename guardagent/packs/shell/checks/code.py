@@ -52,7 +52,7 @@ def _has_foreign_code(command: ShellCommand) -> bool:
     for at, word in enumerate(words):
         if word is None or not word.startswith("-") or word == "-":
             return False
-        if re.fullmatch(r"-[a-zA-Z]*[ceEr]|--eval|--execute|-p|--print", word):
+        if re.fullmatch(r"-[a-zA-Z]*[ceEr]|--eval|--execute|-p|--print|-Command|-EncodedCommand", word):
             code = words[at + 1] if at + 1 < len(words) else None
             return not (name.startswith("python") and word == "-c" and code is not None and is_harmless_python(code))
     return False

@@ -23,12 +23,12 @@ _READING = {
     "sysctl": ("-a", "-n"),
     "mount": ("", "-l"),
 }
-_OPEN_MODES = re.compile(
-    r"[0-7]?[0-7]{2}[2367]|[2467][0-7]{3}|[augo]*[ao][augo]*[+=][rxX]*w[rxXst]*|[+=][rx]*w.*|[augo]*[+=][rwx]*s.*"
+_ODD_MODES = re.compile(
+    r"0?000|[0-7]?[0-7]{2}[2367]|[2467][0-7]{3}|[augo]*[ao][augo]*[+=][rxX]*w[rxXst]*|[+=][rx]*w.*|[augo]*[+=][rwx]*s.*"
 )
 _LEAVES_CONTAINER = re.compile(
     r"--privileged|--(?:pid|ipc|userns|net|network)[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|"
-    r"(?:-v|--volume|--mount)[= ]?(?:\S*source=)?/(?:etc|root|var|home)?[,:]"
+    r"(?:-v|--volume|--mount)[= ]?(?:\S*source=)?(?:/(?:etc|root|var|home)?|~|/(?:home|Users)/[\w.-]+)[,:]"
 )
 
 
@@ -40,7 +40,7 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
         yield "control"
     if name == "kill" and words[-1:] in (["-1"], ["1"], ["0"]):
         yield "control"
-    if name == "chmod" and any(_OPEN_MODES.fullmatch(word[:MAX_MODE]) for word in words[:2]):
+    if name == "chmod" and any(_ODD_MODES.fullmatch(word[:MAX_MODE]) for word in words[:2]):
         yield "permissions"
     if name in ("chown", "setfacl", "chattr", "setcap"):
         yield "permissions"
