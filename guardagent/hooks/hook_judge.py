@@ -9,7 +9,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard
+from guardagent.enforcement import Approval, HostCall, Outcome, SqliteLedger, ToolGuard
 from guardagent.enforcement.conversations import NotBegunError
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.hooks.call_arguments import judged_arguments
@@ -53,9 +53,10 @@ class HookJudge:
         files = [lock.policy, lock.settings, str(folder), str(package), *map(str, host.agent_files(project))]
         self._protection = Protection(files)
         self.asks = PendingAsks(open_state(f"sqlite:{folder / 'asks.db'}"))
+        self._ledger = SqliteLedger(folder / "ledger.db")
         self._guard = ToolGuard(
             self._policies,
-            ledger=f"sqlite:{folder / 'ledger.db'}",
+            ledger=self._ledger,
             log=AuditLog(folder / "log.db"),
             deadline=CHECK_SECONDS,
             max_replans=MAX_REPLANS,
@@ -100,6 +101,8 @@ class HookJudge:
 
     def _before(self, event: HookEvent) -> HookAnswer:
         self._require_locked_policy()
+        if self._ledger.policy_of(self._conversation(event)) not in (None, self._lock.digest):
+            raise InputError("this session began under another version of the policy; start a new session of the agent")
         args = judged_arguments(event.tool, event.args, event.cwd)
         call = self._call(event, args)
         if (problem := self._protection.problem(event.tool, args, event.cwd)) is not None:

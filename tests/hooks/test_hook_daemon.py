@@ -150,7 +150,9 @@ def test_a_changed_policy_denies_until_it_is_installed_again(claude: HookUser) -
     assert "install the hook again" in ran.stdout
     assert "has changed" in claude.command("hook", "status", status=1)
     claude.install()
-    assert claude.run("ls") == "allow"
+    ran = claude.send("before", tool_name="Bash", tool_input={"command": "ls"}, tool_use_id="y")
+    assert "start a new session" in ran.stdout
+    assert claude.run("ls", session="s2") == "allow"
 
 
 def test_temporal_rules_hold_over_subagents_parallel_hooks_and_a_resume(user: HookUser) -> None:
