@@ -1,0 +1,124 @@
+"""The host's own approval: `ApprovalRequired` ends the run with `DeferredToolRequests`, and a later run has the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic_ai import ApprovalRequired, DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
+
+from guardagent._support.procedures import Procedure
+from guardagent.enforcement import Approval, EnforcementPoint, HostCall
+from guardagent.enforcement.approval import with_edits
+from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.errors import InputError
+from guardagent.types import Decision, Verdict, thaw
+
+KEY = "approval"
+_BY_THE_HOST = Verdict(Decision.ESCALATE, reasons=("its tool requires approval",))
+_WAITS = "this run cannot wait for a reviewer: add DeferredToolRequests to its output types, or use ToolGuard(approver=...)"
+
+
+def answer_requests(requests: DeferredToolRequests, decisions: Mapping[str, Any]) -> DeferredToolResults:
+    """Returns the results with which a run continues, bound to what the reviewers were shown.
+
+    Args:
+        requests: the output of the run that waits.
+        decisions: the id of a call -> an `Approval`, or a value that `Approval.read` accepts: `True`,
+            `{"choice": "edit", "args": {...}}`, ... If it names a request as `of`, that must be the request of the call.
+
+    Raises:
+        InputError: there is no such call, or the answer is for another request.
+    """
+    results = DeferredToolResults()
+    waiting = {one.tool_call_id for one in requests.approvals}
+    for call_id, decision in decisions.items():
+        if call_id not in waiting:
+            raise InputError(f"no call {call_id!r} waits for approval; expected one of {sorted(waiting)}")
+        digest = requests.metadata.get(call_id, {}).get(KEY, {}).get("digest")
+        approval = Approval.read(decision)
+        if approval.of is not None and (digest is None or _call_digest(approval.of) != _call_digest(digest)):
+            raise InputError(f"the answer is for another request than that of {call_id!r}; request approval again")
+        results.approvals[call_id] = _host_answer(approval)
+        results.metadata[call_id] = {KEY: {"digest": approval.of or digest, "by": approval.by}}
+    return results
+
+
+def _host_answer(approval: Approval) -> ToolApproved | ToolDenied:
+    if approval.choice == "reject":
+        reason = f": {approval.reason}" if approval.reason else ""
+        return ToolDenied(f"A person rejected this call{reason}")
+    return ToolApproved(override_args=thaw(approval.args) if approval.choice == "edit" else None)
+
+
+def ask_host(guard: EnforcementPoint, call: HostCall, *, by_host: bool = False) -> Procedure[Verdict]:
+    """Ends the run with a request if a rule escalates the call, or if the host itself wants one.
+
+    Returns:
+        The verdict, if there is no request.
+
+    Raises:
+        ApprovalRequired: with the request as metadata.
+    """
+    life, shown = guard.lifecycle, as_shown(call)
+    verdict = yield from life.preview(shown)
+    if verdict.decision is not Decision.ESCALATE:
+        if not by_host or verdict.label:
+            return verdict
+        recorded = yield from life.record_host_request(shown)
+        if recorded.label:
+            return recorded
+        verdict = _BY_THE_HOST
+    raise ApprovalRequired(metadata={KEY: life.request(shown, verdict).to_dict()})
+
+
+def answered(guard: EnforcementPoint, call: HostCall, original: HostCall, metadata: Any) -> Procedure[JudgedCall]:
+    """Judges a call that the host's reviewer has approved.
+
+    Args:
+        guard: decides.
+        call: as it is about to run.
+        original: as the model proposed it; the reviewer may have edited it.
+        metadata: the host's, of the answer.
+
+    Raises:
+        ApprovalRequired: nobody was shown this call, or the edited call needs approval, too.
+    """
+    life, shown = guard.lifecycle, as_shown(original)
+    call = replace(as_shown(call), messages=shown.messages)
+    if not guard.has_request(shown):  # of another guard, or the stored call has changed since
+        verdict = yield from ask_host(guard, call, by_host=True)
+        return verdict, call
+    of, by = _bound(metadata)
+    choice = "approve" if call.args == shown.args else "edit"
+    approval = Approval(choice, call.args if choice == "edit" else {}, by=by, of=of or shown.digest)  # type: ignore[arg-type] # one of both
+    verdict = yield from life.resolve_approval(shown, approval)
+    edited = with_edits(shown, approval)
+    if verdict.decision is Decision.ESCALATE:
+        if life.approver is not None:
+            return (yield from life.ask_approver(edited, verdict, life.approver))
+        raise ApprovalRequired(metadata={KEY: life.request(edited, verdict).to_dict()})
+    return verdict, edited
+
+
+def as_shown(call: HostCall) -> HostCall:
+    """Returns a call as a reviewer is shown it: a later run does not know its step and its messages."""
+    return replace(call, step=None, messages=None, seen=None)
+
+
+def explained(verdict: Verdict) -> Verdict:
+    """Returns the verdict on a call that needs approval in a run that cannot wait."""
+    return replace(verdict, errors=(*verdict.errors, _WAITS)) if verdict.decision is Decision.ESCALATE else verdict
+
+
+def _bound(metadata: Any) -> tuple[str | None, str | None]:
+    """Returns the digest that an answer names, and the reviewer."""
+    found = metadata.get(KEY) if isinstance(metadata, Mapping) else None
+    found = found if isinstance(found, Mapping) else {}
+    of, by = found.get("digest"), found.get("by")
+    return (of if isinstance(of, str) else None), (by if isinstance(by, str) else None)
+
+
+def _call_digest(digest: str) -> str:
+    return digest.partition(".")[0]
