@@ -1,6 +1,4 @@
-"""The cost of a guard per step of an agent in Pydantic AI: a message of the model, its call, and the next request."""
-
-from __future__ import annotations
+"""The cost of a guard per tool call in Pydantic AI, through the tool manager of a run, without its model."""
 
 import asyncio
 import tempfile
@@ -16,10 +14,14 @@ policies:
 
 
 def measure(calls: int) -> tuple[list[float], list[float]]:
-    """Seconds of each step, in alternating runs with and without a guard, from a message of the model to the next."""
-    from pydantic_ai import Agent
-    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
-    from pydantic_ai.models.function import FunctionModel
+    """Seconds of each call, in alternating runs with and without a guard, from the model's call to its output."""
+    return asyncio.run(_measured(calls))
+
+
+async def _measured(calls: int) -> tuple[list[float], list[float]]:
+    from pydantic_ai import Agent, RunContext
+    from pydantic_ai.messages import ToolCallPart
+    from pydantic_ai.models.test import TestModel
 
     from guardagent.enforcement import ToolGuard
     from guardagent.frameworks.pydantic_ai import guarded
@@ -27,32 +29,27 @@ def measure(calls: int) -> tuple[list[float], list[float]]:
     async def refund(order_id: str, amount: int = 500) -> str:
         return f"{order_id} {amount}"
 
-    begun, taken = 0.0, list[float]()
-
-    def say(messages: list[Any], _: Any) -> ModelResponse:
-        nonlocal begun
-        now, made = time.perf_counter(), len(messages) // 2
-        if made:
-            taken.append(now - begun)
-            if messages[-1].parts[0].content != f"W{made - 1} 50":
-                raise SystemExit(f"a call that is in order was not made: {messages[-1]}")
-        begun = time.perf_counter()
-        call = ToolCallPart("refund", {"order_id": f"W{made}", "amount": 50})
-        return ModelResponse(parts=[call if made < _STEPS else TextPart("done")])
+    async def drive(ctx: RunContext[list[float]]) -> None:
+        for at in range(_CALLS):
+            call = ToolCallPart("refund", {"order_id": f"W{at}", "amount": 50})
+            begun = time.perf_counter()
+            output: Any = await ctx.tool_manager.handle_call(call)
+            ctx.deps.append(time.perf_counter() - begun)
+            if output != f"W{at} 50":
+                raise SystemExit(f"a call that is in order was not made: {output}")
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "policies.yaml"
         path.write_text(_POLICY)
         guard = ToolGuard(path)
-    agents = [Agent(FunctionModel(say), tools=[refund]) for _ in range(2)]
+    model = TestModel(call_tools=["drive"])
+    agents: list[Any] = [Agent(model, tools=[refund, drive], deps_type=list) for _ in range(2)]
     guarded(agents[1], guard)
-    found: tuple[list[float], list[float]] = ([], [])
-    for at in range(calls // _STEPS + 2):
-        for agent, seconds in zip(agents, found, strict=True):
-            asyncio.run(agent.run("", conversation_id=f"c{at % 10}"))
-            seconds += taken
-            taken.clear()
-    return found[0][2 * _STEPS :], found[1][2 * _STEPS :]  # the first ones load and compile
+    taken: tuple[list[float], list[float]] = ([], [])
+    for at in range(calls // _CALLS + 2):
+        for agent, seconds in zip(agents, taken, strict=True):
+            await agent.run("", deps=seconds, conversation_id=f"c{at % 10}")
+    return taken[0][2 * _CALLS :], taken[1][2 * _CALLS :]  # the first ones load and compile
 
 
-_STEPS = 10
+_CALLS = 20

@@ -27,25 +27,45 @@ class PydanticArguments:
         spec: the tool's declaration.
         schema: the JSON schema, if the host does not validate by it.
         defaults: the defaults of the tool's function.
+        validator: the host's.
+        single: the name of the only parameter, if the model writes the fields of its value as arguments.
     """
 
     spec: ToolSpec
     schema: Mapping[str, Any] | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    validator: Any = None
+    single: str | None = None
 
     @classmethod
     def of(cls, name: str, tool: Any) -> PydanticArguments:
-        """Reads the declaration of a tool.
-
-        Args:
-            name: as the model knows it.
-            tool: as its toolset lists it.
+        """Reads the declaration of a tool, as its toolset lists it.
 
         Raises:
             InputError: an argument has a type that no rule can read.
         """
-        definition, function = tool.tool_def, function_of(tool)
-        schema = definition.parameters_json_schema
+        definition, made_of = tool.tool_def, schema_of(tool)
+        schema, described = definition.parameters_json_schema, definition.description
+        return cls.declared(name, schema, described, tool.args_validator, made_of)
+
+    @classmethod
+    def declared(
+        cls, name: str, schema: Mapping[str, Any], description: str | None, validator: Any, made_of: Any
+    ) -> PydanticArguments:
+        """Reads the declaration of a tool.
+
+        Args:
+            name: as the model knows it.
+            schema: the JSON schema of its arguments.
+            description: for the model.
+            validator: the host's.
+            made_of: the host's description of its function; None for other tools.
+
+        Raises:
+            InputError: an argument has a type that no rule can read.
+        """
+        function = getattr(made_of, "function", None)
+        single = getattr(made_of, "single_arg_name", None)
         parameters = [] if function is None else parameters_of(function)
         for one in parameters:
             if (found := opaque_type(one.annotation)) is not None:
@@ -56,8 +76,10 @@ class PydanticArguments:
         defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
         generic = function is None or any(one.kind is one.VAR_KEYWORD for one in parameters)
         beyond = None if generic else frozenset(one.name for one in parameters)
-        spec = ToolSpec(name, schema, definition.description or "", unlisted_arguments=beyond)
-        return cls(spec, schema if _unvalidated(tool.args_validator, function) else None, defaults)
+        shown = schema if single is None else {"type": "object", "properties": {single: schema}}
+        spec = ToolSpec(name, shown, description or "", unlisted_arguments=beyond)
+        strict = schema if _unvalidated(validator, function) else None
+        return cls(spec, strict, defaults, validator, single)
 
     def bind(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Returns copies of the arguments that the tool will get, with defaults.
@@ -72,6 +94,33 @@ class PydanticArguments:
         named = {**{name: one for name, one in self.defaults.items() if name not in named}, **named}
         return {name: value_copy(value, name) for name, value in named.items()}
 
+    def rebind(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+        """As `bind`, of arguments as rules read them, which a reviewer has edited.
+
+        Raises:
+            InputError: they do not fit the tool.
+        """
+        raw: Any = thaw(shown)
+        if self.single is not None:
+            raw = raw.get(self.single) if set(raw) == {self.single} else raw
+        try:
+            return self.bind(raw if self.validator is None else self.validator.validate_python(raw))
+        except ValueError as error:
+            raise InputError(f"the edited arguments of {self.spec.name!r} do not fit: {error}") from None
+
+    def live(self, args: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+        """Returns the arguments that run: the judged copies, or a reviewer's edits.
+
+        Raises:
+            InputError: the tool would read the edits in another way than they were judged.
+        """
+        if same_arguments(judged(own), args):
+            return own
+        edited = self.rebind(args)
+        if not same_arguments(judged(edited), args):
+            raise InputError(f"the edited arguments of {self.spec.name!r} have no unique form")
+        return edited
+
 
 def judged(named: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the arguments as rules read them.
@@ -82,12 +131,9 @@ def judged(named: Mapping[str, Any]) -> Mapping[str, Any]:
     return plain_arguments(named)
 
 
-def as_judged(args: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments that run: the judged copies, or a reviewer's edits where they differ."""
-    shown = thaw(plain_arguments(own))
-    return {
-        name: own[name] if name in own and repr(shown[name]) == repr(value) else value for name, value in args.items()
-    }
+def same_arguments(args: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    """Whether arguments are equal as rules read them, with the types of their values."""
+    return repr(sorted(thaw(args).items())) == repr(sorted(thaw(others).items()))
 
 
 def value_copy(value: Any, place: str) -> Any:
@@ -109,10 +155,10 @@ def value_copy(value: Any, place: str) -> Any:
         raise InputError(f"{place} cannot be judged and copied: {error}") from None
 
 
-def function_of(tool: Any) -> Any:
-    """Returns the function of a tool that the host made from one; None for other tools."""
+def schema_of(tool: Any) -> Any:
+    """Returns the host's description of a tool's function; None for a tool that it did not make of a function."""
     schema = getattr(getattr(tool, "call_func", None), "__self__", None)
-    return getattr(schema, "function", None)
+    return schema if hasattr(schema, "function") else None
 
 
 def parameters_of(function: Any) -> list[inspect.Parameter]:

@@ -14,7 +14,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai.adapter.agent_class import ATTACHMENT, StreamMark, guarded_class
 from guardagent.frameworks.pydantic_ai.adapter.agent_class import PARTS as AGENT_PARTS
 from guardagent.frameworks.pydantic_ai.adapter.answers import refuse_native_tools
-from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments
+from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments, schema_of
 from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticCalls, Work
 from guardagent.frameworks.pydantic_ai.adapter.capability import PARTS as CAPABILITY_PARTS
 from guardagent.frameworks.pydantic_ai.adapter.capability import GuardCapability
@@ -71,6 +71,7 @@ class PydanticAttachment:
         self.calls = PydanticCalls(guard)
         self._listed: dict[str, ToolSpec] = {}
         self._checked: dict[str, ToolSpec] | None = None
+        self._read: dict[str, tuple[Any, Any, PydanticArguments]] = {}  # name -> what was read, and the arguments
 
     def guard_agent(self, agent: Any) -> None:
         """Guards an agent."""
@@ -78,7 +79,7 @@ class PydanticAttachment:
             raise InputError(f"this is a {type(agent).__name__}; expected an Agent of Pydantic AI")
         if ATTACHMENT in vars(agent):
             raise InputError("this agent has a guard already; expected one guard for each agent")
-        require_parts(type(agent), *AGENT_PARTS)
+        require_parts(agent, *AGENT_PARTS)
         require_parts(GuardCapability, *CAPABILITY_PARTS)
         self._refuse_durable(agent.root_capability)
         tools = agent.root_capability.get_native_tools()
@@ -94,8 +95,10 @@ class PydanticAttachment:
             return
         for toolset in toolsets:
             for name, tool in toolset.tools.items():
-                schema = tool.function_schema
-                self._listed[name] = ToolSpec(name, schema.json_schema, tool.description or "")
+                made_of = tool.function_schema
+                schema, described = made_of.json_schema, tool.description
+                read = PydanticArguments.declared(name, schema, described, made_of.validator, made_of)
+                self._listed[name] = read.spec
         self.check_tools()
 
     def check_tools(self) -> None:
@@ -163,7 +166,7 @@ class PydanticAttachment:
                     f"say unguarded={{{name!r}}} if it may run without one"
                 )
             if name not in arguments:
-                arguments[name] = PydanticArguments.of(name, tool)
+                arguments[name] = self._arguments(name, tool)
             self._listed[name] = arguments[name].spec
         self.check_tools()
 
@@ -171,7 +174,7 @@ class PydanticAttachment:
         self, toolset: Any, names: Mapping[str, str], tools: dict[str, Any], arguments: dict[str, PydanticArguments]
     ) -> dict[str, Any]:
         for name, tool in tools.items():
-            arguments[names[name]] = PydanticArguments.of(names[name], tool)
+            arguments[names[name]] = self._arguments(names[name], tool)
         server = server_of(toolset)
         if server is None:
             return tools
@@ -181,6 +184,16 @@ class PydanticAttachment:
         return {
             name: without_description(one, _UNREAD) if names[name] in late else one for name, one in tools.items()
         }
+
+    def _arguments(self, name: str, tool: Any) -> PydanticArguments:
+        """Reads the declaration of a tool, unless it is the one that was read before."""
+        made_of = (schema_of(tool), tool.args_validator)
+        known = self._read.get(name)
+        if known is None or known[0] != tool.tool_def or any(
+            one is not other for one, other in zip(known[1], made_of, strict=True)
+        ):
+            known = self._read[name] = (tool.tool_def, made_of, PydanticArguments.of(name, tool))
+        return known[2]
 
     async def invoke(
         self, run: PydanticRun | None, arguments: PydanticArguments, args: Any, ctx: Any, tool: Any, work: Work

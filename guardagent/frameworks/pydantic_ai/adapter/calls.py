@@ -13,7 +13,7 @@ from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.pydantic_ai.adapter.approvals import answered, as_shown, ask_host, explained
-from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments, as_judged, judged
+from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments, judged, same_arguments
 from guardagent.frameworks.pydantic_ai.adapter.messages import chat, proposal, result_ids
 from guardagent.frameworks.pydantic_ai.adapter.outcomes import failure_of, outcome_of
 from guardagent.frameworks.pydantic_ai.adapter.runs import (
@@ -24,7 +24,7 @@ from guardagent.frameworks.pydantic_ai.adapter.runs import (
     enter,
     scope,
 )
-from guardagent.types import thaw
+from guardagent.types import unchecked_verdict
 
 Work = Callable[[dict[str, Any]], Awaitable[Any]]
 _ASKED = "its tool requires approval, and has not run"
@@ -107,7 +107,7 @@ class PydanticCalls:
         if held is None or held.used or held.tool != name:
             return False
         try:
-            held.used = repr(thaw(judged(args))) == repr(thaw(held.args))
+            held.used = same_arguments(judged(args), held.args)
         except InputError:
             return False
         return held.used
@@ -125,7 +125,11 @@ class PydanticCalls:
             verdict = yield from life.refuse(self._call(run, arguments, {}, ctx), str(error))
             raise ToolDenied(name, verdict) from None
         call, allowed = yield from life.authorize(call, self._judge(call, run, arguments, ctx, tool))
-        live = as_judged(allowed, own)
+        try:
+            live = arguments.live(allowed, own)
+        except InputError as error:
+            yield from life.withdraw(call, str(error), used=True)
+            raise ToolDenied(name, unchecked_verdict(str(error), checked_by="policy")) from None
         inside = PydanticScope(call.conversation, run, call, Permission(name, call.args))
 
         async def within() -> Any:
@@ -188,7 +192,7 @@ class PydanticCalls:
         run.proposed(self.guard).add(options.get("id", ""))
 
         def validate(edited: Mapping[str, Any]) -> Mapping[str, Any]:
-            return judged(arguments.bind(edited))
+            return judged(arguments.rebind(edited))
 
         return HostCall(arguments.spec.name, args, run.conversation, validate_edit=validate, **options)
 
