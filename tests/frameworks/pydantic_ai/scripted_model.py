@@ -21,8 +21,8 @@ class ScriptedModel(FunctionModel):
         shown: the tools that the model has been shown, by name.
     """
 
-    def __init__(self, turns: Iterable[Turn] = ()) -> None:
-        super().__init__(self._say, stream_function=self._stream)
+    def __init__(self, turns: Iterable[Turn] = (), **options: Any) -> None:
+        super().__init__(self._say, stream_function=self._stream, **options)
         self._turns = iter(turns)
         self.read: list[str] = []
         self.shown: dict[str, Any] = {}

@@ -117,7 +117,7 @@ def test_a_halt_that_a_capability_recovers_ends_the_run(tmp_path: Path) -> None:
     shop = Shop()
 
     class Recovers(AbstractCapability[Any]):
-        async def on_tool_execute_error(self, ctx: Any, **_: Any) -> Any:  # noqa: ARG002 - the host's arguments
+        async def on_tool_execute_error(self, ctx: Any, **_: Any) -> Any:
             return "all is well"
 
     with pytest.raises(RunHalted):
@@ -219,7 +219,7 @@ class Raises(WrapperToolset[Any]):
 class RaisesArguments(AbstractCapability[Any]):
     """A capability of the program that does so."""
 
-    async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:  # noqa: ARG002 - the host's
+    async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
         return {**args, "amount": args["amount"] + 450}
 
 
@@ -230,9 +230,9 @@ def reaching(shop: Shop) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
         "toolset": ({"toolsets": [own]}, {}),
         "of the run": ({}, {"toolsets": [own]}),
         "capability": ({}, {"capabilities": [_Supplies(own)]}),
-        "dynamic": ({"toolsets": [lambda ctx: own]}, {}),  # noqa: ARG005 - the host's argument
-        "filtered": ({"toolsets": [own.filtered(lambda ctx, tool: True)]}, {}),  # noqa: ARG005 - as above
-        "search": ({"toolsets": [own.prepared(lambda ctx, tools: tools)]}, {}),  # noqa: ARG005 - as above
+        "dynamic": ({"toolsets": [lambda ctx: own]}, {}),
+        "filtered": ({"toolsets": [own.filtered(lambda ctx, tool: True)]}, {}),
+        "search": ({"toolsets": [own.prepared(lambda ctx, tools: tools)]}, {}),
     }
 
 
@@ -497,7 +497,7 @@ def test_text_before_a_call_is_an_answer_in_run_stream(tmp_path: Path) -> None:
 
     shop = Shop()
 
-    async def both(messages: list[Any], info: Any) -> Any:  # noqa: ARG001 - the host's arguments
+    async def both(messages: list[Any], info: Any) -> Any:
         yield "The PIN is 4711."
         for at, amount in enumerate((500, 50), 1):
             yield {at: DeltaToolCall("refund", f'{{"order_id": "A", "amount": {amount}}}', tool_call_id=f"t{at}")}
@@ -628,7 +628,7 @@ def test_a_run_that_cannot_wait_denies(tmp_path: Path) -> None:
     assert "add DeferredToolRequests" in model.read[1]
     assert shop.refunds == []
 
-    async def handle(ctx: Any, requests: DeferredToolRequests) -> DeferredToolResults:  # noqa: ARG001 - the host's
+    async def handle(ctx: Any, requests: DeferredToolRequests) -> DeferredToolResults:
         return requests.build_results(approve_all=True)
 
     ran(guard_of(tmp_path, APPROVED), shop, refund(500), capabilities=[HandleDeferredToolCalls(handle)])
@@ -658,7 +658,7 @@ def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:
     """A misspelt rule, a second guard, another object, tools of the provider and elsewhere, a missing part."""
 
     class Older(Agent[None, str]):
-        _get_toolset = property()  # type: ignore[assignment] # a part that this version lacks
+        _get_toolset = property()  # a part that this version lacks
 
     def attached(text: str = LIMIT, **options: Any) -> Any:
         return guarded(agent_of(Shop(), [refund(50)], **options)[0], guard_of(tmp_path, text))
@@ -668,16 +668,29 @@ def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a guard already"):
         guarded(attached(), guard_of(tmp_path, LIMIT))
     with pytest.raises(InputError, match="expected an Agent"):
-        guarded("agent", guard_of(tmp_path, LIMIT))  # type: ignore[type-var] # wrong on purpose
+        guarded("agent", guard_of(tmp_path, LIMIT))
     with pytest.raises(InputError, match="runs at the model's provider"):
         attached(capabilities=[NativeTool(WebSearchTool())])
     with pytest.raises(InputError, match="has no '_get_toolset' in this version"):
         guarded(Older(ScriptedModel()), guard_of(tmp_path, LIMIT))
     late = [NativeTool(WebSearchTool())]
-    with pytest.raises((InputError, UserError), match="runs at the model's provider|not supported"):
-        attached().run_sync("please", conversation_id="c1", capabilities=late)
+    for streams in (False, True):
+        with pytest.raises(InputError, match="runs at the model's provider"):
+            asyncio.run(_with_native_tools(attached(), late, streams=streams))
     with pytest.raises(InputError, match="realtime"):
         attached()._resolve_realtime_session("model")
+
+
+async def _with_native_tools(agent: Any, capabilities: Any, *, streams: bool) -> None:
+    """Runs an agent with capabilities that only this run has, and with a model whose provider has such tools."""
+    profile: Any = {"supported_native_tools": frozenset({WebSearchTool})}
+    model = ScriptedModel(["done"], profile=profile)
+    options = {"conversation_id": "c1", "capabilities": capabilities, "model": model}
+    if not streams:
+        await agent.run("please", **options)
+    else:
+        async with agent.run_stream("please", **options) as result:
+            await result.get_output()
 
 
 def test_external_tools_are_refused_unless_named(tmp_path: Path) -> None:
@@ -686,7 +699,7 @@ def test_external_tools_are_refused_unless_named(tmp_path: Path) -> None:
 
     shop = Shop()
     external: Any = ExternalToolset([ToolDefinition(name="elsewhere")])
-    turn = [("elsewhere", {})]
+    turn: Turn = [("elsewhere", {})]
     agent, _ = agent_of(shop, [turn], toolsets=[external], output_type=TEXT_OR_WAIT)
     with pytest.raises(InputError, match="runs outside of the agent"):
         guarded(agent, guard_of(tmp_path, LIMIT)).run_sync("please", conversation_id="c1")
@@ -699,10 +712,10 @@ def test_durable_execution_is_refused(tmp_path: Path) -> None:
     """Temporal, DBOS and Prefect run tools in another process."""
     from pydantic_ai.durable_exec._base import BaseDurabilityCapability
 
-    class Durable(BaseDurabilityCapability):  # type: ignore[type-arg, misc] # only its kind matters here
+    class Durable(BaseDurabilityCapability):  # only its kind matters here
         def __init__(self) -> None: ...
 
-        def for_agent(self, agent: Any) -> Any:  # noqa: ARG002 - the host's argument
+        def for_agent(self, agent: Any) -> Any:
             return self
 
     Durable.__abstractmethods__ = frozenset()

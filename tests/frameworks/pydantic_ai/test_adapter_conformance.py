@@ -56,7 +56,7 @@ class WaitingRun:
 class PydanticProcess(Process):
     """A process; messages and the scripts of models outlive it, but its guard does not."""
 
-    def __init__(self, operator: Operator, stream: Stream, late: bool) -> None:  # noqa: FBT001 - of the host below
+    def __init__(self, operator: Operator, stream: Stream, late: bool) -> None:
         self.operator, self.guard, self._stream = operator, operator.guard(), stream
         self.server = pytest.importorskip("mcp.server.mcpserver").MCPServer("shop") if late else None
 

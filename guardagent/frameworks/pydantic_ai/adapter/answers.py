@@ -19,7 +19,6 @@ from guardagent.frameworks.pydantic_ai.adapter.messages import last_user_text
 from guardagent.frameworks.pydantic_ai.adapter.runs import PydanticRun
 from guardagent.types import Verdict
 
-
 _SEARCH = "tool_search"  # only finds tools of the agent, whose calls are judged
 
 
@@ -54,9 +53,7 @@ class GuardedModel(WrapperModel):
             async for _ in stream:
                 pass
             response = await judged_response(self._guard, self._run, stream.get(), model_request_parameters)
-        yield CompletedStreamedResponse(
-            response, model_request_parameters=model_request_parameters, replay_events=True
-        )
+        yield CompletedStreamedResponse(response, model_request_parameters=model_request_parameters, replay_events=True)
 
 
 def refuse_native_tools(tools: Any, unguarded: Collection[str]) -> None:

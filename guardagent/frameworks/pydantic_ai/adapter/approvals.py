@@ -1,4 +1,4 @@
-"""The host's own approval: `ApprovalRequired` ends the run with `DeferredToolRequests`, and a later run has the answer."""
+"""The host's own approval: a run ends with `DeferredToolRequests`, and a later run has the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from guardagent.types import Decision, Verdict, thaw
 
 KEY = "approval"
 _BY_THE_HOST = Verdict(Decision.ESCALATE, reasons=("its tool requires approval",))
-_WAITS = "this run cannot wait for a reviewer: add DeferredToolRequests to its output types, or use ToolGuard(approver=...)"
+_WAITS = (
+    "this run cannot wait for a reviewer: add DeferredToolRequests to its output types, or use ToolGuard(approver=...)"
+)
 
 
 def answer_requests(requests: DeferredToolRequests, decisions: Mapping[str, Any]) -> DeferredToolResults:
@@ -26,7 +28,8 @@ def answer_requests(requests: DeferredToolRequests, decisions: Mapping[str, Any]
     Args:
         requests: the output of the run that waits.
         decisions: the id of a call -> an `Approval`, or a value that `Approval.read` accepts: `True`,
-            `{"choice": "edit", "args": {...}}`, ... If it names a request as `of`, that must be the request of the call.
+            `{"choice": "edit", "args": {...}}`, ... with arguments as the model writes them. If it names a request as
+            `of`, that must be the request of the call.
 
     Raises:
         InputError: there is no such call, or the answer is for another request.

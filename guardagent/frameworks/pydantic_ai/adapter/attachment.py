@@ -21,7 +21,6 @@ from guardagent.frameworks.pydantic_ai.adapter.capability import GuardCapability
 from guardagent.frameworks.pydantic_ai.adapter.guarded_toolset import (
     GuardedToolset,
     OwnToolset,
-    own_toolsets,
     without_description,
 )
 from guardagent.frameworks.pydantic_ai.adapter.outputs import may_wait, output_functions
@@ -31,7 +30,7 @@ from guardagent.frameworks.pydantic_ai.adapter.servers import is_durable, late_t
 AnyAgent = TypeVar("AnyAgent", bound=Agent[Any, Any])
 Named = str | Callable[[], str | None] | None
 _UNREAD = "Not accepted by the operator yet: each call is denied."
-_DURABLE = "{} runs tools in another process, where this guard does not judge; put the guard around the agent's tools there"
+_DURABLE = "{} runs tools in another process, where this guard does not judge; expected an agent without it"
 
 
 def guarded(
@@ -167,7 +166,8 @@ class PydanticAttachment:
                 )
             if name not in arguments:
                 arguments[name] = self._arguments(name, tool)
-            self._listed[name] = arguments[name].spec
+            if self.guard.accepted.unaccepted(name) is None:
+                self._listed[name] = arguments[name].spec
         self.check_tools()
 
     def own_tools(
@@ -179,18 +179,16 @@ class PydanticAttachment:
         if server is None:
             return tools
         late = late_tools(self.guard, server, [arguments[names[name]].spec for name in tools])
-        for name in late:
-            arguments.pop(name)
-        return {
-            name: without_description(one, _UNREAD) if names[name] in late else one for name, one in tools.items()
-        }
+        return {name: without_description(one, _UNREAD) if names[name] in late else one for name, one in tools.items()}
 
     def _arguments(self, name: str, tool: Any) -> PydanticArguments:
         """Reads the declaration of a tool, unless it is the one that was read before."""
         made_of = (schema_of(tool), tool.args_validator)
         known = self._read.get(name)
-        if known is None or known[0] != tool.tool_def or any(
-            one is not other for one, other in zip(known[1], made_of, strict=True)
+        if (
+            known is None
+            or known[0] != tool.tool_def
+            or any(one is not other for one, other in zip(known[1], made_of, strict=True))
         ):
             known = self._read[name] = (tool.tool_def, made_of, PydanticArguments.of(name, tool))
         return known[2]
@@ -206,5 +204,3 @@ class PydanticAttachment:
 
 def _is_output(toolset: Any) -> bool:
     return type(toolset).__name__ == "OutputToolset"
-
-

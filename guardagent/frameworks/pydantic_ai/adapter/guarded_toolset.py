@@ -55,7 +55,7 @@ class GuardedToolset(WrapperToolset[Any]):
     arguments: dict[str, PydanticArguments] = field(default_factory=dict)
 
     async def get_tools(self, ctx: Any) -> dict[str, Any]:
-        tools = await super().get_tools(ctx)
+        tools: dict[str, Any] = await super().get_tools(ctx)
         self.attachment.list_tools(tools, self.arguments)
         return tools
 

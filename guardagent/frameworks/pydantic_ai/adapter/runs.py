@@ -157,5 +157,6 @@ def new_run(named: str | None, *, explicit: bool, **options: Any) -> PydanticRun
     """
     around = scope()
     if around is not None and around.call is not None:
-        return PydanticRun(around.conversation, False, around.run, around.call, **options)
-    return PydanticRun(named or (around.conversation if around is not None else None), explicit, **options)
+        return PydanticRun(around.conversation, outer=around.run, call=around.call, **options)
+    outside = around.conversation if around is not None else None
+    return PydanticRun(named or outside, explicit=explicit, **options)
