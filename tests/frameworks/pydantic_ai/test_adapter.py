@@ -34,7 +34,7 @@ from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolse
 
 from guardagent.enforcement import SqliteLedger, ToolGuard
 from guardagent.errors import InputError
-from guardagent.frameworks.pydantic_ai import RunEnded, RunHalted, answer_requests, conversation, guarded
+from guardagent.frameworks.pydantic_ai import AgentRunEnded, AgentRunHalted, answer_requests, conversation, guarded
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.pydantic_ai.scripted_model import ScriptedModel, Turn
 from tests.frameworks.scenarios import (
@@ -98,7 +98,7 @@ def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None
     assert "control returns to the user" in result.output
     assert len(model.read) == 4
     assert ran(guard, shop, refund(500), refund(50), "paid")[0].output == "paid"
-    with pytest.raises(RunEnded, match="at most 100"):
+    with pytest.raises(AgentRunEnded, match="at most 100"):
         ran(guard, shop, *[refund(500 + n) for n in range(6)], named="c2", output_type=Refund)
     assert shop.refunds == [("W1", 50)]
 
@@ -106,7 +106,7 @@ def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None
 def test_a_halt_ends_the_run(tmp_path: Path) -> None:
     """Nothing runs afterwards, also in the next run of the conversation."""
     shop, guard = Shop(), guard_of(tmp_path, HALTED)
-    with pytest.raises(RunHalted, match="No money leaves the bank"):
+    with pytest.raises(AgentRunHalted, match="No money leaves the bank"):
         ran(guard, shop, [("wire", {"amount": 5})], refund(50))
     assert "halted" in ran(guard, shop, refund(50), "paid")[1].read[1]
     assert (shop.wired, shop.refunds) == ([], [])
@@ -120,7 +120,7 @@ def test_a_halt_that_a_capability_recovers_ends_the_run(tmp_path: Path) -> None:
         async def on_tool_execute_error(self, ctx: Any, **_: Any) -> Any:
             return "all is well"
 
-    with pytest.raises(RunHalted):
+    with pytest.raises(AgentRunHalted):
         ran(guard_of(tmp_path, HALTED), shop, [("wire", {"amount": 5})], "done", capabilities=[Recovers()])
     assert shop.wired == []
 
@@ -291,7 +291,8 @@ def test_nothing_changes_a_judged_call(tmp_path: Path) -> None:
     guard = guard_of(tmp_path, LIMIT + "  - id: more\n    temporal: forall(shop_pay(amount=a), a <= 100)\n")
     ran(guard, shop, refund(50), "done", capabilities=[RaisesArguments()])
     within = Raises(FunctionToolset([Tool(shop.refund, name="pay")])).prefixed("shop")
-    for toolset in (Raises(FunctionToolset([shop.refund])), within):
+    own = Raises(FunctionToolset([shop.refund]))
+    for toolset in (own, within, lambda ctx: own):
         ran(guard, shop, refund(50), [("shop_pay", {"order_id": "B", "amount": 50})], tools=[], toolsets=[toolset])
     assert shop.refunds == []
     plain = FunctionToolset([Tool(shop.refund, name="pay")]).prefixed("shop")
@@ -300,7 +301,7 @@ def test_nothing_changes_a_judged_call(tmp_path: Path) -> None:
     ran(guard, shop, [("shop_pay", {"order_id": "B", "amount": 500})], calls, tools=[], toolsets=[plain])
     ran(guard, shop, refund(500), refund(50), tools=[], toolsets=[renamed])
     assert shop.refunds == [("B", 50), ("W1", 50)]
-    assert len(guard.session("c1").history) == 4  # a call that only passes a toolset is one event
+    assert len(guard.session("c1").history) == 5  # a call that only passes a toolset is one event
 
 
 def test_a_call_from_a_tool_is_judged(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from pydantic_ai.messages import (
 )
 
 from guardagent.enforcement import Approval
-from guardagent.frameworks.pydantic_ai import RunHalted, answer_requests, conversation, guarded
+from guardagent.frameworks.pydantic_ai import AgentRunHalted, answer_requests, conversation, guarded
 from guardagent.testing.conformance import (
     SCENARIOS,
     Call,
@@ -101,7 +101,7 @@ class PydanticProcess(Process):
             if stream:
                 return await self._streamed(agent, name, options)
             result = await agent.run(conversation_id=name, **options)
-        except (RunHalted, UnexpectedModelBehavior):
+        except (AgentRunHalted, UnexpectedModelBehavior):
             return Reply()
         if not isinstance(result.output, DeferredToolRequests):
             return Reply(f"{result.output} {result.all_messages()[-1]}")

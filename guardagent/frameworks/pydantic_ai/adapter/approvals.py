@@ -20,6 +20,7 @@ _BY_THE_HOST = Verdict(Decision.ESCALATE, reasons=("its tool requires approval",
 _WAITS = (
     "this run cannot wait for a reviewer: add DeferredToolRequests to its output types, or use ToolGuard(approver=...)"
 )
+_OUTPUT = "an output function cannot wait for a reviewer; use ToolGuard(approver=...)"
 
 
 def answer_requests(requests: DeferredToolRequests, decisions: Mapping[str, Any]) -> DeferredToolResults:
@@ -110,9 +111,10 @@ def as_shown(call: HostCall) -> HostCall:
     return replace(call, step=None, messages=None, seen=None)
 
 
-def explained(verdict: Verdict) -> Verdict:
-    """Returns the verdict on a call that needs approval in a run that cannot wait."""
-    return replace(verdict, errors=(*verdict.errors, _WAITS)) if verdict.decision is Decision.ESCALATE else verdict
+def explained(verdict: Verdict, *, output: bool) -> Verdict:
+    """Returns the verdict on a call that needs approval, and cannot wait for it: in this run, or as an output."""
+    why = _OUTPUT if output else _WAITS
+    return replace(verdict, errors=(*verdict.errors, why)) if verdict.decision is Decision.ESCALATE else verdict
 
 
 def _bound(metadata: Any) -> tuple[str | None, str | None]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from pydantic_ai import Agent
-from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
+from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
@@ -21,6 +21,7 @@ from guardagent.frameworks.pydantic_ai.adapter.capability import GuardCapability
 from guardagent.frameworks.pydantic_ai.adapter.guarded_toolset import (
     GuardedToolset,
     OwnToolset,
+    guarded_dynamic,
     without_description,
 )
 from guardagent.frameworks.pydantic_ai.adapter.outputs import may_wait, output_functions
@@ -149,6 +150,8 @@ class PydanticAttachment:
         def guarded_own(one: AbstractToolset[Any]) -> AbstractToolset[Any]:
             if is_durable(one):
                 raise InputError(_DURABLE.format(type(one).__name__))
+            if type(one) is DynamicToolset:
+                return guarded_dynamic(one, guarded_own)
             return one if _is_output(one) else OwnToolset(one, self, run, arguments)
 
         return GuardedToolset(toolset.visit_and_replace(guarded_own), self, run, arguments)

@@ -24,10 +24,10 @@ from guardagent.frameworks.pydantic_ai.adapter.runs import (
     enter,
     scope,
 )
-from guardagent.types import unchecked_verdict
+from guardagent.types import Decision, unchecked_verdict
 
 Work = Callable[[dict[str, Any]], Awaitable[Any]]
-_ASKED = "its tool requires approval, and has not run"
+_NEEDS_APPROVAL = "its tool requires approval, and has not run"
 
 
 class PydanticCalls:
@@ -48,7 +48,7 @@ class PydanticCalls:
 
         Raises:
             ToolFailed: the call is denied; the model reads why.
-            RunHalted: a rule has halted the run.
+            AgentRunHalted: a rule has halted the run.
             ApprovalRequired: the run ends, and waits for a reviewer.
         """
         run = run or PydanticRun()
@@ -65,7 +65,7 @@ class PydanticCalls:
         """Judges a call whose tool requires approval, before the host asks a reviewer.
 
         Raises:
-            ToolFailed, RunHalted, ApprovalRequired: as of `invoke`.
+            ToolFailed, AgentRunHalted, ApprovalRequired: as of `invoke`.
         """
         run.read(ctx)
         try:
@@ -81,7 +81,7 @@ class PydanticCalls:
             if run.halted is not None:
                 raise run.halted
             raise ToolFailed(_explanation(run, ToolDenied(call.tool, verdict)))
-        await self.guard.awithdraw(call, _ASKED)
+        await self.guard.awithdraw(call, _NEEDS_APPROVAL)
 
     async def invoke_output(
         self, run: PydanticRun, arguments: PydanticArguments, args: Mapping[str, Any], ctx: Any, work: Work
@@ -142,7 +142,7 @@ class PydanticCalls:
         try:
             return (yield from life.execute(call, Operation(_no_sync, within), outcome_of, failure))
         except ApprovalRequired:  # the tool itself asks a person: it has not run
-            yield from life.withdraw(call, _ASKED, used=True)
+            yield from life.withdraw(call, _NEEDS_APPROVAL, used=True)
             yield from life.record_host_request(as_shown(call))
             raise
 
@@ -157,7 +157,9 @@ class PydanticCalls:
         if waits and self.escalates:
             yield from ask_host(self.guard, call)
         verdict, call = yield from self.guard.lifecycle.judge(call)
-        return explained(verdict), call
+        if verdict.decision is Decision.ESCALATE and waits and self.escalates:
+            yield from ask_host(self.guard, call)  # only since another call is in flight
+        return explained(verdict, output=tool is None), call
 
     @property
     def escalates(self) -> bool:

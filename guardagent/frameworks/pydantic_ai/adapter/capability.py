@@ -23,7 +23,7 @@ from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArgument
 from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticCalls
 from guardagent.frameworks.pydantic_ai.adapter.messages import chat, result_ids
 from guardagent.frameworks.pydantic_ai.adapter.outputs import named_arguments, passed_on
-from guardagent.frameworks.pydantic_ai.adapter.runs import PydanticRun, RunEnded
+from guardagent.frameworks.pydantic_ai.adapter.runs import AgentRunEnded, PydanticRun
 
 PARTS = (
     "get_ordering",
@@ -95,7 +95,7 @@ class GuardCapability(AbstractCapability[Any]):
         verdict = self.run.final
         assert verdict is not None
         if not (parameters.allow_text_output and parameters.output_mode in ("text", "tool")):
-            raise RunEnded("", verdict)
+            raise AgentRunEnded("", verdict)
         text = f"{verdict.feedback()}\n{verdict.reasons[-1]}"
         pass_text(self.run, text)
         return ModelResponse(parts=[TextPart(text)])

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
+from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, WrapperToolset
 
 from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments
 from guardagent.frameworks.pydantic_ai.adapter.runs import PydanticRun
 
 
 class ToolsetParts(Protocol):
-    """What guarded toolsets need of their attachment."""
+    """The parts of an attachment that guarded toolsets use."""
 
     def list_tools(self, tools: Mapping[str, Any], arguments: dict[str, PydanticArguments]) -> None:
         """Compares the tools of a step with the rules.
@@ -101,6 +102,25 @@ class OwnToolset(WrapperToolset[Any]):
             return await self.wrapped.call_tool(name, args, ctx, tool)
 
         return await self.attachment.invoke(self.run, arguments, tool_args, ctx, tool, work)
+
+
+def guarded_dynamic(toolset: Any, guard: Callable[[Any], Any]) -> Any:
+    """Returns a dynamic toolset whose function returns guarded toolsets.
+
+    Args:
+        toolset: its own.
+        guard: guards a toolset with tools of its own.
+    """
+    last: list[Any] = [None, None]
+
+    async def made(ctx: Any) -> Any:
+        own = toolset.toolset_func(ctx)
+        own = await own if inspect.isawaitable(own) else own
+        if own is not last[0]:  # the host enters a toolset again if it is another one
+            last[:] = [own, None if own is None else own.visit_and_replace(guard)]
+        return last[1]
+
+    return DynamicToolset(made, per_run_step=toolset.per_run_step, id=toolset.id)
 
 
 def without_description(tool: Any, text: str) -> Any:

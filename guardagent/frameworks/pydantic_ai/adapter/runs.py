@@ -20,11 +20,11 @@ UNNAMED = (
 )
 
 
-class RunHalted(ToolDenied):
+class AgentRunHalted(ToolDenied):
     """A rule has halted the run: `agent.run` raises this. `verdict` says why."""
 
 
-class RunEnded(ToolDenied):
+class AgentRunEnded(ToolDenied):
     """The agent gave up after too many denials, and its output cannot be a text. `verdict` says why."""
 
 
@@ -59,7 +59,7 @@ class PydanticRun:
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     step: int = 0
     final: Verdict | None = None
-    halted: RunHalted | None = None
+    halted: AgentRunHalted | None = None
     messages: Sequence[dict[str, str]] = ()
     seen: Sequence[str] = ()
     passed: set[str] = field(default_factory=set)
@@ -81,7 +81,7 @@ class PydanticRun:
 
     def note(self, tool: str, verdict: Verdict) -> None:
         """Notes a denial. After a halt, or once the agent gave up, this run and those around it end."""
-        halted = RunHalted(tool, verdict) if verdict.decision is Decision.HALT else None
+        halted = AgentRunHalted(tool, verdict) if verdict.decision is Decision.HALT else None
         final = verdict if gave_up(verdict) else None
         run: PydanticRun | None = self
         while run is not None:
