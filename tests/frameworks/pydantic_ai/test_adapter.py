@@ -23,6 +23,7 @@ from pydantic_ai import (
     TextOutput,
     Tool,
     ToolApproved,
+    ToolDenied,
     ToolOutput,
     ToolReturn,
     UnexpectedModelBehavior,
@@ -603,6 +604,20 @@ def test_the_answers_of_reviewers(tmp_path: Path) -> None:
     assert shop.refunds == []
 
 
+def test_a_rejection_is_final(tmp_path: Path) -> None:
+    """A later yes to the same request runs nothing, also in another process, whether the rejection was bare or not."""
+    for at, named in enumerate((False, True)):
+        shop, ledger = Shop(), tmp_path / f"ledger{at}.db"
+        guards = [guard_of(tmp_path, APPROVED, ledger=SqliteLedger(ledger)) for _ in range(2)]
+        result, go_on = waiting(guards[0], shop, refund(500), "done")
+        (call,) = result.output.approvals
+        no = answer_requests(result.output, {call.tool_call_id: False}) if named else bare(result, ToolDenied())
+        go_on(no, by=guards[1 if named else 0])
+        for guard in guards:
+            go_on(bare(result), by=guard)
+        assert shop.refunds == []
+
+
 def test_tools_that_require_approval_run_once_for_each(tmp_path: Path) -> None:
     """By their declaration, by a toolset, or by an exception of their own; a denied call is not shown to anybody."""
 
@@ -692,6 +707,18 @@ async def _with_native_tools(agent: Any, capabilities: Any, *, streams: bool) ->
     else:
         async with agent.run_stream("please", **options) as result:
             await result.get_output()
+
+
+def test_a_toolset_that_cannot_be_copied_is_refused(tmp_path: Path) -> None:
+    """The host copies toolsets by their fields."""
+
+    class Odd(WrapperToolset[Any]):
+        def __init__(self) -> None:
+            super().__init__(FunctionToolset([]))
+
+    agent, _ = agent_of(Shop(), [refund(5)], toolsets=[Odd()])
+    with pytest.raises(InputError, match="expected a dataclass"):
+        guarded(agent, guard_of(tmp_path, LIMIT)).run_sync("please", conversation_id="c1")
 
 
 def test_external_tools_are_refused_unless_named(tmp_path: Path) -> None:

@@ -40,13 +40,39 @@ def answer_requests(requests: DeferredToolRequests, decisions: Mapping[str, Any]
     for call_id, decision in decisions.items():
         if call_id not in waiting:
             raise InputError(f"no call {call_id!r} waits for approval; expected one of {sorted(waiting)}")
-        digest = requests.metadata.get(call_id, {}).get(KEY, {}).get("digest")
+        request = requests.metadata.get(call_id, {}).get(KEY, {})
+        digest = request.get("digest")
         approval = Approval.read(decision)
         if approval.of is not None and (digest is None or _call_digest(approval.of) != _call_digest(digest)):
             raise InputError(f"the answer is for another request than that of {call_id!r}; request approval again")
         results.approvals[call_id] = _host_answer(approval)
-        results.metadata[call_id] = {KEY: {"digest": approval.of or digest, "by": approval.by}}
+        results.metadata[call_id] = {KEY: {"digest": approval.of or digest, "by": approval.by, "request": request}}
     return results
+
+
+def rejections(results: Any) -> Mapping[str, Any]:
+    """Returns the ids of the calls that a reviewer has rejected, and the host's metadata of each."""
+    decisions = results.approvals if isinstance(results, DeferredToolResults) else {}
+    denied = [one for one, decision in decisions.items() if decision is False or isinstance(decision, ToolDenied)]
+    return {one: results.metadata.get(one) for one in denied}
+
+
+def rejected_call(conversation: str, call_id: str, metadata: Any, shown: Mapping[str, HostCall]) -> HostCall | None:
+    """Returns the call that a reviewer has rejected; None if nothing tells it.
+
+    Args:
+        conversation: its conversation.
+        call_id: its id.
+        metadata: the host's, with the request if the answer is one of `answer_requests`.
+        shown: the calls that this process has shown, by their ids.
+    """
+    found = metadata.get(KEY) if isinstance(metadata, Mapping) else None
+    request = found.get("request") if isinstance(found, Mapping) else None
+    if not isinstance(request, Mapping):
+        return shown.get(call_id)
+    call = HostCall(str(request.get("tool")), request.get("args") or {}, conversation, id=call_id)
+    same = _call_digest(str(request.get("digest"))) == call.digest
+    return call if same else shown.get(call_id)
 
 
 def _host_answer(approval: Approval) -> ToolApproved | ToolDenied:
@@ -74,7 +100,7 @@ def ask_host(guard: EnforcementPoint, call: HostCall, *, by_host: bool = False) 
         if recorded.label:
             return recorded
         verdict = _BY_THE_HOST
-    raise ApprovalRequired(metadata={KEY: life.request(shown, verdict).to_dict()})
+    raise _required(guard, shown, verdict)
 
 
 def answered(guard: EnforcementPoint, call: HostCall, original: HostCall, metadata: Any) -> Procedure[JudgedCall]:
@@ -102,8 +128,19 @@ def answered(guard: EnforcementPoint, call: HostCall, original: HostCall, metada
     if verdict.decision is Decision.ESCALATE:
         if life.approver is not None:
             return (yield from life.ask_approver(edited, verdict, life.approver))
-        raise ApprovalRequired(metadata={KEY: life.request(edited, verdict).to_dict()})
+        raise _required(guard, edited, verdict)
     return verdict, edited
+
+
+def shown_calls(guard: EnforcementPoint, conversation: str) -> dict[str, HostCall]:
+    """Returns the calls that this process has shown to reviewers, by their ids."""
+    shown: dict[str, HostCall] = guard.notes(conversation).setdefault("shown", {})
+    return shown
+
+
+def _required(guard: EnforcementPoint, shown: HostCall, verdict: Verdict) -> ApprovalRequired:
+    shown_calls(guard, str(shown.conversation))[shown.id] = shown
+    return ApprovalRequired(metadata={KEY: guard.request(shown, verdict).to_dict()})
 
 
 def as_shown(call: HostCall) -> HostCall:

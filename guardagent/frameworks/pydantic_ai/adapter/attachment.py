@@ -14,6 +14,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai.adapter.agent_class import ATTACHMENT, StreamMark, guarded_class
 from guardagent.frameworks.pydantic_ai.adapter.agent_class import PARTS as AGENT_PARTS
 from guardagent.frameworks.pydantic_ai.adapter.answers import refuse_native_tools
+from guardagent.frameworks.pydantic_ai.adapter.approvals import rejections
 from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments, schema_of
 from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticCalls, Work
 from guardagent.frameworks.pydantic_ai.adapter.capability import PARTS as CAPABILITY_PARTS
@@ -126,6 +127,7 @@ class PydanticAttachment:
             streamed=any(isinstance(one, StreamMark) for one in capabilities),
             waits=may_wait(output_type),
             functions=output_functions(output_type),
+            rejected=rejections(options.get("deferred_tool_results")),
         )
         own = [one for one in capabilities if not isinstance(one, StreamMark)]
         return {**options, "capabilities": [*own, GuardCapability(self.calls, run, {}, self._unguarded)]}
@@ -154,7 +156,11 @@ class PydanticAttachment:
                 return guarded_dynamic(one, guarded_own)
             return one if _is_output(one) else OwnToolset(one, self, run, arguments)
 
-        return GuardedToolset(toolset.visit_and_replace(guarded_own), self, run, arguments)
+        try:
+            inner = toolset.visit_and_replace(guarded_own)
+        except TypeError as error:  # the host copies a toolset by the fields of its dataclass
+            raise InputError(f"a toolset cannot be copied for a run ({error}); expected a dataclass") from None
+        return GuardedToolset(inner, self, run, arguments)
 
     # --- tools
 

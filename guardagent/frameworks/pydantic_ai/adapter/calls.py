@@ -12,7 +12,14 @@ from guardagent._support.procedures import Operation, Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.pydantic_ai.adapter.approvals import answered, as_shown, ask_host, explained
+from guardagent.frameworks.pydantic_ai.adapter.approvals import (
+    answered,
+    as_shown,
+    ask_host,
+    explained,
+    rejected_call,
+    shown_calls,
+)
 from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments, judged, same_arguments
 from guardagent.frameworks.pydantic_ai.adapter.messages import chat, proposal, result_ids
 from guardagent.frameworks.pydantic_ai.adapter.outcomes import failure_of, outcome_of
@@ -99,6 +106,14 @@ class PydanticCalls:
             if run.halted is not None:
                 raise run.halted from None
             raise
+
+    async def reject(self, run: PydanticRun) -> None:
+        """Records the reviewers' rejections, so that no later answer approves these calls."""
+        for call_id, metadata in run.rejected.items() if run.conversation else ():
+            shown = shown_calls(self.guard, str(run.conversation))
+            call = rejected_call(str(run.conversation), call_id, metadata, shown)
+            if call is not None:
+                await self.guard.aresolve(call, "reject")
 
     def may_pass(self, name: str, args: Any) -> bool:
         """Uses the permission of the call around, if it is for this tool and for these arguments."""

@@ -73,6 +73,7 @@ class GuardCapability(AbstractCapability[Any]):
         self.run.waits = self.run.waits or handled
         if self.run.call is None and self.run.conversation:
             self.guard.turn(self.run.conversation)
+        await self.calls.reject(self.run)
 
     async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> ModelResponse:
         """Asks the model, unless the guard has ended the run."""

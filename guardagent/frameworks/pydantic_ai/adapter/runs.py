@@ -40,6 +40,7 @@ class PydanticRun:
         streamed: whether `run_stream` runs it, whose first text is the answer whatever follows.
         waits: whether the run may end with requests to reviewers.
         functions: the output functions by name.
+        rejected: the ids of the calls that a reviewer has rejected, and the host's metadata of each.
         step: the number of the model's messages.
         final: the verdict after which the agent gave up.
         halted: the halt that ends the run.
@@ -56,6 +57,7 @@ class PydanticRun:
     streamed: bool = False
     waits: bool = False
     functions: Mapping[str, Any] = field(default_factory=dict)
+    rejected: Mapping[str, Any] = field(default_factory=dict)
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     step: int = 0
     final: Verdict | None = None
