@@ -533,8 +533,8 @@ def waiting(guard: ToolGuard, shop: Shop, *turns: Turn, **options: Any) -> tuple
     model = ScriptedModel(turns)
 
     def agent(by: ToolGuard) -> Any:
-        tools = options.get("tools", [shop.refund])
-        return guarded(Agent(model, tools=tools, output_type=TEXT_OR_WAIT, retries=3), by)
+        own = {"tools": [shop.refund], **options}
+        return guarded(Agent(model, output_type=TEXT_OR_WAIT, retries=3, **own), by)
 
     result = agent(guard).run_sync("please", conversation_id="c1")
 
@@ -626,10 +626,16 @@ def test_tools_that_require_approval_run_once_for_each(tmp_path: Path) -> None:
             raise ApprovalRequired
         return shop.refund(order_id, amount)
 
-    for at in range(2):
-        shop, guard = Shop(), guard_of(tmp_path, LIMIT)
-        tool = [Tool(shop.refund, requires_approval=True), Tool(globals_of(own) if at else own, name="refund")][at]
-        result, go_on = waiting(guard, shop, refund(500), refund(50), "done", tools=[tool])
+    own_tool = globals_of(own)
+
+    once = "  - id: once\n    temporal: forall(refund(order_id=o), count(f:refund(order_id=o)) == 0)\n"
+    for at in range(3):
+        shop, guard = Shop(), guard_of(tmp_path, LIMIT + once)
+        tool = Tool(shop.refund, requires_approval=True) if at == 0 else Tool(own_tool, name="refund")
+        tools: dict[str, Any] = {"tools": [tool]}
+        if at == 2:
+            tools = {"tools": [], "toolsets": [FunctionToolset([shop.refund]).approval_required()]}
+        result, go_on = waiting(guard, shop, refund(500), refund(50), "done", **tools)
         assert "at most 100" in str(result.all_messages())
         assert shop.refunds == []
         for _ in range(2):
