@@ -74,6 +74,11 @@ def agent_of(shop: Shop, turns: Iterable[Turn], **options: Any) -> tuple[Any, Sc
     return Agent(model, tools=tools, **{"retries": 3, **options}), model
 
 
+def run(agent: Any, *args: Any, **options: Any) -> Any:
+    """Runs an agent. The host's `run_sync` leaves its event loop open."""
+    return asyncio.run(agent.run(*args, **options))
+
+
 def ran(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", **options: Any) -> tuple[Any, Any]:
     """Runs a guarded agent. Returns its result and its model."""
     agent, model = agent_of(shop, turns, **options)
@@ -149,11 +154,11 @@ def test_the_names_of_a_conversation(tmp_path: Path) -> None:
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
     for named in ("a", lambda: "b", "a"):
         agent, _ = agent_of(shop, [refund(5)])
-        guarded(agent, guard, conversation=named).run_sync("please")
+        run(guarded(agent, guard, conversation=named), "please")
     assert len(shop.refunds) == 2
     agent, _ = agent_of(shop, [refund(5)])
     with conversation("a"):
-        guarded(agent, guard).run_sync("please", conversation_id="c")
+        run(guarded(agent, guard), "please", conversation_id="c")
     assert len(shop.refunds) == 2
 
 
@@ -251,7 +256,7 @@ def test_every_toolset_is_guarded(way: str, tmp_path: Path) -> None:
     shop = Shop()
     options, of_run = reaching(shop)[way]
     agent, _ = agent_of(shop, [refund(500), refund(50), "paid"], tools=[], **options)
-    guarded(agent, guard_of(tmp_path, LIMIT)).run_sync("please", conversation_id="c1", **of_run)
+    run(guarded(agent, guard_of(tmp_path, LIMIT)), "please", conversation_id="c1", **of_run)
     assert shop.refunds == [("W1", 50)]
 
 
@@ -267,7 +272,7 @@ def test_no_override_gets_past_the_guard(tmp_path: Path) -> None:
         agent, _ = agent_of(shop, [refund(500), refund(at), "paid"])
         guarded(agent, guard_of(tmp_path, LIMIT))
         with agent.override(**override):
-            agent.run_sync("please", conversation_id="c1")
+            run(agent, "please", conversation_id="c1")
     assert shop.refunds == [("W1", 0), ("W1", 1), ("W1", 2)]
 
 
@@ -282,7 +287,7 @@ def test_tools_that_are_added_later_are_guarded(tmp_path: Path) -> None:
 
     agent, _ = agent_of(shop, [[("more", {})], refund(500), refund(50), "paid"], tools=[more], toolsets=[toolset])
     guarded(agent, guard_of(tmp_path, LIMIT))
-    agent.run_sync("please", conversation_id="c1")
+    run(agent, "please", conversation_id="c1")
     assert shop.refunds == [("W1", 50)]
 
 
@@ -325,7 +330,7 @@ def test_a_call_from_a_tool_is_judged(tmp_path: Path) -> None:
 
     agent, _ = agent_of(shop, [[("code", {})]], tools=[shop.refund])
     agent.tool(globals_of(code))
-    guarded(agent, guard_of(tmp_path, LIMIT)).run_sync("please", conversation_id="c1")
+    run(guarded(agent, guard_of(tmp_path, LIMIT)), "please", conversation_id="c1")
     assert shop.refunds == [("W1", 50)]
 
 
@@ -520,7 +525,7 @@ def test_the_answer_of_an_agent_in_a_tool_is_for_its_caller(tmp_path: Path) -> N
         return str((await inner.run("please", conversation_id="apart")).output)
 
     agent, model = agent_of(shop, [[("ask", {})], refund(6), "fine"], tools=[ask, shop.refund])
-    result = guarded(agent, guard).run_sync("please", conversation_id="c1")
+    result = run(guarded(agent, guard), "please", conversation_id="c1")
     assert "4711" in model.read[1]
     assert (result.output, shop.refunds) == ("fine", [("W1", 5)])
 
@@ -536,12 +541,10 @@ def waiting(guard: ToolGuard, shop: Shop, *turns: Turn, **options: Any) -> tuple
         own = {"tools": [shop.refund], **options}
         return guarded(Agent(model, output_type=TEXT_OR_WAIT, retries=3, **own), by)
 
-    result = agent(guard).run_sync("please", conversation_id="c1")
+    result = run(agent(guard), "please", conversation_id="c1")
 
     def go_on(results: DeferredToolResults, *, after: Any = result, by: ToolGuard = guard) -> Any:
-        return agent(by).run_sync(
-            conversation_id="c1", message_history=after.all_messages(), deferred_tool_results=results
-        )
+        return run(agent(by), conversation_id="c1", message_history=after.all_messages(), deferred_tool_results=results)
 
     assert isinstance(result.output, DeferredToolRequests)
     return result, go_on
@@ -724,7 +727,7 @@ def test_a_toolset_that_cannot_be_copied_is_refused(tmp_path: Path) -> None:
 
     agent, _ = agent_of(Shop(), [refund(5)], toolsets=[Odd()])
     with pytest.raises(InputError, match="expected a dataclass"):
-        guarded(agent, guard_of(tmp_path, LIMIT)).run_sync("please", conversation_id="c1")
+        run(guarded(agent, guard_of(tmp_path, LIMIT)), "please", conversation_id="c1")
 
 
 def test_external_tools_are_refused_unless_named(tmp_path: Path) -> None:
@@ -736,10 +739,10 @@ def test_external_tools_are_refused_unless_named(tmp_path: Path) -> None:
     turn: Turn = [("elsewhere", {})]
     agent, _ = agent_of(shop, [turn], toolsets=[external], output_type=TEXT_OR_WAIT)
     with pytest.raises(InputError, match="runs outside of the agent"):
-        guarded(agent, guard_of(tmp_path, LIMIT)).run_sync("please", conversation_id="c1")
+        run(guarded(agent, guard_of(tmp_path, LIMIT)), "please", conversation_id="c1")
     agent, _ = agent_of(shop, [turn], toolsets=[external], output_type=TEXT_OR_WAIT)
     guarded(agent, guard_of(tmp_path, LIMIT), unguarded={"elsewhere"})
-    assert len(agent.run_sync("please", conversation_id="c1").output.calls) == 1
+    assert len(run(agent, "please", conversation_id="c1").output.calls) == 1
 
 
 def test_durable_execution_is_refused(tmp_path: Path) -> None:
