@@ -1,0 +1,225 @@
+"""Judges and runs the calls of an agent's tools."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic_ai import ApprovalRequired, ToolFailed
+
+from guardagent._support.procedures import Operation, Procedure, adrive
+from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
+from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.errors import InputError, ToolDenied
+from guardagent.frameworks.pydantic_ai.adapter.approvals import (
+    answered,
+    as_shown,
+    ask_host,
+    explained,
+    rejected_call,
+    shown_calls,
+)
+from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments, judged, same_arguments
+from guardagent.frameworks.pydantic_ai.adapter.messages import chat, proposal, result_ids
+from guardagent.frameworks.pydantic_ai.adapter.outcomes import failure_of, outcome_of
+from guardagent.frameworks.pydantic_ai.adapter.runs import (
+    UNNAMED,
+    Permission,
+    PydanticRun,
+    PydanticScope,
+    enter,
+    scope,
+)
+from guardagent.types import Decision, unchecked_verdict
+
+Work = Callable[[dict[str, Any]], Awaitable[Any]]
+_NEEDS_APPROVAL = "its tool requires approval, and has not run"
+
+
+class PydanticCalls:
+    """Judges and runs calls.
+
+    Args:
+        guard: decides.
+    """
+
+    def __init__(self, guard: EnforcementPoint) -> None:
+        self.guard = guard
+        self._has_escalated = False
+
+    async def invoke(
+        self, run: PydanticRun | None, arguments: PydanticArguments, args: Any, ctx: Any, tool: Any, work: Work
+    ) -> Any:
+        """Judges a call, and runs it with the judged arguments.
+
+        Raises:
+            ToolFailed: the call is denied; the model reads why.
+            AgentRunHalted: a rule has halted the run.
+            ApprovalRequired: the run ends, and waits for a reviewer.
+        """
+        run = run or PydanticRun()
+        run.read(ctx)
+        try:
+            return await adrive(self._steps(run, arguments, args, ctx, tool, work))
+        except ToolDenied as denied:
+            run.note(denied.tool, denied.verdict)
+            if run.halted is not None:
+                raise run.halted from None
+            raise ToolFailed(_explanation(run, denied)) from None
+
+    async def ask_first(self, run: PydanticRun, arguments: PydanticArguments, args: Any, ctx: Any) -> None:
+        """Judges a call whose tool requires approval, before the host asks a reviewer.
+
+        Raises:
+            ToolFailed, AgentRunHalted, ApprovalRequired: as of `invoke`.
+        """
+        run.read(ctx)
+        try:
+            call = self._call(run, arguments, judged(arguments.bind(args)), ctx)
+            verdict = await adrive(ask_host(self.guard, call, by_host=True))
+            if verdict.label:
+                verdict = await self.guard.abefore(call)  # again, so that it is recorded
+        except InputError as error:
+            call = self._call(run, arguments, {}, ctx)
+            verdict = await self.guard.arefuse(call, str(error))
+        if verdict.label:
+            run.note(call.tool, verdict)
+            if run.halted is not None:
+                raise run.halted
+            raise ToolFailed(_explanation(run, ToolDenied(call.tool, verdict)))
+        await self.guard.awithdraw(call, _NEEDS_APPROVAL)
+
+    async def invoke_output(
+        self, run: PydanticRun, arguments: PydanticArguments, args: Mapping[str, Any], ctx: Any, work: Work
+    ) -> Any:
+        """As `invoke`, for an output function, which cannot wait for a reviewer.
+
+        Raises:
+            ToolDenied: the call is denied.
+        """
+        run.read(ctx)
+        try:
+            return await adrive(self._steps(run, arguments, args, ctx, None, work))
+        except ToolDenied as denied:
+            run.note(denied.tool, denied.verdict)
+            if run.halted is not None:
+                raise run.halted from None
+            raise
+
+    async def reject(self, run: PydanticRun) -> None:
+        """Records the reviewers' rejections, so that no later answer approves these calls."""
+        for call_id, metadata in run.rejected.items() if run.conversation else ():
+            shown = shown_calls(self.guard, str(run.conversation))
+            call = rejected_call(str(run.conversation), call_id, metadata, shown)
+            if call is not None:
+                await self.guard.aresolve(call, "reject")
+
+    def may_pass(self, name: str, args: Any) -> bool:
+        """Uses the permission of the call around, if it is for this tool and for these arguments."""
+        around = scope()
+        held = around.permission if around is not None else None
+        if held is None or held.used or held.tool != name:
+            return False
+        try:
+            held.used = same_arguments(judged(args), held.args)
+        except InputError:
+            return False
+        return held.used
+
+    # --- the life of a call
+
+    def _steps(
+        self, run: PydanticRun, arguments: PydanticArguments, args: Any, ctx: Any, tool: Any, work: Work
+    ) -> Procedure[Any]:
+        name, life = arguments.spec.name, self.guard.lifecycle
+        try:
+            own = arguments.bind(args)
+            call = self._call(run, arguments, judged(own), ctx)
+        except InputError as error:
+            verdict = yield from life.refuse(self._call(run, arguments, {}, ctx), str(error))
+            raise ToolDenied(name, verdict) from None
+        call, allowed = yield from life.authorize(call, self._judge(call, run, arguments, ctx, tool))
+        try:
+            live = arguments.live(allowed, own)
+        except InputError as error:
+            yield from life.withdraw(call, str(error), used=True)
+            raise ToolDenied(name, unchecked_verdict(str(error), checked_by="policy")) from None
+        inside = PydanticScope(call.conversation, run, call, Permission(name, call.args))
+
+        async def within() -> Any:
+            with enter(inside):
+                return await work(live)
+
+        def failure(error: BaseException) -> Outcome | None:
+            return None if isinstance(error, ApprovalRequired) else failure_of(error)
+
+        try:
+            return (yield from life.execute(call, Operation(_no_sync, within), outcome_of, failure))
+        except ApprovalRequired:  # the tool itself asks a person: it has not run
+            yield from life.withdraw(call, _NEEDS_APPROVAL, used=True)
+            yield from life.record_host_request(as_shown(call))
+            raise
+
+    def _judge(
+        self, call: HostCall, run: PydanticRun, arguments: PydanticArguments, ctx: Any, tool: Any
+    ) -> Procedure[JudgedCall]:
+        """Judges a call. If a rule escalates it and the guard has no approver, the host asks a reviewer."""
+        waits = run.waits and tool is not None and bool(call.conversation)
+        if waits and ctx.tool_call_approved:
+            original = self._original(call, arguments, ctx, tool)
+            return (yield from answered(self.guard, call, original, ctx.tool_call_metadata))
+        if waits and self.escalates:
+            yield from ask_host(self.guard, call)
+        verdict, call = yield from self.guard.lifecycle.judge(call)
+        if verdict.decision is Decision.ESCALATE and waits and self.escalates:
+            yield from ask_host(self.guard, call)  # only since another call is in flight
+        return explained(verdict, output=tool is None), call
+
+    @property
+    def escalates(self) -> bool:
+        """Whether a rule may escalate a call; conversations may run under an earlier version of the rules."""
+        self._has_escalated = self._has_escalated or self.guard.may_escalate
+        return self.guard.approver is None and self._has_escalated
+
+    def _original(self, call: HostCall, arguments: PydanticArguments, ctx: Any, tool: Any) -> HostCall:
+        """Returns an approved call as the model proposed it, before the reviewer's edits."""
+        part = proposal(ctx.messages, call.id)
+        if part is None:
+            return call
+        validator, options = tool.args_validator, {"context": ctx.validation_context}
+        try:
+            if isinstance(part.args, str):
+                raw = validator.validate_json(part.args or "{}", **options)
+            else:
+                raw = validator.validate_python(part.args or {}, **options)
+            return replace(call, args=judged(arguments.bind(raw)))
+        except Exception:  # noqa: BLE001 - a stored call that fits no more; then the call itself needs a request
+            return call
+
+    def _call(self, run: PydanticRun, arguments: PydanticArguments, args: Mapping[str, Any], ctx: Any) -> HostCall:
+        options: dict[str, Any] = {"agent": getattr(ctx.agent, "name", None), "step": f"{run.id}.{run.step}"}
+        if ctx.tool_call_id:
+            options["id"] = ctx.tool_call_id
+        if run.call is None:
+            if run.step == 0:  # continued with the answers of reviewers, without a message of the model
+                run.messages = chat(ctx.messages)
+                run.seen = [one for one in result_ids(ctx.messages) if one not in run.proposed(self.guard)]
+            options |= {"messages": run.messages, "seen": run.seen}
+        run.proposed(self.guard).add(options.get("id", ""))
+
+        def validate(edited: Mapping[str, Any]) -> Mapping[str, Any]:
+            return judged(arguments.rebind(edited))
+
+        return HostCall(arguments.spec.name, args, run.conversation, validate_edit=validate, **options)
+
+
+def _explanation(run: PydanticRun, denied: ToolDenied) -> str:
+    verdict = denied.verdict
+    if not run.conversation:
+        verdict = replace(verdict, errors=(*verdict.errors, UNNAMED))
+    return str(ToolDenied(denied.tool, verdict))
+
+
+def _no_sync() -> Any:
+    raise InputError("the tools of Pydantic AI are awaited")

@@ -1,0 +1,204 @@
+"""Pydantic AI conforms: `guarded(agent, guard)`, with agents that are built for each run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+pytest.importorskip("pydantic_ai.models.function")
+
+from pydantic_ai import Agent, DeferredToolRequests, Tool, ToolOutput, UnexpectedModelBehavior
+from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from guardagent.enforcement import Approval
+from guardagent.frameworks.pydantic_ai import AgentRunHalted, answer_requests, conversation, guarded
+from guardagent.testing.conformance import (
+    SCENARIOS,
+    Call,
+    HandOff,
+    Operator,
+    Process,
+    Reply,
+    Script,
+    SubAgent,
+    check,
+)
+from tests.frameworks.pydantic_ai.declarations import CANNOT
+from tests.frameworks.pydantic_ai.scripted_model import ScriptedModel
+
+_ids = itertools.count(1)
+Stream = Literal["events", "stream"]
+
+
+@dataclass(frozen=True)
+class WaitingRun:
+    """A run that ended with requests to a reviewer. Its messages are stored."""
+
+    conversation: str
+    team: Any
+    key: str
+    requests: DeferredToolRequests
+
+
+class PydanticProcess(Process):
+    """A process; messages and the scripts of models outlive it, but its guard does not."""
+
+    def __init__(self, operator: Operator, stream: Stream, late: bool) -> None:
+        self.operator, self.guard, self._stream = operator, operator.guard(), stream
+        self.server = pytest.importorskip("mcp.server.mcpserver").MCPServer("shop") if late else None
+
+    async def run(
+        self,
+        script: Script,
+        *,
+        conversation: str = "c1",
+        history: Sequence[tuple[Call, str]] = (),
+        stream: bool = False,
+    ) -> Reply:
+        team = self._team(script)
+        shown = [one for call, output in history for one in _shown(call, output)]
+        return await self._go_on(team, conversation, stream=stream, user_prompt="please", message_history=shown)
+
+    async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
+        decisions = {
+            one.tool_call_id: replace(approval, of=question.requests.metadata[one.tool_call_id]["approval"]["digest"])
+            for one in question.requests.approvals
+        }
+        return await self._go_on(
+            question.team,
+            question.conversation,
+            message_history=ModelMessagesTypeAdapter.validate_json(self.operator.kept[question.key]),
+            deferred_tool_results=answer_requests(question.requests, decisions),
+        )
+
+    async def swap(self, question: WaitingRun, args: Mapping[str, Any]) -> None:
+        stored = self.operator.kept[question.key]
+        self.operator.kept[question.key] = stored.replace(b'"amount":500', b'"amount":900')
+        assert stored != self.operator.kept[question.key]
+
+    async def add(self, tool: str) -> None:
+        assert self.server is not None
+        self.server.add_tool(self.operator.shop.tool(tool), name=tool)
+
+    async def _go_on(self, team: Any, name: str, *, stream: bool = False, **options: Any) -> Reply:
+        agent = self._agent(team)
+        try:
+            if stream and self._stream == "events":
+                return await self._events(agent, name, options)
+            if stream:
+                return await self._streamed(agent, name, options)
+            result = await agent.run(conversation_id=name, **options)
+        except (AgentRunHalted, UnexpectedModelBehavior):
+            return Reply()
+        if not isinstance(result.output, DeferredToolRequests):
+            return Reply(f"{result.output} {result.all_messages()[-1]}")
+        key = f"messages {next(_ids)}"
+        self.operator.kept[key] = result.all_messages_json()
+        return Reply(question=WaitingRun(name, team, key, result.output))
+
+    async def _events(self, agent: Any, name: str, options: Any) -> Reply:
+        shown = ""
+        async with agent.run_stream_events(conversation_id=name, **options) as events:
+            async for event in events:
+                shown += str(event)
+        return Reply(shown)
+
+    async def _streamed(self, agent: Any, name: str, options: Any) -> Reply:
+        async with agent.run_stream(conversation_id=name, **options) as result:
+            shown = "".join([text async for text in result.stream_text(delta=True)])
+        return Reply(f"{shown} {result.all_messages()}")
+
+    # --- agents
+
+    def _team(self, script: Script) -> Any:
+        """Returns the models of an agent, of its hand-off target and of its sub-agents, which outlive the agents."""
+        turns: list[Any] = []
+        inner: list[tuple[SubAgent, Any]] = []
+        second = None
+        for turn in script:
+            if isinstance(turn, HandOff):
+                second = self._team(turn.script)
+                turns.append([("hand_over", {"reason": "he knows"})])
+            elif isinstance(turn, SubAgent):
+                inner.append((turn, self._team(turn.script)))
+                turns.append([(f"delegate_{len(inner)}", {})])
+            else:
+                turns.append(turn)
+        return ScriptedModel(turns), second, inner
+
+    def _agent(self, team: Any) -> Any:
+        model, second, inner = team
+        direct = self.operator.direct
+        tools = [self.operator.shop.tool(one) for one in self.operator.tools if one not in direct]
+        delegates = [self._delegate(one, self._agent(team), at) for at, (one, team) in enumerate(inner, 1)]
+        outputs = [ToolOutput(self.operator.shop.tool(one), name=one) for one in self.operator.tools if one in direct]
+        if second is not None:
+            outputs.append(ToolOutput(self._hand_over(self._agent(second)), name="hand_over"))
+        toolsets = []
+        if self.server is not None:
+            toolsets.append(pytest.importorskip("pydantic_ai.mcp").MCPToolset(self.server, id="shop"))
+        output_type: Any = [str, DeferredToolRequests, *outputs]
+        agent = Agent(model, tools=[*tools, *delegates], toolsets=toolsets, output_type=output_type, retries=5)
+        return guarded(agent, self.guard)
+
+    def _hand_over(self, agent: Any) -> Any:
+        async def hand_over(reason: str) -> str:
+            return str((await agent.run(reason)).output)
+
+        return hand_over
+
+    def _delegate(self, sub_agent: SubAgent, agent: Any, number: int) -> Any:
+        async def work() -> str:
+            with conversation("apart"):
+                return str((await agent.run("please", conversation_id="apart")).output)
+
+        async def delegate() -> str:
+            return str(await sub_agent.run(work()))
+
+        return Tool(delegate, name=f"delegate_{number}", takes_ctx=False)
+
+
+def _shown(call: Call, output: str) -> list[Any]:
+    name, call_id = call[0], f"shown_{next(_ids)}"
+    return [
+        ModelRequest(parts=[UserPromptPart("log me in")]),
+        ModelResponse(parts=[ToolCallPart(name, dict(call[1]), tool_call_id=call_id)]),
+        ModelRequest(parts=[ToolReturnPart(name, output, tool_call_id=call_id)]),
+        ModelResponse(parts=[]),
+    ]
+
+
+class PydanticHost:
+    name = "Pydantic AI"
+    cannot = CANNOT[name]
+
+    def __init__(self, scenario: str, stream: Stream = "events") -> None:
+        self._stream, self._late = stream, scenario.startswith("late tools")
+
+    @asynccontextmanager
+    async def process(self, operator: Operator) -> AsyncIterator[PydanticProcess]:
+        yield PydanticProcess(operator, self._stream, self._late)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_conformance(scenario: str, tmp_path: Path) -> None:
+    """The shop did only what the rules allow."""
+    check(PydanticHost(scenario), scenario, tmp_path)
+
+
+def test_conformance_of_run_stream(tmp_path: Path) -> None:
+    """`run_stream` shows no part of an answer before it is judged, either."""
+    check(PydanticHost("streaming", "stream"), "streaming", tmp_path)
