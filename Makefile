@@ -16,7 +16,7 @@ ROOMS := $(or $(addprefix tests/,$(PART)),tests)
 # Tests start many processes, each of which would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-slow test-frameworks test-engines docs lint format clean
+.PHONY: demo test test-all test-slow test-frameworks test-frameworks-oldest test-engines docs lint format clean
 
 demo: .venv/core
 	$(BIN)/guardagent demo
@@ -37,6 +37,15 @@ test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 test-framework-%: .venv-%/ready
 	.venv-$*/bin/pip install --quiet --disable-pip-version-check -e '.[$*,$*-dev,server]'
 	.venv-$*/bin/pytest -p no:xdist -W default --hypothesis-profile=long tests/frameworks/$(subst -,_,$*)
+
+# The same with the oldest versions that the adapters were tried with.
+test-frameworks-oldest: $(FRAMEWORKS:%=test-oldest-framework-%)
+
+test-oldest-framework-%: .venv-%/ready
+	test -d .venv-$*-oldest || $(PYTHON) -m venv .venv-$*-oldest
+	.venv-$*-oldest/bin/pip install --quiet --disable-pip-version-check -e '.[$*,$*-dev,server]' pytest hypothesis \
+	  $$(.venv-$*/bin/python -m tests.frameworks.oldest_versions $*)
+	.venv-$*-oldest/bin/pytest -p no:xdist -W default tests/frameworks/$(subst -,_,$*)
 
 # The engines of an audit over tables, in the same way, with solver rules; Spark needs Java. Ray ends the process of its
 # driver, without a word, if it loses a process of its own: without a report, the tests run once more.
