@@ -1,4 +1,4 @@
-"""The tools of an MCP server, without its transport: a toolset of ADK's own MCP tools, and the session that they call."""
+"""The tools of an MCP server, without its transport: ADK's own MCP tools, and the session that they call."""
 
 from __future__ import annotations
 

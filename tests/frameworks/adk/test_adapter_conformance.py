@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -44,7 +45,8 @@ from tests.frameworks.adk.served import ServedToolset, result
 pytestmark = pytest.mark.filterwarnings("ignore")
 _ids = itertools.count(1)
 APP, USER = "shop", "ann"
-SHOWN = ("content", "output", "error_message", "actions", "grounding_metadata")  # ids could have the digits of the PIN
+SHOWN = {"content", "output", "error_message", "grounding_metadata"}
+IDS = re.compile(r"adk-[0-9a-f-]{36}")  # which may have the digits of the PIN
 REFUND = {"order_id": "A", "amount": 500}
 
 
@@ -117,7 +119,7 @@ class AdkProcess(Process):
             async for event in runner.run_async(user_id=USER, session_id=name, new_message=message, run_config=config):
                 found += questions(event)
                 if stream or event.is_final_response():
-                    shown += str(event.model_dump(include=set(SHOWN)))
+                    shown += IDS.sub("", f"{event.model_dump(include=SHOWN)} {event.actions.state_delta}")
         except AgentHalted:
             return Reply(shown)
         return Reply(question=WaitingRun(name, team, found[0])) if found else Reply(shown)

@@ -25,8 +25,8 @@ from guardagent.types import Decision
 HANDOFF = "handoff"
 ASKED = {"error": "This call needs the approval of a person, who has been asked."}
 _NOT_HERE = (
-    "this call needs human approval, which ADK cannot request here: inside an agent that is a tool, in a tool node of a "
-    "workflow, or in live mode; expected ToolGuard(approver=...)"
+    "this call needs human approval, which ADK cannot request here: inside an agent that is a tool, in a tool node of "
+    "a workflow, or in live mode; expected ToolGuard(approver=...)"
 )
 _BEGUN = "this call has begun already, and nobody knows its outcome; propose it again if it is still needed"
 
@@ -219,7 +219,7 @@ class AdkCalls:
         def outcome(output: Any) -> Outcome | None:
             return None if inspect.isasyncgen(output) else outcome_of(output)
 
-        operation = Operation(_unrun, work)
+        operation = Operation(_no_sync, work)
         output = await adrive(self.guard.lifecycle.execute(call, operation, outcome, failure))
         return self._streamed(call, output, inside) if inspect.isasyncgen(output) else output
 
@@ -259,9 +259,13 @@ def _validation(proposed: ProposedCall) -> Callable[[Mapping[str, Any]], Mapping
     return lambda edited: proposed.shown(proposed.rebind(edited))
 
 
-def _unbound(args: Mapping[str, Any]) -> BoundArguments:
+def _unbound(_: Mapping[str, Any]) -> BoundArguments:
     raise InputError("the arguments cannot be read")
 
 
-async def _unrun(*args: Any) -> Any:
+async def _unrun(_: dict[str, Any]) -> Any:
+    raise InputError("this call cannot run")
+
+
+def _no_sync() -> Any:
     raise InputError("this call has to be awaited")

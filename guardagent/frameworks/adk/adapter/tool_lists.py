@@ -88,7 +88,7 @@ class ToolLists:
             self._listed[tool.name] = self._spec(tool)
 
     def _spec(self, tool: Any) -> ToolSpec:
-        """Returns the declaration of a tool; reads that of a function only once, since the host builds its tool anew."""
+        """Returns the declaration of a tool; that of a function is read once, as the host builds its tool anew."""
         if type(tool).__name__ != FunctionTool.__name__:
             return spec_of(tool, self._unjudged(tool))
         key = (tool.name, _identity(tool.func))
