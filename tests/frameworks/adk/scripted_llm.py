@@ -14,7 +14,7 @@ from pydantic import PrivateAttr
 Turn = str | Sequence[tuple[str, Any]]
 
 
-class ScriptedLlm(BaseLlm):  # type: ignore[misc] - the host is not typed
+class ScriptedLlm(BaseLlm):
     """Says its turns, whole or word by word, then `done`."""
 
     _turns: Any = PrivateAttr()

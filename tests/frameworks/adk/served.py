@@ -19,7 +19,7 @@ URL = "http://shop.example/mcp"
 PROPERTIES = {"order_id": {"type": "string"}, "amount": {"type": "integer"}, "email": {"type": "string"}}
 
 
-class ServedToolset(McpToolset):  # type: ignore[misc] - the host is not typed
+class ServedToolset(McpToolset):
     """The toolset of a server.
 
     Args:

@@ -52,7 +52,8 @@ def guard_tool(tool: Any) -> None:
         return  # that tool only sets the answer, which is judged
     require_parts(tool, "run_async", "_get_declaration", *(FUNCTION_PARTS if _has_function(type(tool)) else ()))
     try:
-        tool.__class__ = guarded_class(type(tool))
+        kind: Any = type(tool)
+        tool.__class__ = guarded_class(kind)
     except TypeError as error:
         raise InputError(f"the tool {tool.name!r} cannot be guarded: {error}") from None
 
@@ -64,7 +65,7 @@ def guarded_class(base: Any) -> Any:
     return type(base)(base.__name__, (kind, base), {"__module__": base.__module__, MARK: True})
 
 
-def _has_function(kind: type) -> bool:
+def _has_function(kind: Any) -> bool:
     """Whether the calls of a class of tools all go through its `_invoke_callable`, with the function's arguments."""
     if not issubclass(kind, FunctionTool):
         return False
@@ -81,11 +82,11 @@ def calls_of(context: Any) -> AdkCalls | None:
     return around.calls if around is not None else None
 
 
-class _GuardedTool(BaseTool):  # type: ignore[misc] - the host is not typed; a base of its own would change the layout
+class _GuardedTool(BaseTool):  # a base of its own would change the layout of instances
     """Judges a call with the arguments of `run_async`."""
 
     async def run_async(self: Any, *, args: dict[str, Any], tool_context: Any) -> Any:
-        run = partial(super().run_async, tool_context=tool_context)  # type: ignore[misc]
+        run = partial(super().run_async, tool_context=tool_context)
         calls = calls_of(tool_context)
         if calls is None or self.name in calls.unguarded:
             return await run(args=args)
@@ -98,31 +99,31 @@ class _GuardedTool(BaseTool):  # type: ignore[misc] - the host is not typed; a b
         )
 
 
-class _GuardedFunctionTool(BaseTool):  # type: ignore[misc] - as above
+class _GuardedFunctionTool(BaseTool):
     """Judges a call with the arguments of the function, after the host's conversion."""
 
     async def run_async(self: Any, *, args: dict[str, Any], tool_context: Any) -> Any:
         calls = calls_of(tool_context)
         if calls is None or self.name in calls.unguarded:
-            return await super().run_async(args=args, tool_context=tool_context)  # type: ignore[misc]
+            return await super().run_async(args=args, tool_context=tool_context)
         try:
             require_distinct(self.name, args)
         except InputError as error:
             return await calls.refuse(self, tool_context, str(error))
         token = _running.set((self, tool_context, calls))
         try:
-            return await super().run_async(args=args, tool_context=tool_context)  # type: ignore[misc]
+            return await super().run_async(args=args, tool_context=tool_context)
         finally:
             _running.reset(token)
 
     async def _invoke_callable(self: Any, target: Any, args_to_call: dict[str, Any]) -> Any:
-        run = super()._invoke_callable  # type: ignore[misc]
+        run = super()._invoke_callable
         if target is not self.func:
             return await run(target, args_to_call)
         return await self._judged(args_to_call, lambda args: run(target, args))
 
     async def _run_generator_as_node(self: Any, *, args_to_call: dict[str, Any], tool_context: Any) -> Any:
-        run = super()._run_generator_as_node  # type: ignore[misc]
+        run = super()._run_generator_as_node
         return await self._judged(args_to_call, lambda args: run(args_to_call=args, tool_context=tool_context))
 
     async def _judged(self: Any, args: Mapping[str, Any], work: Callable[[dict[str, Any]], Any]) -> Any:

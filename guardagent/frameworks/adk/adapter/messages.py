@@ -31,7 +31,7 @@ class ShownMessages:
             unguarded: the names of the tools that the guard does not judge.
         """
         if len(events) < self._read:  # the host has shortened the session
-            self.__init__()  # type: ignore[misc] - the same state as a new one
+            self.messages, self.seen, self._read = [], [], 0
         for event in events[self._read :]:
             self._add(event, known, unguarded)
         self._read = len(events)

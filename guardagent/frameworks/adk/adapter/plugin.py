@@ -24,7 +24,7 @@ from guardagent.frameworks.adk.adapter.tool_lists import ToolLists
 NAME = "guardagent"
 
 
-class GuardPlugin(BasePlugin):  # type: ignore[misc] - the host is not typed
+class GuardPlugin(BasePlugin):
     """Guards every agent that a runner reaches: `Runner(agent=agent, plugins=[GuardPlugin(guard)], ...)`.
 
     Args:
