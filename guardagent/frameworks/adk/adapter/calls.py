@@ -28,6 +28,10 @@ _NOT_HERE = (
     "this call needs human approval, which ADK cannot request here: inside an agent that is a tool, in a tool node of "
     "a workflow, or in live mode; expected ToolGuard(approver=...)"
 )
+_ASKED_BEFORE = (
+    "this call needs human approval, and ADK asks only once about a call: it has asked for the tool's own "
+    "require_confirmation, or the reviewer's edit needs approval, too; expected ToolGuard(approver=...), or another call"
+)
 _BEGUN = "this call has begun already, and nobody knows its outcome; propose it again if it is still needed"
 
 
@@ -193,6 +197,8 @@ class AdkCalls:
             return verdict, call
         if run.nested or call.step is None or context.get_invocation_context().live_request_queue is not None:
             return replace(verdict, errors=(*verdict.errors, _NOT_HERE)), call
+        if context.tool_confirmation is not None:
+            return replace(verdict, errors=(*verdict.errors, _ASKED_BEFORE)), call
         request = life.request(call, verdict)
         context.request_confirmation(hint=request.text(), payload=request.to_dict())
         context.actions.skip_summarization = True
