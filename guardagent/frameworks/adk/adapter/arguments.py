@@ -5,16 +5,16 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from guardagent._support.arguments import ambiguous_names
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.plain_values import opaque_type, plain_arguments, plain_value
+from guardagent.enforcement.plain_values import opaque_type, plain_value
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
-from guardagent.types import thaw
+from guardagent.types import EMPTY
 
 ANY: Mapping[str, Any] = {"type": "object"}
 _JSON = frozenset({str, int, float, bool, type(None)})
@@ -39,22 +39,6 @@ class BoundArguments:
     own: dict[str, Any]
     apart: dict[str, Any]
 
-    def shown(self) -> Mapping[str, Any]:
-        """Returns the arguments as rules read them.
-
-        Raises:
-            InputError: one has no form that rules can read.
-        """
-        return plain_arguments(self.own)
-
-    def merged(self, judged: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the arguments that run: the judged copies, or a reviewer's edits where they differ."""
-        shown = thaw(self.shown())
-        return {
-            name: self.own[name] if name in self.own and repr(shown[name]) == repr(value) else value
-            for name, value in judged.items()
-        }
-
 
 def bind_function(tool: Any, args: Mapping[str, Any], unjudged: Collection[str]) -> BoundArguments:
     """Returns the arguments of a FunctionTool, after the host's conversion, with the function's defaults.
@@ -66,19 +50,17 @@ def bind_function(tool: Any, args: Mapping[str, Any], unjudged: Collection[str])
     apart = {name: value for name, value in args.items() if name in hidden or _is_injected(tool, name, value)}
     own = {name: value_copy(value, name) for name, value in args.items() if name not in apart}
     _require_fit(tool, args)
-    for name, default in defaults_of(tool.func).items():
+    for name, default in shape_of(tool.func).defaults.items():
         if name not in args and name not in tool._ignore_params:  # noqa: SLF001 - as above
-            own[name] = copy.deepcopy(default)
+            own[name] = value_copy(default, name)
     return BoundArguments(own, apart)
 
 
 def _require_fit(tool: Any, args: Mapping[str, Any]) -> None:
     """Raises InputError if a function lacks an argument, or does not take one; the host checks only the model's."""
-    if not tool._spec.has_signature or _takes_any(tool.func):  # noqa: SLF001 - the host has no public name for it
-        return
-    parameters = tool._spec.signature.parameters  # noqa: SLF001 - as above
-    unknown = [name for name in args if name not in parameters]
-    missing = [name for name in tool._get_mandatory_args() if name not in args]  # noqa: SLF001 - as above
+    shape = shape_of(tool.func)
+    unknown = [name for name in args if name not in shape.names] if shape.names is not None else []
+    missing = [one for one in shape.required if one not in args and one not in tool._ignore_params]  # noqa: SLF001
     if unknown or missing:
         problem = f"there is no {unknown[0]!r}" if unknown else f"{missing[0]!r} is missing"
         raise InputError(f"the arguments of {tool.name!r} do not fit: {problem}")
@@ -106,7 +88,7 @@ def spec_of(tool: Any, unjudged: Collection[str] = ()) -> ToolSpec:
         InputError: an argument is of a type that no rule can read.
     """
     function = getattr(tool, "func", None)
-    beyond = None if function is not None and _takes_any(function) else frozenset[str]()
+    beyond = None if function is not None and shape_of(function).names is None else frozenset[str]()
     for name, kind in getattr(getattr(tool, "_spec", None), "type_hints", {}).items():
         if name not in {*getattr(tool, "_ignore_params", ()), *unjudged, "return"} and (found := opaque_type(kind)):
             raise InputError(
@@ -129,30 +111,42 @@ def schema_of(tool: Any) -> Mapping[str, Any]:
     return found
 
 
-@lru_cache(maxsize=1024)
-def _defaults(function: Any) -> Mapping[str, Any]:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return {}
-    declared = {one.name: one.default for one in parameters if one.kind not in _VARIADIC}
-    return {name: one for name, one in declared.items() if one is not inspect.Parameter.empty and _is_plain(one)}
+@dataclass(frozen=True, slots=True)
+class FunctionShape:
+    """The parameters of a function.
+
+    Attributes:
+        names: their names; None if it takes any, or if it has no readable signature.
+        required: those without a default.
+        defaults: the others'. A default that rules cannot read is a constant of the operator's.
+    """
+
+    names: frozenset[str] | None
+    required: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
 
-def defaults_of(function: Any) -> Mapping[str, Any]:
-    """Returns the defaults of a function's parameters. One that rules cannot read is a constant of the operator's."""
+def shape_of(function: Any) -> FunctionShape:
+    """Returns the parameters of a function; reads each function once."""
     try:
-        return _defaults(function)
+        return _shape(function)
     except TypeError:  # not hashable
-        return _defaults.__wrapped__(function)
+        return _shape.__wrapped__(function)
 
 
-def _takes_any(function: Any) -> bool:
+@lru_cache(maxsize=1024)
+def _shape(function: Any) -> FunctionShape:
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return True
-    return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
+        return FunctionShape(None)
+    named = {name: one.default for name, one in parameters.items() if one.kind not in _VARIADIC}
+    takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    return FunctionShape(
+        None if takes_any else frozenset(parameters),
+        tuple(name for name, one in named.items() if one is inspect.Parameter.empty),
+        {name: one for name, one in named.items() if one is not inspect.Parameter.empty and _is_plain(one)},
+    )
 
 
 def _is_injected(tool: Any, name: str, value: Any) -> bool:

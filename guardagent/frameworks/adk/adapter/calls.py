@@ -13,14 +13,15 @@ from google.adk.workflow._errors import NodeInterruptedError
 from guardagent._support.procedures import Operation, Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.lifecycle import JudgedCall
-from guardagent.errors import InputError, ToolDenied
+from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
+from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.errors import GuardError, InputError, ToolDenied
 from guardagent.frameworks.adk.adapter.approvals import given_approval
 from guardagent.frameworks.adk.adapter.arguments import BoundArguments
 from guardagent.frameworks.adk.adapter.messages import calling_event
 from guardagent.frameworks.adk.adapter.outcomes import outcome_of, require_finished
 from guardagent.frameworks.adk.adapter.runs import UNNAMED, AdkRun, AdkScope, Runs, conversation_id, enter
-from guardagent.types import Decision
+from guardagent.types import Decision, thaw, unchecked_verdict
 
 HANDOFF = "handoff"
 ASKED = {"error": "This call needs the approval of a person, who has been asked."}
@@ -29,9 +30,11 @@ _NOT_HERE = (
     "a workflow, or in live mode; expected ToolGuard(approver=...)"
 )
 _ASKED_BEFORE = (
-    "this call needs human approval, and ADK asks only once about a call: it has asked for the tool's own "
-    "require_confirmation, or the reviewer's edit needs approval, too; expected ToolGuard(approver=...), or another call"
+    "this call needs human approval, and ADK asks only once about a call: it has asked for the "
+    "require_confirmation of the tool, or the edit of the reviewer needs approval, too; expected "
+    "ToolGuard(approver=...), or another call"
 )
+_OTHERS = "the tool would get other arguments than the edited ones, which were judged"
 _BEGUN = "this call has begun already, and nobody knows its outcome; propose it again if it is still needed"
 
 
@@ -68,8 +71,15 @@ class ProposedCall:
         return HANDOFF if self.is_handoff else str(self.tool.name)
 
     def shown(self, bound: BoundArguments) -> Mapping[str, Any]:
-        """Returns the arguments as rules know them: that of a hand-off is `to`."""
-        return {"to" if self.is_handoff and name == "agent_name" else name: one for name, one in bound.shown().items()}
+        """Returns the arguments as rules know them: that of a hand-off is `to`.
+
+        Raises:
+            InputError: one has no form that rules can read.
+        """
+        shown = plain_arguments(bound.own)
+        if not self.is_handoff:
+            return shown
+        return {"to" if name == "agent_name" else name: one for name, one in shown.items()}
 
     def rebind(self, edited: Mapping[str, Any]) -> BoundArguments:
         """Returns a reviewer's arguments as the tool would get them.
@@ -118,7 +128,13 @@ class AdkCalls:
         return conversation_id(session.app_name, session.user_id, session.id)
 
     def notes(self, run: AdkRun) -> dict[Any, Any]:
-        return self.guard.notes(run.conversation) if run.conversation else {}
+        """Returns the notes on the conversation; new ones if it cannot be read, since its calls are then denied."""
+        if run.notes is None:
+            try:
+                run.notes = self.guard.notes(run.conversation) if run.conversation else {}
+            except GuardError:
+                return {}
+        return run.notes
 
     def propose(self, context: Any) -> None:
         """Notes that a call has reached the guard."""
@@ -150,17 +166,17 @@ class AdkCalls:
         paused = notes.setdefault("paused", {}).pop(key, None)
         try:
             if paused is not None and paused.args == call.args:
-                return await self._execute(proposed, paused, bound.merged(proposed.received(shown)), bound, run, key)
+                return await self._execute(proposed, paused, bound, run, key)
             if call.step is not None and key in notes.setdefault("begun", set()):
                 return await self.refuse(proposed.tool, proposed.context, _BEGUN)
-            call, judged = await adrive(self.guard.lifecycle.authorize(call, self._judge(proposed, call, run)))
-            if call.args != shown:
-                bound = BoundArguments(proposed.rebind(judged).own, bound.apart)
+            judged, args = await adrive(self.guard.lifecycle.authorize(call, self._judge(proposed, call, run)))
+            if judged is not call:
+                bound = await self._edited(proposed, judged, args, bound)
         except AwaitedApprovalError:
             return dict(ASKED)
         except ToolDenied as denied:
             return self._denied(denied, run)
-        return await self._execute(proposed, call, bound.merged(proposed.received(judged)), bound, run, key)
+        return await self._execute(proposed, judged, bound, run, key)
 
     # --- the parts of a call
 
@@ -204,15 +220,29 @@ class AdkCalls:
         context.actions.skip_summarization = True
         raise AwaitedApprovalError
 
+    async def _edited(
+        self, proposed: ProposedCall, judged: HostCall, args: Mapping[str, Any], bound: BoundArguments
+    ) -> BoundArguments:
+        """Returns the arguments that a reviewer has edited, as the tool gets them.
+
+        Raises:
+            PermitVoidError: the tool would get others.
+        """
+        edited = BoundArguments(proposed.rebind(args).own, bound.apart)
+        if repr(thaw(proposed.shown(edited))) != repr(thaw(judged.args)):
+            await self.guard.awithdraw(judged, _OTHERS, used=True)
+            raise PermitVoidError(judged.tool, unchecked_verdict(_OTHERS, checked_by="policy"))
+        return edited
+
     async def _execute(
-        self, proposed: ProposedCall, call: HostCall, args: dict[str, Any], bound: BoundArguments, run: AdkRun, key: Any
+        self, proposed: ProposedCall, call: HostCall, bound: BoundArguments, run: AdkRun, key: Any
     ) -> Any:
         notes, inside = self.notes(run), AdkScope(run, call, self)
         notes.setdefault("begun", set()).add(key)
 
         async def work() -> Any:
             with enter(inside):
-                return require_finished(proposed.name, await proposed.work({**args, **bound.apart}))
+                return require_finished(proposed.name, await proposed.work({**bound.own, **bound.apart}))
 
         def failure(error: BaseException) -> Outcome | None:
             if isinstance(

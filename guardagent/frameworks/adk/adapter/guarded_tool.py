@@ -24,15 +24,8 @@ from guardagent.frameworks.adk.adapter.arguments import bind_function, bind_sche
 from guardagent.frameworks.adk.adapter.calls import AdkCalls, ProposedCall
 from guardagent.frameworks.adk.adapter.runs import scope
 
-FUNCTION_PARTS = (
-    "_invoke_callable",
-    "_run_generator_as_node",
-    "_context_param_name",
-    "_ignore_params",
-    "func",
-    "_spec",
-)
-SEAMS = ("run_async", "_invoke_callable", "_run_generator_as_node", "__class__")
+FUNCTION_PARTS = ("_invoke_callable", "_run_generator_as_node", "_preprocess_args", "_get_mandatory_args")
+SEAMS = frozenset({"run_async", "_invoke_callable", "_run_generator_as_node"})
 MARK = "guardagent_guarded"
 _running: ContextVar[tuple[Any, Any, AdkCalls] | None] = ContextVar("guardagent_adk_running", default=None)
 
@@ -45,23 +38,28 @@ def guard_tool(tool: Any) -> None:
     """
     if not isinstance(tool, BaseTool):
         raise InputError(f"this is a {type(tool).__name__}; expected a tool of ADK")
-    own = [one for one in SEAMS if one in vars(tool)]
-    if own:
-        raise InputError(f"the tool {tool.name!r} has a {own[0]!r} of its own, so its calls cannot be judged")
-    if hasattr(type(tool), MARK) or isinstance(tool, SetModelResponseTool):
+    if not SEAMS.isdisjoint(vars(tool)):
+        own = next(one for one in vars(tool) if one in SEAMS)
+        raise InputError(f"the tool {tool.name!r} has a {own!r} of its own, so its calls cannot be judged")
+    kind: Any = type(tool)
+    if hasattr(kind, MARK) or isinstance(tool, SetModelResponseTool):
         return  # that tool only sets the answer, which is judged
-    require_parts(tool, "run_async", "_get_declaration", *(FUNCTION_PARTS if _has_function(type(tool)) else ()))
     try:
-        kind: Any = type(tool)
         tool.__class__ = guarded_class(kind)
     except TypeError as error:
-        raise InputError(f"the tool {tool.name!r} cannot be guarded: {error}") from None
+        raise InputError(f"the tool {tool.name!r} cannot be judged: {error}") from None
 
 
 @cache
 def guarded_class(base: Any) -> Any:
-    """Returns the class of a guarded tool."""
-    kind = _GuardedFunctionTool if _has_function(base) else _GuardedTool
+    """Returns the class of a guarded tool.
+
+    Raises:
+        InputError: a part of the host is missing.
+    """
+    has_function = _has_function(base)
+    require_parts(base, "run_async", "_get_declaration", *(FUNCTION_PARTS if has_function else ()))
+    kind = _GuardedFunctionTool if has_function else _GuardedTool
     return type(base)(base.__name__, (kind, base), {"__module__": base.__module__, MARK: True})
 
 

@@ -38,6 +38,7 @@ class AdkRun:
         halted: the halt that ends the run.
         passed: the answers that were judged and may be shown.
         shown: the messages of the session.
+        notes: the adapter's notes on the conversation; None until they are read.
     """
 
     conversation: str | None
@@ -47,6 +48,7 @@ class AdkRun:
     halted: AgentHalted | None = None
     passed: set[str] = field(default_factory=set)
     shown: ShownMessages = field(default_factory=ShownMessages)
+    notes: dict[Any, Any] | None = None
 
     def note(self, tool: str, verdict: Verdict) -> None:
         """Notes a denial. After a halt, or once the agent gave up, this run and those around it end."""
