@@ -35,11 +35,11 @@ class PendingQuestion:
 
 
 def questions(event: Any) -> list[PendingQuestion]:
-    """Returns the approval requests of a guard in an event of a run."""
-    found = []
+    """Returns the approval requests of a guard in an event of a run; a model cannot write one."""
+    found, of_the_host = [], event.long_running_tool_ids or ()
     for call in event.get_function_calls():
         payload = _payload(call)
-        if call.name == CONFIRMATION and call.id and payload is not None:
+        if call.name == CONFIRMATION and call.id in of_the_host and payload is not None:
             found.append(PendingQuestion(call.id, payload))
     return found
 

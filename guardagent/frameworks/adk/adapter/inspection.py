@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
@@ -52,10 +55,21 @@ def require_own_tools(request: Any, unguarded: frozenset[str]) -> None:
         if fields is None:
             _refuse(f"{type(tool).__name__} is not a declaration of functions, so others may run it", "its name")
         for name in fields or ():
-            if name not in _SEEN and name not in unguarded and getattr(tool, name) is not None:
+            if name not in (*_SEEN, *_named(unguarded)) and getattr(tool, name) is not None:
                 _refuse(f"the tool {name!r} runs at the provider of the model, where no guard sees it", name)
     if getattr(request.config, "automatic_function_calling", None) is not None and _is_automatic(request.config):
         _refuse("the client of the model would call functions by itself (automatic_function_calling)", "its name")
+
+
+async def live_request(agent: Any, context: Any) -> LlmRequest:
+    """Returns a request with the tools that an agent gives to a live model."""
+    request = LlmRequest()
+    if not isinstance(agent, LlmAgent):
+        return request
+    request.model = agent.canonical_live_model.model
+    for tool in await agent.canonical_tools(ReadonlyContext(context.get_invocation_context())):
+        await tool.process_llm_request(tool_context=context, llm_request=request)
+    return request
 
 
 def agents_of(root: Any) -> Iterator[Any]:
@@ -87,6 +101,10 @@ def declared_tools(root: Any) -> tuple[list[Any], list[Any]]:
             elif callable(one) and not isinstance(one, BaseAgent):
                 tools.append(FunctionTool(one))
     return tools, sets
+
+
+def _named(unguarded: frozenset[str]) -> frozenset[str]:
+    return unguarded | {"code_execution"} if CODE in unguarded else unguarded  # of a BuiltInCodeExecutor
 
 
 def _is_automatic(config: Any) -> bool:

@@ -16,7 +16,7 @@ from guardagent.errors import InputError, error_text
 from guardagent.frameworks.adk.adapter.answers import AnswerJudge
 from guardagent.frameworks.adk.adapter.calls import AdkCalls
 from guardagent.frameworks.adk.adapter.guarded_tool import guard_tool
-from guardagent.frameworks.adk.adapter.inspection import agents_of, require_guardable, require_own_tools
+from guardagent.frameworks.adk.adapter.inspection import agents_of, live_request, require_guardable, require_own_tools
 from guardagent.frameworks.adk.adapter.messages import text_of
 from guardagent.frameworks.adk.adapter.runs import AdkRun
 from guardagent.frameworks.adk.adapter.tool_lists import ToolLists
@@ -60,7 +60,7 @@ class GuardPlugin(BasePlugin):
         self._tools = ToolLists(guard, self.guardagent_calls.unjudged, names)
         if agent is not None:
             self._inspect(agent)
-            self._tools.check_static(agent)
+            self._tools.check_declared(agent)
 
     # --- a run
 
@@ -81,7 +81,7 @@ class GuardPlugin(BasePlugin):
             )
         root = getattr(invocation_context.agent, "root_agent", invocation_context.agent)
         self._inspect(root)
-        await self._tools.check(root, invocation_context)
+        self._tools.check_declared(root)
         if not run.nested and run.conversation:
             self._guard.turn(run.conversation)
         return None
@@ -101,6 +101,10 @@ class GuardPlugin(BasePlugin):
         """
         require_guardable(agent, self._unguarded)
         run = self._run(callback_context)
+        if callback_context.get_invocation_context().live_request_queue is not None:  # its hook before a model is late
+            request = await live_request(agent, callback_context)
+            require_own_tools(request, self._unguarded)
+            await self._tools.update(callback_context, request)
         if run.halted is not None:
             raise run.halted
         return types.Content(role="model", parts=[]) if run.final is not None else None
@@ -120,7 +124,7 @@ class GuardPlugin(BasePlugin):
         if run.final is not None:
             return LlmResponse(content=types.Content(role="model", parts=[types.Part(text=run.final)]))
         require_own_tools(llm_request, self._unguarded)
-        self._tools.update(callback_context.get_invocation_context().agent, llm_request)
+        await self._tools.update(callback_context, llm_request)
         return None
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> LlmResponse | None:
@@ -135,7 +139,7 @@ class GuardPlugin(BasePlugin):
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> Any:
         """Withholds an answer that is denied, whoever wrote it; a judged answer does not come word by word."""
         run = self._run(invocation_context)
-        if not self._answers.judges(run) or event.author == "user":
+        if not self._answers.judges(run):
             return None
         return await self._answers.event(run, event, _asked(invocation_context))
 

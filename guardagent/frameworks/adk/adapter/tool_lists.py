@@ -37,49 +37,50 @@ class ToolLists:
         self._read: dict[tuple[Any, ...], ToolSpec] = {}
         self._checked: dict[str, ToolSpec] | None = None
         self._roots: set[int] = set()
+        self._unlisted: list[Any] = []
 
-    def check_static(self, root: Any) -> None:
-        """Compares the tools that agents declare with the rules, if that can be known before a toolset is listed.
+    def check_declared(self, root: Any) -> None:
+        """Compares the tools that agents declare with the rules, once. Toolsets are compared once they are listed.
 
         Raises:
             InputError: a tool cannot be guarded, or a rule names one that is probably a misspelling.
         """
-        tools, sets = declared_tools(root)
-        self._list(tools)
-        if not sets:
-            self._compare()
-
-    async def check(self, root: Any, invocation: Any) -> None:
-        """As `check_static`. If a rule does not fit the declared tools, the toolsets are listed, too."""
-        if id(root) in self._roots and self._checked is not None:
+        if id(root) in self._roots:
             return
         tools, sets = declared_tools(root)
         self._list(tools)
-        try:
-            self._compare()
-        except InputError:
-            if not sets:
-                raise
-            context = ReadonlyContext(invocation)
-            for one in sets:
-                self._list(await one.get_tools_with_prefix(context))
+        self._unlisted += sets
+        if not self._unlisted:
             self._compare()
         self._roots.add(id(root))
 
-    def update(self, agent: Any, request: Any) -> None:
+    async def update(self, context: Any, request: Any) -> None:
         """Compares the tools in a request to a model. The model does not read unaccepted descriptions of servers.
 
         Raises:
-            InputError: as `check_static`.
+            InputError: as `check_declared`.
         """
-        tools = list(request.tools_dict.values())
+        agent, tools = context.get_invocation_context().agent, list(request.tools_dict.values())
         self._list(tools)
         late = self._update_servers(agent, tools)
-        self._compare()
+        try:
+            self._compare()
+        except InputError:
+            if not self._unlisted:
+                raise
+            await self._list_all(context)  # the rule may name a tool of another agent
         for declared in getattr(request.config, "tools", None) or () if late else ():
             for one in getattr(declared, "function_declarations", None) or ():
                 if one.name in late:
                     one.description, one.parameters, one.parameters_json_schema = _UNREAD, None, None
+
+    async def _list_all(self, context: Any) -> None:
+        """Lists the toolsets of all agents."""
+        reader = ReadonlyContext(context.get_invocation_context())
+        while self._unlisted:
+            self._list(await self._unlisted[-1].get_tools_with_prefix(reader))
+            self._unlisted.pop()
+        self._compare()
 
     def _list(self, tools: Iterable[Any]) -> None:
         for tool in tools:
