@@ -36,7 +36,7 @@ from pydantic import BaseModel, SecretStr
 
 from guardagent.enforcement import Approval, ApprovalRequest, SqliteLedger
 from guardagent.errors import InputError
-from guardagent.frameworks.adk import AgentHalted, GuardPlugin, answer, conversation_id, questions
+from guardagent.frameworks.adk import GuardPlugin, RunnerHalted, answer, conversation_id, questions
 from guardagent.frameworks.adk.adapter.guarded_tool import guard_tool, guarded_class
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.adk.scripted_llm import ScriptedLlm, Turn
@@ -103,7 +103,7 @@ def outputs(agent: Any) -> str:
     return str(agent.model.read[-1].contents)
 
 
-def said(events: list[Any]) -> str:
+def last_text(events: list[Any]) -> str:
     """Returns the text of the last event."""
     return "".join(one.text or "" for one in events[-1].content.parts)
 
@@ -115,7 +115,7 @@ def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
     """500 is denied as the tool's error, with the reason and the remedy; 50 is paid."""
     shop = Shop()
     events = ran(agent_of(shop, refund(500), refund(50), "paid"), guard_of(tmp_path, LIMIT))
-    assert (shop.refunds, said(events)) == ([("W1", 50)], "paid")
+    assert (shop.refunds, last_text(events)) == ([("W1", 50)], "paid")
     responses = [one.response for event in events for one in event.get_function_responses()]
     assert "refund 100 or less" in responses[0]["error"]
     assert "error" not in responses[1]
@@ -129,13 +129,13 @@ def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None
     events = ran(SequentialAgent(name="both", sub_agents=[stubborn, second]), guard)
     assert "control returns to the user" in str([one.content for one in events])
     assert shop.refunds == []
-    assert said(ran(agent_of(shop, refund(500), refund(50), "paid"), guard)) == "paid"
+    assert last_text(ran(agent_of(shop, refund(500), refund(50), "paid"), guard)) == "paid"
     assert shop.refunds == [("W1", 50)]
 
 
 def test_a_halt_ends_the_run(tmp_path: Path) -> None:
     """The run raises it, even if a plugin answers errors; afterwards nothing runs in this conversation."""
-    for plugins, error in (([], AgentHalted), ([ReflectAndRetryToolPlugin()], RuntimeError)):
+    for plugins, error in (([], RunnerHalted), ([ReflectAndRetryToolPlugin()], RuntimeError)):
         shop, guard = Shop(), guard_of(tmp_path, HALTED)
         with pytest.raises(error, match="No money leaves the bank"):
             ran(agent_of(shop, [("wire", {"amount": 5})], refund(50), "paid"), guard, plugins=plugins)
@@ -150,7 +150,7 @@ def test_broken_rules_deny(fault: str, tmp_path: Path) -> None:
     """An exception in the guard is a denial; the run goes on."""
     shop = Shop()
     guard = guard_of(tmp_path, ASKS, **broken_rules()[fault])
-    assert said(ran(agent_of(shop, refund(50), "sorry"), guard)) == "sorry"
+    assert last_text(ran(agent_of(shop, refund(50), "sorry"), guard)) == "sorry"
     assert shop.refunds == []
 
 
@@ -224,9 +224,9 @@ def test_a_reviewer_decides_on_the_call_that_waits(tmp_path: Path) -> None:
     ):
         shop, rejected = Shop(), [0]
 
-        def once(question: Any, decide: Any = decide, asked: list[int] = rejected) -> Any:
-            asked[0] += 1
-            return decide(question) if asked[0] == 1 else answer(question, NO)
+        def once(question: Any, decide: Any = decide, count: list[int] = rejected) -> Any:
+            count[0] += 1
+            return decide(question) if count[0] == 1 else answer(question, NO)
 
         asyncio.run(approved(agent_of(shop, refund(500), "done"), guard_of(tmp_path, APPROVED), once))
         assert shop.refunds == paid, decide
@@ -267,7 +267,7 @@ def test_an_approver_replaces_the_confirmation(tmp_path: Path) -> None:
 
     shop = Shop()
     events = ran(agent_of(shop, refund(500), "done"), guard_of(tmp_path, APPROVED, approver=approve))
-    assert (shop.refunds, said(events)) == ([("W1", 70)], "done")
+    assert (shop.refunds, last_text(events)) == ([("W1", 70)], "done")
 
 
 def test_the_confirmation_of_a_tool_lifts_no_rule(tmp_path: Path) -> None:
@@ -276,12 +276,12 @@ def test_the_confirmation_of_a_tool_lifts_no_rule(tmp_path: Path) -> None:
         shop, guard, sessions = Shop(), guard_of(tmp_path, policy), InMemorySessionService()
         agent = agent_of(shop, refund(amount), "done", tools=[FunctionTool(shop.refund, require_confirmation=True)])
         events = asyncio.run(arun(agent, guard, sessions=sessions))
-        (asked,) = [
+        (request,) = [
             call for one in events for call in one.get_function_calls() if call.name == "adk_request_confirmation"
         ]
         assert shop.refunds == []
-        events = asyncio.run(arun(agent, guard, sessions=sessions, message=confirmation(asked, confirmed=True)))
-        assert (shop.refunds, said(events)) == (paid, "done")
+        events = asyncio.run(arun(agent, guard, sessions=sessions, message=confirmation(request, confirmed=True)))
+        assert (shop.refunds, last_text(events)) == (paid, "done")
         assert ("asks only once" in outputs(agent)) == (policy == APPROVED and amount == 500)
 
 
@@ -403,7 +403,7 @@ def test_a_single_turn_agent_asks_and_goes_on(tmp_path: Path) -> None:
     )
     events = asyncio.run(approved(agent, guard_of(tmp_path, once), lambda one: answer(one, YES)))
     assert shop.refunds == [("W1", 500)]
-    assert said(events) == "done"
+    assert last_text(events) == "done"
 
 
 def test_a_denied_hand_off_stays(tmp_path: Path) -> None:
@@ -411,7 +411,7 @@ def test_a_denied_hand_off_stays(tmp_path: Path) -> None:
     rule = "version: 1\npolicies:\n  - {id: stay, temporal: \"forall(handoff(to=t), t != 'second')\"}\n"
     second = agent_of(Shop(), "yours", name="second")
     agent = agent_of(Shop(), [("transfer_to_agent", {"agent_name": "second"})], "mine", sub_agents=[second])
-    assert said(ran(agent, guard_of(tmp_path, rule))) == "mine"
+    assert last_text(ran(agent, guard_of(tmp_path, rule))) == "mine"
     assert second.model.read == []
 
 
@@ -553,9 +553,9 @@ class Answer(BaseModel):
 @pytest.mark.parametrize(
     ("turns", "options"),
     [
-        ([PIN], {"output_key": "said"}),
+        ([PIN], {"output_key": "text"}),
         ([PIN], {"tools": [], "output_schema": Answer}),
-        ([[("set_model_response", {"text": PIN})]], {"output_schema": Answer, "output_key": "said"}),
+        ([[("set_model_response", {"text": PIN})]], {"output_schema": Answer, "output_key": "text"}),
     ],
     ids=["spoken", "schema", "structured"],
 )
@@ -591,7 +591,7 @@ def test_neither_thoughts_nor_words_beside_a_call_are_shown(tmp_path: Path) -> N
     agent = agent_of(shop, model=Talker([refund(5), "paid"]))
     events = ran(agent, guard_of(tmp_path, LIMIT, answers=NoSecrets()))
     assert "4711" not in str([one.content for one in events])
-    assert (said(events), shop.refunds) == ("paid", [("W1", 5)])
+    assert (last_text(events), shop.refunds) == ("paid", [("W1", 5)])
 
 
 # --- attaching
@@ -620,7 +620,7 @@ def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:
             ran(agent, guard)
         assert agent.model.read == []
         if name is not None:
-            assert said(ran(agent, guard, plugin={"unguarded": {name}})) == "hello"
+            assert last_text(ran(agent, guard, plugin={"unguarded": {name}})) == "hello"
 
 
 def test_tools_of_the_provider_are_refused(tmp_path: Path) -> None:
@@ -643,7 +643,7 @@ def test_tools_of_the_provider_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="runs at the provider"):
         asyncio.run(live())
-    assert said(ran(agent, guard_of(tmp_path, LIMIT), plugin={"unguarded": {"google_search"}})) == "found"
+    assert last_text(ran(agent, guard_of(tmp_path, LIMIT), plugin={"unguarded": {"google_search"}})) == "found"
 
 
 def test_the_plugin_has_to_be_the_first(tmp_path: Path) -> None:
@@ -662,7 +662,7 @@ def test_a_tool_that_cannot_be_guarded_does_not_run(tmp_path: Path) -> None:
     """One with a `run_async` of its own at the instance, and one whose instances cannot get another class."""
 
     def own_run(shop: Shop) -> Any:
-        tool = Till(shop)
+        tool: Any = Till(shop)
         tool.run_async = tool.run_async
         return tool
 
@@ -675,7 +675,7 @@ def test_a_tool_that_cannot_be_guarded_does_not_run(tmp_path: Path) -> None:
     for make in (own_run, Fixed):
         shop = Shop()
         agent = agent_of(shop, refund(5), "sorry", tools=[make(shop)])
-        assert said(ran(agent, guard_of(tmp_path, LIMIT))) == "sorry"
+        assert last_text(ran(agent, guard_of(tmp_path, LIMIT))) == "sorry"
         assert shop.refunds == []
         assert "cannot be" in outputs(agent)
 

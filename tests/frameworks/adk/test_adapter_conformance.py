@@ -26,7 +26,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from guardagent.enforcement import Approval
-from guardagent.frameworks.adk import AgentHalted, GuardPlugin, answer, questions
+from guardagent.frameworks.adk import GuardPlugin, RunnerHalted, answer, questions
 from guardagent.testing.conformance import (
     SCENARIOS,
     Call,
@@ -120,7 +120,7 @@ class AdkProcess(Process):
                 found += questions(event)
                 if stream or event.is_final_response():
                     shown += IDS.sub("", f"{event.model_dump(include=SHOWN)} {event.actions.state_delta}")
-        except AgentHalted:
+        except RunnerHalted:
             return Reply(shown)
         return Reply(question=WaitingRun(name, team, found[0])) if found else Reply(shown)
 

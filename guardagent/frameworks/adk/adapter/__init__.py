@@ -4,7 +4,7 @@
     questions(event)            the approval requests of an event
     answer(question, decision)  a reviewer's answer, as the next message of the run
     conversation_id(app, user, session)     the guard's id of a session
-    AgentHalted                 raised by a run when a rule halts it
+    RunnerHalted                 raised by a run when a rule halts it
 
 Extra: `guardagent[adk]`.
 """
@@ -18,6 +18,6 @@ warn_untried(TRIED)
 
 from guardagent.frameworks.adk.adapter.approvals import answer, questions  # noqa: E402
 from guardagent.frameworks.adk.adapter.plugin import GuardPlugin  # noqa: E402
-from guardagent.frameworks.adk.adapter.runs import AgentHalted, conversation_id  # noqa: E402
+from guardagent.frameworks.adk.adapter.runs import RunnerHalted, conversation_id  # noqa: E402
 
-__all__ = ["AgentHalted", "GuardPlugin", "answer", "conversation_id", "questions"]
+__all__ = ["GuardPlugin", "RunnerHalted", "answer", "conversation_id", "questions"]

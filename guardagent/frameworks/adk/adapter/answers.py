@@ -35,13 +35,13 @@ class AnswerJudge:
         """Whether the answers of a run are judged; those of an agent in a tool are for the agent that called it."""
         return self._guard.judges_answers and not run.nested
 
-    async def response(self, run: AdkRun, response: Any, asked: str, *, structured: bool) -> LlmResponse | None:
+    async def response(self, run: AdkRun, response: Any, user_text: str, *, structured: bool) -> LlmResponse | None:
         """Judges a model's message. Returns the message in its place if it is a denied answer.
 
         Args:
             run: its run.
             response: the message.
-            asked: the user's text.
+            user_text: the text of the user.
             structured: whether the agent has an output schema, so that no other text may be its answer.
         """
         parts = getattr(response.content, "parts", None) or ()
@@ -49,34 +49,34 @@ class AnswerJudge:
         if response.partial or any(one.name != STRUCTURED for one in calls):
             return None
         texts = [_text(one.args or {}) for one in calls] or [_content_text(response.content)]
-        verdict = await self._denial(run, "\n".join(texts), asked)
+        verdict = await self._denial(run, "\n".join(texts), user_text)
         if verdict is None:
             return None
         if structured:
             return LlmResponse(error_code=DENIED, error_message=withheld(verdict))
         return LlmResponse(content=_message(withheld(verdict)))
 
-    async def event(self, run: AdkRun, event: Event, asked: str) -> Event | None:
+    async def event(self, run: AdkRun, event: Event, user_text: str) -> Event | None:
         """Judges an event before the user sees it. Returns the event in its place, if it may not be shown as it is."""
         if event.partial or event.get_function_calls():
             return _replaced(event, _without_text(event.content)) if _has_text(event.content) else None
         responses = event.get_function_responses()
         if responses:
-            return await self._direct(run, event, responses, asked)
+            return await self._direct(run, event, responses, user_text)
         text = _content_text(event.content)
-        verdict = await self._denial(run, text, asked) if text else None
+        verdict = await self._denial(run, text, user_text) if text else None
         if verdict is not None:
             return _replaced(event, _message(withheld(verdict)))
         return _replaced(event, _without_thoughts(event.content)) if _has_thoughts(event.content) else None
 
-    async def _direct(self, run: AdkRun, event: Event, responses: list[Any], asked: str) -> Event | None:
+    async def _direct(self, run: AdkRun, event: Event, responses: list[Any], user_text: str) -> Event | None:
         """Judges the outputs of tools that are the answer."""
         waiting = event.actions.requested_tool_confirmations
         shown = [one for one in responses if one.id not in waiting and one.name != STRUCTURED]
         if not event.actions.skip_summarization or not shown:
             return None
         text = "\n".join(_text(one.response) for one in shown)
-        verdict = await self._denial(run, text, asked)
+        verdict = await self._denial(run, text, user_text)
         if verdict is None:
             return None
         kept = [one for one in responses if one.id in waiting]
@@ -89,11 +89,11 @@ class AnswerJudge:
         ]
         return _replaced(event, types.Content(role="user", parts=denied))
 
-    async def _denial(self, run: AdkRun, text: str, asked: str) -> Verdict | None:
+    async def _denial(self, run: AdkRun, text: str, user_text: str) -> Verdict | None:
         """Returns the verdict that denies an answer; None if the user may see it."""
         if not text or text in run.passed or text == run.final:
             return None
-        verdict = await self._guard.aanswer(run.conversation or "", asked, text)
+        verdict = await self._guard.aanswer(run.conversation or "", user_text, text)
         run.passed.add(withheld(verdict) if verdict.label else text)
         if verdict.label:
             run.note("answer", verdict)

@@ -13,11 +13,11 @@ from guardagent.enforcement import Approval
 from guardagent.errors import InputError
 from guardagent.types import thaw
 
-_CALL, _ASKED = "originalFunctionCall", "toolConfirmation"
+_CALL, _REQUESTED = "originalFunctionCall", "toolConfirmation"
 
 
 @dataclass(frozen=True, slots=True)
-class PendingQuestion:
+class AdkQuestion:
     """An approval request that a run waits for.
 
     Attributes:
@@ -34,17 +34,17 @@ class PendingQuestion:
         return str(self.request["digest"])
 
 
-def questions(event: Any) -> list[PendingQuestion]:
+def questions(event: Any) -> list[AdkQuestion]:
     """Returns the approval requests of a guard in an event of a run; a model cannot write one."""
     found, of_the_host = [], event.long_running_tool_ids or ()
     for call in event.get_function_calls():
         payload = _payload(call)
         if call.name == CONFIRMATION and call.id in of_the_host and payload is not None:
-            found.append(PendingQuestion(call.id, payload))
+            found.append(AdkQuestion(call.id, payload))
     return found
 
 
-def answer(question: PendingQuestion, decision: Any) -> types.Content:
+def answer(question: AdkQuestion, decision: Any) -> types.Content:
     """Returns a reviewer's answer, as the next message of the session: `runner.run_async(new_message=answer(...))`.
 
     Args:
@@ -70,7 +70,7 @@ def answer(question: PendingQuestion, decision: Any) -> types.Content:
     return types.Content(role="user", parts=[part])
 
 
-def given_approval(context: Any) -> Approval | None:
+def approval_of(context: Any) -> Approval | None:
     """Returns the reviewer's answer with which a tool runs again; None if the guard has not asked about this call.
 
     A bare yes, such as that of ADK's web interface, is for the request that the session shows for it. An answer that
@@ -108,8 +108,8 @@ def _shown_digest(context: Any) -> str | None:
 
 
 def _payload(call: Any) -> Mapping[str, Any] | None:
-    asked = (call.args or {}).get(_ASKED)
-    payload = asked.get("payload") if isinstance(asked, Mapping) else None
+    request = (call.args or {}).get(_REQUESTED)
+    payload = request.get("payload") if isinstance(request, Mapping) else None
     return payload if isinstance(payload, Mapping) and isinstance(payload.get("digest"), str) else None
 
 

@@ -16,20 +16,20 @@ from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import GuardError, InputError, ToolDenied
-from guardagent.frameworks.adk.adapter.approvals import given_approval
+from guardagent.frameworks.adk.adapter.approvals import approval_of
 from guardagent.frameworks.adk.adapter.arguments import BoundArguments
 from guardagent.frameworks.adk.adapter.messages import calling_event
 from guardagent.frameworks.adk.adapter.outcomes import outcome_of, require_finished
-from guardagent.frameworks.adk.adapter.runs import UNNAMED, AdkRun, AdkScope, Runs, conversation_id, enter
+from guardagent.frameworks.adk.adapter.runs import UNNAMED, AdkRun, AdkRuns, AdkScope, conversation_id, enter
 from guardagent.types import Decision, thaw, unchecked_verdict
 
 HANDOFF = "handoff"
-ASKED = {"error": "This call needs the approval of a person, who has been asked."}
+PENDING = {"error": "This call needs the approval of a person, who has been asked."}
 _NOT_HERE = (
     "this call needs human approval, which ADK cannot request here: inside an agent that is a tool, in a tool node of "
     "a workflow, or in live mode; expected ToolGuard(approver=...)"
 )
-_ASKED_BEFORE = (
+_TWICE = (
     "this call needs human approval, and ADK asks only once about a call: it has asked for the "
     "require_confirmation of the tool, or the edit of the reviewer needs approval, too; expected "
     "ToolGuard(approver=...), or another call"
@@ -111,7 +111,7 @@ class AdkCalls:
         unjudged: Mapping[str, Collection[str]],
         unguarded: frozenset[str],
     ) -> None:
-        self.guard, self.runs, self._find_conversation = guard, Runs(), find_conversation
+        self.guard, self.runs, self._find_conversation = guard, AdkRuns(), find_conversation
         self._unjudged, self.unguarded = unjudged, unguarded
 
     def unjudged(self, tool: Any) -> Collection[str]:
@@ -152,7 +152,7 @@ class AdkCalls:
         """Judges a call, and runs it with the judged arguments. Returns the tool's output, or its error.
 
         Raises:
-            AgentHalted: a rule halts the run.
+            RunnerHalted: a rule halts the run.
         """
         run = self.run_of(proposed.context)
         try:
@@ -173,7 +173,7 @@ class AdkCalls:
             if judged is not call:
                 bound = await self._edited(proposed, judged, args, bound)
         except AwaitedApprovalError:
-            return dict(ASKED)
+            return dict(PENDING)
         except ToolDenied as denied:
             return self._denied(denied, run)
         return await self._execute(proposed, judged, bound, run, key)
@@ -202,7 +202,7 @@ class AdkCalls:
             AwaitedApprovalError: the host has been told to ask.
         """
         life, context = self.guard.lifecycle, proposed.context
-        approval = given_approval(context) if self.guard.approver is None and call.conversation else None
+        approval = approval_of(context) if self.guard.approver is None and call.conversation else None
         if approval is None:
             verdict, call = yield from life.judge(call)
         else:
@@ -214,7 +214,7 @@ class AdkCalls:
         if run.nested or call.step is None or context.get_invocation_context().live_request_queue is not None:
             return replace(verdict, errors=(*verdict.errors, _NOT_HERE)), call
         if context.tool_confirmation is not None:
-            return replace(verdict, errors=(*verdict.errors, _ASKED_BEFORE)), call
+            return replace(verdict, errors=(*verdict.errors, _TWICE)), call
         request = life.request(call, verdict)
         context.request_confirmation(hint=request.text(), payload=request.to_dict())
         context.actions.skip_summarization = True
@@ -280,7 +280,7 @@ class AdkCalls:
         """Returns the denial as the tool's error, which the model reads.
 
         Raises:
-            AgentHalted: a rule halts the run.
+            RunnerHalted: a rule halts the run.
         """
         run.note(denied.tool, denied.verdict)
         if run.halted is not None:

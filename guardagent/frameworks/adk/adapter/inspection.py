@@ -1,4 +1,4 @@
-"""What a guard of tools cannot see: it is refused, unless the operator names it."""
+"""Refuses the ways to act that a guard of tools cannot see, unless the operator names them."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class GuardPlugin(BasePlugin):
 
         Raises:
             InputError: it cannot be guarded; the host stops the run.
-            AgentHalted: the run is halted.
+            RunnerHalted: the run is halted.
         """
         require_guardable(agent, self._unguarded)
         run = self._run(callback_context)
@@ -116,7 +116,7 @@ class GuardPlugin(BasePlugin):
 
         Raises:
             InputError: a tool cannot be guarded; the host stops the run.
-            AgentHalted: the run is halted.
+            RunnerHalted: the run is halted.
         """
         run = self._run(callback_context)
         if run.halted is not None:
@@ -134,14 +134,14 @@ class GuardPlugin(BasePlugin):
             return None
         agent = callback_context.get_invocation_context().agent
         structured = getattr(agent, "output_schema", None) is not None
-        return await self._answers.response(run, llm_response, _asked(callback_context), structured=structured)
+        return await self._answers.response(run, llm_response, _user_text(callback_context), structured=structured)
 
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> Any:
         """Withholds an answer that is denied, whoever wrote it; a judged answer does not come word by word."""
         run = self._run(invocation_context)
         if not self._answers.judges(run):
             return None
-        return await self._answers.event(run, event, _asked(invocation_context))
+        return await self._answers.event(run, event, _user_text(invocation_context))
 
     # --- a tool
 
@@ -166,6 +166,6 @@ class GuardPlugin(BasePlugin):
             require_guardable(agent, self._unguarded)
 
 
-def _asked(context: Any) -> str:
+def _user_text(context: Any) -> str:
     """Returns the user's text."""
     return text_of(getattr(context, "user_content", None))

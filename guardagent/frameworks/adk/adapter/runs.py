@@ -22,7 +22,7 @@ UNNAMED = "this run names no conversation: the function conversation=... of the 
 MAX_RUNS = 10_000  # a run that is cancelled leaves its record behind
 
 
-class AgentHalted(ToolDenied):
+class RunnerHalted(ToolDenied):
     """A rule has halted the run: iterating over its events raises this. `verdict` says why."""
 
 
@@ -45,14 +45,14 @@ class AdkRun:
     outer: AdkRun | None = None
     nested: bool = False
     final: str | None = None
-    halted: AgentHalted | None = None
+    halted: RunnerHalted | None = None
     passed: set[str] = field(default_factory=set)
     shown: ShownMessages = field(default_factory=ShownMessages)
     notes: dict[Any, Any] | None = None
 
     def note(self, tool: str, verdict: Verdict) -> None:
         """Notes a denial. After a halt, or once the agent gave up, this run and those around it end."""
-        halted = AgentHalted(tool, verdict) if verdict.decision is Decision.HALT else None
+        halted = RunnerHalted(tool, verdict) if verdict.decision is Decision.HALT else None
         final = f"{verdict.feedback()}\n{verdict.reasons[-1]}" if gave_up(verdict) else None
         run: AdkRun | None = self
         while run is not None:
@@ -93,7 +93,7 @@ def enter(around: AdkScope) -> Iterator[None]:
         _scope.reset(token)
 
 
-class Runs:
+class AdkRuns:
     """The runs of one plugin, by their invocation in a session."""
 
     def __init__(self) -> None:
