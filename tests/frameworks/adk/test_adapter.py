@@ -574,6 +574,19 @@ def test_a_denied_answer_is_nowhere(turns: list[Any], options: Any, stream: bool
     assert "withheld" in f"{shown} {[one.error_message for one in events]}"
 
 
+def test_a_live_session_with_judged_answers_is_refused(tmp_path: Path) -> None:
+    """Nothing could hold what it says."""
+
+    async def live() -> None:
+        plugins = [GuardPlugin(guard_of(tmp_path, LIMIT, answers=NoSecrets()))]
+        runner = InMemoryRunner(agent=agent_of(Shop()), app_name="shop", plugins=plugins)
+        session = await runner.session_service.create_session(app_name="shop", user_id="ann")
+        [one async for one in runner.run_live(session=session, live_request_queue=LiveRequestQueue())]
+
+    with pytest.raises(RuntimeError, match="not run_live"):
+        asyncio.run(live())
+
+
 def test_neither_thoughts_nor_words_beside_a_call_are_shown(tmp_path: Path) -> None:
     """They are not the answer, so no rule has judged them."""
 

@@ -58,7 +58,9 @@ class AnswerJudge:
 
     async def event(self, run: AdkRun, event: Event, user_text: str) -> Event | None:
         """Judges an event before the user sees it. Returns the event in its place, if it may not be shown as it is."""
-        if event.partial or event.get_function_calls():
+        if event.partial:  # a part of a text, or of the arguments of a call that sets the answer
+            return _replaced(event, types.Content(role="model", parts=[])) if event.content is not None else None
+        if event.get_function_calls():
             return _replaced(event, _without_text(event.content)) if _has_text(event.content) else None
         responses = event.get_function_responses()
         if responses:
