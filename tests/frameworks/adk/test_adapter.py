@@ -183,6 +183,7 @@ def test_the_session_names_the_conversation(tmp_path: Path) -> None:
     agent = agent_of(shop, refund(7), "sorry")
     ran(agent, guard, plugin={"conversation": lambda context: None})
     assert "names no conversation" in outputs(agent)
+    ran(agent_of(shop, refund(7), "sorry"), guard, plugin={"conversation": lambda context: context.nothing})
     assert [amount for _, amount in shop.refunds] == [5, 6]
 
 

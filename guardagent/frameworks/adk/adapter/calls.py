@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.enforcement.plain_values import plain_arguments
-from guardagent.errors import GuardError, InputError, ToolDenied
+from guardagent.errors import GuardError, InputError, ToolDenied, error_text
 from guardagent.frameworks.adk.adapter.approvals import approval_of
 from guardagent.frameworks.adk.adapter.arguments import BoundArguments
 from guardagent.frameworks.adk.adapter.messages import calling_event
@@ -24,6 +25,7 @@ from guardagent.frameworks.adk.adapter.runs import UNNAMED, AdkRun, AdkRuns, Adk
 from guardagent.types import Decision, thaw, unchecked_verdict
 
 HANDOFF = "handoff"
+_log = logging.getLogger("guardagent")
 PENDING = {"error": "This call needs the approval of a person, who has been asked."}
 _NOT_HERE = (
     "this call needs human approval, which ADK cannot request here: inside an agent that is a tool, in a tool node of "
@@ -123,7 +125,11 @@ class AdkCalls:
 
     def _name(self, context: Any) -> str | None:
         if self._find_conversation is not None:
-            return self._find_conversation(context)
+            try:
+                return self._find_conversation(context)
+            except Exception as error:  # noqa: BLE001 - a function of the operator
+                _log.error("the conversation of a run is unknown, so its calls are denied: %s", error_text(error))
+                return None
         session = context.session
         return conversation_id(session.app_name, session.user_id, session.id)
 
@@ -158,25 +164,39 @@ class AdkCalls:
         try:
             bound = proposed.bind(args)
             shown = proposed.shown(bound)
-        except InputError as error:
-            return await self.refuse(proposed.tool, proposed.context, str(error))
-        call = self._call(proposed, shown, run)
-        notes = self.notes(run)
-        key = (call.step, call.id, call.tool)
+        except Exception as error:  # noqa: BLE001 - a type of the operator's may raise anything
+            problem = str(error) if isinstance(error, InputError) else error_text(error)
+            return await self.refuse(proposed.tool, proposed.context, problem)
+        call, notes = self._call(proposed, shown, run), self.notes(run)
+        key, begun = (call.step, call.id, call.tool), notes.setdefault("begun", set())
         paused = notes.setdefault("paused", {}).pop(key, None)
+        if paused is not None and paused.args == call.args:
+            return await self._execute(proposed, paused, bound, run, key)
+        if call.step is not None and key in begun:
+            return await self.refuse(proposed.tool, proposed.context, _BEGUN)
+        begun.add(key)
         try:
-            if paused is not None and paused.args == call.args:
-                return await self._execute(proposed, paused, bound, run, key)
-            if call.step is not None and key in notes.setdefault("begun", set()):
-                return await self.refuse(proposed.tool, proposed.context, _BEGUN)
-            judged, args = await adrive(self.guard.lifecycle.authorize(call, self._judge(proposed, call, run)))
-            if judged is not call:
-                bound = await self._edited(proposed, judged, args, bound)
-        except AwaitedApprovalError:
-            return dict(PENDING)
-        except ToolDenied as denied:
-            return self._denied(denied, run)
-        return await self._execute(proposed, judged, bound, run, key)
+            call, bound = await self._authorized(proposed, call, bound, run)
+        except BaseException as error:
+            begun.discard(key)
+            if isinstance(error, AwaitedApprovalError):
+                return dict(PENDING)
+            if isinstance(error, ToolDenied):
+                return self._denied(error, run)
+            raise
+        return await self._execute(proposed, call, bound, run, key)
+
+    async def _authorized(
+        self, proposed: ProposedCall, call: HostCall, bound: BoundArguments, run: AdkRun
+    ) -> tuple[HostCall, BoundArguments]:
+        """Returns a call that may run, with its arguments.
+
+        Raises:
+            ToolDenied: it may not run.
+            AwaitedApprovalError: it waits for a reviewer.
+        """
+        judged, args = await adrive(self.guard.lifecycle.authorize(call, self._judge(proposed, call, run)))
+        return judged, bound if judged is call else await self._edited(proposed, judged, args, bound)
 
     # --- the parts of a call
 
@@ -228,17 +248,19 @@ class AdkCalls:
         Raises:
             PermitVoidError: the tool would get others.
         """
-        edited = BoundArguments(proposed.rebind(args).own, bound.apart)
-        if repr(thaw(proposed.shown(edited))) != repr(thaw(judged.args)):
-            await self.guard.awithdraw(judged, _OTHERS, used=True)
-            raise PermitVoidError(judged.tool, unchecked_verdict(_OTHERS, checked_by="policy"))
-        return edited
+        try:
+            edited = BoundArguments(proposed.rebind(args).own, bound.apart)
+            if repr(thaw(proposed.shown(edited))) == repr(thaw(judged.args)):
+                return edited
+        except Exception as error:  # noqa: BLE001 - the host's conversion
+            _log.error("an edited call cannot run: %s", error_text(error))
+        await self.guard.awithdraw(judged, _OTHERS, used=True)
+        raise PermitVoidError(judged.tool, unchecked_verdict(_OTHERS, checked_by="policy"))
 
     async def _execute(
         self, proposed: ProposedCall, call: HostCall, bound: BoundArguments, run: AdkRun, key: Any
     ) -> Any:
         notes, inside = self.notes(run), AdkScope(run, call, self)
-        notes.setdefault("begun", set()).add(key)
 
         async def work() -> Any:
             with enter(inside):
