@@ -1,1 +1,12 @@
 """Google's Agent Development Kit."""
+
+from typing import TYPE_CHECKING
+
+from guardagent._support.lazy_imports import lazy_getattr
+
+__all__ = ["GuardPlugin", "RunnerHalted", "answer", "conversation_id", "questions"]
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.adk.adapter import GuardPlugin, RunnerHalted, answer, conversation_id, questions
+else:
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -1,0 +1,149 @@
+"""The final answer, judged before the user sees it and before the host stores it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from google.adk.events.event import Event
+from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.set_model_response_tool import SetModelResponseTool
+from google.genai import types
+
+from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.plain_values import plain_value
+from guardagent.errors import InputError
+from guardagent.frameworks.adk.adapter.messages import text_of
+from guardagent.frameworks.adk.adapter.runs import AdkRun
+from guardagent.types import Verdict
+
+STRUCTURED = SetModelResponseTool.NAME
+DENIED = "ANSWER_DENIED"
+
+
+class AnswerJudge:
+    """Judges the answers of runs.
+
+    Args:
+        guard: decides.
+    """
+
+    def __init__(self, guard: EnforcementPoint) -> None:
+        self._guard = guard
+
+    def judges(self, run: AdkRun) -> bool:
+        """Whether the answers of a run are judged; those of an agent in a tool are for the agent that called it."""
+        return self._guard.judges_answers and not run.nested
+
+    async def response(self, run: AdkRun, response: Any, user_text: str, *, structured: bool) -> LlmResponse | None:
+        """Judges a model's message. Returns the message in its place if it is a denied answer.
+
+        Args:
+            run: its run.
+            response: the message.
+            user_text: the text of the user.
+            structured: whether the agent has an output schema, so that no other text may be its answer.
+        """
+        parts = getattr(response.content, "parts", None) or ()
+        calls = [one.function_call for one in parts if one.function_call is not None]
+        if response.partial or any(one.name != STRUCTURED for one in calls):
+            return None
+        texts = [_text(one.args or {}) for one in calls] or [_content_text(response.content)]
+        verdict = await self._denial(run, "\n".join(texts), user_text)
+        if verdict is None:
+            return None
+        if structured:
+            return LlmResponse(error_code=DENIED, error_message=withheld(verdict))
+        return LlmResponse(content=_message(withheld(verdict)))
+
+    async def event(self, run: AdkRun, event: Event, user_text: str) -> Event | None:
+        """Judges an event before the user sees it. Returns the event in its place, if it may not be shown as it is."""
+        if event.partial:  # a part of a text, or of the arguments of a call that sets the answer
+            return _replaced(event, types.Content(role="model", parts=[])) if event.content is not None else None
+        if event.get_function_calls():
+            return _replaced(event, _without_text(event.content)) if _has_text(event.content) else None
+        responses = event.get_function_responses()
+        if responses:
+            return await self._direct(run, event, responses, user_text)
+        text = _content_text(event.content)
+        verdict = await self._denial(run, text, user_text) if text else None
+        if verdict is not None:
+            return _replaced(event, _message(withheld(verdict)))
+        return _replaced(event, _without_thoughts(event.content)) if _has_thoughts(event.content) else None
+
+    async def _direct(self, run: AdkRun, event: Event, responses: list[Any], user_text: str) -> Event | None:
+        """Judges the outputs of tools that are the answer."""
+        waiting = event.actions.requested_tool_confirmations
+        shown = [one for one in responses if one.id not in waiting and one.name != STRUCTURED]
+        if not event.actions.skip_summarization or not shown:
+            return None
+        text = "\n".join(_text(one.response) for one in shown)
+        verdict = await self._denial(run, text, user_text)
+        if verdict is None:
+            return None
+        kept = [one for one in responses if one.id in waiting]
+        denied = [
+            types.Part(function_response=types.FunctionResponse(id=one.id, name=one.name, response=response))
+            for one, response in [
+                *((one, {"error": withheld(verdict)}) for one in shown),
+                *((one, one.response) for one in kept),
+            ]
+        ]
+        return _replaced(event, types.Content(role="user", parts=denied))
+
+    async def _denial(self, run: AdkRun, text: str, user_text: str) -> Verdict | None:
+        """Returns the verdict that denies an answer; None if the user may see it."""
+        if not text or text in run.passed or text == run.final:
+            return None
+        verdict = await self._guard.aanswer(run.conversation or "", user_text, text)
+        run.passed.add(withheld(verdict) if verdict.label else text)
+        if verdict.label:
+            run.note("answer", verdict)
+        return verdict if verdict.label else None
+
+
+def withheld(verdict: Verdict) -> str:
+    """Returns the text in place of a denied answer."""
+    return f"The answer is withheld.\n{verdict.feedback()}"
+
+
+def _replaced(event: Event, content: Any) -> Event:
+    """Returns an event with other content, and without what the host has derived from it."""
+    return event.model_copy(
+        update={"content": content, "output": None, "grounding_metadata": None, "citation_metadata": None}
+    )
+
+
+def _message(text: str) -> types.Content:
+    return types.Content(role="model", parts=[types.Part(text=text)])
+
+
+def _content_text(content: Any) -> str:
+    """Returns all that a user sees of a message: its text, and code with its results."""
+    parts = getattr(content, "parts", None) or ()
+    more = [one.executable_code.code for one in parts if one.executable_code is not None]
+    more += [one.code_execution_result.output for one in parts if one.code_execution_result is not None]
+    return "\n".join(one for one in (text_of(content), *more) if one)
+
+
+def _has_text(content: Any) -> bool:
+    return any(one.text for one in getattr(content, "parts", None) or ())
+
+
+def _has_thoughts(content: Any) -> bool:
+    return any(one.thought and one.text for one in getattr(content, "parts", None) or ())
+
+
+def _without_text(content: Any) -> types.Content:
+    return types.Content(role=content.role, parts=[one for one in content.parts if not one.text])
+
+
+def _without_thoughts(content: Any) -> types.Content:
+    return types.Content(role=content.role, parts=[one for one in content.parts if not (one.thought and one.text)])
+
+
+def _text(answer: Any) -> str:
+    try:
+        return json.dumps(plain_value(answer), ensure_ascii=False, default=str)
+    except (InputError, TypeError, ValueError):
+        return str(answer)

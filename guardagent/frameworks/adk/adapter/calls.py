@@ -1,0 +1,329 @@
+"""Judges and runs the calls of an agent's tools."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
+from google.adk.workflow._errors import NodeInterruptedError
+
+from guardagent._support.procedures import Operation, Procedure, adrive
+from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
+from guardagent.enforcement.approval import with_edits
+from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
+from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.errors import GuardError, InputError, ToolDenied, error_text
+from guardagent.frameworks.adk.adapter.approvals import approval_of
+from guardagent.frameworks.adk.adapter.arguments import BoundArguments
+from guardagent.frameworks.adk.adapter.messages import calling_event
+from guardagent.frameworks.adk.adapter.outcomes import outcome_of, require_finished
+from guardagent.frameworks.adk.adapter.runs import UNNAMED, AdkRun, AdkRuns, AdkScope, conversation_id, enter
+from guardagent.types import Decision, thaw, unchecked_verdict
+
+HANDOFF = "handoff"
+_log = logging.getLogger("guardagent")
+PENDING = {"error": "This call needs the approval of a person, who has been asked."}
+_NOT_HERE = (
+    "this call needs human approval, which ADK cannot request here: inside an agent that is a tool, in a tool node of "
+    "a workflow, or in live mode; expected ToolGuard(approver=...)"
+)
+_TWICE = (
+    "this call needs human approval, and ADK asks only once about a call: it has asked for the "
+    "require_confirmation of the tool, or the edit of the reviewer needs approval, too; expected "
+    "ToolGuard(approver=...), or another call"
+)
+_OTHERS = "the tool would get other arguments than the edited ones, which were judged"
+_BEGUN = "this call has begun already, and nobody knows its outcome; propose it again if it is still needed"
+
+
+class AwaitedApprovalError(Exception):
+    """The call waits for a reviewer: the host shows the request, and runs the tool again after the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCall:
+    """A call, and how to run it.
+
+    Attributes:
+        tool: the tool.
+        context: the host's context of the call.
+        bind: binds arguments as the tool would get them.
+        work: runs the tool with these arguments.
+        convert: converts arguments that a reviewer has edited, as the host converts those of the model.
+        lost: the outcome of a tool that raised an error.
+    """
+
+    tool: Any
+    context: Any
+    bind: Callable[[Mapping[str, Any]], BoundArguments]
+    work: Callable[[dict[str, Any]], Awaitable[Any]]
+    convert: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    lost: Callable[[BaseException], Outcome] = Outcome.of_error
+
+    @property
+    def is_handoff(self) -> bool:
+        return isinstance(self.tool, TransferToAgentTool)
+
+    @property
+    def name(self) -> str:
+        return HANDOFF if self.is_handoff else str(self.tool.name)
+
+    def shown(self, bound: BoundArguments) -> Mapping[str, Any]:
+        """Returns the arguments as rules know them: that of a hand-off is `to`.
+
+        Raises:
+            InputError: one has no form that rules can read.
+        """
+        shown = plain_arguments(bound.own)
+        if not self.is_handoff:
+            return shown
+        return {"to" if name == "agent_name" else name: one for name, one in shown.items()}
+
+    def rebind(self, edited: Mapping[str, Any]) -> BoundArguments:
+        """Returns a reviewer's arguments as the tool would get them.
+
+        Raises:
+            InputError: they do not fit.
+        """
+        return self.bind(self.convert(self.received(edited)))
+
+    def received(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments as the tool knows them."""
+        return {"agent_name" if self.is_handoff and name == "to" else name: one for name, one in args.items()}
+
+
+class AdkCalls:
+    """Judges and runs calls.
+
+    Args:
+        guard: decides.
+        find_conversation: the operator's function that names the conversation of a context.
+        unjudged: tool -> arguments that are neither judged nor logged.
+        unguarded: the tools and agents that may run without a guard.
+    """
+
+    def __init__(
+        self,
+        guard: EnforcementPoint,
+        find_conversation: Callable[[Any], str | None] | None,
+        unjudged: Mapping[str, Collection[str]],
+        unguarded: frozenset[str],
+    ) -> None:
+        self.guard, self.runs, self._find_conversation = guard, AdkRuns(), find_conversation
+        self._unjudged, self.unguarded = unjudged, unguarded
+
+    def unjudged(self, tool: Any) -> Collection[str]:
+        return self._unjudged.get(tool.name, ())
+
+    def run_of(self, context: Any) -> AdkRun:
+        """Returns the run of a context, or of an invocation."""
+        return self.runs.of(context, lambda: self._name(context))
+
+    def _name(self, context: Any) -> str | None:
+        if self._find_conversation is not None:
+            try:
+                return self._find_conversation(context)
+            except Exception as error:  # noqa: BLE001 - a function of the operator
+                _log.error("the conversation of a run is unknown, so its calls are denied: %s", error_text(error))
+                return None
+        session = context.session
+        return conversation_id(session.app_name, session.user_id, session.id)
+
+    def notes(self, run: AdkRun) -> dict[Any, Any]:
+        """Returns the notes on the conversation; new ones if it cannot be read, since its calls are then denied."""
+        if run.notes is None:
+            try:
+                run.notes = self.guard.notes(run.conversation) if run.conversation else {}
+            except GuardError:
+                return {}
+        return run.notes
+
+    def propose(self, context: Any) -> None:
+        """Notes that a call has reached the guard."""
+        run = self.run_of(context)
+        if context.function_call_id and not run.nested:
+            self.notes(run).setdefault("proposed", set()).add(context.function_call_id)
+
+    async def refuse(self, tool: Any, context: Any, problem: str) -> dict[str, Any]:
+        """Denies a call that cannot be judged. Returns the denial as the tool's error."""
+        run = self.run_of(context)
+        verdict = await self.guard.arefuse(self._call(ProposedCall(tool, context, _unbound, _unrun), {}, run), problem)
+        return self._denied(ToolDenied(tool.name, verdict), run)
+
+    async def invoke(self, proposed: ProposedCall, args: Mapping[str, Any]) -> Any:
+        """Judges a call, and runs it with the judged arguments. Returns the tool's output, or its error.
+
+        Raises:
+            RunnerHalted: a rule halts the run.
+        """
+        run = self.run_of(proposed.context)
+        try:
+            bound = proposed.bind(args)
+            shown = proposed.shown(bound)
+        except Exception as error:  # noqa: BLE001 - a type of the operator's may raise anything
+            problem = str(error) if isinstance(error, InputError) else error_text(error)
+            return await self.refuse(proposed.tool, proposed.context, problem)
+        call, notes = self._call(proposed, shown, run), self.notes(run)
+        key, begun = (call.step, call.id, call.tool), notes.setdefault("begun", set())
+        paused = notes.setdefault("paused", {}).pop(key, None)
+        if paused is not None and paused.args == call.args:
+            return await self._execute(proposed, paused, bound, run, key)
+        if call.step is not None and key in begun:
+            return await self.refuse(proposed.tool, proposed.context, _BEGUN)
+        begun.add(key)
+        try:
+            call, bound = await self._authorized(proposed, call, bound, run)
+        except BaseException as error:
+            begun.discard(key)
+            if isinstance(error, AwaitedApprovalError):
+                return dict(PENDING)
+            if isinstance(error, ToolDenied):
+                return self._denied(error, run)
+            raise
+        return await self._execute(proposed, call, bound, run, key)
+
+    async def _authorized(
+        self, proposed: ProposedCall, call: HostCall, bound: BoundArguments, run: AdkRun
+    ) -> tuple[HostCall, BoundArguments]:
+        """Returns a call that may run, with its arguments.
+
+        Raises:
+            ToolDenied: it may not run.
+            AwaitedApprovalError: it waits for a reviewer.
+        """
+        judged, args = await adrive(self.guard.lifecycle.authorize(call, self._judge(proposed, call, run)))
+        return judged, bound if judged is call else await self._edited(proposed, judged, args, bound)
+
+    # --- the parts of a call
+
+    def _call(self, proposed: ProposedCall, args: Mapping[str, Any], run: AdkRun) -> HostCall:
+        context = proposed.context
+        event = calling_event(context.session, context.function_call_id)
+        options: dict[str, Any] = {"agent": context.agent_name, "validate_edit": _validation(proposed)}
+        if event is not None:
+            options["step"] = event.id
+        if context.function_call_id:
+            options["id"] = context.function_call_id
+        if not run.nested:
+            run.shown.update(context.session.events, self.notes(run).get("proposed", set()), self.unguarded)
+            options |= {"messages": run.shown.messages, "seen": run.shown.seen}
+        if proposed.is_handoff:
+            options["action"] = HANDOFF
+        return HostCall(proposed.name, args, run.conversation, **options)
+
+    def _judge(self, proposed: ProposedCall, call: HostCall, run: AdkRun) -> Procedure[JudgedCall]:
+        """Judges a call, with a reviewer's answer if there is one. If a rule escalates it, the host asks.
+
+        Raises:
+            AwaitedApprovalError: the host has been told to ask.
+        """
+        life, context = self.guard.lifecycle, proposed.context
+        approval = approval_of(context) if self.guard.approver is None and call.conversation else None
+        if approval is None:
+            verdict, call = yield from life.judge(call)
+        else:
+            approval = approval.validated(call.validate_edit)
+            verdict = yield from life.resolve(call, approval)
+            call = with_edits(call, approval)
+        if verdict.decision is not Decision.ESCALATE or self.guard.approver is not None:
+            return verdict, call
+        if run.nested or call.step is None or context.get_invocation_context().live_request_queue is not None:
+            return replace(verdict, errors=(*verdict.errors, _NOT_HERE)), call
+        if context.tool_confirmation is not None:
+            return replace(verdict, errors=(*verdict.errors, _TWICE)), call
+        request = life.request(call, verdict)
+        context.request_confirmation(hint=request.text(), payload=request.to_dict())
+        context.actions.skip_summarization = True
+        raise AwaitedApprovalError
+
+    async def _edited(
+        self, proposed: ProposedCall, judged: HostCall, args: Mapping[str, Any], bound: BoundArguments
+    ) -> BoundArguments:
+        """Returns the arguments that a reviewer has edited, as the tool gets them.
+
+        Raises:
+            PermitVoidError: the tool would get others.
+        """
+        try:
+            edited = BoundArguments(proposed.rebind(args).own, bound.apart)
+            if repr(thaw(proposed.shown(edited))) == repr(thaw(judged.args)):
+                return edited
+        except Exception as error:  # noqa: BLE001 - the host's conversion
+            _log.error("an edited call cannot run: %s", error_text(error))
+        await self.guard.awithdraw(judged, _OTHERS, used=True)
+        raise PermitVoidError(judged.tool, unchecked_verdict(_OTHERS, checked_by="policy"))
+
+    async def _execute(
+        self, proposed: ProposedCall, call: HostCall, bound: BoundArguments, run: AdkRun, key: Any
+    ) -> Any:
+        notes, inside = self.notes(run), AdkScope(run, call, self)
+
+        async def work() -> Any:
+            with enter(inside):
+                return require_finished(proposed.name, await proposed.work({**bound.own, **bound.apart}))
+
+        def failure(error: BaseException) -> Outcome | None:
+            if isinstance(
+                error, NodeInterruptedError
+            ):  # an agent in it waits for a person: it runs again, as this call
+                notes.setdefault("paused", {})[key] = call
+                return None
+            return proposed.lost(error)
+
+        def outcome(output: Any) -> Outcome | None:
+            return None if inspect.isasyncgen(output) else outcome_of(output)
+
+        operation = Operation(_no_sync, work)
+        output = await adrive(self.guard.lifecycle.execute(call, operation, outcome, failure))
+        return self._streamed(call, output, inside) if inspect.isasyncgen(output) else output
+
+    async def _streamed(self, call: HostCall, stream: Any, inside: AdkScope) -> AsyncIterator[Any]:
+        """Yields the parts of a live tool's output, and records the outcome at its end."""
+        try:
+            while True:
+                with enter(inside):
+                    try:
+                        part = await anext(stream)
+                    except StopAsyncIteration:
+                        break
+                yield part
+        except BaseException as error:
+            self.guard.after(call, Outcome.of_error(error))
+            raise
+        finally:
+            await stream.aclose()
+        await self.guard.aafter(call, Outcome())
+
+    def _denied(self, denied: ToolDenied, run: AdkRun) -> dict[str, Any]:
+        """Returns the denial as the tool's error, which the model reads.
+
+        Raises:
+            RunnerHalted: a rule halts the run.
+        """
+        run.note(denied.tool, denied.verdict)
+        if run.halted is not None:
+            raise run.halted from None
+        verdict = denied.verdict
+        if not run.conversation:
+            verdict = replace(verdict, errors=(*verdict.errors, UNNAMED))
+        return {"error": verdict.feedback()}
+
+
+def _validation(proposed: ProposedCall) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+    return lambda edited: proposed.shown(proposed.rebind(edited))
+
+
+def _unbound(_: Mapping[str, Any]) -> BoundArguments:
+    raise InputError("the arguments cannot be read")
+
+
+async def _unrun(_: dict[str, Any]) -> Any:
+    raise InputError("this call cannot run")
+
+
+def _no_sync() -> Any:
+    raise InputError("this call has to be awaited")
