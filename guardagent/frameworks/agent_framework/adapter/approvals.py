@@ -1,0 +1,115 @@
+"""The host's own approval: a request in the response, and an answer in the messages of a later run."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from agent_framework import Content
+from pydantic_core import to_jsonable_python
+
+from guardagent._support.host_versions import require_parts
+from guardagent.enforcement import Approval, ApprovalRequest, HostCall
+from guardagent.enforcement.approval import with_edits
+from guardagent.errors import InputError
+from guardagent.types import freeze, thaw
+
+REQUEST, ANSWER = "guardagent_request", "guardagent_answer"
+
+
+class ApprovalNeeded(Exception):  # noqa: N818 - a request, and no error
+    """A call waits for a reviewer.
+
+    Attributes:
+        request: the guard's request.
+        call: as it is shown.
+        edited: whether a reviewer has changed it before.
+    """
+
+    def __init__(self, request: ApprovalRequest, call: HostCall, *, edited: bool) -> None:
+        super().__init__(f"{request.tool} needs human approval")
+        self.request, self.call, self.edited = request, call, edited
+
+
+def answer(request: Content, decision: Any) -> Content:
+    """Returns a reviewer's answer to an approval request of the guard, as a content for the next run's messages.
+
+    Args:
+        request: one of `response.user_input_requests`.
+        decision: an `Approval`, or a value that `Approval.read` accepts: `True`, `{"choice": "edit", "args": {...}}`,
+            ... If it names a request as `of`, that must be this one.
+
+    Raises:
+        InputError: the request is not one of a guard, or the answer is for another request.
+    """
+    shown = request.additional_properties.get(REQUEST) if request.type == "function_approval_request" else None
+    if not isinstance(shown, Mapping) or not isinstance(shown.get("digest"), str):
+        raise InputError(
+            "this is not an approval request of a guard; for one of the host's own, use "
+            "request.to_function_approval_response(...)"
+        )
+    digest, approval = shown["digest"], Approval.read(decision)
+    if approval.of is not None and approval.of.partition(".")[0] != digest.partition(".")[0]:
+        raise InputError("the answer is for another request than this one; request approval again")
+    decided = {"choice": approval.choice, "reason": approval.reason, "by": approval.by, "of": approval.of or digest}
+    edits = {"args": thaw(approval.args)} if approval.choice == "edit" else {}
+    response = request.to_function_approval_response(approved=approval.choice != "reject")
+    response.additional_properties = {**request.additional_properties, ANSWER: {**decided, **edits}}
+    return response
+
+
+def request_content(needed: ApprovalNeeded, context: Any) -> Content:
+    """Returns the host's form of a request; a repeated one of the same call is a replacement, as the host knows it."""
+    call_id = context.metadata["call_id"]
+    own = context.metadata.get("function_call_occurrence_id") or call_id
+    tool, args = context.function.name, to_jsonable_python(dict(context.arguments), fallback=str)
+    shown = {**needed.request.to_dict(), "step": needed.call.step, "edited": needed.edited}
+    more: dict[str, Any] = {REQUEST: json.loads(json.dumps(shown, default=str))}
+    if context.metadata.get("approval_response") is not None:
+        name = _request_id_key()
+        more |= {name: f"{own}:replacement:{secrets.token_hex(8)}", "_replacement_approval_request": True}
+    return Content.from_function_approval_request(
+        id=more.get(_request_id_key(), own),
+        function_call=Content.from_function_call(call_id=call_id, name=tool, arguments=args, id=own),
+        additional_properties=more,
+    )
+
+
+def answered(context: Any) -> Mapping[str, Any] | None:
+    """Returns what a reviewer answered to the guard's request of a call; None if there is no answer.
+
+    A yes without an answer of the guard counts for the host's own request alone: standing approvals say it, too.
+    """
+    return answer_in(context.metadata.get("approval_response"))
+
+
+def answer_in(content: Any) -> Mapping[str, Any] | None:
+    """Returns the parts of an approval response that `answer` has made; None for others."""
+    more = getattr(content, "additional_properties", None) or {}
+    shown, said = more.get(REQUEST), more.get(ANSWER)
+    return {**shown, ANSWER: said} if isinstance(shown, Mapping) and isinstance(said, Mapping) else None
+
+
+def call_shown(call: HostCall, said: Mapping[str, Any]) -> HostCall:
+    """Returns the call of an answer as it was shown, in the turn of its request.
+
+    Raises:
+        InputError: earlier edits do not fit the tool.
+    """
+    step = said.get("step")
+    call = replace(call, step=step if isinstance(step, str) else None, messages=None, seen=None)
+    args = said.get("args")
+    if said.get("edited") is not True or not isinstance(args, Mapping):
+        return call
+    fitting = args if call.validate_edit is None else call.validate_edit(args)
+    return with_edits(call, Approval("edit", freeze(fitting)))
+
+
+def _request_id_key() -> str:
+    from agent_framework import _tools
+
+    require_parts(_tools, "_APPROVAL_REQUEST_ID_KEY")
+    return str(_tools._APPROVAL_REQUEST_ID_KEY)  # noqa: SLF001 - the host has no public name for it

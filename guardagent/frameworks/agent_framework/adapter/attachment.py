@@ -1,0 +1,312 @@
+"""Attaches a guard to an agent, or to a chat client."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from agent_framework import (
+    AgentSession,
+    BaseChatClient,
+    FunctionInvocationLayer,
+    FunctionTool,
+    RawAgent,
+    normalize_tools,
+)
+
+from guardagent._support.host_versions import require_parts
+from guardagent._support.procedures import adrive
+from guardagent.enforcement import Approval, EnforcementPoint, HostCall, ToolSpec
+from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.errors import InputError
+from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, answer_in, call_shown
+from guardagent.frameworks.agent_framework.adapter.arguments import ToolArguments
+from guardagent.frameworks.agent_framework.adapter.calls import ToolCalls
+from guardagent.frameworks.agent_framework.adapter.client_class import AGENT, ATTACHMENT, guarded_copy
+from guardagent.frameworks.agent_framework.adapter.guarded_tool import guard_of, guarded_tool, original_of
+from guardagent.frameworks.agent_framework.adapter.messages import call_ids, chat
+from guardagent.frameworks.agent_framework.adapter.middleware import InnerMiddleware, ModelMiddleware, OuterMiddleware
+from guardagent.frameworks.agent_framework.adapter.runs import AgentScope, ClientRun, surroundings
+from guardagent.frameworks.agent_framework.adapter.servers import update_servers
+
+Target = TypeVar("Target", bound=RawAgent[Any] | BaseChatClient[Any])
+Named = str | Callable[[], str | None] | None
+_PARTS = ("get_response", "function_invocation_configuration")
+_OWN_SESSION = "_approval_session_is_authoritative"
+_IN_WORKFLOW = "workflow.defer_computer_function_results"
+_HANDOFFS = "_handoff_functions"
+_MOST = 1000
+_UNREAD = "Not accepted by the operator yet: each call is denied."
+
+
+def guarded(
+    target: Target,
+    guard: EnforcementPoint,
+    *,
+    conversation: Named = None,
+    unjudged: Mapping[str, Collection[str]] | None = None,
+    unguarded: Collection[str] = (),
+) -> Target:
+    """Attaches a guard to an agent, in place, or returns a guarded copy of a chat client.
+
+    Args:
+        target: an agent, before it becomes a part of a workflow; or a chat client.
+        guard: decides.
+        conversation: the conversation's id, or a function that returns it; by default that of the
+            `with conversation(id):` around the run, or the id of the session that is passed to the run.
+        unjudged: tool -> arguments that the program supplies and no rule needs; they are passed on unchanged, and
+            neither judged nor logged.
+        unguarded: names of tools that may run unguarded: those of the provider, and those that the program runs.
+
+    Returns:
+        The agent, or the guarded client.
+
+    Raises:
+        InputError: a tool cannot be guarded, a rule names a tool that is probably a misspelling of one of the agent's,
+            or the agent has another guard.
+    """
+    attachment = AgentAttachment(guard, conversation, dict(unjudged or {}), frozenset(unguarded))
+    if isinstance(target, RawAgent):
+        attachment.guard_agent(target)
+        return target
+    return attachment.client(target)  # type: ignore[no-any-return]
+
+
+class AgentAttachment:
+    """One guard, and the client of an agent.
+
+    Attributes:
+        guard: decides.
+        calls: judges and runs the calls of the tools.
+    """
+
+    def __init__(
+        self,
+        guard: EnforcementPoint,
+        named: Named,
+        unjudged: Mapping[str, Collection[str]],
+        unguarded: frozenset[str],
+    ) -> None:
+        self.guard, self._named, self._unjudged, self._unguarded = guard, named, unjudged, unguarded
+        self.calls = ToolCalls(guard, self._name)
+        self._guarded: dict[int, FunctionTool] = {}  # id of a tool -> its guarded copy, which holds the tool
+        self._arguments: dict[str, ToolArguments] = {}
+        self._listed: dict[str, ToolSpec] = {}
+        self._checked: dict[str, ToolSpec] | None = None
+        self._servers: Sequence[Any] = ()
+
+    # --- attaching
+
+    def guard_agent(self, agent: Any) -> None:
+        """Guards an agent in place: its client, and so every tool that it calls."""
+        require_parts(agent, "client", "default_options", "mcp_tools")
+        client, self._servers = self.client(agent.client, getattr(agent, "name", None)), agent.mcp_tools
+        listed = [*(agent.default_options.get("tools") or ()), *(one for it in agent.mcp_tools for one in it.functions)]
+        self.tools(listed)
+        if all(one.is_connected for one in agent.mcp_tools):
+            self.check_tools()  # else once the servers have listed their tools
+        agent.client = client
+
+    def client(self, client: Any, agent: str | None = None) -> Any:
+        """Returns a guarded copy of a chat client.
+
+        Raises:
+            InputError: it has another guard, or runs tools in a way of its own.
+        """
+        if not isinstance(client, FunctionInvocationLayer) or not isinstance(client, BaseChatClient):
+            raise InputError(
+                f"this is a {type(client).__name__}; expected an Agent, or a chat client with function invocation; "
+                "guard the agents of a workflow before it is built"
+            )
+        owner = vars(client).get(ATTACHMENT)
+        if owner is not None and owner.guard is not self.guard:
+            raise InputError("this client has another guard already; expected the client itself")
+        require_parts(client, *_PARTS)
+        self._check_additional(client)
+        return guarded_copy(client, **{ATTACHMENT: self, AGENT: agent})
+
+    def _check_additional(self, client: Any) -> None:
+        for one in client.function_invocation_configuration.get("additional_tools") or ():
+            if one.name not in self._unguarded:
+                raise _outside(one.name, "is an additional tool, which the program runs by itself")
+
+    # --- tools
+
+    def tools(self, tools: Any, skipped: Collection[str] = ()) -> list[Any]:
+        """Returns the guarded tools.
+
+        Args:
+            tools: as the host takes them.
+            skipped: names that are no tools for rules, as those of hand-offs.
+
+        Raises:
+            InputError: a tool cannot be guarded.
+        """
+        own = [original_of(one) for one in normalize_tools(tools)]
+        created = [self.tool(one, listed=_name_of(one) not in skipped) for one in own]
+        late = update_servers(
+            self.guard,
+            [one for one in own if isinstance(one, FunctionTool)],
+            [one for one in self._servers if one.is_connected],
+        )
+        return [_without_description(one) if _name_of(one) in late else one for one in created]
+
+    def tool(self, tool: Any, *, listed: bool = True) -> Any:
+        """Returns the guarded copy of a tool.
+
+        Raises:
+            InputError: it cannot be guarded.
+        """
+        name = _name_of(tool)
+        if (owner := guard_of(tool)) is not None:
+            if owner.guard is not self.guard:
+                raise InputError(f"tool {name!r} has another guard already; expected the tool itself")
+            tool = original_of(tool)
+        if name in self._unguarded:
+            return tool
+        if not isinstance(tool, FunctionTool):
+            raise _outside(name, f"is a {type(tool).__name__}, which runs at the provider or past the function tools")
+        if tool.declaration_only:
+            raise _outside(name, "has no function here: the program runs it by itself")
+        if id(tool) not in self._guarded:
+            if len(self._guarded) >= _MOST:
+                self._guarded.clear()  # a program may make new tools for each run
+            self._guarded[id(tool)] = self._guarded_tool(tool, listed=listed)
+        return self._guarded[id(tool)]
+
+    def _guarded_tool(self, tool: FunctionTool, *, listed: bool) -> FunctionTool:
+        arguments = ToolArguments.of(tool, self._unjudged.get(tool.name, ()))
+        created = guarded_tool(tool, arguments, self.calls)
+        self._arguments[tool.name] = arguments
+        if listed:
+            self._listed[tool.name] = arguments.spec
+        return created
+
+    def check_tools(self) -> None:
+        """Compares new or changed tools with the rules."""
+        if self._checked != self._listed:
+            self.guard.attach(self._listed.values())
+            self._checked = dict(self._listed)
+
+    def refresh(self, tools: Any, run: ClientRun) -> None:
+        """Guards tools that were added to a run."""
+        if isinstance(tools, list):
+            tools[:] = self.tools(tools, run.handoffs)
+            self.check_tools()
+
+    # --- a run
+
+    def begin(self, client: Any, messages: Iterable[Any], given: Mapping[str, Any]) -> tuple[AgentScope, ClientRun]:
+        """Returns the surroundings of a new run, and the run."""
+        session = given.get("session")
+        own = isinstance(session, AgentSession) and given.get(_OWN_SESSION, True) is not False
+        handoffs = _handoffs(given.get("middleware"))
+        names = own and not handoffs and _IN_WORKFLOW not in session.state  # type: ignore[union-attr]
+        around = surroundings(self._name(), session.session_id if names else None, vars(client)[AGENT])  # type: ignore[union-attr]
+        run = around.run
+        assert run is not None
+        run.handoffs, run.messages = handoffs, chat(messages)
+        unbound = client.function_invocation_configuration.get("disable_approval_response_binding", False)
+        if around.call is None and around.conversation:
+            self.guard.turn(around.conversation)
+        around = AgentScope(around.conversation, run, around.call, around.agent, asks=bool(own or unbound))
+        proposed = self.proposed(around)
+        run.seen = [one for one in call_ids(messages, "function_result") if one not in proposed]
+        return around, run
+
+    def prepared(
+        self,
+        client: Any,
+        around: AgentScope,
+        run: ClientRun,
+        options: Mapping[str, Any] | None,
+        middleware: Sequence[Any] | None,
+        given: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Returns the options of a request, with guarded tools, and the guard's middlewares around the others.
+
+        Raises:
+            InputError: a tool cannot be guarded.
+        """
+        options = dict(options or {})
+        if options.get("tools") or self._servers:
+            if not client.function_invocation_configuration.get("enabled", True):
+                raise InputError("function invocation is not enabled, so the program runs the calls; expected the host")
+            tools = self.tools(options.get("tools"), run.handoffs)
+            options |= {"tools": tools} if tools else {}
+            self.check_tools()
+        others = [*_listed(given.get("middleware")), *_listed(middleware)]
+        own = [InnerMiddleware(self, run), ModelMiddleware(self, around, run)]
+        ordered = [OuterMiddleware(self, around, run), *others, *own]
+        return {"options": options, "client_kwargs": {**given, "middleware": ordered}}
+
+    def proposed(self, around: AgentScope) -> set[str]:
+        """Returns the ids of the calls that models proposed in this conversation."""
+        if not around.conversation:
+            return set()
+        known: set[str] = self.guard.notes(around.conversation).setdefault("proposed", set())
+        return known
+
+    async def note_rejections(self, around: AgentScope, messages: Iterable[Any]) -> None:
+        """Records the rejections in a run's messages, so that nobody can approve the same request later."""
+        for content in (one for message in messages for one in message.contents):
+            said = answer_in(content) if content.type == "function_approval_response" else None
+            if said is None or content.approved is True or not around.conversation:
+                continue
+            call = self._rejected(around, content, said)
+            if call is not None:
+                await adrive(self.guard.lifecycle.resolve(call, Approval.read(said[ANSWER])))
+
+    def _rejected(self, around: AgentScope, content: Any, said: Mapping[str, Any]) -> HostCall | None:
+        """Returns the call that a rejection names; None if it is not the call that was shown."""
+        function_call, run = content.function_call, around.run
+        arguments = self._arguments.get(getattr(function_call, "name", None) or "")
+        if arguments is None or run is None:
+            return None
+        try:
+            prepared = arguments.tool._prepare_arguments(function_call.parse_arguments() or {})  # noqa: SLF001
+            args = plain_arguments(arguments.bind(prepared)[0])
+            call = HostCall(
+                arguments.spec.name, args, around.conversation, id=function_call.call_id, agent=around.agent
+            )
+            call = call_shown(call, said)
+            return call if call.digest == str(said.get("digest")).partition(".")[0] else None
+        except Exception:  # noqa: BLE001 - what a client sends; the host has rejected the call in any case
+            return None
+
+    def _name(self) -> str | None:
+        return self._named() if callable(self._named) else self._named
+
+
+def _outside(name: str, why: str) -> InputError:
+    return InputError(
+        f"{name!r} {why}, where no guard sees it; take it away, or say unguarded={{{name!r}}} if it may run without one"
+    )
+
+
+def _name_of(tool: Any) -> str:
+    """Returns the name of a tool in any form that the host takes."""
+    if isinstance(tool, Mapping):
+        inner = tool.get("function")
+        named = inner.get("name") if isinstance(inner, Mapping) else tool.get("name")
+        return str(named or tool.get("type") or "dict")
+    return str(getattr(tool, "name", None) or getattr(tool, "type", None) or type(tool).__name__)
+
+
+def _listed(middleware: Any) -> list[Any]:
+    if middleware is None:
+        return []
+    return list(middleware) if isinstance(middleware, Sequence) else [middleware]
+
+
+def _handoffs(middleware: Any) -> dict[str, str]:
+    """Returns the hand-off tools that a middleware of the host's workflows carries out, with their targets."""
+    return {name: to for one in _listed(middleware) for name, to in (getattr(one, _HANDOFFS, None) or {}).items()}
+
+
+def _without_description(tool: Any) -> Any:
+    """Returns a tool without its server's unreviewed description and schema."""
+    created = copy.copy(tool)
+    created.description, created._cached_parameters = _UNREAD, {"type": "object", "properties": {}}  # noqa: SLF001
+    return created

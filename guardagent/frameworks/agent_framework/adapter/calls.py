@@ -1,0 +1,166 @@
+"""Judges and runs the calls of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from guardagent._support.procedures import Operation, Procedure, adrive
+from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome
+from guardagent.enforcement.approval import with_edits
+from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.errors import InputError, ToolDenied, error_text
+from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, ApprovalNeeded, call_shown
+from guardagent.frameworks.agent_framework.adapter.arguments import ToolArguments
+from guardagent.frameworks.agent_framework.adapter.guarded_tool import Work
+from guardagent.frameworks.agent_framework.adapter.outcomes import outcome_of, outcome_of_server_error
+from guardagent.frameworks.agent_framework.adapter.runs import UNNAMED, AgentScope, enter, scope
+from guardagent.types import Decision, Verdict, unchecked_verdict
+
+HANDOFF = "handoff"
+_CANNOT_ASK = (
+    "this run cannot wait for a reviewer: pass session=... to it, or give the guard an approver; an agent that runs "
+    "as a tool always needs an approver"
+)
+
+
+class ToolCalls:
+    """Judges and runs calls.
+
+    Args:
+        guard: decides.
+        named: returns the operator's name of the conversation.
+    """
+
+    def __init__(self, guard: EnforcementPoint, named: Callable[[], str | None]) -> None:
+        self.guard, self._named = guard, named
+
+    async def invoke(self, arguments: ToolArguments, kwargs: Mapping[str, Any], work: Work) -> Any:
+        """Judges a call at the function of its tool, and runs it with the judged arguments.
+
+        Raises:
+            ToolDenied: the call may not run.
+            ApprovalNeeded: it waits for a reviewer.
+        """
+        return await adrive(self._steps(arguments, kwargs, work))
+
+    async def hand_over(self, to: str, args: Mapping[str, Any], work: Callable[[], Any]) -> Any:
+        """Judges a hand-off to an agent, and lets the host hand over.
+
+        Raises:
+            ToolDenied: the conversation stays with its agent.
+            ApprovalNeeded: it waits for a reviewer.
+        """
+        return await adrive(self._handed_over(to, args, work))
+
+    async def refuse(self, name: str, problem: str) -> ToolDenied:
+        """Returns the denial of a call that cannot be judged."""
+        around = self._around()
+        verdict = await self.guard.arefuse(self._call(name, {}, around), problem)
+        return self._denied(ToolDenied(name, verdict), around)
+
+    def _steps(self, arguments: ToolArguments, kwargs: Mapping[str, Any], work: Work) -> Procedure[Any]:
+        around, name, life = self._around(), arguments.spec.name, self.guard.lifecycle
+        try:
+            own, apart = arguments.bind(kwargs)
+            validate = lambda edited: plain_arguments(arguments.of_edit(edited, apart))  # noqa: E731
+            call = self._call(name, plain_arguments(own), around, validate)
+        except InputError as error:
+            verdict = yield from life.refuse(self._call(name, {}, around), str(error))
+            raise self._denied(ToolDenied(name, verdict), around) from None
+        call, judged = yield from self._authorized(call, around)
+        try:
+            live = arguments.rebound(judged, own, apart)
+        except Exception as error:  # noqa: BLE001 - the call has a permit, and does not run
+            yield from life.withdraw(call, error_text(error), used=True)
+            raise self._denied(
+                ToolDenied(name, unchecked_verdict(error_text(error), checked_by="policy")), around
+            ) from None
+        if arguments.context is not None and (context := apart.get(arguments.context)) is not None:
+            context.arguments = dict(live)
+        running = _within(replace(around, conversation=call.conversation, call=call), lambda: work({**live, **apart}))
+        failure = outcome_of_server_error if arguments.server else Outcome.of_error
+        return (yield from life.execute(call, running, outcome_of, failure))
+
+    def _handed_over(self, to: str, args: Mapping[str, Any], work: Callable[[], Any]) -> Procedure[Any]:
+        around, life = self._around(), self.guard.lifecycle
+        call, _ = yield from self._authorized(self._call(HANDOFF, {"to": to, **args}, around, action=HANDOFF), around)
+        return (yield from life.execute(call, Operation(work, work), lambda _: Outcome(), _of_hand_off))
+
+    def _authorized(self, call: HostCall, around: AgentScope) -> Procedure[tuple[HostCall, dict[str, Any]]]:
+        try:
+            return (yield from self.guard.lifecycle.authorize(call, self._judge(call, around)))
+        except ToolDenied as denied:
+            raise self._denied(denied, around) from None
+
+    def _judge(self, call: HostCall, around: AgentScope) -> Procedure[JudgedCall]:
+        """Judges a call, with a reviewer's answer if there is one.
+
+        Raises:
+            ApprovalNeeded: a rule escalates it, and the host can ask a reviewer.
+        """
+        life, edited = self.guard.lifecycle, False
+        if around.answered is None:
+            verdict, call = yield from life.judge(call)
+        else:
+            try:
+                call = call_shown(call, around.answered)
+            except Exception as error:  # noqa: BLE001 - a host's validation of what a client sends
+                return (yield from life.refuse(call, error_text(error))), call
+            approval = Approval.read(around.answered[ANSWER]).validated(call.validate_edit)
+            verdict = yield from life.resolve(call, approval)
+            call, edited = with_edits(call, approval), approval.choice == "edit" or around.answered["edited"] is True
+        if verdict.decision is Decision.ESCALATE and self.guard.approver is None:
+            if around.asks and around.call is None and call.conversation:
+                raise ApprovalNeeded(life.request(call, verdict), call, edited=edited)
+            verdict = replace(verdict, errors=(*verdict.errors, _CANNOT_ASK))
+        return verdict, call
+
+    def _around(self) -> AgentScope:
+        return scope() or AgentScope(self._named())
+
+    def _call(
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        around: AgentScope,
+        validate_edit: Any = None,
+        action: str | None = None,
+    ) -> HostCall:
+        run, options = around.run, {"validate_edit": validate_edit, "action": action}
+        if run is not None:
+            options["step"] = f"{run.id}.{run.step}"
+        if run is not None and around.call is None:
+            options |= {"messages": run.messages, "seen": run.seen}
+        if around.tool_id is not None and around.call is None:
+            options["id"] = around.tool_id
+        return HostCall(name, args, around.conversation, agent=around.agent, **options)
+
+    def _denied(self, denied: ToolDenied, around: AgentScope) -> ToolDenied:
+        if around.run is not None:
+            around.run.note(denied.tool, denied.verdict)
+        if around.conversation:
+            return denied
+        return ToolDenied(denied.tool, replace(denied.verdict, errors=(*denied.verdict.errors, UNNAMED)))
+
+
+def _of_hand_off(error: BaseException) -> Outcome:
+    """Returns the outcome of a hand-off: the host ends the run with an exception of its own."""
+    from agent_framework import MiddlewareTermination
+
+    return Outcome() if isinstance(error, MiddlewareTermination) else Outcome.of_error(error)
+
+
+def _within(inside: AgentScope, work: Callable[[], Any]) -> Operation:
+    """Returns work that runs inside a call, so that agents in it share its conversation."""
+
+    async def run() -> Any:
+        with enter(inside):
+            return await work()
+
+    return Operation(run, run)
+
+
+__all__ = ["HANDOFF", "ToolCalls", "Verdict"]

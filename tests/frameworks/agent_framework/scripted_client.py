@@ -1,0 +1,67 @@
+"""A chat client of the Agent Framework that follows a script."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
+
+from agent_framework import (
+    BaseChatClient,
+    ChatMiddlewareLayer,
+    ChatResponse,
+    ChatResponseUpdate,
+    Content,
+    FunctionInvocationLayer,
+    Message,
+)
+
+_ids = itertools.count(1)
+Turn = str | Sequence[tuple[str, Any]]
+
+
+class ScriptedClient(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatClient[Any]):
+    """Says its turns, whole or word by word, then `done`.
+
+    Attributes:
+        turns: what it says next.
+        read: the messages of each request.
+        offered: the names of the tools of each request.
+    """
+
+    def __init__(self, turns: Iterable[Turn], **options: Any) -> None:
+        super().__init__(**options)
+        self.turns = iter(turns)
+        self.read: list[list[Message]] = []
+        self.offered: list[dict[str, Any]] = []
+
+    def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **kwargs: Any) -> Any:
+        self.read.append(list(messages))
+        self.offered.append({one.name: one for one in options.get("tools") or () if hasattr(one, "name")})
+        contents = _contents(next(self.turns, "done"))
+        if stream:
+            return self._build_response_stream(_words(contents))
+        return _whole(contents)
+
+
+async def _whole(contents: list[Content]) -> ChatResponse:
+    return ChatResponse(messages=[Message(role="assistant", contents=contents)])
+
+
+async def _words(contents: list[Content]) -> AsyncIterator[ChatResponseUpdate]:
+    for one in contents:
+        words = [Content.from_text(f"{word} ") for word in (one.text or "").split(" ")] if one.type == "text" else [one]
+        for content in words:
+            yield ChatResponseUpdate(role="assistant", contents=[content])
+
+
+def _contents(turn: Turn) -> list[Content]:
+    if isinstance(turn, str):
+        return [Content.from_text(turn)]
+    return [
+        Content.from_function_call(
+            call_id=f"call_{next(_ids)}", name=name, arguments=args if isinstance(args, str) else json.dumps(args)
+        )
+        for name, args in turn
+    ]
