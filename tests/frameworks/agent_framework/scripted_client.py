@@ -18,7 +18,8 @@ from agent_framework import (
 )
 
 _ids = itertools.count(1)
-Turn = str | Sequence[tuple[str, Any]]
+Turn = str | Sequence[tuple[str, Any] | str]
+"""A text, or calls, which may stand beside texts."""
 
 
 class ScriptedClient(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatClient[Any]):
@@ -59,9 +60,10 @@ async def _words(contents: list[Content]) -> AsyncIterator[ChatResponseUpdate]:
 def _contents(turn: Turn) -> list[Content]:
     if isinstance(turn, str):
         return [Content.from_text(turn)]
-    return [
-        Content.from_function_call(
-            call_id=f"call_{next(_ids)}", name=name, arguments=args if isinstance(args, str) else json.dumps(args)
-        )
-        for name, args in turn
-    ]
+    return [Content.from_text(one) if isinstance(one, str) else _call(*one) for one in turn]
+
+
+def _call(name: str, args: Any) -> Content:
+    """Returns a call; the arguments are a text as the model writes it, or a value."""
+    text = args if isinstance(args, str) else json.dumps(args)
+    return Content.from_function_call(call_id=f"call_{next(_ids)}", name=name, arguments=text)

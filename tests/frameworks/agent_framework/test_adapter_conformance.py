@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("agent_framework")
-orchestrations = pytest.importorskip("agent_framework_orchestrations")
+pytest.importorskip("agent_framework_orchestrations")
 pytest.importorskip("mcp")
 
 from agent_framework import (
@@ -25,6 +25,7 @@ from agent_framework import (
     MiddlewareTermination,
     function_middleware,
 )
+from agent_framework_orchestrations import HandoffBuilder
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.agent_framework import RunHalted, answer, conversation, guarded
@@ -126,7 +127,7 @@ class AgentFrameworkProcess(Process):
 
     async def _handed_over(self, team: Any, name: str) -> Reply:
         first, second = self._agent(team, "first"), self._agent(team[1], "second")
-        builder = orchestrations.HandoffBuilder(participants=[first, second]).with_start_agent(first)
+        builder = HandoffBuilder(participants=[first, second]).with_start_agent(first)
         with conversation(name):
             outputs = (await builder.build().run("please")).get_outputs()
         return Reply(str(outputs))

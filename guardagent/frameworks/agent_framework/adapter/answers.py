@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
 from agent_framework import ChatResponse, ChatResponseUpdate, Content, Message, ResponseStream
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.frameworks.agent_framework.adapter.messages import last_user_text
+from guardagent.frameworks.agent_framework.adapter.messages import call_ids, last_user_text
 from guardagent.frameworks.agent_framework.adapter.runs import AgentScope, ClientRun
 from guardagent.types import Verdict
 
@@ -17,42 +17,22 @@ _KEPT = frozenset({"function_call", "function_result", "function_approval_reques
 Start = Callable[[], Awaitable[None]]
 
 
-async def answered(guard: EnforcementPoint, around: AgentScope, run: ClientRun, response: Any, start: Start) -> Any:
+async def answered(judge: AnswerJudge, respond: Callable[[], Any], start: Start) -> Any:
     """Returns the response to a run, without a denied answer.
 
     Raises:
         RunHalted: a rule halts the run.
     """
     await start()
-    return await judged_response(guard, around, run, await response())
+    response, _ = await judge.final(await respond())
+    return response
 
 
-async def judged_response(guard: EnforcementPoint, around: AgentScope, run: ClientRun, response: Any) -> Any:
-    """Returns a complete response, with the guard's own answer if it has ended the run, and without a denied one.
-
-    Raises:
-        RunHalted: a rule halts the run.
-    """
-    if run.halted is not None:
-        raise run.halted
-    if run.final is not None:
-        response.messages.append(_message(run.final))
-        return response
-    verdict = await _denial(guard, around, run, response)
-    if run.halted is not None:
-        raise run.halted
-    return response if verdict is None else _without_answer(response, verdict)
-
-
-def streamed(
-    guard: EnforcementPoint, around: AgentScope, run: ClientRun, stream: Callable[[], Any], start: Start, form: Any
-) -> ResponseStream[Any, Any]:
+def streamed(judge: AnswerJudge, stream: Callable[[], Any], start: Start, form: Any) -> ResponseStream[Any, Any]:
     """Returns the stream of a run. If answers are judged, it begins once the run has ended.
 
     Args:
-        guard: decides.
-        around: the surroundings of the run.
-        run: the run.
+        judge: judges the answer.
         stream: opens the host's stream.
         start: runs before.
         form: the format of a structured answer.
@@ -61,58 +41,115 @@ def streamed(
     async def updates() -> AsyncIterator[Any]:
         await start()
         held: list[Any] = []
-        judges = guard.judges_answers and around.call is None
         async with stream() as own:
             async for update in own:
-                if judges:
+                if judge.judges:
                     held.append(update)
                 else:
                     yield update
             whole = await own.get_final_response()
-        response = await judged_response(guard, around, run, copy.copy(whole))
-        for update in held if response is not None and not getattr(response, "guardagent_withheld", False) else ():
+        shown = len(whole.messages)
+        response, changed = await judge.final(whole)
+        for update in held if not changed else _updates(response.messages):
             yield update
-        if run.final is not None:
-            yield ChatResponseUpdate(role="assistant", contents=[Content.from_text(run.final)])
-        elif getattr(response, "guardagent_withheld", False):
-            for one in response.messages:
-                yield ChatResponseUpdate(role=one.role, contents=one.contents, author_name=one.author_name)
+        for update in _updates(response.messages[shown:] if not changed else ()):
+            yield update
 
-    def whole(found: Any) -> Any:
-        return ChatResponse.from_updates(found, output_format_type=form)
-
-    return ResponseStream(updates(), finalizer=whole)
+    return ResponseStream(updates(), finalizer=lambda found: ChatResponse.from_updates(found, output_format_type=form))
 
 
-async def _denial(guard: EnforcementPoint, around: AgentScope, run: ClientRun, response: Any) -> Verdict | None:
-    """Returns the verdict that denies the answer of a run; None if the user may see it."""
-    if not guard.judges_answers or around.call is not None:
-        return None  # the answer of an agent in a tool is for the agent that called it
-    text = answer_text(run, response)
-    if text is None or _compact(text) in run.passed:
+def held_stream(own: Any, read: Callable[[Any], Awaitable[tuple[Any, bool]]]) -> ResponseStream[Any, Any]:
+    """Returns a model's stream, which begins once the whole message is read; `read` returns what may be shown."""
+
+    async def updates() -> AsyncIterator[Any]:
+        async with own:
+            held = [update async for update in own]
+            whole = await own.get_final_response()
+        response, changed = await read(whole)
+        for update in _updates(response.messages) if changed else held:
+            yield update
+
+    return ResponseStream(updates(), finalizer=ChatResponse.from_updates)
+
+
+class AnswerJudge:
+    """Judges the answers of a run: as the model writes them, before the host stores them, and at the end.
+
+    Args:
+        guard: decides.
+        around: the surroundings of the run.
+        run: the run.
+    """
+
+    def __init__(self, guard: EnforcementPoint, around: AgentScope, run: ClientRun) -> None:
+        self._guard, self._around, self._run = guard, around, run
+        self._said: list[str] = []
+        self._passed: set[str] = set()
+        self._denied: Verdict | None = None
+
+    @property
+    def judges(self) -> bool:
+        """Whether answers are judged. That of an agent in a tool is for the agent that called it."""
+        return self._guard.judges_answers and self._around.call is None
+
+    async def of_model(self, response: Any) -> tuple[Any, bool]:
+        """Returns a message of the model without a denied answer, and whether it was changed."""
+        self._said.append("".join(one.text for one in response.messages))
+        goes_on = call_ids(response.messages, "function_call") or _pauses(response)
+        verdict = None if goes_on or not self.judges else await self._verdict("".join(self._said))
+        return (response, False) if verdict is None else (_without_answer(response, verdict), True)
+
+    async def final(self, response: Any) -> tuple[Any, bool]:
+        """Returns a complete response without a denied answer, and whether it was changed.
+
+        If the guard has ended the run, its own answer is added.
+
+        Raises:
+            RunHalted: a rule halts the run.
+        """
+        verdict = self._denied
+        if verdict is None and self._run.final is None and self.judges:
+            text = self._text(response)
+            verdict = None if text is None else await self._verdict(text)
+        if self._run.halted is not None:
+            raise self._run.halted
+        if verdict is not None:
+            return _without_answer(response, verdict), True
+        if self._run.final is not None:
+            response.messages.append(_message(self._run.final))
+        return response, False
+
+    async def _verdict(self, text: str) -> Verdict | None:
+        """Returns the verdict that denies an answer; None if the user may see it."""
+        if "".join(text.split()) in self._passed:
+            return None
+        user_text = last_user_text(self._run.messages)
+        verdict = await self._guard.aanswer(self._around.conversation or "", user_text, text)
+        if verdict.label:
+            self._run.note("answer", verdict)
+            self._denied = verdict
+            return verdict
+        self._passed.add("".join(text.split()))
         return None
-    verdict = await guard.aanswer(around.conversation or "", last_user_text(run.messages), text)
-    if verdict.label:
-        run.note("answer", verdict)
-        return verdict
-    run.passed.add(_compact(text))
-    return None
 
-
-def answer_text(run: ClientRun, response: Any) -> str | None:
-    """Returns what the user reads of a response; None if the run only pauses, or another agent takes over."""
-    text = "".join(one.text for one in response.messages)
-    if not text and (run.handed_over or _pauses(response)):
-        return None
-    last = response.messages[-1] if response.messages else None
-    if last is None or run.handed_over or _pauses(response) or str(last.role) != "tool":
-        return text
-    results = (str(one.result or "") for one in last.contents if one.type == "function_result")
-    return "\n".join([*([text] if text else []), *results])  # a middleware made a tool's result the answer
+    def _text(self, response: Any) -> str | None:
+        """Returns what the user reads of a response; None if the run only pauses, or another agent takes over."""
+        text = "".join(one.text for one in response.messages)
+        if self._run.handed_over or _pauses(response):
+            return text or None
+        last = response.messages[-1] if response.messages else None
+        if last is None or str(last.role) != "tool":
+            return text
+        results = (str(one.result or "") for one in last.contents if one.type == "function_result")
+        return "\n".join([*([text] if text else []), *results])  # a middleware made a tool's result the answer
 
 
 def _pauses(response: Any) -> bool:
     return any(one.user_input_request for message in response.messages for one in message.contents)
+
+
+def _updates(messages: Iterable[Any]) -> list[Any]:
+    return [ChatResponseUpdate(role=one.role, contents=one.contents, author_name=one.author_name) for one in messages]
 
 
 def _without_answer(response: Any, verdict: Verdict) -> Any:
@@ -121,7 +158,7 @@ def _without_answer(response: Any, verdict: Verdict) -> Any:
     if messages and str(messages[-1].role) == "tool":
         messages[-1].contents = [_replaced(one, verdict) for one in messages[-1].contents]
     kept = [one for one in messages if one.contents]
-    created = ChatResponse(
+    return ChatResponse(
         messages=[*kept, _message(_withheld(verdict))],
         response_id=response.response_id,
         conversation_id=response.conversation_id,
@@ -131,8 +168,6 @@ def _without_answer(response: Any, verdict: Verdict) -> Any:
         usage_details=response.usage_details,
         additional_properties=response.additional_properties,
     )
-    created.guardagent_withheld = True
-    return created
 
 
 def _stripped(message: Any) -> Any:
@@ -154,7 +189,3 @@ def _message(text: str) -> Message:
 
 def _withheld(verdict: Verdict) -> str:
     return f"The answer is withheld.\n{verdict.feedback()}"
-
-
-def _compact(text: str) -> str:
-    return "".join(text.split())

@@ -81,9 +81,14 @@ def request_content(needed: ApprovalNeeded, context: Any) -> Content:
 def answered(context: Any) -> Mapping[str, Any] | None:
     """Returns what a reviewer answered to the guard's request of a call; None if there is no answer.
 
-    A yes without an answer of the guard counts for the host's own request alone: standing approvals say it, too.
+    A yes to the guard's request that does not name what was shown rejects: standing approvals of the host say it, too.
+    A yes to a request of the host itself is no answer; the rules decide on that call as on any other.
     """
-    return answer_in(context.metadata.get("approval_response"))
+    response = context.metadata.get("approval_response")
+    shown = (getattr(response, "additional_properties", None) or {}).get(REQUEST)
+    if (said := answer_in(response)) is not None or not isinstance(shown, Mapping):
+        return said
+    return {**shown, ANSWER: {"choice": "approve"}}
 
 
 def answer_in(content: Any) -> Mapping[str, Any] | None:

@@ -20,6 +20,7 @@ from guardagent._support.procedures import adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, ToolSpec
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError
+from guardagent.frameworks.agent_framework.adapter.answers import AnswerJudge
 from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, answer_in, call_shown
 from guardagent.frameworks.agent_framework.adapter.arguments import ToolArguments
 from guardagent.frameworks.agent_framework.adapter.calls import ToolCalls
@@ -219,7 +220,7 @@ class AgentAttachment:
         self,
         client: Any,
         around: AgentScope,
-        run: ClientRun,
+        judge: AnswerJudge,
         options: Mapping[str, Any] | None,
         middleware: Sequence[Any] | None,
         given: Mapping[str, Any],
@@ -229,7 +230,8 @@ class AgentAttachment:
         Raises:
             InputError: a tool cannot be guarded.
         """
-        options = dict(options or {})
+        options, run = dict(options or {}), around.run
+        assert run is not None
         if options.get("tools") or self._servers:
             if not client.function_invocation_configuration.get("enabled", True):
                 raise InputError("function invocation is not enabled, so the program runs the calls; expected the host")
@@ -237,7 +239,7 @@ class AgentAttachment:
             options |= {"tools": tools} if tools else {}
             self.check_tools()
         others = [*_listed(given.get("middleware")), *_listed(middleware)]
-        own = [InnerMiddleware(self, run), ModelMiddleware(self, around, run)]
+        own = [InnerMiddleware(self, run), ModelMiddleware(self, around, judge)]
         ordered = [OuterMiddleware(self, around, run), *others, *own]
         return {"options": options, "client_kwargs": {**given, "middleware": ordered}}
 

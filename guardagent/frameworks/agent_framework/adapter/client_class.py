@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
-from guardagent.frameworks.agent_framework.adapter.answers import answered, streamed
+from guardagent.frameworks.agent_framework.adapter.answers import AnswerJudge, answered, streamed
 
 ATTACHMENT, AGENT = "guardagent_attachment", "guardagent_agent"
 
@@ -44,10 +44,10 @@ class _GuardedClient:
     ) -> Any:
         attachment = vars(self)[ATTACHMENT]
         around, run = attachment.begin(self, messages, client_kwargs or {})
-        prepared = attachment.prepared(self, around, run, options, middleware, client_kwargs or {})
+        judge = AnswerJudge(attachment.guard, around, run)
+        prepared = attachment.prepared(self, around, judge, options, middleware, client_kwargs or {})
         respond = partial(super().get_response, messages, stream=stream, **prepared, **more)  # type: ignore[misc]
         start = partial(attachment.note_rejections, around, messages)
         if stream:
-            form = (options or {}).get("response_format")
-            return streamed(attachment.guard, around, run, respond, start, form)
-        return answered(attachment.guard, around, run, respond, start)
+            return streamed(judge, respond, start, (options or {}).get("response_format"))
+        return answered(judge, respond, start)

@@ -17,12 +17,14 @@ from agent_framework import (
 )
 
 from guardagent.errors import InputError, ToolDenied
+from guardagent.frameworks.agent_framework.adapter.answers import AnswerJudge, held_stream
 from guardagent.frameworks.agent_framework.adapter.approvals import ApprovalNeeded, answered, request_content
 from guardagent.frameworks.agent_framework.adapter.calls import ToolCalls
 from guardagent.frameworks.agent_framework.adapter.guarded_tool import guard_of
 from guardagent.frameworks.agent_framework.adapter.messages import call_ids, chat
 from guardagent.frameworks.agent_framework.adapter.runs import AgentScope, ClientRun, RunHalted, enter
 
+_FIRST = "guardagent_function"
 Next = Callable[[], Awaitable[None]]
 
 
@@ -47,6 +49,7 @@ class OuterMiddleware(FunctionMiddleware):
     async def process(self, context: FunctionInvocationContext, call_next: Next) -> None:
         call_id, nested = context.metadata.get("call_id"), self._around.call is not None
         self._attachment.proposed(self._around).add(str(call_id))
+        context.metadata[_FIRST] = context.function
         inside = replace(
             self._around, tool_id=None if nested else call_id, answered=None if nested else answered(context)
         )
@@ -82,7 +85,8 @@ class InnerMiddleware(FunctionMiddleware):
             call_id = context.metadata.get("call_id")
             context.result = await tool.invoke(arguments=context.arguments, context=context, tool_call_id=call_id)
 
-        known = guard_of(context.function) is self._attachment.calls
+        tools = (context.function, context.metadata.get(_FIRST))  # a middleware may have put in another one
+        known = all(guard_of(one) is self._attachment.calls for one in tools)
         await delivered(context, self._run, call_next if known else late)
 
 
@@ -108,22 +112,28 @@ async def delivered(context: FunctionInvocationContext, run: ClientRun, work: Ne
 
 
 class ModelMiddleware(ChatMiddleware):
-    """At the model: guards tools that were added to the run, and notes what the model reads and proposes."""
+    """At the model: guards tools that were added to the run, and judges what the model writes before it is stored."""
 
-    def __init__(self, attachment: RunAttachment, around: AgentScope, run: ClientRun) -> None:
-        self._attachment, self._around, self._run = attachment, around, run
+    def __init__(self, attachment: RunAttachment, around: AgentScope, judge: AnswerJudge) -> None:
+        self._attachment, self._around, self._judge = attachment, around, judge
 
     async def process(self, context: ChatContext, call_next: Next) -> None:
-        run, proposed = self._run, self._attachment.proposed(self._around)
+        run, proposed = self._around.run, self._attachment.proposed(self._around)
+        assert run is not None
         run.step, run.messages = run.step + 1, chat(context.messages)
         run.seen = [one for one in call_ids(context.messages, "function_result") if one not in proposed]
         self._attachment.refresh((context.options or {}).get("tools"), run)
         await call_next()
-
-        def note(response: Any) -> None:
-            proposed.update(call_ids(response.messages, "function_call"))
-
         if isinstance(context.result, ChatResponse):
-            note(context.result)
+            context.result = (await self._read(context.result))[0]
+        elif self._judge.judges:
+            context.result = held_stream(context.result, self._read)
         else:
-            context.stream_result_hooks.append(note)
+            context.stream_result_hooks.append(self._note)
+
+    async def _read(self, response: Any) -> tuple[Any, bool]:
+        self._note(response)
+        return await self._judge.of_model(response)
+
+    def _note(self, response: Any) -> None:
+        self._attachment.proposed(self._around).update(call_ids(response.messages, "function_call"))

@@ -39,7 +39,6 @@ class ClientRun:
         seen: the ids of the calls whose results are among these.
         handoffs: the host's names of the tools that hand the conversation over -> the agent that takes over.
         handed_over: whether one of these was called.
-        passed: the answers that were judged and may be shown, without their white space.
     """
 
     outer: ClientRun | None = None
@@ -51,7 +50,6 @@ class ClientRun:
     seen: Sequence[str] = ()
     handoffs: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     handed_over: bool = False
-    passed: set[str] = field(default_factory=set)
 
     def note(self, tool: str, verdict: Verdict) -> None:
         """Notes a denial. After a halt, or once the agent gave up, this run and those around it end."""
