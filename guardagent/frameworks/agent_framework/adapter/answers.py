@@ -94,9 +94,11 @@ class AnswerJudge:
 
     async def of_model(self, response: Any) -> tuple[Any, bool]:
         """Returns a message of the model without a denied answer, and whether it was changed."""
+        if not self.judges:
+            return response, False
         self._said.append("".join(one.text for one in response.messages))
         goes_on = call_ids(response.messages, "function_call") or _pauses(response)
-        verdict = None if goes_on or not self.judges else await self._verdict("".join(self._said))
+        verdict = None if goes_on else await self._verdict("".join(self._said))
         return (response, False) if verdict is None else (_without_answer(response, verdict), True)
 
     async def final(self, response: Any) -> tuple[Any, bool]:

@@ -30,6 +30,7 @@ class ToolArguments:
         spec: the tool's declaration.
         tool: the tool itself.
         signature: of its function.
+        defaults: the arguments that may be left out, with their values.
         context: the parameter through which the host passes its context; None if there is none.
         unjudged: arguments that the program supplies; they are neither judged nor logged.
         server: whether the tool is one of an MCP server.
@@ -38,6 +39,7 @@ class ToolArguments:
     spec: ToolSpec
     tool: FunctionTool
     signature: inspect.Signature
+    defaults: Mapping[str, Any]
     context: str | None = None
     unjudged: frozenset[str] = frozenset()
     server: bool = False
@@ -62,7 +64,9 @@ class ToolArguments:
         spec = ToolSpec(
             tool.name, tool.parameters(), tool.description or "", unlisted_arguments=frozenset(named - hidden)
         )
-        return cls(spec, tool, signature, context, frozenset(unjudged), server_of(tool) is not None)
+        parameters = signature.parameters.values()
+        defaults = {one.name: one.default for one in parameters if one.default is not inspect.Parameter.empty}
+        return cls(spec, tool, signature, defaults, context, frozenset(unjudged), server_of(tool) is not None)
 
     def bind(self, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns copies of the arguments that the function gets, with defaults, and what is not judged.
@@ -114,15 +118,15 @@ class ToolArguments:
         }
 
     def _with_defaults(self, named: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            bound = self.signature.bind(**named, **apart)
-        except TypeError as error:
-            raise InputError(f"the arguments of {self.spec.name!r} do not fit: {error}") from None
-        bound.apply_defaults()
-        found: dict[str, Any] = {}
-        for name, value in bound.arguments.items():
-            found |= {name: value} if self.signature.parameters[name].kind in _NAMED else value
-        return {name: value for name, value in found.items() if name not in apart and name != self.context}
+        names = self.signature.parameters
+        known = [name for name, one in names.items() if one.kind in _NAMED]
+        odd = named.keys() - set(known) if len(known) == len(names) else ()
+        absent = [one for one in known if one not in named and one not in apart and one not in self.defaults]
+        if odd or absent:
+            problem = f"{min(odd)!r} is not one of them" if odd else f"{absent[0]!r} is missing"
+            raise InputError(f"the arguments of {self.spec.name!r} do not fit: {problem}")
+        left_out = {name: value for name, value in self.defaults.items() if name not in apart and name != self.context}
+        return {**left_out, **named}
 
 
 def _copy(value: Any) -> Any:

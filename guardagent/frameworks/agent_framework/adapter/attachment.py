@@ -96,6 +96,7 @@ class AgentAttachment:
         self._listed: dict[str, ToolSpec] = {}
         self._checked: dict[str, ToolSpec] | None = None
         self._servers: Sequence[Any] = ()
+        self._with_servers = False
 
     # --- attaching
 
@@ -146,11 +147,10 @@ class AgentAttachment:
         """
         own = [original_of(one) for one in normalize_tools(tools)]
         created = [self.tool(one, listed=_name_of(one) not in skipped) for one in own]
-        late = update_servers(
-            self.guard,
-            [one for one in own if isinstance(one, FunctionTool)],
-            [one for one in self._servers if one.is_connected],
-        )
+        late: Collection[str] = ()
+        if self._servers or self._with_servers:
+            known = [one for one in self._servers if one.is_connected]
+            late = update_servers(self.guard, [one for one in own if isinstance(one, FunctionTool)], known)
         return [_without_description(one) if _name_of(one) in late else one for one in created]
 
     def tool(self, tool: Any, *, listed: bool = True) -> Any:
@@ -180,6 +180,7 @@ class AgentAttachment:
         arguments = ToolArguments.of(tool, self._unjudged.get(tool.name, ()))
         created = guarded_tool(tool, arguments, self.calls)
         self._arguments[tool.name] = arguments
+        self._with_servers = self._with_servers or arguments.server
         if listed:
             self._listed[tool.name] = arguments.spec
         return created
@@ -191,8 +192,10 @@ class AgentAttachment:
             self._checked = dict(self._listed)
 
     def refresh(self, tools: Any, run: ClientRun) -> None:
-        """Guards tools that were added to a run."""
-        if isinstance(tools, list):
+        """Guards tools that were added to a run, and compares those of servers again."""
+        if not isinstance(tools, list):
+            return
+        if self._with_servers or not all(guard_of(one) is self.calls for one in tools):
             tools[:] = self.tools(tools, run.handoffs)
             self.check_tools()
 
@@ -212,8 +215,9 @@ class AgentAttachment:
         if around.call is None and around.conversation:
             self.guard.turn(around.conversation)
         around = AgentScope(around.conversation, run, around.call, around.agent, asks=bool(own or unbound))
-        proposed = self.proposed(around)
-        run.seen = [one for one in call_ids(messages, "function_result") if one not in proposed]
+        if around.conversation:
+            run.proposed = self.guard.notes(around.conversation).setdefault("proposed", set())
+        run.seen = [one for one in call_ids(messages, "function_result") if one not in run.proposed]
         return around, run
 
     def prepared(
@@ -239,16 +243,9 @@ class AgentAttachment:
             options |= {"tools": tools} if tools else {}
             self.check_tools()
         others = [*_listed(given.get("middleware")), *_listed(middleware)]
-        own = [InnerMiddleware(self, run), ModelMiddleware(self, around, judge)]
+        own = [InnerMiddleware(self, run), ModelMiddleware(self, run, judge)]
         ordered = [OuterMiddleware(self, around, run), *others, *own]
         return {"options": options, "client_kwargs": {**given, "middleware": ordered}}
-
-    def proposed(self, around: AgentScope) -> set[str]:
-        """Returns the ids of the calls that models proposed in this conversation."""
-        if not around.conversation:
-            return set()
-        known: set[str] = self.guard.notes(around.conversation).setdefault("proposed", set())
-        return known
 
     async def note_rejections(self, around: AgentScope, messages: Iterable[Any]) -> None:
         """Records the rejections in a run's messages, so that nobody can approve the same request later."""

@@ -37,8 +37,6 @@ class RunAttachment(Protocol):
 
     def refresh(self, tools: Any, run: ClientRun) -> None: ...
 
-    def proposed(self, around: AgentScope) -> set[str]: ...
-
 
 class OuterMiddleware(FunctionMiddleware):
     """Around the other middlewares: tells the tool which call it runs, and judges hand-offs, which these carry out."""
@@ -48,7 +46,7 @@ class OuterMiddleware(FunctionMiddleware):
 
     async def process(self, context: FunctionInvocationContext, call_next: Next) -> None:
         call_id, nested = context.metadata.get("call_id"), self._around.call is not None
-        self._attachment.proposed(self._around).add(str(call_id))
+        self._run.proposed.add(str(call_id))
         context.metadata[_FIRST] = context.function
         inside = replace(
             self._around, tool_id=None if nested else call_id, answered=None if nested else answered(context)
@@ -114,14 +112,13 @@ async def delivered(context: FunctionInvocationContext, run: ClientRun, work: Ne
 class ModelMiddleware(ChatMiddleware):
     """At the model: guards tools that were added to the run, and judges what the model writes before it is stored."""
 
-    def __init__(self, attachment: RunAttachment, around: AgentScope, judge: AnswerJudge) -> None:
-        self._attachment, self._around, self._judge = attachment, around, judge
+    def __init__(self, attachment: RunAttachment, run: ClientRun, judge: AnswerJudge) -> None:
+        self._attachment, self._run, self._judge = attachment, run, judge
 
     async def process(self, context: ChatContext, call_next: Next) -> None:
-        run, proposed = self._around.run, self._attachment.proposed(self._around)
-        assert run is not None
+        run = self._run
         run.step, run.messages = run.step + 1, chat(context.messages)
-        run.seen = [one for one in call_ids(context.messages, "function_result") if one not in proposed]
+        run.seen = [one for one in call_ids(context.messages, "function_result") if one not in run.proposed]
         self._attachment.refresh((context.options or {}).get("tools"), run)
         await call_next()
         if isinstance(context.result, ChatResponse):
@@ -136,4 +133,4 @@ class ModelMiddleware(ChatMiddleware):
         return await self._judge.of_model(response)
 
     def _note(self, response: Any) -> None:
-        self._attachment.proposed(self._around).update(call_ids(response.messages, "function_call"))
+        self._run.proposed.update(call_ids(response.messages, "function_call"))

@@ -37,6 +37,7 @@ class ClientRun:
         halted: the halt that ends the run.
         messages: the messages that the model has read, as rules read them.
         seen: the ids of the calls whose results are among these.
+        proposed: the ids of the calls that models proposed in this conversation.
         handoffs: the host's names of the tools that hand the conversation over -> the agent that takes over.
         handed_over: whether one of these was called.
     """
@@ -48,6 +49,7 @@ class ClientRun:
     halted: RunHalted | None = None
     messages: Sequence[dict[str, str]] = ()
     seen: Sequence[str] = ()
+    proposed: set[str] = field(default_factory=set)
     handoffs: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     handed_over: bool = False
 
