@@ -69,12 +69,12 @@ def _client() -> Any:
             super().__init__()
             self.times: list[float] = []
 
-        async def _inner_get_response(self, *, messages: Any, **options: Any) -> Any:
+        async def _inner_get_response(self, *, messages: Any, **_options: Any) -> Any:
             order, first = messages[0].text, len(messages) == 1
             args = {"order_id": order, "amount": 50}
             call = Content.from_function_call(call_id=f"call {order}", name="refund", arguments=args)
-            said = ChatResponse(messages=[Message(role="assistant", contents=[call if first else "done"])])
+            response = ChatResponse(messages=[Message(role="assistant", contents=[call if first else "done"])])
             self.times.append(time.perf_counter())
-            return said
+            return response
 
     return Caller()

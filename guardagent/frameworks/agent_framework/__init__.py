@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from guardagent._support.lazy_imports import lazy_getattr
 
-__all__ = ["RunHalted", "answer", "conversation", "guarded"]
+__all__ = ["AgentFrameworkHalted", "answer", "conversation", "guarded"]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.agent_framework.adapter import RunHalted, answer, conversation, guarded
+    from guardagent.frameworks.agent_framework.adapter import AgentFrameworkHalted, answer, conversation, guarded
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

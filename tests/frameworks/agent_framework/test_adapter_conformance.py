@@ -25,10 +25,10 @@ from agent_framework import (
     MiddlewareTermination,
     function_middleware,
 )
-from agent_framework_orchestrations import HandoffBuilder
+from agent_framework.orchestrations import HandoffBuilder
 
 from guardagent.enforcement import Approval
-from guardagent.frameworks.agent_framework import RunHalted, answer, conversation, guarded
+from guardagent.frameworks.agent_framework import AgentFrameworkHalted, answer, conversation, guarded
 from guardagent.testing.conformance import (
     SCENARIOS,
     Call,
@@ -88,8 +88,8 @@ class AgentFrameworkProcess(Process):
 
     async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
         session = AgentSession.from_dict(json.loads(self.operator.kept[question.key]))
-        said = replace(approval, of=question.request.additional_properties["guardagent_request"]["digest"])
-        messages = [Message(role="user", contents=[answer(question.request, said)])]
+        named = replace(approval, of=question.request.additional_properties["guardagent_request"]["digest"])
+        messages = [Message(role="user", contents=[answer(question.request, named)])]
         return await self._go_on(self._agent(question.team), question.team, session, messages)
 
     async def swap(self, question: WaitingRun, args: Mapping[str, Any]) -> None:
@@ -114,15 +114,15 @@ class AgentFrameworkProcess(Process):
                 response = await running.get_final_response()
             else:
                 response = await running
-        except RunHalted:
+        except AgentFrameworkHalted:
             return Reply(shown)
         finally:
             await agent.close()
-        asked = [one for one in response.user_input_requests if one.type == "function_approval_request"]
-        if asked:
+        requests = [one for one in response.user_input_requests if one.type == "function_approval_request"]
+        if requests:
             key = f"session {next(_ids)}"
             self.operator.kept[key] = json.dumps(session.to_dict())
-            return Reply(question=WaitingRun(session.session_id, team, key, asked[0]))
+            return Reply(question=WaitingRun(session.session_id, team, key, requests[0]))
         return Reply(shown + _read(response))
 
     async def _handed_over(self, team: Any, name: str) -> Reply:
@@ -172,7 +172,7 @@ class AgentFrameworkProcess(Process):
     def _delegate(self, sub_agent: SubAgent, agent: Any, number: int) -> Any:
         async def work() -> str:
             with conversation("apart"):
-                return (await agent.run("please", session=AgentSession(session_id="apart"))).text
+                return str((await agent.run("please", session=AgentSession(session_id="apart"))).text)
 
         async def delegate() -> str:
             return str(await sub_agent.run(work()))

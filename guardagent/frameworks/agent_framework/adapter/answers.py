@@ -10,25 +10,25 @@ from agent_framework import ChatResponse, ChatResponseUpdate, Content, Message, 
 
 from guardagent.enforcement import EnforcementPoint
 from guardagent.frameworks.agent_framework.adapter.messages import call_ids, last_user_text
-from guardagent.frameworks.agent_framework.adapter.runs import AgentScope, ClientRun
+from guardagent.frameworks.agent_framework.adapter.runs import ClientRun, ClientScope
 from guardagent.types import Verdict
 
 _KEPT = frozenset({"function_call", "function_result", "function_approval_request"})
 Start = Callable[[], Awaitable[None]]
 
 
-async def answered(judge: AnswerJudge, respond: Callable[[], Any], start: Start) -> Any:
+async def answered(judge: ClientAnswers, respond: Callable[[], Any], start: Start) -> Any:
     """Returns the response to a run, without a denied answer.
 
     Raises:
-        RunHalted: a rule halts the run.
+        AgentFrameworkHalted: a rule halts the run.
     """
     await start()
     response, _ = await judge.final(await respond())
     return response
 
 
-def streamed(judge: AnswerJudge, stream: Callable[[], Any], start: Start, form: Any) -> ResponseStream[Any, Any]:
+def streamed(judge: ClientAnswers, stream: Callable[[], Any], start: Start, form: Any) -> ResponseStream[Any, Any]:
     """Returns the stream of a run. If answers are judged, it begins once the run has ended.
 
     Args:
@@ -72,7 +72,7 @@ def held_stream(own: Any, read: Callable[[Any], Awaitable[tuple[Any, bool]]]) ->
     return ResponseStream(updates(), finalizer=ChatResponse.from_updates)
 
 
-class AnswerJudge:
+class ClientAnswers:
     """Judges the answers of a run: as the model writes them, before the host stores them, and at the end.
 
     Args:
@@ -81,9 +81,9 @@ class AnswerJudge:
         run: the run.
     """
 
-    def __init__(self, guard: EnforcementPoint, around: AgentScope, run: ClientRun) -> None:
+    def __init__(self, guard: EnforcementPoint, around: ClientScope, run: ClientRun) -> None:
         self._guard, self._around, self._run = guard, around, run
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._passed: set[str] = set()
         self._denied: Verdict | None = None
 
@@ -96,9 +96,9 @@ class AnswerJudge:
         """Returns a message of the model without a denied answer, and whether it was changed."""
         if not self.judges:
             return response, False
-        self._said.append("".join(one.text for one in response.messages))
+        self._texts.append("".join(one.text for one in response.messages))
         goes_on = call_ids(response.messages, "function_call") or _pauses(response)
-        verdict = None if goes_on else await self._verdict("".join(self._said))
+        verdict = None if goes_on else await self._verdict("".join(self._texts))
         return (response, False) if verdict is None else (_without_answer(response, verdict), True)
 
     async def final(self, response: Any) -> tuple[Any, bool]:
@@ -107,7 +107,7 @@ class AnswerJudge:
         If the guard has ended the run, its own answer is added.
 
         Raises:
-            RunHalted: a rule halts the run.
+            AgentFrameworkHalted: a rule halts the run.
         """
         verdict = self._denied
         if verdict is None and self._run.final is None and self.judges:

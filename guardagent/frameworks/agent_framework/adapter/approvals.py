@@ -20,7 +20,7 @@ from guardagent.types import freeze, thaw
 REQUEST, ANSWER = "guardagent_request", "guardagent_answer"
 
 
-class ApprovalNeeded(Exception):  # noqa: N818 - a request, and no error
+class FunctionApprovalNeeded(Exception):  # noqa: N818 - a request, and no error
     """A call waits for a reviewer.
 
     Attributes:
@@ -61,7 +61,7 @@ def answer(request: Content, decision: Any) -> Content:
     return response
 
 
-def request_content(needed: ApprovalNeeded, context: Any) -> Content:
+def request_content(needed: FunctionApprovalNeeded, context: Any) -> Content:
     """Returns the host's form of a request; a repeated one of the same call is a replacement, as the host knows it."""
     call_id = context.metadata["call_id"]
     own = context.metadata.get("function_call_occurrence_id") or call_id
@@ -78,36 +78,30 @@ def request_content(needed: ApprovalNeeded, context: Any) -> Content:
     )
 
 
-def answered(context: Any) -> Mapping[str, Any] | None:
-    """Returns what a reviewer answered to the guard's request of a call; None if there is no answer.
+def decision_in(content: Any) -> Mapping[str, Any] | None:
+    """Returns the guard's request that an approval response answers, with the decision; None for other responses.
 
-    A yes to the guard's request that does not name what was shown rejects: standing approvals of the host say it, too.
-    A yes to a request of the host itself is no answer; the rules decide on that call as on any other.
+    A bare yes names no call, so that it approves nothing: standing approvals of the host say it, too. A yes to a
+    request of the host itself is no answer here; the rules decide on that call as on any other.
     """
-    response = context.metadata.get("approval_response")
-    shown = (getattr(response, "additional_properties", None) or {}).get(REQUEST)
-    if (said := answer_in(response)) is not None or not isinstance(shown, Mapping):
-        return said
-    return {**shown, ANSWER: {"choice": "approve"}}
-
-
-def answer_in(content: Any) -> Mapping[str, Any] | None:
-    """Returns the parts of an approval response that `answer` has made; None for others."""
     more = getattr(content, "additional_properties", None) or {}
-    shown, said = more.get(REQUEST), more.get(ANSWER)
-    return {**shown, ANSWER: said} if isinstance(shown, Mapping) and isinstance(said, Mapping) else None
+    shown, decision = more.get(REQUEST), more.get(ANSWER)
+    if not isinstance(shown, Mapping):
+        return None
+    bare = {"choice": "approve" if content.approved is True else "reject"}
+    return {**shown, ANSWER: decision if isinstance(decision, Mapping) else bare}
 
 
-def call_shown(call: HostCall, said: Mapping[str, Any]) -> HostCall:
+def call_shown(call: HostCall, answered: Mapping[str, Any]) -> HostCall:
     """Returns the call of an answer as it was shown, in the turn of its request.
 
     Raises:
         InputError: earlier edits do not fit the tool.
     """
-    step = said.get("step")
+    step = answered.get("step")
     call = replace(call, step=step if isinstance(step, str) else None, messages=None, seen=None)
-    args = said.get("args")
-    if said.get("edited") is not True or not isinstance(args, Mapping):
+    args = answered.get("args")
+    if answered.get("edited") is not True or not isinstance(args, Mapping):
         return call
     fitting = args if call.validate_edit is None else call.validate_edit(args)
     return with_edits(call, Approval("edit", freeze(fitting)))

@@ -23,7 +23,7 @@ _JSON = frozenset({str, int, float, bool, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
-class ToolArguments:
+class FunctionToolArguments:
     """Reads the arguments of a tool.
 
     Attributes:
@@ -45,7 +45,7 @@ class ToolArguments:
     server: bool = False
 
     @classmethod
-    def of(cls, tool: FunctionTool, unjudged: Collection[str] = ()) -> ToolArguments:
+    def of(cls, tool: FunctionTool, unjudged: Collection[str] = ()) -> FunctionToolArguments:
         """Reads the declaration of a tool.
 
         Raises:
@@ -112,9 +112,9 @@ class ToolArguments:
 
     def _of_program(self, context: Any) -> dict[str, Any]:
         """Returns the arguments of the program that the host sends to a server beside those of the model."""
-        declared, given = self.spec.schema.get("properties", {}), getattr(context, "kwargs", None) or {}
+        declared, supplied = self.spec.schema.get("properties", {}), getattr(context, "kwargs", None) or {}
         return {
-            name: value for name, value in given.items() if name in declared and name not in withheld_from_servers()
+            name: value for name, value in supplied.items() if name in declared and name not in withheld_from_servers()
         }
 
     def _with_defaults(self, named: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,15 +20,15 @@ from guardagent._support.procedures import adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, ToolSpec
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError
-from guardagent.frameworks.agent_framework.adapter.answers import AnswerJudge
-from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, answer_in, call_shown
-from guardagent.frameworks.agent_framework.adapter.arguments import ToolArguments
-from guardagent.frameworks.agent_framework.adapter.calls import ToolCalls
+from guardagent.frameworks.agent_framework.adapter.answers import ClientAnswers
+from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, call_shown, decision_in
+from guardagent.frameworks.agent_framework.adapter.arguments import FunctionToolArguments
+from guardagent.frameworks.agent_framework.adapter.calls import FunctionToolCalls
 from guardagent.frameworks.agent_framework.adapter.client_class import AGENT, ATTACHMENT, guarded_copy
 from guardagent.frameworks.agent_framework.adapter.guarded_tool import guard_of, guarded_tool, original_of
 from guardagent.frameworks.agent_framework.adapter.messages import call_ids, chat
 from guardagent.frameworks.agent_framework.adapter.middleware import InnerMiddleware, ModelMiddleware, OuterMiddleware
-from guardagent.frameworks.agent_framework.adapter.runs import AgentScope, ClientRun, surroundings
+from guardagent.frameworks.agent_framework.adapter.runs import ClientRun, ClientScope, surroundings
 from guardagent.frameworks.agent_framework.adapter.servers import update_servers
 
 Target = TypeVar("Target", bound=RawAgent[Any] | BaseChatClient[Any])
@@ -67,14 +67,14 @@ def guarded(
         InputError: a tool cannot be guarded, a rule names a tool that is probably a misspelling of one of the agent's,
             or the agent has another guard.
     """
-    attachment = AgentAttachment(guard, conversation, dict(unjudged or {}), frozenset(unguarded))
+    attachment = ClientAttachment(guard, conversation, dict(unjudged or {}), frozenset(unguarded))
     if isinstance(target, RawAgent):
         attachment.guard_agent(target)
         return target
     return attachment.client(target)  # type: ignore[no-any-return]
 
 
-class AgentAttachment:
+class ClientAttachment:
     """One guard, and the client of an agent.
 
     Attributes:
@@ -90,9 +90,9 @@ class AgentAttachment:
         unguarded: frozenset[str],
     ) -> None:
         self.guard, self._named, self._unjudged, self._unguarded = guard, named, unjudged, unguarded
-        self.calls = ToolCalls(guard, self._name)
+        self.calls = FunctionToolCalls(guard, self._name)
         self._guarded: dict[int, FunctionTool] = {}  # id of a tool -> its guarded copy, which holds the tool
-        self._arguments: dict[str, ToolArguments] = {}
+        self._arguments: dict[str, FunctionToolArguments] = {}
         self._listed: dict[str, ToolSpec] = {}
         self._checked: dict[str, ToolSpec] | None = None
         self._servers: Sequence[Any] = ()
@@ -177,7 +177,7 @@ class AgentAttachment:
         return self._guarded[id(tool)]
 
     def _guarded_tool(self, tool: FunctionTool, *, listed: bool) -> FunctionTool:
-        arguments = ToolArguments.of(tool, self._unjudged.get(tool.name, ()))
+        arguments = FunctionToolArguments.of(tool, self._unjudged.get(tool.name, ()))
         created = guarded_tool(tool, arguments, self.calls)
         self._arguments[tool.name] = arguments
         self._with_servers = self._with_servers or arguments.server
@@ -201,11 +201,11 @@ class AgentAttachment:
 
     # --- a run
 
-    def begin(self, client: Any, messages: Iterable[Any], given: Mapping[str, Any]) -> tuple[AgentScope, ClientRun]:
+    def begin(self, client: Any, messages: Iterable[Any], kwargs: Mapping[str, Any]) -> tuple[ClientScope, ClientRun]:
         """Returns the surroundings of a new run, and the run."""
-        session = given.get("session")
-        own = isinstance(session, AgentSession) and given.get(_OWN_SESSION, True) is not False
-        handoffs = _handoffs(given.get("middleware"))
+        session = kwargs.get("session")
+        own = isinstance(session, AgentSession) and kwargs.get(_OWN_SESSION, True) is not False
+        handoffs = _handoffs(kwargs.get("middleware"))
         names = own and not handoffs and _IN_WORKFLOW not in session.state  # type: ignore[union-attr]
         around = surroundings(self._name(), session.session_id if names else None, vars(client)[AGENT])  # type: ignore[union-attr]
         run = around.run
@@ -214,7 +214,7 @@ class AgentAttachment:
         unbound = client.function_invocation_configuration.get("disable_approval_response_binding", False)
         if around.call is None and around.conversation:
             self.guard.turn(around.conversation)
-        around = AgentScope(around.conversation, run, around.call, around.agent, asks=bool(own or unbound))
+        around = ClientScope(around.conversation, run, around.call, around.agent, asks=bool(own or unbound))
         if around.conversation:
             run.proposed = self.guard.notes(around.conversation).setdefault("proposed", set())
         run.seen = [one for one in call_ids(messages, "function_result") if one not in run.proposed]
@@ -223,11 +223,11 @@ class AgentAttachment:
     def prepared(
         self,
         client: Any,
-        around: AgentScope,
-        judge: AnswerJudge,
+        around: ClientScope,
+        judge: ClientAnswers,
         options: Mapping[str, Any] | None,
         middleware: Sequence[Any] | None,
-        given: Mapping[str, Any],
+        kwargs: Mapping[str, Any],
     ) -> dict[str, Any]:
         """Returns the options of a request, with guarded tools, and the guard's middlewares around the others.
 
@@ -242,22 +242,22 @@ class AgentAttachment:
             tools = self.tools(options.get("tools"), run.handoffs)
             options |= {"tools": tools} if tools else {}
             self.check_tools()
-        others = [*_listed(given.get("middleware")), *_listed(middleware)]
+        others = [*_listed(kwargs.get("middleware")), *_listed(middleware)]
         own = [InnerMiddleware(self, run), ModelMiddleware(self, run, judge)]
         ordered = [OuterMiddleware(self, around, run), *others, *own]
-        return {"options": options, "client_kwargs": {**given, "middleware": ordered}}
+        return {"options": options, "client_kwargs": {**kwargs, "middleware": ordered}}
 
-    async def note_rejections(self, around: AgentScope, messages: Iterable[Any]) -> None:
+    async def note_rejections(self, around: ClientScope, messages: Iterable[Any]) -> None:
         """Records the rejections in a run's messages, so that nobody can approve the same request later."""
         for content in (one for message in messages for one in message.contents):
-            said = answer_in(content) if content.type == "function_approval_response" else None
-            if said is None or content.approved is True or not around.conversation:
+            decided = decision_in(content) if content.type == "function_approval_response" else None
+            if decided is None or content.approved is True or not around.conversation:
                 continue
-            call = self._rejected(around, content, said)
+            call = self._rejected(around, content, decided)
             if call is not None:
-                await adrive(self.guard.lifecycle.resolve(call, Approval.read(said[ANSWER])))
+                await adrive(self.guard.lifecycle.resolve(call, Approval.read(decided[ANSWER])))
 
-    def _rejected(self, around: AgentScope, content: Any, said: Mapping[str, Any]) -> HostCall | None:
+    def _rejected(self, around: ClientScope, content: Any, decided: Mapping[str, Any]) -> HostCall | None:
         """Returns the call that a rejection names; None if it is not the call that was shown."""
         function_call, run = content.function_call, around.run
         arguments = self._arguments.get(getattr(function_call, "name", None) or "")
@@ -269,8 +269,8 @@ class AgentAttachment:
             call = HostCall(
                 arguments.spec.name, args, around.conversation, id=function_call.call_id, agent=around.agent
             )
-            call = call_shown(call, said)
-            return call if call.digest == str(said.get("digest")).partition(".")[0] else None
+            call = call_shown(call, decided)
+            return call if call.digest == str(decided.get("digest")).partition(".")[0] else None
         except Exception:  # noqa: BLE001 - what a client sends; the host has rejected the call in any case
             return None
 

@@ -12,12 +12,12 @@ from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
-from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, ApprovalNeeded, call_shown
-from guardagent.frameworks.agent_framework.adapter.arguments import ToolArguments
+from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, FunctionApprovalNeeded, call_shown
+from guardagent.frameworks.agent_framework.adapter.arguments import FunctionToolArguments
 from guardagent.frameworks.agent_framework.adapter.guarded_tool import Work
 from guardagent.frameworks.agent_framework.adapter.outcomes import outcome_of, outcome_of_server_error
-from guardagent.frameworks.agent_framework.adapter.runs import UNNAMED, AgentScope, enter, scope
-from guardagent.types import Decision, Verdict, unchecked_verdict
+from guardagent.frameworks.agent_framework.adapter.runs import UNNAMED, ClientScope, enter, scope
+from guardagent.types import Decision, unchecked_verdict
 
 HANDOFF = "handoff"
 _CANNOT_ASK = (
@@ -26,7 +26,7 @@ _CANNOT_ASK = (
 )
 
 
-class ToolCalls:
+class FunctionToolCalls:
     """Judges and runs calls.
 
     Args:
@@ -37,12 +37,12 @@ class ToolCalls:
     def __init__(self, guard: EnforcementPoint, named: Callable[[], str | None]) -> None:
         self.guard, self._named = guard, named
 
-    async def invoke(self, arguments: ToolArguments, kwargs: Mapping[str, Any], work: Work) -> Any:
+    async def invoke(self, arguments: FunctionToolArguments, kwargs: Mapping[str, Any], work: Work) -> Any:
         """Judges a call at the function of its tool, and runs it with the judged arguments.
 
         Raises:
             ToolDenied: the call may not run.
-            ApprovalNeeded: it waits for a reviewer.
+            FunctionApprovalNeeded: it waits for a reviewer.
         """
         return await adrive(self._steps(arguments, kwargs, work))
 
@@ -51,7 +51,7 @@ class ToolCalls:
 
         Raises:
             ToolDenied: the conversation stays with its agent.
-            ApprovalNeeded: it waits for a reviewer.
+            FunctionApprovalNeeded: it waits for a reviewer.
         """
         return await adrive(self._handed_over(to, args, work))
 
@@ -61,7 +61,7 @@ class ToolCalls:
         verdict = await self.guard.arefuse(self._call(name, {}, around), problem)
         return self._denied(ToolDenied(name, verdict), around)
 
-    def _steps(self, arguments: ToolArguments, kwargs: Mapping[str, Any], work: Work) -> Procedure[Any]:
+    def _steps(self, arguments: FunctionToolArguments, kwargs: Mapping[str, Any], work: Work) -> Procedure[Any]:
         around, name, life = self._around(), arguments.spec.name, self.guard.lifecycle
         try:
             own, apart = arguments.bind(kwargs)
@@ -89,17 +89,17 @@ class ToolCalls:
         call, _ = yield from self._authorized(self._call(HANDOFF, {"to": to, **args}, around, action=HANDOFF), around)
         return (yield from life.execute(call, Operation(work, work), lambda _: Outcome(), _of_hand_off))
 
-    def _authorized(self, call: HostCall, around: AgentScope) -> Procedure[tuple[HostCall, dict[str, Any]]]:
+    def _authorized(self, call: HostCall, around: ClientScope) -> Procedure[tuple[HostCall, dict[str, Any]]]:
         try:
             return (yield from self.guard.lifecycle.authorize(call, self._judge(call, around)))
         except ToolDenied as denied:
             raise self._denied(denied, around) from None
 
-    def _judge(self, call: HostCall, around: AgentScope) -> Procedure[JudgedCall]:
+    def _judge(self, call: HostCall, around: ClientScope) -> Procedure[JudgedCall]:
         """Judges a call, with a reviewer's answer if there is one.
 
         Raises:
-            ApprovalNeeded: a rule escalates it, and the host can ask a reviewer.
+            FunctionApprovalNeeded: a rule escalates it, and the host can ask a reviewer.
         """
         life, edited = self.guard.lifecycle, False
         if around.answered is None:
@@ -111,21 +111,24 @@ class ToolCalls:
                 return (yield from life.refuse(call, error_text(error))), call
             approval = Approval.read(around.answered[ANSWER]).validated(call.validate_edit)
             verdict = yield from life.resolve(call, approval)
-            call, edited = with_edits(call, approval), approval.choice == "edit" or around.answered["edited"] is True
+            call, edited = (
+                with_edits(call, approval),
+                approval.choice == "edit" or around.answered.get("edited") is True,
+            )
         if verdict.decision is Decision.ESCALATE and self.guard.approver is None:
             if around.asks and around.call is None and call.conversation:
-                raise ApprovalNeeded(life.request(call, verdict), call, edited=edited)
+                raise FunctionApprovalNeeded(life.request(call, verdict), call, edited=edited)
             verdict = replace(verdict, errors=(*verdict.errors, _CANNOT_ASK))
         return verdict, call
 
-    def _around(self) -> AgentScope:
-        return scope() or AgentScope(self._named())
+    def _around(self) -> ClientScope:
+        return scope() or ClientScope(self._named())
 
     def _call(
         self,
         name: str,
         args: Mapping[str, Any],
-        around: AgentScope,
+        around: ClientScope,
         validate_edit: Any = None,
         action: str | None = None,
     ) -> HostCall:
@@ -138,7 +141,7 @@ class ToolCalls:
             options["id"] = around.tool_id
         return HostCall(name, args, around.conversation, agent=around.agent, **options)
 
-    def _denied(self, denied: ToolDenied, around: AgentScope) -> ToolDenied:
+    def _denied(self, denied: ToolDenied, around: ClientScope) -> ToolDenied:
         if around.run is not None:
             around.run.note(denied.tool, denied.verdict)
         if around.conversation:
@@ -153,7 +156,7 @@ def _of_hand_off(error: BaseException) -> Outcome:
     return Outcome() if isinstance(error, MiddlewareTermination) else Outcome.of_error(error)
 
 
-def _within(inside: AgentScope, work: Callable[[], Any]) -> Operation:
+def _within(inside: ClientScope, work: Callable[[], Any]) -> Operation:
     """Returns work that runs inside a call, so that agents in it share its conversation."""
 
     async def run() -> Any:
@@ -161,6 +164,3 @@ def _within(inside: AgentScope, work: Callable[[], Any]) -> Operation:
             return await work()
 
     return Operation(run, run)
-
-
-__all__ = ["HANDOFF", "ToolCalls", "Verdict"]

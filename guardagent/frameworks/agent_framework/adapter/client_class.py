@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
-from guardagent.frameworks.agent_framework.adapter.answers import AnswerJudge, answered, streamed
+from guardagent.frameworks.agent_framework.adapter.answers import ClientAnswers, answered, streamed
 
 ATTACHMENT, AGENT = "guardagent_attachment", "guardagent_agent"
 
@@ -22,7 +22,8 @@ def guarded_class(base: Any) -> Any:
 
 def guarded_copy(client: Any, **more: Any) -> Any:
     """Returns a copy of a chat client, which shares its connections and has a guard."""
-    kind: Any = guarded_class(type(client))
+    own: Any = type(client)
+    kind = guarded_class(own)
     created = object.__new__(kind)
     vars(created).update(vars(copy.copy(client)))
     vars(created).update(more)
@@ -44,7 +45,7 @@ class _GuardedClient:
     ) -> Any:
         attachment = vars(self)[ATTACHMENT]
         around, run = attachment.begin(self, messages, client_kwargs or {})
-        judge = AnswerJudge(attachment.guard, around, run)
+        judge = ClientAnswers(attachment.guard, around, run)
         prepared = attachment.prepared(self, around, judge, options, middleware, client_kwargs or {})
         respond = partial(super().get_response, messages, stream=stream, **prepared, **more)  # type: ignore[misc]
         start = partial(attachment.note_rejections, around, messages)

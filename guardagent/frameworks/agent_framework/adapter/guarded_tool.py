@@ -11,7 +11,7 @@ from agent_framework import FunctionTool
 
 from guardagent._support.host_versions import require_parts
 from guardagent.errors import InputError
-from guardagent.frameworks.agent_framework.adapter.arguments import ToolArguments
+from guardagent.frameworks.agent_framework.adapter.arguments import FunctionToolArguments
 from guardagent.frameworks.agent_framework.adapter.servers import send_once
 
 _PARTS = (
@@ -28,11 +28,11 @@ _GUARD, _ORIGINAL = "guardagent_calls", "guardagent_original"
 
 Work = Callable[[Mapping[str, Any]], Awaitable[Any]]
 """The work of a tool with these arguments."""
-Invoke = Callable[[ToolArguments, Mapping[str, Any], Work], Awaitable[Any]]
+Invoke = Callable[[FunctionToolArguments, Mapping[str, Any], Work], Awaitable[Any]]
 """Judges a call and runs it."""
 
 
-def guarded_tool(tool: FunctionTool, arguments: ToolArguments, calls: Any) -> FunctionTool:
+def guarded_tool(tool: FunctionTool, arguments: FunctionToolArguments, calls: Any) -> FunctionTool:
     """Returns a copy of a tool whose function is judged by `calls.invoke`. The limits of the tool itself still count.
 
     Raises:

@@ -17,21 +17,21 @@ from agent_framework import (
 )
 
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.agent_framework.adapter.answers import AnswerJudge, held_stream
-from guardagent.frameworks.agent_framework.adapter.approvals import ApprovalNeeded, answered, request_content
-from guardagent.frameworks.agent_framework.adapter.calls import ToolCalls
+from guardagent.frameworks.agent_framework.adapter.answers import ClientAnswers, held_stream
+from guardagent.frameworks.agent_framework.adapter.approvals import FunctionApprovalNeeded, decision_in, request_content
+from guardagent.frameworks.agent_framework.adapter.calls import FunctionToolCalls
 from guardagent.frameworks.agent_framework.adapter.guarded_tool import guard_of
 from guardagent.frameworks.agent_framework.adapter.messages import call_ids, chat
-from guardagent.frameworks.agent_framework.adapter.runs import AgentScope, ClientRun, RunHalted, enter
+from guardagent.frameworks.agent_framework.adapter.runs import AgentFrameworkHalted, ClientRun, ClientScope, enter
 
 _FIRST = "guardagent_function"
 Next = Callable[[], Awaitable[None]]
 
 
-class RunAttachment(Protocol):
+class MiddlewareAttachment(Protocol):
     """The part of an attachment that the middlewares of a run use."""
 
-    calls: ToolCalls
+    calls: FunctionToolCalls
 
     def tool(self, tool: Any) -> Any: ...
 
@@ -41,7 +41,7 @@ class RunAttachment(Protocol):
 class OuterMiddleware(FunctionMiddleware):
     """Around the other middlewares: tells the tool which call it runs, and judges hand-offs, which these carry out."""
 
-    def __init__(self, attachment: RunAttachment, around: AgentScope, run: ClientRun) -> None:
+    def __init__(self, attachment: MiddlewareAttachment, around: ClientScope, run: ClientRun) -> None:
         self._attachment, self._around, self._run = attachment, around, run
 
     async def process(self, context: FunctionInvocationContext, call_next: Next) -> None:
@@ -49,7 +49,9 @@ class OuterMiddleware(FunctionMiddleware):
         self._run.proposed.add(str(call_id))
         context.metadata[_FIRST] = context.function
         inside = replace(
-            self._around, tool_id=None if nested else call_id, answered=None if nested else answered(context)
+            self._around,
+            tool_id=None if nested else call_id,
+            answered=None if nested else decision_in(context.metadata.get("approval_response")),
         )
         target = self._run.handoffs.get(context.function.name)
         with enter(inside):
@@ -71,7 +73,7 @@ class OuterMiddleware(FunctionMiddleware):
 class InnerMiddleware(FunctionMiddleware):
     """Behind the other middlewares: turns denials into results, and runs tools that came by another way guarded."""
 
-    def __init__(self, attachment: RunAttachment, run: ClientRun) -> None:
+    def __init__(self, attachment: MiddlewareAttachment, run: ClientRun) -> None:
         self._attachment, self._run = attachment, run
 
     async def process(self, context: FunctionInvocationContext, call_next: Next) -> None:
@@ -92,16 +94,16 @@ async def delivered(context: FunctionInvocationContext, run: ClientRun, work: Ne
     """Runs a call, and gives the model the reason if it is denied.
 
     Raises:
-        RunHalted: a rule halts the run.
+        AgentFrameworkHalted: a rule halts the run.
         MiddlewareTermination: the run ends, as the agent gave up.
     """
     try:
         await work()
-    except RunHalted:
+    except AgentFrameworkHalted:
         raise
     except ToolDenied as denied:
         context.result = [Content.from_text(f"Error: {denied}")]
-    except ApprovalNeeded as needed:
+    except FunctionApprovalNeeded as needed:
         context.result = request_content(needed, context)
     if run.halted is not None:
         raise run.halted
@@ -112,7 +114,7 @@ async def delivered(context: FunctionInvocationContext, run: ClientRun, work: Ne
 class ModelMiddleware(ChatMiddleware):
     """At the model: guards tools that were added to the run, and judges what the model writes before it is stored."""
 
-    def __init__(self, attachment: RunAttachment, run: ClientRun, judge: AnswerJudge) -> None:
+    def __init__(self, attachment: MiddlewareAttachment, run: ClientRun, judge: ClientAnswers) -> None:
         self._attachment, self._run, self._judge = attachment, run, judge
 
     async def process(self, context: ChatContext, call_next: Next) -> None:

@@ -15,7 +15,7 @@ _LOST = (408, -32001, -32000)
 """The codes with which MCP's client reports a time-out or a closed connection: the server did not answer."""
 
 
-class AnswerLostError(ToolExecutionException):
+class ServerAnswerLostError(ToolExecutionException):
     """The connection to a server broke during a call, which may have done its work."""
 
 
@@ -34,7 +34,7 @@ def outcome_of_server_error(error: BaseException) -> Outcome:
     cause = error.__cause__
     code = getattr(getattr(cause, "error", None), "code", None)
     answered = cause is None or (code is not None and code not in _LOST)
-    if isinstance(error, ToolExecutionException) and (isinstance(error, AnswerLostError) or not answered):
+    if isinstance(error, ToolExecutionException) and (isinstance(error, ServerAnswerLostError) or not answered):
         return Outcome(error_text(error), failed=None)
     return Outcome.of_error(error)
 

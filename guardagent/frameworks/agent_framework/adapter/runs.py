@@ -22,7 +22,7 @@ UNNAMED = (
 )
 
 
-class RunHalted(ToolDenied, MiddlewareFailure):
+class AgentFrameworkHalted(ToolDenied, MiddlewareFailure):
     """A rule has halted the run: awaiting it raises this. `verdict` says why."""
 
 
@@ -46,7 +46,7 @@ class ClientRun:
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     step: int = 0
     final: str | None = None
-    halted: RunHalted | None = None
+    halted: AgentFrameworkHalted | None = None
     messages: Sequence[dict[str, str]] = ()
     seen: Sequence[str] = ()
     proposed: set[str] = field(default_factory=set)
@@ -55,7 +55,7 @@ class ClientRun:
 
     def note(self, tool: str, verdict: Verdict) -> None:
         """Notes a denial. After a halt, or once the agent gave up, this run and those around it end."""
-        halted = RunHalted(tool, verdict) if verdict.decision is Decision.HALT else None
+        halted = AgentFrameworkHalted(tool, verdict) if verdict.decision is Decision.HALT else None
         final = f"{verdict.feedback()}\n{verdict.reasons[-1]}" if gave_up(verdict) else None
         run: ClientRun | None = self
         while run is not None:
@@ -64,7 +64,7 @@ class ClientRun:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentScope:
+class ClientScope:
     """The surroundings of a run or a call.
 
     Attributes:
@@ -86,16 +86,16 @@ class AgentScope:
     asks: bool = False
 
 
-_scope: ContextVar[AgentScope | None] = ContextVar("guardagent_agent_framework", default=None)
+_scope: ContextVar[ClientScope | None] = ContextVar("guardagent_agent_framework", default=None)
 
 
-def scope() -> AgentScope | None:
+def scope() -> ClientScope | None:
     """Returns the surroundings of the calling code; None if there are none."""
     return _scope.get()
 
 
 @contextmanager
-def enter(around: AgentScope) -> Iterator[None]:
+def enter(around: ClientScope) -> Iterator[None]:
     """Code inside has these surroundings."""
     token = _scope.set(around)
     try:
@@ -108,11 +108,11 @@ def enter(around: AgentScope) -> Iterator[None]:
 def conversation(name: str) -> Iterator[None]:
     """Runs that begin inside belong to this conversation; within a tool, to the one that the tool was called in."""
     around = scope()
-    with enter(around if around is not None and around.call is not None else AgentScope(name)):
+    with enter(around if around is not None and around.call is not None else ClientScope(name)):
         yield
 
 
-def surroundings(named: str | None, session: str | None, agent: str | None) -> AgentScope:
+def surroundings(named: str | None, session: str | None, agent: str | None) -> ClientScope:
     """Returns the surroundings of a new run: within a tool, those of the call.
 
     Args:
@@ -122,6 +122,6 @@ def surroundings(named: str | None, session: str | None, agent: str | None) -> A
     """
     around = scope()
     if around is not None and around.call is not None:
-        return AgentScope(around.conversation, ClientRun(around.run), around.call, agent)
+        return ClientScope(around.conversation, ClientRun(around.run), around.call, agent)
     outside = around.conversation if around is not None else None
-    return AgentScope(named or outside or session, ClientRun(), agent=agent)
+    return ClientScope(named or outside or session, ClientRun(), agent=agent)

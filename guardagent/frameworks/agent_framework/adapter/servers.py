@@ -14,7 +14,7 @@ from agent_framework._mcp import MCPTool
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
-from guardagent.frameworks.agent_framework.adapter.outcomes import AnswerLostError
+from guardagent.frameworks.agent_framework.adapter.outcomes import ServerAnswerLostError
 from guardagent.frameworks.agent_framework.adapter.runs import scope
 
 _MARKS = ("_mcp_remote_name", "_mcp_normalized_name")
@@ -63,7 +63,7 @@ def send_once(tool: FunctionTool) -> None:
         await recover(**options)
         around = scope()
         if options.get("operation") == "tool call" and around is not None and around.call is not None:
-            raise AnswerLostError(
+            raise ServerAnswerLostError(
                 "The connection to the server broke during the call, which may have done its work; it is not repeated."
             )
 
