@@ -1,6 +1,7 @@
 """The Microsoft Agent Framework: what guarded agents really do, with a model that follows a script."""
 
 import asyncio
+import contextlib
 import copy
 import datetime as dt
 import json
@@ -24,6 +25,8 @@ from agent_framework import (
     FunctionInvocationContext,
     FunctionTool,
     Message,
+    MiddlewareFailure,
+    MiddlewareTermination,
     ToolApprovalMiddleware,
     agent_middleware,
     chat_middleware,
@@ -31,6 +34,7 @@ from agent_framework import (
     function_middleware,
     tool,
 )
+from agent_framework.exceptions import UserInputRequiredException
 from agent_framework.orchestrations import HandoffBuilder, SequentialBuilder
 from mcp import MCPError, types
 from pydantic import BaseModel, PlainSerializer, SecretStr
@@ -537,6 +541,30 @@ def test_a_denied_hand_off_stays_with_its_agent(tmp_path: Path) -> None:
         assert shop.refunds == []
 
 
+def test_a_hand_off_waits_for_a_reviewer(tmp_path: Path) -> None:
+    """The workflow asks, and goes on with the answer; a rejection and an edit hand nothing over."""
+    escalated = HAND_OFFS.replace("to=t), t != 'second')\"", "to=t), t != 'second')\", on_violation: escalate")
+    for decision, expected in (
+        (APPROVE, "yours"),
+        (Approval("reject"), "mine"),
+        (Approval("edit", {"to": "x"}), "mine"),
+    ):
+        guard, shop = guard_of(tmp_path, escalated), Shop()
+        options: dict[str, Any] = {"require_per_service_call_history_persistence": True, "tools": [shop.refund]}
+        handed: list[Turn] = [[("handoff_to_second", {})], "mine"]
+        first = agent_of(guard, shop, *handed, name="first", description="a", **options)
+        second = agent_of(guard, shop, "yours", name="second", description="b", **options)
+        workflow = HandoffBuilder(participants=[first, second]).with_start_agent(first).build()
+
+        async def run(workflow: Any = workflow, decision: Any = decision) -> str:
+            with conversation("c1"):
+                waiting = await workflow.run("please")
+                answers = {one.request_id: answer(one.data, decision) for one in waiting.get_request_info_events()}
+                return str([one.text for one in (await workflow.run(responses=answers)).get_outputs()])
+
+        assert expected in asyncio.run(run()), decision
+
+
 def test_a_workflow_needs_a_named_conversation(tmp_path: Path) -> None:
     """The sessions that it makes for its agents name none; inside `conversation(id)` all agents share it."""
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
@@ -574,6 +602,37 @@ def test_a_cancelled_call_stays_in_flight(tmp_path: Path) -> None:
     shop.waits = False
     ran(agent_of(guard, shop, refund(50), "done", tools=[own]))
     assert shop.refunds == [("W1", 50)]
+
+
+@pytest.mark.parametrize(
+    "error", [MiddlewareTermination(), MiddlewareFailure(), UserInputRequiredException(contents=[])], ids=repr
+)
+def test_a_tool_that_ends_the_run_may_have_done_its_work(error: Exception, tmp_path: Path) -> None:
+    """It paid and raised a signal of the host, so the call counts."""
+    shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
+
+    def pays_and_ends(order_id: str, amount: int = 500) -> str:
+        shop.refund(order_id, amount)
+        raise error
+
+    own = FunctionTool(name="refund", func=pays_and_ends)
+    for _ in range(2):
+        with contextlib.suppress(MiddlewareFailure):
+            ran(agent_of(guard, shop, refund(50), tools=[own]))
+    assert shop.refunds == [("W1", 50)]
+    assert guard.session("c1").history[0].status == "unknown"
+
+
+def test_a_copy_of_an_agent_is_guarded(tmp_path: Path) -> None:
+    """A deep copy has the same guard, and neither the guard nor the original is a part of the host's own form."""
+    shop = Shop()
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop)
+    created = copy.deepcopy(agent.client)
+    created.turns = iter([refund(500), refund(50), "done"])
+    ran(Agent(client=created, tools=[shop.refund]))
+    assert shop.refunds == [("W1", 50)]
+    assert "guardagent" not in str(agent.client.to_dict())
+    assert "guardagent" not in str([one.to_dict() for one in created.offered[0].values()])
 
 
 def test_the_limits_of_a_tool_count_what_ran(tmp_path: Path) -> None:

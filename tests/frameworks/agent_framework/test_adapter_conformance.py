@@ -161,7 +161,7 @@ class AgentFrameworkProcess(Process):
             name=name,
             description=name,
             tools=[*tools, self.server.tool()],
-            middleware=[_direct(self.operator.direct)],
+            middleware=[_direct(self.operator.direct), _retried(self.operator.retries)],
             require_per_service_call_history_persistence=second is not None or name == "second",
         )
         return self._attached(agent)
@@ -204,6 +204,21 @@ def _direct(names: frozenset[str]) -> Any:
             raise MiddlewareTermination(result=context.result)
 
     return ends
+
+
+def _retried(retries: int) -> Any:
+    """Returns a middleware that repeats a call which raised an error."""
+
+    @function_middleware
+    async def repeats(context: Any, call_next: Any) -> None:
+        for _ in range(retries):
+            try:
+                return await call_next()
+            except (TimeoutError, ConnectionError):
+                pass
+        return await call_next()
+
+    return repeats
 
 
 def _read(response: Any) -> str:

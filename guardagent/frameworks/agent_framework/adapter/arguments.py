@@ -125,8 +125,9 @@ class FunctionToolArguments:
         if odd or absent:
             problem = f"{min(odd)!r} is not one of them" if odd else f"{absent[0]!r} is missing"
             raise InputError(f"the arguments of {self.spec.name!r} do not fit: {problem}")
-        left_out = {name: value for name, value in self.defaults.items() if name not in apart and name != self.context}
-        return {**left_out, **named}
+        own = {name: named.get(name, self.defaults.get(name)) for name in known if name not in apart}
+        own.pop(self.context, None)
+        return {**own, **named}
 
 
 def _copy(value: Any) -> Any:

@@ -98,6 +98,9 @@ class ClientAttachment:
         self._servers: Sequence[Any] = ()
         self._with_servers = False
 
+    def __deepcopy__(self, memo: Any) -> ClientAttachment:
+        return self  # a copy of an agent has the same guard
+
     # --- attaching
 
     def guard_agent(self, agent: Any) -> None:

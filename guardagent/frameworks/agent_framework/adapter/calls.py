@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from agent_framework import MiddlewareTermination
+
 from guardagent._support.procedures import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
@@ -15,7 +17,7 @@ from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, FunctionApprovalNeeded, call_shown
 from guardagent.frameworks.agent_framework.adapter.arguments import FunctionToolArguments
 from guardagent.frameworks.agent_framework.adapter.guarded_tool import Work
-from guardagent.frameworks.agent_framework.adapter.outcomes import outcome_of, outcome_of_server_error
+from guardagent.frameworks.agent_framework.adapter.outcomes import outcome_of, outcome_of_error, outcome_of_server_error
 from guardagent.frameworks.agent_framework.adapter.runs import UNNAMED, ClientScope, enter, scope
 from guardagent.types import Decision, unchecked_verdict
 
@@ -81,12 +83,14 @@ class FunctionToolCalls:
         if arguments.context is not None and (context := apart.get(arguments.context)) is not None:
             context.arguments = dict(live)
         running = _within(replace(around, conversation=call.conversation, call=call), lambda: work({**live, **apart}))
-        failure = outcome_of_server_error if arguments.server else Outcome.of_error
+        failure = outcome_of_server_error if arguments.server else outcome_of_error
         return (yield from life.execute(call, running, outcome_of, failure))
 
     def _handed_over(self, to: str, args: Mapping[str, Any], work: Callable[[], Any]) -> Procedure[Any]:
         around, life = self._around(), self.guard.lifecycle
-        call, _ = yield from self._authorized(self._call(HANDOFF, {"to": to, **args}, around, action=HANDOFF), around)
+        call, _ = yield from self._authorized(
+            self._call(HANDOFF, {**args, "to": to}, around, _uneditable, HANDOFF), around
+        )
         return (yield from life.execute(call, Operation(work, work), lambda _: Outcome(), _of_hand_off))
 
     def _authorized(self, call: HostCall, around: ClientScope) -> Procedure[tuple[HostCall, dict[str, Any]]]:
@@ -149,10 +153,12 @@ class FunctionToolCalls:
         return ToolDenied(denied.tool, replace(denied.verdict, errors=(*denied.verdict.errors, UNNAMED)))
 
 
+def _uneditable(args: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG001 - as the other validations
+    raise InputError("the host hands over to the agent that the model named; expected 'approve' or 'reject'")
+
+
 def _of_hand_off(error: BaseException) -> Outcome:
     """Returns the outcome of a hand-off: the host ends the run with an exception of its own."""
-    from agent_framework import MiddlewareTermination
-
     return Outcome() if isinstance(error, MiddlewareTermination) else Outcome.of_error(error)
 
 

@@ -17,7 +17,8 @@ def guarded_class(base: Any) -> Any:
     """Returns the class of a chat client with a guard."""
     if issubclass(base, _GuardedClient):
         return base
-    return type(base)(base.__name__, (_GuardedClient, base), {"__module__": base.__module__})
+    members = {"__module__": base.__module__, "DEFAULT_EXCLUDE": {*base.DEFAULT_EXCLUDE, ATTACHMENT, AGENT}}
+    return type(base)(base.__name__, (_GuardedClient, base), members)
 
 
 def guarded_copy(client: Any, **more: Any) -> Any:

@@ -55,19 +55,18 @@ def guarded_tool(tool: FunctionTool, arguments: FunctionToolArguments, calls: An
 
     created.func, created._instance = call, None  # noqa: SLF001 - the original is bound
     created.max_invocations = created.max_invocation_exceptions = None  # the original counts
-    setattr(created, _GUARD, calls)
-    setattr(created, _ORIGINAL, tool)
+    vars(call).update({_GUARD: calls, _ORIGINAL: tool})  # the host writes the attributes of a tool into its dict
     return created
 
 
 def guard_of(tool: Any) -> Any:
     """Returns what judges a guarded tool; None for others."""
-    return getattr(tool, _GUARD, None)
+    return getattr(getattr(tool, "func", None), _GUARD, None)
 
 
 def original_of(tool: Any) -> Any:
     """Returns the tool behind a guarded one; other tools as they are."""
-    return getattr(tool, _ORIGINAL, tool)
+    return getattr(getattr(tool, "func", None), _ORIGINAL, tool)
 
 
 def _finished(name: str, output: Any) -> Any:

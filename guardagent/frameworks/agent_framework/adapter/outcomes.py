@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_framework import Content
-from agent_framework.exceptions import ToolExecutionException
+from agent_framework import Content, MiddlewareFailure, MiddlewareTermination
+from agent_framework.exceptions import ToolExecutionException, UserInputRequiredException
 
 from guardagent.enforcement import Outcome
 from guardagent.enforcement.plain_values import plain_value
@@ -29,6 +29,12 @@ def outcome_of(result: Any) -> Outcome:
     return Outcome(texts[0] if len(texts) == 1 else "\n".join(map(str, texts)), failed=failed, other_outputs=(texts,))
 
 
+def outcome_of_error(error: BaseException) -> Outcome:
+    """Returns the outcome of a tool that raised; one that ends or pauses the run may have done its work."""
+    signal = isinstance(error, MiddlewareTermination | MiddlewareFailure | UserInputRequiredException)
+    return Outcome(error_text(error), failed=None) if signal else Outcome.of_error(error)
+
+
 def outcome_of_server_error(error: BaseException) -> Outcome:
     """Returns the outcome of a call to an MCP server: only an answer of the server tells that it failed."""
     cause = error.__cause__
@@ -36,7 +42,7 @@ def outcome_of_server_error(error: BaseException) -> Outcome:
     answered = cause is None or (code is not None and code not in _LOST)
     if isinstance(error, ToolExecutionException) and (isinstance(error, ServerAnswerLostError) or not answered):
         return Outcome(error_text(error), failed=None)
-    return Outcome.of_error(error)
+    return outcome_of_error(error)
 
 
 def _text(part: Any) -> Any:
