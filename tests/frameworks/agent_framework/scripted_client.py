@@ -28,11 +28,13 @@ class ScriptedClient(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], Bas
     Attributes:
         turns: what it says next.
         read: the messages of each request.
-        offered: the names of the tools of each request.
+        offered: the tools of each request, by name.
+        service_id: the id of the conversation at the service, if it stores the messages.
     """
 
-    def __init__(self, turns: Iterable[Turn], **options: Any) -> None:
+    def __init__(self, turns: Iterable[Turn], service_id: str | None = None, **options: Any) -> None:
         super().__init__(**options)
+        self.service_id = service_id
         self.turns = iter(turns)
         self.read: list[list[Message]] = []
         self.offered: list[dict[str, Any]] = []
@@ -42,19 +44,19 @@ class ScriptedClient(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], Bas
         self.offered.append({one.name: one for one in options.get("tools") or () if hasattr(one, "name")})
         contents = _contents(next(self.turns, "done"))
         if stream:
-            return self._build_response_stream(_words(contents))
-        return _whole(contents)
+            return self._build_response_stream(_words(contents, self.service_id))
+        return _whole(contents, self.service_id)
 
 
-async def _whole(contents: list[Content]) -> ChatResponse:
-    return ChatResponse(messages=[Message(role="assistant", contents=contents)])
+async def _whole(contents: list[Content], service_id: str | None) -> ChatResponse:
+    return ChatResponse(messages=[Message(role="assistant", contents=contents)], conversation_id=service_id)
 
 
-async def _words(contents: list[Content]) -> AsyncIterator[ChatResponseUpdate]:
+async def _words(contents: list[Content], service_id: str | None) -> AsyncIterator[ChatResponseUpdate]:
     for one in contents:
         words = [Content.from_text(f"{word} ") for word in (one.text or "").split(" ")] if one.type == "text" else [one]
         for content in words:
-            yield ChatResponseUpdate(role="assistant", contents=[content])
+            yield ChatResponseUpdate(role="assistant", contents=[content], conversation_id=service_id)
 
 
 def _contents(turn: Turn) -> list[Content]:

@@ -761,6 +761,24 @@ def test_a_denied_answer_is_nowhere(turns: list[Any], per_call: bool, tmp_path: 
         assert "4711" not in f"{found.to_dict()} {shown} {session.to_dict()} {agent.client.read}"
 
 
+def test_a_withheld_answer_keeps_the_conversation_of_the_service(tmp_path: Path) -> None:
+    """The next run goes on with it, also after a stream."""
+    for stream in (False, True):
+        guard, session = guard_of(tmp_path, LIMIT, answers=NoSecrets()), session_of()
+        agent = guarded(Agent(client=ScriptedClient([PIN], "resp-1")), guard)
+        found = asyncio.run(streamed(agent, session=session))[0] if stream else ran(agent, session=session)
+        assert "withheld" in found.text
+        assert session.service_session_id == "resp-1"
+
+
+def test_a_server_that_hides_is_refused(tmp_path: Path) -> None:
+    """A tool that the host marks as one of a server names it, or is refused."""
+    shop = Shop()
+    marked = FunctionTool(name="refund", func=shop.refund, additional_properties={"_mcp_remote_name": "refund"})
+    with pytest.raises(InputError, match="does not tell its server"):
+        agent_of(guard_of(tmp_path, LIMIT), shop, tools=[marked])
+
+
 def test_text_beside_calls_is_a_part_of_the_answer(tmp_path: Path) -> None:
     """The user reads it, so a secret in it is withheld; the calls and their results stay."""
     shop, session = Shop(), session_of()

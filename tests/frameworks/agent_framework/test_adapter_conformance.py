@@ -211,12 +211,13 @@ def _retried(retries: int) -> Any:
 
     @function_middleware
     async def repeats(context: Any, call_next: Any) -> None:
-        for _ in range(retries):
+        for left in range(retries, -1, -1):
             try:
-                return await call_next()
+                await call_next()
+                break
             except (TimeoutError, ConnectionError):
-                pass
-        return await call_next()
+                if not left:
+                    raise
 
     return repeats
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from agent_framework import ChatResponse, ChatResponseUpdate, Content, Message, ResponseStream
@@ -50,9 +50,7 @@ def streamed(judge: ClientAnswers, stream: Callable[[], Any], start: Start, form
             whole = await own.get_final_response()
         shown = len(whole.messages)
         response, changed = await judge.final(whole)
-        for update in held if not changed else _updates(response.messages):
-            yield update
-        for update in _updates(response.messages[shown:] if not changed else ()):
+        for update in _updates(response) if changed else [*held, *_updates(response, shown)]:
             yield update
 
     return ResponseStream(updates(), finalizer=lambda found: ChatResponse.from_updates(found, output_format_type=form))
@@ -66,7 +64,7 @@ def held_stream(own: Any, read: Callable[[Any], Awaitable[tuple[Any, bool]]]) ->
             held = [update async for update in own]
             whole = await own.get_final_response()
         response, changed = await read(whole)
-        for update in _updates(response.messages) if changed else held:
+        for update in _updates(response) if changed else held:
             yield update
 
     return ResponseStream(updates(), finalizer=ChatResponse.from_updates)
@@ -150,8 +148,13 @@ def _pauses(response: Any) -> bool:
     return any(one.user_input_request for message in response.messages for one in message.contents)
 
 
-def _updates(messages: Iterable[Any]) -> list[Any]:
-    return [ChatResponseUpdate(role=one.role, contents=one.contents, author_name=one.author_name) for one in messages]
+def _updates(response: Any, first: int = 0) -> list[Any]:
+    """Returns the messages of a response, from one of them on, as updates of a stream."""
+    about = {"conversation_id": response.conversation_id, "response_id": response.response_id, "model": response.model}
+    return [
+        ChatResponseUpdate(role=one.role, contents=one.contents, author_name=one.author_name, **about)
+        for one in response.messages[first:]
+    ]
 
 
 def _without_answer(response: Any, verdict: Verdict) -> Any:

@@ -125,9 +125,8 @@ class FunctionToolArguments:
         if odd or absent:
             problem = f"{min(odd)!r} is not one of them" if odd else f"{absent[0]!r} is missing"
             raise InputError(f"the arguments of {self.spec.name!r} do not fit: {problem}")
-        own = {name: named.get(name, self.defaults.get(name)) for name in known if name not in apart}
-        own.pop(self.context, None)
-        return {**own, **named}
+        hidden = {*apart, self.context}
+        return {**{name: named.get(name, self.defaults.get(name)) for name in known if name not in hidden}, **named}
 
 
 def _copy(value: Any) -> Any:

@@ -27,14 +27,13 @@ def server_of(tool: FunctionTool) -> Any:
     Raises:
         InputError: the host says that it is the tool of a server, and hides which.
     """
-    function = tool.func
-    if not inspect.isfunction(function):
+    if not any(one in (tool.additional_properties or {}) for one in _MARKS):
         return None
-    server = inspect.getclosurevars(function).nonlocals.get("mcp_tool")
-    marked = any(one in (tool.additional_properties or {}) for one in _MARKS)
-    if marked and not isinstance(server, MCPTool):
+    function = tool.func
+    server = inspect.getclosurevars(function).nonlocals.get("mcp_tool") if inspect.isfunction(function) else None
+    if not isinstance(server, MCPTool):
         raise InputError(f"{tool.name!r} does not tell its server; install a version that the adapter was tried with")
-    return server if isinstance(server, MCPTool) else None
+    return server
 
 
 def update_servers(guard: EnforcementPoint, tools: Sequence[FunctionTool], known: Iterable[Any]) -> set[str]:
