@@ -19,6 +19,7 @@ from agent_framework import (
     Agent,
     AgentContext,
     AgentSession,
+    BaseAgent,
     ChatContext,
     Content,
     ContextProvider,
@@ -35,13 +36,20 @@ from agent_framework import (
     tool,
 )
 from agent_framework.exceptions import UserInputRequiredException
-from agent_framework.orchestrations import HandoffBuilder, SequentialBuilder
+from agent_framework.orchestrations import (
+    ConcurrentBuilder,
+    GroupChatBuilder,
+    HandoffBuilder,
+    MagenticBuilder,
+    SequentialBuilder,
+)
 from mcp import MCPError, types
 from pydantic import BaseModel, PlainSerializer, SecretStr
 
 from guardagent.enforcement import Approval, ApprovalRequest, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework import AgentFrameworkHalted, answer, conversation, guarded
+from guardagent.frameworks.agent_framework.adapter.reach import agents_of
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.agent_framework.scripted_client import ScriptedClient, Turn
 from tests.frameworks.agent_framework.shop_server import ShopServer
@@ -504,6 +512,68 @@ def test_an_agent_as_a_tool_shares_the_conversation(tmp_path: Path) -> None:
     with pytest.raises(AgentFrameworkHalted):
         ran(agent_of(guard, shop, [("inner", {"task": "pay"})], "done", tools=[inner.as_tool()]))
     assert shop.wired == []
+
+
+def test_an_agent_as_a_tool_is_guarded_with_the_agent_that_has_it(tmp_path: Path) -> None:
+    """Nobody has to attach the guard to it, also if it comes with a run, or has the other one as a tool."""
+    delegated = [("inner", {"task": "pay"})]
+    for late in (False, True):
+        shop = Shop()
+        inner = unguarded_agent(shop, refund(500), refund(50), "done", name="inner")
+        tools = [inner.as_tool()]
+        outer = agent_of(guard_of(tmp_path, LIMIT), shop, delegated, "done", name="outer", tools=[] if late else tools)
+        inner.default_options["tools"].append(outer.as_tool())
+        ran(outer, tools=tools if late else None)
+        assert shop.refunds == [("W1", 50)]
+
+
+class Elsewhere(BaseAgent):
+    """An agent that runs its tools elsewhere."""
+
+    def run(self, *args: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_the_agents_of_a_workflow_are_guarded_together(tmp_path: Path) -> None:
+    """One line guards those of every builder, with the agents that manage them; others are refused."""
+    shop = Shop()
+
+    def member(name: str) -> Any:
+        options = {"require_per_service_call_history_persistence": True, "description": name}
+        return unguarded_agent(shop, refund(500), refund(50), "done", name=name, **options)
+
+    def agents() -> list[Any]:
+        return [member("one"), member("two")]
+
+    manager = member("manager")
+    built = [
+        SequentialBuilder(participants=agents()).build(),
+        ConcurrentBuilder(participants=agents()).build(),
+        HandoffBuilder(participants=(pair := agents())).with_start_agent(pair[0]).build(),
+        GroupChatBuilder(participants=agents(), orchestrator_agent=manager).build(),
+        MagenticBuilder(participants=agents(), manager_agent=member("manager")).build(),
+    ]
+
+    async def run(workflow: Any) -> None:
+        with conversation("c1"):
+            await workflow.run("please")
+
+    for workflow, times in zip(built[:3], (2, 2, 1), strict=True):
+        shop.refunds.clear()
+        assert guarded(workflow, guard_of(tmp_path, LIMIT)) is workflow
+        asyncio.run(run(workflow))
+        assert shop.refunds == [("W1", 50)] * times
+    for workflow, count in zip(built[3:], (3, 3), strict=True):
+        found = list(agents_of(guarded(workflow, guard_of(tmp_path, LIMIT))))
+        assert len(found) == count
+        assert all(hasattr(one.client, "guardagent_attachment") for one in found)
+    with pytest.raises(InputError, match="this is a Elsewhere"):
+        guarded(SequentialBuilder(participants=[Elsewhere(name="e")]).build(), guard_of(tmp_path, LIMIT))
+    within = SequentialBuilder(participants=agents()).build().as_agent(name="team")
+    outer = agent_of(guard_of(tmp_path, LIMIT), shop, [("team", {"task": "pay"})], "done", tools=[within.as_tool()])
+    shop.refunds.clear()
+    ran(outer)
+    assert shop.refunds == [("W1", 50)] * 2
 
 
 def test_a_sub_agent_that_gives_up_ends_the_run_around_it(tmp_path: Path) -> None:

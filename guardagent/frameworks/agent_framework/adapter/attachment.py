@@ -1,4 +1,4 @@
-"""Attaches a guard to an agent, or to a chat client."""
+"""Attaches a guard to an agent, to the agents of a workflow, or to a chat client."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from agent_framework import (
     FunctionInvocationLayer,
     FunctionTool,
     RawAgent,
+    Workflow,
     normalize_tools,
 )
 
@@ -28,10 +29,11 @@ from guardagent.frameworks.agent_framework.adapter.client_class import AGENT, AT
 from guardagent.frameworks.agent_framework.adapter.guarded_tool import guard_of, guarded_tool, original_of
 from guardagent.frameworks.agent_framework.adapter.messages import call_ids, chat
 from guardagent.frameworks.agent_framework.adapter.middleware import InnerMiddleware, ModelMiddleware, OuterMiddleware
+from guardagent.frameworks.agent_framework.adapter.reach import agent_in, agents_of
 from guardagent.frameworks.agent_framework.adapter.runs import ClientRun, ClientScope, surroundings
 from guardagent.frameworks.agent_framework.adapter.servers import update_servers
 
-Target = TypeVar("Target", bound=RawAgent[Any] | BaseChatClient[Any])
+Target = TypeVar("Target", bound=RawAgent[Any] | BaseChatClient[Any] | Workflow)
 Named = str | Callable[[], str | None] | None
 _PARTS = ("get_response", "function_invocation_configuration")
 _OWN_SESSION = "_approval_session_is_authoritative"
@@ -49,29 +51,30 @@ def guarded(
     unjudged: Mapping[str, Collection[str]] | None = None,
     unguarded: Collection[str] = (),
 ) -> Target:
-    """Attaches a guard to an agent, in place, or returns a guarded copy of a chat client.
+    """Attaches a guard to an agent or the agents of a workflow, in place, or returns a guarded copy of a chat client.
 
     Args:
-        target: an agent, before it becomes a part of a workflow; or a chat client.
+        target: an agent, which is guarded with those that run as its tools; a workflow; or a chat client.
         guard: decides.
         conversation: the conversation's id, or a function that returns it; by default that of the
             `with conversation(id):` around the run, or the id of the session that is passed to the run.
         unjudged: tool -> arguments that the program supplies and no rule needs; they are passed on unchanged, and
             neither judged nor logged.
-        unguarded: names of tools that may run unguarded: those of the provider, and those that the program runs.
+        unguarded: names of tools that may run unguarded: those of the provider, and those that the program runs; and
+            of agents of a workflow that run their tools elsewhere.
 
     Returns:
-        The agent, or the guarded client.
+        The agent or the workflow itself, or the guarded client.
 
     Raises:
         InputError: a tool cannot be guarded, a rule names a tool that is probably a misspelling of one of the agent's,
             or the agent has another guard.
     """
     attachment = ClientAttachment(guard, conversation, dict(unjudged or {}), frozenset(unguarded))
-    if isinstance(target, RawAgent):
-        attachment.guard_agent(target)
-        return target
-    return attachment.client(target)  # type: ignore[no-any-return]
+    if isinstance(target, BaseChatClient):
+        return attachment.client(target)  # type: ignore[no-any-return]
+    attachment.guard_all(agents_of(target))
+    return target
 
 
 class ClientAttachment:
@@ -103,15 +106,33 @@ class ClientAttachment:
 
     # --- attaching
 
-    def guard_agent(self, agent: Any) -> None:
-        """Guards an agent in place: its client, and so every tool that it calls."""
+    def guard_all(self, agents: Iterable[Any]) -> None:
+        """Guards agents in place, and those that run as their tools."""
+        for agent in agents:
+            name = getattr(agent, "name", None)
+            if name in self._unguarded and not isinstance(agent, RawAgent):
+                continue
+            if not isinstance(agent, RawAgent):
+                raise InputError(
+                    f"this is a {type(agent).__name__}; expected an Agent, a workflow of such, or a chat client"
+                )
+            sibling = ClientAttachment(self.guard, self._named, self._unjudged, self._unguarded)
+            sibling._listed = self._listed
+            sibling._guard_agent(agent)
+
+    def _guards(self, agent: Any) -> bool:
+        owner = vars(agent.client).get(ATTACHMENT)
+        return owner is not None and owner.guard is self.guard
+
+    def _guard_agent(self, agent: Any) -> None:
         require_parts(agent, "client", "default_options", "mcp_tools")
-        client, self._servers = self.client(agent.client, getattr(agent, "name", None)), agent.mcp_tools
-        listed = [*(agent.default_options.get("tools") or ()), *(one for it in agent.mcp_tools for one in it.functions)]
-        self.tools(listed)
+        self._servers = agent.mcp_tools
+        agent.client = self.client(agent.client, getattr(agent, "name", None))
+        self.tools(
+            [*(agent.default_options.get("tools") or ()), *(one for it in agent.mcp_tools for one in it.functions)]
+        )
         if all(one.is_connected for one in agent.mcp_tools):
             self.check_tools()  # else once the servers have listed their tools
-        agent.client = client
 
     def client(self, client: Any, agent: str | None = None) -> Any:
         """Returns a guarded copy of a chat client.
@@ -121,8 +142,7 @@ class ClientAttachment:
         """
         if not isinstance(client, FunctionInvocationLayer) or not isinstance(client, BaseChatClient):
             raise InputError(
-                f"this is a {type(client).__name__}; expected an Agent, or a chat client with function invocation; "
-                "guard the agents of a workflow before it is built"
+                f"this is a {type(client).__name__}; expected a chat client with the host's function invocation"
             )
         owner = vars(client).get(ATTACHMENT)
         if owner is not None and owner.guard is not self.guard:
@@ -180,6 +200,8 @@ class ClientAttachment:
         return self._guarded[id(tool)]
 
     def _guarded_tool(self, tool: FunctionTool, *, listed: bool) -> FunctionTool:
+        if (inner := agent_in(tool)) is not None:
+            self.guard_all(one for one in agents_of(inner) if isinstance(one, RawAgent) and not self._guards(one))
         arguments = FunctionToolArguments.of(tool, self._unjudged.get(tool.name, ()))
         created = guarded_tool(tool, arguments, self.calls)
         self._arguments[tool.name] = arguments
