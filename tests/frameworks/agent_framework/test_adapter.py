@@ -931,6 +931,18 @@ def test_only_agents_and_clients_have_a_guard_and_only_one(tmp_path: Path) -> No
         ran(guarded(off, guard))
 
 
+def test_changes_to_a_tool_count(tmp_path: Path) -> None:
+    """A program that asks for approval of a tool later gets it, with the guard attached before."""
+    shop = Shop()
+    own = tool(shop.refund)
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(50), refund(60), "done", tools=[own])
+    agent.client.turns = iter([refund(50), "done", refund(60)])
+    ran(agent)
+    own.approval_mode = "always_require"
+    assert len(ran(agent).user_input_requests) == 1
+    assert shop.refunds == [("W1", 50)]
+
+
 def test_a_late_misspelling_stops_the_run(tmp_path: Path) -> None:
     """A rule that names a tool of a later run almost, but not quite, is an error then."""
     shop = Shop()

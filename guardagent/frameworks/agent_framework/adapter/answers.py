@@ -81,14 +81,10 @@ class ClientAnswers:
 
     def __init__(self, guard: EnforcementPoint, around: ClientScope, run: ClientRun) -> None:
         self._guard, self._around, self._run = guard, around, run
+        self.judges = guard.judges_answers and around.call is None  # that of an agent in a tool is for its caller
         self._texts: list[str] = []
         self._passed: set[str] = set()
         self._denied: Verdict | None = None
-
-    @property
-    def judges(self) -> bool:
-        """Whether answers are judged. That of an agent in a tool is for the agent that called it."""
-        return self._guard.judges_answers and self._around.call is None
 
     async def of_model(self, response: Any) -> tuple[Any, bool]:
         """Returns a message of the model without a denied answer, and whether it was changed."""

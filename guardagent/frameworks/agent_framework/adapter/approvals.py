@@ -11,10 +11,10 @@ from typing import Any
 from agent_framework import Content
 from pydantic_core import to_jsonable_python
 
-from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import Approval, ApprovalRequest, HostCall
 from guardagent.enforcement.approval import with_edits
 from guardagent.errors import InputError
+from guardagent.frameworks.agent_framework.adapter.host_names import REQUEST_ID
 from guardagent.types import freeze, thaw
 
 REQUEST, ANSWER = "guardagent_request", "guardagent_answer"
@@ -69,10 +69,9 @@ def request_content(needed: FunctionApprovalNeeded, context: Any) -> Content:
     shown = {**needed.request.to_dict(), "step": needed.call.step, "edited": needed.edited}
     more: dict[str, Any] = {REQUEST: json.loads(json.dumps(shown, default=str))}
     if context.metadata.get("approval_response") is not None:
-        name = _request_id_key()
-        more |= {name: f"{own}:replacement:{secrets.token_hex(8)}", "_replacement_approval_request": True}
+        more |= {REQUEST_ID: f"{own}:replacement:{secrets.token_hex(8)}", "_replacement_approval_request": True}
     return Content.from_function_approval_request(
-        id=more.get(_request_id_key(), own),
+        id=more.get(REQUEST_ID, own),
         function_call=Content.from_function_call(call_id=call_id, name=tool, arguments=args, id=own),
         additional_properties=more,
     )
@@ -105,10 +104,3 @@ def call_shown(call: HostCall, answered: Mapping[str, Any]) -> HostCall:
         return call
     fitting = args if call.validate_edit is None else call.validate_edit(args)
     return with_edits(call, Approval("edit", freeze(fitting)))
-
-
-def _request_id_key() -> str:
-    from agent_framework import _tools
-
-    require_parts(_tools, "_APPROVAL_REQUEST_ID_KEY")
-    return str(_tools._APPROVAL_REQUEST_ID_KEY)  # noqa: SLF001 - the host has no public name for it

@@ -15,7 +15,8 @@ from guardagent.enforcement import ToolSpec
 from guardagent.enforcement.plain_values import opaque_type, plain_arguments
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, error_text
-from guardagent.frameworks.agent_framework.adapter.servers import server_of, withheld_from_servers
+from guardagent.frameworks.agent_framework.adapter.host_names import KEPT_FROM_SERVERS
+from guardagent.frameworks.agent_framework.adapter.servers import server_of
 from guardagent.types import freeze
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -113,9 +114,7 @@ class FunctionToolArguments:
     def _of_program(self, context: Any) -> dict[str, Any]:
         """Returns the arguments of the program that the host sends to a server beside those of the model."""
         declared, supplied = self.spec.schema.get("properties", {}), getattr(context, "kwargs", None) or {}
-        return {
-            name: value for name, value in supplied.items() if name in declared and name not in withheld_from_servers()
-        }
+        return {name: value for name, value in supplied.items() if name in declared and name not in KEPT_FROM_SERVERS}
 
     def _with_defaults(self, named: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
         names = self.signature.parameters

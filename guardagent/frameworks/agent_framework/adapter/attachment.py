@@ -27,6 +27,7 @@ from guardagent.frameworks.agent_framework.adapter.arguments import FunctionTool
 from guardagent.frameworks.agent_framework.adapter.calls import FunctionToolCalls
 from guardagent.frameworks.agent_framework.adapter.client_class import AGENT, ATTACHMENT, guarded_copy
 from guardagent.frameworks.agent_framework.adapter.guarded_tool import guard_of, guarded_tool, original_of
+from guardagent.frameworks.agent_framework.adapter.host_names import IN_WORKFLOW, OWN_SESSION
 from guardagent.frameworks.agent_framework.adapter.messages import call_ids, chat
 from guardagent.frameworks.agent_framework.adapter.middleware import InnerMiddleware, ModelMiddleware, OuterMiddleware
 from guardagent.frameworks.agent_framework.adapter.reach import agent_in, agents_of
@@ -36,9 +37,7 @@ from guardagent.frameworks.agent_framework.adapter.servers import update_servers
 Target = TypeVar("Target", bound=RawAgent[Any] | BaseChatClient[Any] | Workflow)
 Named = str | Callable[[], str | None] | None
 _PARTS = ("get_response", "function_invocation_configuration")
-_OWN_SESSION = "_approval_session_is_authoritative"
-_IN_WORKFLOW = "workflow.defer_computer_function_results"
-_HANDOFFS = "_handoff_functions"
+_HANDOFFS, _HANDS_OVER = "_handoff_functions", "_AutoHandoffMiddleware"
 _MOST = 1000
 _UNREAD = "Not accepted by the operator yet: each call is denied."
 
@@ -94,7 +93,7 @@ class ClientAttachment:
     ) -> None:
         self.guard, self._named, self._unjudged, self._unguarded = guard, named, unjudged, unguarded
         self.calls = FunctionToolCalls(guard, self._name)
-        self._guarded: dict[int, FunctionTool] = {}  # id of a tool -> its guarded copy, which holds the tool
+        self._guarded: dict[int, tuple[Any, FunctionTool]] = {}  # id of a tool -> its guarded copy, which holds it
         self._arguments: dict[str, FunctionToolArguments] = {}
         self._listed: dict[str, ToolSpec] = {}
         self._checked: dict[str, ToolSpec] | None = None
@@ -193,11 +192,13 @@ class ClientAttachment:
             raise _outside(name, f"is a {type(tool).__name__}, which runs at the provider or past the function tools")
         if tool.declaration_only:
             raise _outside(name, "has no function here: the program runs it by itself")
-        if id(tool) not in self._guarded:
+        facts = (tool.func, tool.approval_mode, tool.name, tool.description, tool.input_model)  # a program may set them
+        found = self._guarded.get(id(tool))
+        if found is None or found[0] != facts:
             if len(self._guarded) >= _MOST:
                 self._guarded.clear()  # a program may make new tools for each run
-            self._guarded[id(tool)] = self._guarded_tool(tool, listed=listed)
-        return self._guarded[id(tool)]
+            found = self._guarded[id(tool)] = facts, self._guarded_tool(tool, listed=listed)
+        return found[1]
 
     def _guarded_tool(self, tool: FunctionTool, *, listed: bool) -> FunctionTool:
         if (inner := agent_in(tool)) is not None:
@@ -229,9 +230,9 @@ class ClientAttachment:
     def begin(self, client: Any, messages: Iterable[Any], kwargs: Mapping[str, Any]) -> tuple[ClientScope, ClientRun]:
         """Returns the surroundings of a new run, and the run."""
         session = kwargs.get("session")
-        own = isinstance(session, AgentSession) and kwargs.get(_OWN_SESSION, True) is not False
+        own = isinstance(session, AgentSession) and kwargs.get(OWN_SESSION, True) is not False
         handoffs = _handoffs(kwargs.get("middleware"))
-        names = own and not handoffs and _IN_WORKFLOW not in session.state  # type: ignore[union-attr]
+        names = own and not handoffs and IN_WORKFLOW not in session.state  # type: ignore[union-attr]
         around = surroundings(self._name(), session.session_id if names else None, vars(client)[AGENT])  # type: ignore[union-attr]
         run = around.run
         assert run is not None
@@ -326,6 +327,9 @@ def _listed(middleware: Any) -> list[Any]:
 
 def _handoffs(middleware: Any) -> dict[str, str]:
     """Returns the hand-off tools that a middleware of the host's workflows carries out, with their targets."""
+    for one in _listed(middleware):
+        if type(one).__name__ == _HANDS_OVER:
+            require_parts(one, _HANDOFFS)
     return {name: to for one in _listed(middleware) for name, to in (getattr(one, _HANDOFFS, None) or {}).items()}
 
 

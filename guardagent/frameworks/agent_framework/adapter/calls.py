@@ -64,27 +64,53 @@ class FunctionToolCalls:
         return self._denied(ToolDenied(name, verdict), around)
 
     def _steps(self, arguments: FunctionToolArguments, kwargs: Mapping[str, Any], work: Work) -> Procedure[Any]:
-        around, name, life = self._around(), arguments.spec.name, self.guard.lifecycle
+        around = self._around()
+        proposed, own, apart = yield from self._proposed(arguments, kwargs, around)
+        call, judged = yield from self._authorized(proposed, around)
+        live = own
+        if call is not proposed:
+            live = yield from self._edited(arguments, call, around, lambda: arguments.rebound(judged, own, apart))
+        if arguments.context is not None and (context := apart.get(arguments.context)) is not None:
+            context.arguments = dict(live)
+        running = _within(around.within(call), lambda: work({**live, **apart}))
+        failure = outcome_of_server_error if arguments.server else outcome_of_error
+        return (yield from self.guard.lifecycle.execute(call, running, outcome_of, failure))
+
+    def _proposed(
+        self, arguments: FunctionToolArguments, kwargs: Mapping[str, Any], around: ClientScope
+    ) -> Procedure[tuple[HostCall, dict[str, Any], dict[str, Any]]]:
+        """Returns a call with its arguments as the function gets them, and what is not judged.
+
+        Raises:
+            ToolDenied: the arguments cannot be judged.
+        """
+        name = arguments.spec.name
         try:
             own, apart = arguments.bind(kwargs)
             validate = lambda edited: plain_arguments(arguments.of_edit(edited, apart))  # noqa: E731
-            call = self._call(name, plain_arguments(own), around, validate)
+            return self._call(name, plain_arguments(own), around, validate), own, apart
         except InputError as error:
-            verdict = yield from life.refuse(self._call(name, {}, around), str(error))
+            verdict = yield from self.guard.lifecycle.refuse(self._call(name, {}, around), str(error))
             raise self._denied(ToolDenied(name, verdict), around) from None
-        call, judged = yield from self._authorized(call, around)
+
+    def _edited(
+        self,
+        arguments: FunctionToolArguments,
+        call: HostCall,
+        around: ClientScope,
+        rebound: Callable[[], dict[str, Any]],
+    ) -> Procedure[dict[str, Any]]:
+        """Returns the arguments of an answered call in the types of the function.
+
+        Raises:
+            ToolDenied: the function would get others than the judged ones.
+        """
         try:
-            live = arguments.rebound(judged, own, apart)
+            return rebound()
         except Exception as error:  # noqa: BLE001 - the call has a permit, and does not run
-            yield from life.withdraw(call, error_text(error), used=True)
-            raise self._denied(
-                ToolDenied(name, unchecked_verdict(error_text(error), checked_by="policy")), around
-            ) from None
-        if arguments.context is not None and (context := apart.get(arguments.context)) is not None:
-            context.arguments = dict(live)
-        running = _within(replace(around, conversation=call.conversation, call=call), lambda: work({**live, **apart}))
-        failure = outcome_of_server_error if arguments.server else outcome_of_error
-        return (yield from life.execute(call, running, outcome_of, failure))
+            yield from self.guard.lifecycle.withdraw(call, error_text(error), used=True)
+            verdict = unchecked_verdict(error_text(error), checked_by="policy")
+            raise self._denied(ToolDenied(arguments.spec.name, verdict), around) from None
 
     def _handed_over(self, to: str, args: Mapping[str, Any], work: Callable[[], Any]) -> Procedure[Any]:
         around, life = self._around(), self.guard.lifecycle

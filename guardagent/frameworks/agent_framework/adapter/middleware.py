@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, Protocol
 
 from agent_framework import (
@@ -45,14 +44,10 @@ class OuterMiddleware(FunctionMiddleware):
         self._attachment, self._around, self._run = attachment, around, run
 
     async def process(self, context: FunctionInvocationContext, call_next: Next) -> None:
-        call_id, nested = context.metadata.get("call_id"), self._around.call is not None
+        call_id = context.metadata.get("call_id")
         self._run.proposed.add(str(call_id))
         context.metadata[_FIRST] = context.function
-        inside = replace(
-            self._around,
-            tool_id=None if nested else call_id,
-            answered=None if nested else decision_in(context.metadata.get("approval_response")),
-        )
+        inside = self._around.of_call(call_id, decision_in(context.metadata.get("approval_response")))
         target = self._run.handoffs.get(context.function.name)
         with enter(inside):
             await delivered(

@@ -85,6 +85,16 @@ class ClientScope:
     answered: Mapping[str, Any] | None = None
     asks: bool = False
 
+    def of_call(self, tool_id: str | None, answered: Mapping[str, Any] | None) -> ClientScope:
+        """Returns the surroundings of a tool's call. Within another call it has neither the host's id nor an answer."""
+        if self.call is not None:
+            tool_id = answered = None
+        return ClientScope(self.conversation, self.run, self.call, self.agent, tool_id, answered, self.asks)
+
+    def within(self, call: HostCall) -> ClientScope:
+        """Returns the surroundings of code that runs inside a call."""
+        return ClientScope(self.conversation, self.run, call, self.agent, self.tool_id, self.answered, self.asks)
+
 
 _scope: ContextVar[ClientScope | None] = ContextVar("guardagent_agent_framework", default=None)
 

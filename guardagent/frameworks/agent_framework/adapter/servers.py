@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any
 
 from agent_framework import FunctionTool
-from agent_framework._mcp import MCPTool
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
+from guardagent.frameworks.agent_framework.adapter.host_names import SERVER_MARKS, MCPTool
 from guardagent.frameworks.agent_framework.adapter.outcomes import ServerAnswerLostError
 from guardagent.frameworks.agent_framework.adapter.runs import scope
 
-_MARKS = ("_mcp_remote_name", "_mcp_normalized_name")
 _PARTS = ("_functions", "_recover_connection_after_loss")
 
 
@@ -27,7 +25,7 @@ def server_of(tool: FunctionTool) -> Any:
     Raises:
         InputError: the host says that it is the tool of a server, and hides which.
     """
-    if not any(one in (tool.additional_properties or {}) for one in _MARKS):
+    if not any(one in (tool.additional_properties or {}) for one in SERVER_MARKS):
         return None
     function = tool.func
     server = inspect.getclosurevars(function).nonlocals.get("mcp_tool") if inspect.isfunction(function) else None
@@ -67,15 +65,6 @@ def send_once(tool: FunctionTool) -> None:
             )
 
     server._recover_connection_after_loss, server.guardagent_sends_once = recovered, True  # noqa: SLF001
-
-
-@cache
-def withheld_from_servers() -> frozenset[str]:
-    """Returns the names of the program's arguments that the host never sends to a server."""
-    from agent_framework import _mcp
-
-    require_parts(_mcp, "_MCP_FRAMEWORK_DENYLIST")
-    return frozenset(_mcp._MCP_FRAMEWORK_DENYLIST)  # noqa: SLF001 - the host's own list
 
 
 def _spec(tool: FunctionTool) -> ToolSpec:
