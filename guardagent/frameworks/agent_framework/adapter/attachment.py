@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from agent_framework import (
-    AgentSession,
     BaseChatClient,
     FunctionInvocationLayer,
     FunctionTool,
@@ -17,27 +16,19 @@ from agent_framework import (
 )
 
 from guardagent._support.host_versions import require_parts
-from guardagent._support.procedures import adrive
-from guardagent.enforcement import Approval, EnforcementPoint, HostCall, ToolSpec
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
-from guardagent.frameworks.agent_framework.adapter.answers import ClientAnswers
-from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, call_shown, decision_in
 from guardagent.frameworks.agent_framework.adapter.arguments import FunctionToolArguments
 from guardagent.frameworks.agent_framework.adapter.calls import FunctionToolCalls
 from guardagent.frameworks.agent_framework.adapter.client_class import AGENT, ATTACHMENT, guarded_copy
 from guardagent.frameworks.agent_framework.adapter.guarded_tool import guard_of, guarded_tool, original_of
-from guardagent.frameworks.agent_framework.adapter.host_names import IN_WORKFLOW, OWN_SESSION
-from guardagent.frameworks.agent_framework.adapter.messages import call_ids, chat
-from guardagent.frameworks.agent_framework.adapter.middleware import InnerMiddleware, ModelMiddleware, OuterMiddleware
 from guardagent.frameworks.agent_framework.adapter.reach import agent_in, agents_of
-from guardagent.frameworks.agent_framework.adapter.runs import ClientRun, ClientScope, surroundings
+from guardagent.frameworks.agent_framework.adapter.runs import ClientRun
 from guardagent.frameworks.agent_framework.adapter.servers import update_servers
 
 Target = TypeVar("Target", bound=RawAgent[Any] | BaseChatClient[Any] | Workflow)
 Named = str | Callable[[], str | None] | None
 _PARTS = ("get_response", "function_invocation_configuration")
-_HANDOFFS, _HANDS_OVER = "_handoff_functions", "_AutoHandoffMiddleware"
 _MOST = 1000
 _UNREAD = "Not accepted by the operator yet: each call is denied."
 
@@ -82,6 +73,8 @@ class ClientAttachment:
     Attributes:
         guard: decides.
         calls: judges and runs the calls of the tools.
+        arguments: of each tool, by its name.
+        servers: the MCP servers of the agent.
     """
 
     def __init__(
@@ -92,12 +85,12 @@ class ClientAttachment:
         unguarded: frozenset[str],
     ) -> None:
         self.guard, self._named, self._unjudged, self._unguarded = guard, named, unjudged, unguarded
-        self.calls = FunctionToolCalls(guard, self._name)
+        self.calls = FunctionToolCalls(guard, self.name)
         self._guarded: dict[int, tuple[Any, FunctionTool]] = {}  # id of a tool -> its guarded copy, which holds it
-        self._arguments: dict[str, FunctionToolArguments] = {}
+        self.arguments: dict[str, FunctionToolArguments] = {}
         self._listed: dict[str, ToolSpec] = {}
         self._checked: dict[str, ToolSpec] | None = None
-        self._servers: Sequence[Any] = ()
+        self.servers: Sequence[Any] = ()
         self._with_servers = False
 
     def __deepcopy__(self, memo: Any) -> ClientAttachment:
@@ -125,7 +118,7 @@ class ClientAttachment:
 
     def _guard_agent(self, agent: Any) -> None:
         require_parts(agent, "client", "default_options", "mcp_tools")
-        self._servers = agent.mcp_tools
+        self.servers = agent.mcp_tools
         agent.client = self.client(agent.client, getattr(agent, "name", None))
         self.tools(
             [*(agent.default_options.get("tools") or ()), *(one for it in agent.mcp_tools for one in it.functions)]
@@ -170,8 +163,8 @@ class ClientAttachment:
         own = [original_of(one) for one in normalize_tools(tools)]
         created = [self.tool(one, listed=_name_of(one) not in skipped) for one in own]
         late: Collection[str] = ()
-        if self._servers or self._with_servers:
-            known = [one for one in self._servers if one.is_connected]
+        if self.servers or self._with_servers:
+            known = [one for one in self.servers if one.is_connected]
             late = update_servers(self.guard, [one for one in own if isinstance(one, FunctionTool)], known)
         return [_without_description(one) if _name_of(one) in late else one for one in created]
 
@@ -205,7 +198,7 @@ class ClientAttachment:
             self.guard_all(one for one in agents_of(inner) if isinstance(one, RawAgent) and not self._guards(one))
         arguments = FunctionToolArguments.of(tool, self._unjudged.get(tool.name, ()))
         created = guarded_tool(tool, arguments, self.calls)
-        self._arguments[tool.name] = arguments
+        self.arguments[tool.name] = arguments
         self._with_servers = self._with_servers or arguments.server
         if listed:
             self._listed[tool.name] = arguments.spec
@@ -225,82 +218,8 @@ class ClientAttachment:
             tools[:] = self.tools(tools, run.handoffs)
             self.check_tools()
 
-    # --- a run
-
-    def begin(self, client: Any, messages: Iterable[Any], kwargs: Mapping[str, Any]) -> tuple[ClientScope, ClientRun]:
-        """Returns the surroundings of a new run, and the run."""
-        session = kwargs.get("session")
-        own = isinstance(session, AgentSession) and kwargs.get(OWN_SESSION, True) is not False
-        handoffs = _handoffs(kwargs.get("middleware"))
-        names = own and not handoffs and IN_WORKFLOW not in session.state  # type: ignore[union-attr]
-        around = surroundings(self._name(), session.session_id if names else None, vars(client)[AGENT])  # type: ignore[union-attr]
-        run = around.run
-        assert run is not None
-        run.handoffs, run.messages = handoffs, chat(messages)
-        unbound = client.function_invocation_configuration.get("disable_approval_response_binding", False)
-        if around.call is None and around.conversation:
-            self.guard.turn(around.conversation)
-        around = ClientScope(around.conversation, run, around.call, around.agent, asks=bool(own or unbound))
-        if around.conversation:
-            run.proposed = self.guard.notes(around.conversation).setdefault("proposed", set())
-        run.seen = [one for one in call_ids(messages, "function_result") if one not in run.proposed]
-        return around, run
-
-    def prepared(
-        self,
-        client: Any,
-        around: ClientScope,
-        judge: ClientAnswers,
-        options: Mapping[str, Any] | None,
-        middleware: Sequence[Any] | None,
-        kwargs: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """Returns the options of a request, with guarded tools, and the guard's middlewares around the others.
-
-        Raises:
-            InputError: a tool cannot be guarded.
-        """
-        options, run = dict(options or {}), around.run
-        assert run is not None
-        if options.get("tools") or self._servers:
-            if not client.function_invocation_configuration.get("enabled", True):
-                raise InputError("function invocation is not enabled, so the program runs the calls; expected the host")
-            tools = self.tools(options.get("tools"), run.handoffs)
-            options |= {"tools": tools} if tools else {}
-            self.check_tools()
-        others = [*_listed(kwargs.get("middleware")), *_listed(middleware)]
-        own = [InnerMiddleware(self, run), ModelMiddleware(self, run, judge)]
-        ordered = [OuterMiddleware(self, around, run), *others, *own]
-        return {"options": options, "client_kwargs": {**kwargs, "middleware": ordered}}
-
-    async def note_rejections(self, around: ClientScope, messages: Iterable[Any]) -> None:
-        """Records the rejections in a run's messages, so that nobody can approve the same request later."""
-        for content in (one for message in messages for one in message.contents):
-            decided = decision_in(content) if content.type == "function_approval_response" else None
-            if decided is None or content.approved is True or not around.conversation:
-                continue
-            call = self._rejected(around, content, decided)
-            if call is not None:
-                await adrive(self.guard.lifecycle.resolve(call, Approval.read(decided[ANSWER])))
-
-    def _rejected(self, around: ClientScope, content: Any, decided: Mapping[str, Any]) -> HostCall | None:
-        """Returns the call that a rejection names; None if it is not the call that was shown."""
-        function_call, run = content.function_call, around.run
-        arguments = self._arguments.get(getattr(function_call, "name", None) or "")
-        if arguments is None or run is None:
-            return None
-        try:
-            prepared = arguments.tool._prepare_arguments(function_call.parse_arguments() or {})  # noqa: SLF001
-            args = plain_arguments(arguments.bind(prepared)[0])
-            call = HostCall(
-                arguments.spec.name, args, around.conversation, id=function_call.call_id, agent=around.agent
-            )
-            call = call_shown(call, decided)
-            return call if call.digest == str(decided.get("digest")).partition(".")[0] else None
-        except Exception:  # noqa: BLE001 - what a client sends; the host has rejected the call in any case
-            return None
-
-    def _name(self) -> str | None:
+    def name(self) -> str | None:
+        """Returns the operator's name of the conversation."""
         return self._named() if callable(self._named) else self._named
 
 
@@ -317,20 +236,6 @@ def _name_of(tool: Any) -> str:
         named = inner.get("name") if isinstance(inner, Mapping) else tool.get("name")
         return str(named or tool.get("type") or "dict")
     return str(getattr(tool, "name", None) or getattr(tool, "type", None) or type(tool).__name__)
-
-
-def _listed(middleware: Any) -> list[Any]:
-    if middleware is None:
-        return []
-    return list(middleware) if isinstance(middleware, Sequence) else [middleware]
-
-
-def _handoffs(middleware: Any) -> dict[str, str]:
-    """Returns the hand-off tools that a middleware of the host's workflows carries out, with their targets."""
-    for one in _listed(middleware):
-        if type(one).__name__ == _HANDS_OVER:
-            require_parts(one, _HANDOFFS)
-    return {name: to for one in _listed(middleware) for name, to in (getattr(one, _HANDOFFS, None) or {}).items()}
 
 
 def _without_description(tool: Any) -> Any:

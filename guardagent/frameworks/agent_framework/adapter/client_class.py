@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
-from guardagent.frameworks.agent_framework.adapter.answers import ClientAnswers, answered, streamed
+from guardagent.frameworks.agent_framework.adapter.answers import answered, streamed
+from guardagent.frameworks.agent_framework.adapter.run_setup import RunSetup
 
 ATTACHMENT, AGENT = "guardagent_attachment", "guardagent_agent"
 
@@ -44,12 +45,11 @@ class _GuardedClient:
         client_kwargs: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Any:
-        attachment = vars(self)[ATTACHMENT]
-        around, run = attachment.begin(self, messages, client_kwargs or {})
-        judge = ClientAnswers(attachment.guard, around, run)
-        prepared = attachment.prepared(self, around, judge, options, middleware, client_kwargs or {})
+        attachment, config = vars(self)[ATTACHMENT], self.function_invocation_configuration  # type: ignore[attr-defined]
+        messages = messages if isinstance(messages, list) else list(messages)
+        setup = RunSetup(attachment, config, vars(self)[AGENT], messages, client_kwargs or {})
+        prepared = setup.options(options, middleware)
         respond = partial(super().get_response, messages, stream=stream, **prepared, **more)  # type: ignore[misc]
-        start = partial(attachment.note_rejections, around, messages)
         if stream:
-            return streamed(judge, respond, start, (options or {}).get("response_format"))
-        return answered(judge, respond, start)
+            return streamed(setup.answers, respond, setup.note_rejections, (options or {}).get("response_format"))
+        return answered(setup.answers, respond, setup.note_rejections)
