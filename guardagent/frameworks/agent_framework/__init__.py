@@ -1,0 +1,12 @@
+"""The Microsoft Agent Framework."""
+
+from typing import TYPE_CHECKING
+
+from guardagent._support.lazy_imports import lazy_getattr
+
+__all__ = ["AgentFrameworkHalted", "answer", "conversation", "guarded"]
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.agent_framework.adapter import AgentFrameworkHalted, answer, conversation, guarded
+else:
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)
