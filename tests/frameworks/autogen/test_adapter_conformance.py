@@ -21,7 +21,7 @@ from autogen_agentchat.base import Handoff
 from autogen_agentchat.conditions import MaxMessageTermination, TextMessageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat, Swarm
 from autogen_agentchat.tools import AgentTool
-from autogen_core import FunctionCall
+from autogen_core import CancellationToken, FunctionCall
 from autogen_core.model_context import UnboundedChatCompletionContext
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage
 from autogen_core.tools import FunctionTool, StaticStreamWorkbench, TextResultContent, ToolResult, Workbench
@@ -86,14 +86,14 @@ class AutoGenProcess(Process):
     async def _talk(self, models: Models, name: str, history: list[Any], *, stream: bool) -> Reply:
         agent = self._agent("first", models, history, stream=stream)
         runner = guarded(self._team(agent, models, stream=stream), self.guard)
-        kept = self.operator.kept.get((name, type(runner).__name__))
+        kept = self.operator.kept.get(f"{name} {type(runner).__name__}")
         if kept is not None:
             await runner.load_state(json.loads(kept))
         shown = ""
         try:
             with conversation(name):
                 if not stream:
-                    return await self._kept(name, runner, str((await runner.run(task="please")).model_dump()))
+                    return await self._kept(name, runner, str((await _cancellable(runner)).model_dump()))
                 async for event in runner.run_stream(task="please"):
                     shown += str(event.model_dump())
         except TeamHalted:
@@ -102,7 +102,7 @@ class AutoGenProcess(Process):
 
     async def _kept(self, name: str, runner: Any, shown: str) -> Reply:
         """Stores the state of an agent, as a web service does."""
-        self.operator.kept[name, type(runner).__name__] = json.dumps(await runner.save_state(), default=str)
+        self.operator.kept[f"{name} {type(runner).__name__}"] = json.dumps(await runner.save_state(), default=str)
         return Reply(shown)
 
     # --- agents
@@ -188,6 +188,18 @@ class ShopWorkbench(Workbench):
         return {}
 
     async def load_state(self, state: Mapping[str, Any]) -> None: ...
+
+
+async def _cancellable(runner: Any) -> Any:
+    """Runs an agent. A team that is cancelled as a task waits for its tools; a token cancels them, too."""
+    token = CancellationToken()
+    work = asyncio.ensure_future(runner.run(task="please", cancellation_token=token))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        token.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        raise
 
 
 def _shown(call: Call, output: str) -> list[Any]:

@@ -45,12 +45,12 @@ class _GuardedAgent(BaseChatAgent):
     async def on_messages_stream(self, messages: Any, cancellation_token: Any) -> AsyncGenerator[Any, None]:
         attachment = vars(self)[ATTACHMENT]
         attachment.refresh(self)
-        outermost, around = attachment.begin(self.name)  # type: ignore[attr-defined]  # of the host
-        events = streamed(super().on_messages_stream(messages, cancellation_token), around)  # type: ignore[misc]
+        outermost, around = attachment.begin(self.name)
+        events = streamed(super().on_messages_stream(messages, cancellation_token), around)
         ended = _until_ended(self, events, around.run, cancellation_token)
         if outermost and attachment.guard.judges_answers:
             context = getattr(self, "_model_context", None)
-            hold = AnswerHold(attachment.guard, around, self.name, messages, context)  # type: ignore[attr-defined]
+            hold = AnswerHold(attachment.guard, around, self.name, messages, context)
             ended = hold.judged(ended)
         async with aclosing(ended) as found:
             async for event in found:
@@ -70,7 +70,7 @@ class _GuardedAssistant(_GuardedAgent):
             messages = await kwargs["model_context"].get_messages()
             turn.step, turn.messages = turn.step + 1, chat(messages)
             turn.seen = [one for one in result_ids(messages) if one not in turn.proposed]
-        async with aclosing(super()._call_llm(*args, **kwargs)) as results:  # type: ignore[misc]  # of the host
+        async with aclosing(super()._call_llm(*args, **kwargs)) as results:
             async for result in results:
                 if turn is not None and isinstance(result, CreateResult) and not isinstance(result.content, str):
                     turn.proposed.update(one.id for one in result.content)
@@ -81,7 +81,7 @@ class _GuardedAssistant(_GuardedAgent):
         """Runs a call. Whatever it raises becomes its error, since the host would wait for ever."""
         try:
             with enter(replace(scope() or AutoGenScope(None), tool_id=tool_call.id)):
-                return await super()._execute_tool_call(tool_call=tool_call, **kwargs)  # type: ignore[misc]
+                return await super()._execute_tool_call(tool_call=tool_call, **kwargs)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -101,7 +101,7 @@ class _GuardedAssistant(_GuardedAgent):
         denied = {call.id for call, _ in executed_calls_and_results if id(call) in failed}
         left = [one for one in model_result.content if not (one.name in handoffs and one.id in denied)]
         executed = [one for one in executed_calls_and_results if id(one[0]) not in failed]
-        return super()._check_and_handle_handoff(  # type: ignore[misc]  # of the host
+        return super()._check_and_handle_handoff(
             model_result=model_result.model_copy(update={"content": left}),
             executed_calls_and_results=executed,
             handoffs=handoffs,
@@ -111,7 +111,7 @@ class _GuardedAssistant(_GuardedAgent):
     @classmethod
     def _summarize_tool_use(cls, **kwargs: Any) -> Any:
         """Summarizes the calls; those of hand-offs are there only if they were denied."""
-        return super()._summarize_tool_use(**{**kwargs, "handoffs": {}})  # type: ignore[misc]  # of the host
+        return super()._summarize_tool_use(**{**kwargs, "handoffs": {}})
 
 
 async def _until_ended(

@@ -102,7 +102,8 @@ class AutoGenAttachment:
             if isinstance(agent, BaseGroupChat):
                 _end_with_guard(agent)
             made = guarded_team_class if isinstance(agent, BaseGroupChat) else guarded_agent_class
-            agent.__class__ = made(type(agent))
+            kind: Any = type(agent)
+            agent.__class__ = made(kind)
             vars(agent)[ATTACHMENT] = self
         elif owner is not self:
             self._listed.update(owner._listed)  # noqa: SLF001 - of the same class

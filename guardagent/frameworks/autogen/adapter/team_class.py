@@ -39,10 +39,10 @@ class _GuardedTeam(BaseGroupChat):
         attachment = vars(self)[ATTACHMENT]
         attachment.refresh(self)
         outermost, around = attachment.begin(None)
-        events = streamed(super().run_stream(task=task, **kwargs), around)  # type: ignore[misc]  # of the host
+        events = streamed(super().run_stream(task=task, **kwargs), around)
         if outermost and attachment.guard.judges_answers:
             asked = [] if task is None else [task] if not isinstance(task, list | tuple) else task
-            events = AnswerHold(attachment.guard, around, self.name, asked).judged(events)  # type: ignore[attr-defined]
+            events = AnswerHold(attachment.guard, around, self.name, asked).judged(events)
         try:
             async with aclosing(events) as found:
                 async for event in found:

@@ -60,24 +60,25 @@ class _GuardedStatic(StaticWorkbench):
         self.guardagent_inner, self.guardagent_owner, self._place = workbench, owner, place
 
     @property
-    def _tools(self) -> list[Any]:  # type: ignore[override]  # an attribute of the host
+    def _tools(self) -> list[Any]:
         inner = self.guardagent_inner
         shown = {original: name for name, original in inner._override_name_to_original.items()}  # noqa: SLF001 - the host's seam
-        tools = [(one, shown.get(one.name, one.name)) for one in inner._tools]  # noqa: SLF001 - as above
-        return [self.guardagent_owner.tool(one, name, self._place) for one, name in tools]
+        tools = [(one, str(getattr(one, "name", ""))) for one in inner._tools]  # noqa: SLF001 - as above
+        return [self.guardagent_owner.tool(one, shown.get(name, name), self._place) for one, name in tools]
 
     @property
-    def _tool_overrides(self) -> Any:  # type: ignore[override]  # as above
+    def _tool_overrides(self) -> Any:
         return self.guardagent_inner._tool_overrides  # noqa: SLF001 - as above
 
     @property
-    def _override_name_to_original(self) -> Any:  # type: ignore[override]  # as above
+    def _override_name_to_original(self) -> Any:
         return self.guardagent_inner._override_name_to_original  # noqa: SLF001 - as above
 
     async def list_tools(self) -> list[ToolSchema]:
-        found = await super().list_tools()
+        found: list[ToolSchema] = await super().list_tools()
         self.guardagent_owner.check_tools()
-        return found
+        accepted = self.guardagent_owner.calls.guard.accepted
+        return [_hidden(one["name"]) if accepted.unaccepted(one["name"]) else one for one in found]
 
     async def start(self) -> None:
         await self.guardagent_inner.start()
@@ -118,10 +119,7 @@ class _GuardedServer(Workbench):
         allowed = self.guardagent_owner.listed(self._server, list(specs.values()), self._place)
         self._specs = {name: specs[name] for name in allowed}
         self.guardagent_owner.check_tools()
-        return [
-            schemas[name] if may_run else ToolSchema(name=name, description=_UNREAD)
-            for name, may_run in allowed.items()
-        ]
+        return [schemas[name] if may_run else _hidden(name) for name, may_run in allowed.items()]
 
     async def call_tool(
         self,
@@ -163,7 +161,8 @@ class _GuardedServer(Workbench):
         await self.guardagent_inner.reset()
 
     async def save_state(self) -> Mapping[str, Any]:
-        return await self.guardagent_inner.save_state()
+        state: Mapping[str, Any] = await self.guardagent_inner.save_state()
+        return state
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         await self.guardagent_inner.load_state(state)
@@ -214,6 +213,11 @@ def failure(name: str, text: str) -> ToolResult:
 def server_key(params: Any, shown: str) -> str:
     """Returns the key of a server; its parameters may hold secrets, and are only hashed."""
     return f"{shown} ({hashlib.sha256(repr(params).encode()).hexdigest()[:8]})"
+
+
+def _hidden(name: str) -> ToolSchema:
+    """Returns the schema of a tool without its server's unreviewed description."""
+    return ToolSchema(name=name, description=_UNREAD)
 
 
 def _server_of(workbench: Any, place: str) -> str:
