@@ -1,10 +1,15 @@
-"""The cost of a guard per tool call in AutoGen, through the agent's own dispatch without its model."""
+"""The cost of a guard per tool call in AutoGen, through the agent's workbench without its model.
+
+The host makes a tool's schema anew whenever it looks at the tool, which takes longer than the guard. A guarded tool
+keeps its schema; so does the tool here, so that the difference is the guard's part.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +27,18 @@ def measure(calls: int) -> tuple[list[float], list[float]]:
 
 async def _measured(calls: int) -> tuple[list[float], list[float]]:
     from autogen_agentchat.agents import AssistantAgent
+    from autogen_core.tools import FunctionTool
     from autogen_ext.models.replay import ReplayChatCompletionClient
 
     from guardagent.enforcement import ToolGuard
     from guardagent.frameworks.autogen import conversation, guarded
 
+    class Tool(FunctionTool):
+        @cached_property
+        def schema(self) -> Any:
+            return super().schema
+
     async def refund(order_id: str, amount: int = 500) -> str:
-        """Pays."""
         return f"{order_id} {amount}"
 
     with tempfile.TemporaryDirectory() as folder:
@@ -37,7 +47,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
         guard = ToolGuard(path)
     info = {"vision": False, "function_calling": True, "json_output": True, "family": "x", "structured_output": True}
     client = ReplayChatCompletionClient([], model_info=info)
-    agents = [AssistantAgent("clerk", client, tools=[refund]) for _ in range(2)]
+    agents = [AssistantAgent("clerk", client, tools=[Tool(refund, "Pays.")]) for _ in range(2)]
     guarded(agents[1], guard)
     taken: tuple[list[float], list[float]] = ([], [])
     for at in range(calls + 20):

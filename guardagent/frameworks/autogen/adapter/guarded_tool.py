@@ -40,6 +40,7 @@ class AutoGenTool(BaseTool[BaseModel, Any]):
         super().__init__(tool.args_type(), tool.return_type(), tool.name, tool.description)
         self.guardagent_calls = calls
         self._tool, self._arguments, self._target = tool, arguments, target
+        self._schema: ToolSchema = tool.schema  # made once: models see what was compared with the rules
 
     @property
     def guardagent_spec(self) -> ToolSpec:
@@ -48,8 +49,7 @@ class AutoGenTool(BaseTool[BaseModel, Any]):
 
     @property
     def schema(self) -> ToolSchema:
-        found: ToolSchema = self._tool.schema
-        return found
+        return self._schema
 
     def return_value_as_string(self, value: Any) -> str:
         return str(self._tool.return_value_as_string(value))
