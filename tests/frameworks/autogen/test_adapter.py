@@ -438,8 +438,8 @@ def team_of(kind: str, agent: Any, shop: Shop) -> Any:
             "next_speaker": {"reason": "x", "answer": "clerk"},
         }
         ended = {**ledger, "is_request_satisfied": {"reason": "x", "answer": True}}
-        said = ["facts", "plan", json.dumps(ledger), json.dumps(ended), "all done"]
-        return MagenticOneGroupChat([agent], ScriptedClient(said))
+        priorities = ["facts", "plan", json.dumps(ledger), json.dumps(ended), "all done"]
+        return MagenticOneGroupChat([agent], ScriptedClient(priorities))
     if kind == "nested":
         return RoundRobinGroupChat([RoundRobinGroupChat([agent], max_turns=1, name="inner")], max_turns=1)
     if kind == "filter":
@@ -490,13 +490,13 @@ def test_handoffs_are_events(tmp_path: Path) -> None:
 def test_the_arguments_of_a_handoff_are_judged(tmp_path: Path) -> None:
     """A hand-off with a function of its own has its arguments as `input`; a reviewer may edit only these."""
     rule = "version: 1\npolicies:\n  - {id: r, temporal: 'forall(handoff(input=i), i.priority <= 3)'}\n"
-    said = list[int]()
+    priorities = list[int]()
 
     class Ticket(Handoff):
         @property
         def handoff_tool(self) -> Any:
             def transfer(priority: int) -> str:
-                said.append(priority)
+                priorities.append(priority)
                 return "taken over"
 
             return FunctionTool(transfer, "x", name=self.name)
@@ -504,13 +504,13 @@ def test_the_arguments_of_a_handoff_are_judged(tmp_path: Path) -> None:
     turns = [[("transfer_to_boss", {"priority": priority})] for priority in (5, 2)]
     agent = agent_of(guard_of(tmp_path, rule), Shop(), *turns, tools=[], handoffs=[Ticket(target="boss")])
     assert ran(agent).content == "taken over"
-    assert said == [2]
+    assert priorities == [2]
     asks = rule.replace("'}", "', on_violation: escalate}")
     for edit, reached in (({"to": "boss", "input": {"priority": 1}}, [1]), ({"to": "x", "input": {"priority": 1}}, [])):
-        said.clear()
+        priorities.clear()
         guard = guard_of(tmp_path, asks, approver=lambda _, edit=edit: Approval("edit", edit))
         ran(agent_of(guard, Shop(), turns[0], "mine", tools=[], handoffs=[Ticket(target="boss")]))
-        assert said == reached
+        assert priorities == reached
 
 
 def test_a_denied_handoff_alone_is_summarized(tmp_path: Path) -> None:
@@ -610,6 +610,23 @@ def test_a_tool_that_is_added_later_is_guarded(tmp_path: Path) -> None:
     tools.append(object())
     with pytest.raises(InputError, match="expected a BaseTool"):
         ran(agent)
+
+
+def test_a_workbench_that_a_tool_adds_during_a_run_does_not_run(tmp_path: Path) -> None:
+    """Its calls are errors until the next run, in which it is guarded."""
+    shop, agents = Shop(), list[Any]()
+
+    def grow() -> str:
+        """Adds a workbench."""
+        agents[0]._workbench.append(StaticWorkbench([FunctionTool(shop.refund, "pays")]))
+        return "grown"
+
+    turns: list[Turn] = [[("grow", {})], refund(50), "done", refund(500), refund(60), "done"]
+    agents.append(agent_of(guard_of(tmp_path, LIMIT), shop, *turns, tools=[grow]))
+    ran(agents[0])
+    assert shop.refunds == []
+    ran(agents[0])
+    assert shop.refunds == [("W1", 60)]
 
 
 # --- servers

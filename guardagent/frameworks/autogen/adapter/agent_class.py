@@ -14,10 +14,12 @@ from autogen_agentchat.base import Response
 from autogen_agentchat.messages import CodeExecutionEvent, TextMessage, ToolCallExecutionEvent
 from autogen_core.models import AssistantMessage, CreateResult, FunctionExecutionResult
 
+from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.answers import AnswerHold
-from guardagent.frameworks.autogen.adapter.guarded_tool import undumped
+from guardagent.frameworks.autogen.adapter.guarded_tool import AutoGenTool, undumped
 from guardagent.frameworks.autogen.adapter.messages import chat, result_ids
 from guardagent.frameworks.autogen.adapter.runs import AutoGenRun, AutoGenScope, enter, scope, streamed
+from guardagent.frameworks.autogen.adapter.workbenches import guard_of_workbench
 
 ATTACHMENT = "guardagent_attachment"
 ASSISTANT_PARTS = (
@@ -35,11 +37,11 @@ ASSISTANT_PARTS = (
 @cache
 def guarded_agent_class(base: Any) -> Any:
     """Returns the class of an agent with a guard."""
-    kind = _GuardedAssistant if issubclass(base, AssistantAgent) else _GuardedAgent
+    kind = _GuardedAssistant if issubclass(base, AssistantAgent) else _GuardedChatAgent
     return type(base)(base.__name__, (kind, base), {"__module__": base.__module__, "__doc__": base.__doc__})
 
 
-class _GuardedAgent(BaseChatAgent):
+class _GuardedChatAgent(BaseChatAgent):
     """Runs in a conversation, and ends when its guard ends the run."""
 
     async def on_messages_stream(self, messages: Any, cancellation_token: Any) -> AsyncGenerator[Any, None]:
@@ -60,7 +62,7 @@ class _GuardedAgent(BaseChatAgent):
         raise undumped("the agent")
 
 
-class _GuardedAssistant(_GuardedAgent):
+class _GuardedAssistant(_GuardedChatAgent):
     """As above, for an agent that calls tools."""
 
     @classmethod
@@ -80,6 +82,7 @@ class _GuardedAssistant(_GuardedAgent):
     async def _execute_tool_call(cls, tool_call: Any, **kwargs: Any) -> Any:
         """Runs a call. Whatever it raises becomes its error, since the host would wait for ever."""
         try:
+            _require_guarded(kwargs)
             with enter(replace(scope() or AutoGenScope(None), tool_id=tool_call.id)):
                 return await super()._execute_tool_call(tool_call=tool_call, **kwargs)
         except asyncio.CancelledError:
@@ -140,6 +143,13 @@ async def _until_ended(
     if (context := getattr(agent, "_model_context", None)) is not None:
         await context.add_message(AssistantMessage(content=final, source=agent.name))
     yield _final_response(agent, final)
+
+
+def _require_guarded(parts: Mapping[str, Any]) -> None:
+    """Raises InputError if an agent got a workbench or a hand-off during its run."""
+    found = [guard_of_workbench(one) for one in parts["workbench"]]
+    if None in found or not all(isinstance(one, AutoGenTool) for one in parts["handoff_tools"]):
+        raise InputError("the agent got a workbench or a hand-off during its run; it is guarded in the next run")
 
 
 def _final_response(agent: Any, text: str) -> Response:

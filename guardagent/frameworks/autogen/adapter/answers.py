@@ -25,14 +25,14 @@ class AnswerHold:
         guard: judges the answer.
         around: the surroundings of the run.
         name: the name of the agent or team.
-        asked: the messages of the user.
+        task: the messages of the user.
         context: the context of the agent's model; None for a team.
     """
 
     guard: EnforcementPoint
     around: AutoGenScope
     name: str
-    asked: Sequence[Any]
+    task: Sequence[Any]
     context: Any = None
     events: list[Any] = field(default_factory=list)
 
@@ -58,8 +58,8 @@ class AnswerHold:
         text = "\n".join(dict.fromkeys(one for one in texts if one is not None and one != final))
         if final is not None and not text:
             return None  # the guard's own answer
-        asked = [one if isinstance(one, str) else one.to_text() for one in self.asked]
-        verdict = await self.guard.aanswer(self.around.conversation or "", asked[-1] if asked else "", text)
+        requests = [one if isinstance(one, str) else one.to_text() for one in self.task]
+        verdict = await self.guard.aanswer(self.around.conversation or "", requests[-1] if requests else "", text)
         if verdict.label and run is not None:
             run.note("answer", verdict)
             if run.halted is not None:
@@ -76,9 +76,9 @@ class AnswerHold:
 
     def _asks(self, message: Any) -> bool:
         """Whether it is the user's message."""
-        if any(isinstance(one, str) and message.source == "user" and message.to_text() == one for one in self.asked):
+        if any(isinstance(one, str) and message.source == "user" and message.to_text() == one for one in self.task):
             return True
-        return any(message.id == one.id for one in self.asked if isinstance(one, BaseChatMessage))
+        return any(message.id == one.id for one in self.task if isinstance(one, BaseChatMessage))
 
     def _forget(self, start: int, text: str) -> None:
         """Replaces what the model said in this run in its context."""

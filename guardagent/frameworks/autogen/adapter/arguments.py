@@ -49,14 +49,14 @@ class AutoGenArguments:
         spec = ToolSpec(name, dict(schema), tool.description or "", unlisted_arguments=more)
         return cls(spec, model, any(one.__name__ == _SERVER_TOOL for one in type(tool).__mro__))
 
-    def copied(self, given: BaseModel) -> BaseModel:
+    def copied(self, args: BaseModel) -> BaseModel:
         """Returns a copy of arguments, which nobody else can change.
 
         Raises:
             InputError: they cannot be copied.
         """
         try:
-            own = given.model_copy(deep=True)
+            own = args.model_copy(deep=True)
         except Exception as error:  # noqa: BLE001 - whatever a copy raises
             raise InputError(f"the arguments of {self.spec.name!r} cannot be copied: {error}") from None
         if self.explicit:

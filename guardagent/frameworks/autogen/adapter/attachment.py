@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -21,20 +20,15 @@ from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.agent_class import ASSISTANT_PARTS, ATTACHMENT, guarded_agent_class
+from guardagent.frameworks.autogen.adapter.assistant_tools import AssistantTools
 from guardagent.frameworks.autogen.adapter.calls import AutoGenCalls
 from guardagent.frameworks.autogen.adapter.code_executor import EXECUTE, GuardedExecutor
 from guardagent.frameworks.autogen.adapter.guarded_tool import AutoGenTool, guarded_tool
 from guardagent.frameworks.autogen.adapter.runs import AutoGenRun, AutoGenScope, AutoGenTurn, scope
 from guardagent.frameworks.autogen.adapter.team_class import TEAM_PARTS, GuardTermination, guarded_team_class
-from guardagent.frameworks.autogen.adapter.workbenches import (
-    guard_of_workbench,
-    guard_tools_of,
-    guarded_workbench,
-    server_key,
-)
+from guardagent.frameworks.autogen.adapter.workbenches import server_key
 
 AnyAgent = TypeVar("AnyAgent", bound=BaseChatAgent | Team)
-_log = logging.getLogger("guardagent")
 Named = str | Callable[[], str | None] | None
 _PARTS: Mapping[type, tuple[str, ...]] = {
     AssistantAgent: ASSISTANT_PARTS,
@@ -81,7 +75,7 @@ class AutoGenAttachment:
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
         self.guard, self._named, self._unguarded = guard, named, unguarded
         self.calls = AutoGenCalls(guard, self._name)
-        self._agents: dict[int, AgentTools] = {}
+        self._agents: dict[int, AssistantTools] = {}
         self._tools: dict[tuple[int, str], tuple[Any, AutoGenTool]] = {}  # with the tool, so that its id stays its own
         self._listed: dict[str, ToolSpec] = {}
         self._servers: dict[str, dict[str, ToolSpec]] = {}
@@ -137,7 +131,7 @@ class AutoGenAttachment:
             self._guard_tools(agent)
 
     def _guard_tools(self, agent: Any) -> None:
-        own = self._agents.setdefault(id(agent), AgentTools(self, agent))
+        own = self._agents.setdefault(id(agent), AssistantTools(self, agent))
         agent._workbench = [  # noqa: SLF001 - as above
             own.workbench(one, f"{agent.name} #{at}")
             for at, one in enumerate(agent._workbench)  # noqa: SLF001 - as above
@@ -211,60 +205,6 @@ class AutoGenAttachment:
 
     def _name(self) -> str | None:
         return self._named() if callable(self._named) else self._named
-
-
-class AgentTools:
-    """Guards the tools of one agent. Implements `ToolOwner`.
-
-    Args:
-        attachment: guards the agent.
-        agent: the agent.
-    """
-
-    def __init__(self, attachment: AutoGenAttachment, agent: Any) -> None:
-        self._attachment, self._agent = attachment, agent
-        self._places: dict[str, str] = {}  # name -> its workbench
-
-    @property
-    def calls(self) -> AutoGenCalls:
-        return self._attachment.calls
-
-    def workbench(self, workbench: Any, place: str) -> Any:
-        """Returns the guarded form of a workbench.
-
-        Raises:
-            InputError: it has another guard, or a tool that cannot be guarded.
-        """
-        owner = guard_of_workbench(workbench)
-        if owner is None:
-            workbench = guarded_workbench(workbench, self, place)
-        elif owner.calls.guard is not self._attachment.guard:
-            raise InputError("a workbench has another guard already; expected the workbench itself")
-        guard_tools_of(workbench)
-        return workbench
-
-    def handoff(self, tool: Any) -> Any:
-        """Returns the guarded form of a hand-off."""
-        handoff = self._agent._handoffs.get(tool.name)  # noqa: SLF001 - there is no public way to it
-        if handoff is None:
-            raise InputError(f"the hand-off {tool.name!r} of {self._agent.name!r} has no target; expected a Handoff")
-        return self._attachment.tool(tool, tool.name, handoff.target)
-
-    def tool(self, tool: Any, name: str, place: str) -> Any:
-        if self._places.setdefault(name, place) != place:
-            raise InputError(f"two workbenches of {self._agent.name!r} have a tool {name!r}; expected different names")
-        return self._attachment.tool(tool, name)
-
-    def listed(self, server: str, specs: list[ToolSpec], place: str) -> dict[str, bool]:
-        own = [one for one in specs if self._places.setdefault(one.name, place) == place]
-        for one in specs:
-            if one not in own:
-                _log.warning("the tool %r of %s has the name of another tool, and is left out", one.name, server)
-        allowed = self._attachment.listed(server, own)
-        return {one.name: one.name in allowed for one in own}
-
-    def check_tools(self) -> None:
-        self._attachment.check_tools()
 
 
 def _end_with_guard(team: Any) -> None:

@@ -17,7 +17,7 @@ HANDOFF = "handoff"
 
 
 @dataclass(frozen=True, slots=True)
-class AllowedCall:
+class PermittedCall:
     """A call that may run.
 
     Attributes:
@@ -72,7 +72,7 @@ class AutoGenCalls:
     def __init__(self, guard: EnforcementPoint, named: Callable[[], str | None]) -> None:
         self.guard, self._named = guard, named
 
-    async def authorize(self, name: str, args: Mapping[str, Any], validate_edit: ValidateEdit) -> AllowedCall:
+    async def authorize(self, name: str, args: Mapping[str, Any], validate_edit: ValidateEdit) -> PermittedCall:
         """Judges a call.
 
         Raises:
@@ -85,7 +85,7 @@ class AutoGenCalls:
         except ToolDenied as denied:
             raise self._noted(denied, around) from None
         inside = replace(around, conversation=call.conversation, call=call, turn=None, tool_id=None)
-        return AllowedCall(self.guard, call, judged, inside)
+        return PermittedCall(self.guard, call, judged, inside)
 
     async def refusal(self, name: str, problem: str) -> ToolDenied:
         """Denies a call that cannot be judged as it stands."""

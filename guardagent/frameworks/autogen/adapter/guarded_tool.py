@@ -22,7 +22,7 @@ from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.arguments import AutoGenArguments, same
-from guardagent.frameworks.autogen.adapter.calls import HANDOFF, AllowedCall, AutoGenCalls
+from guardagent.frameworks.autogen.adapter.calls import HANDOFF, AutoGenCalls, PermittedCall
 from guardagent.frameworks.autogen.adapter.outcomes import outcome_of
 
 
@@ -73,7 +73,7 @@ class AutoGenTool(BaseTool[BaseModel, Any]):
 
         return await allowed.run(work, partial(outcome_of, as_string=self.return_value_as_string))
 
-    async def _allowed(self, args: BaseModel) -> tuple[AllowedCall, BaseModel]:
+    async def _allowed(self, args: BaseModel) -> tuple[PermittedCall, BaseModel]:
         """Judges a call. Returns it, and the arguments that it was judged with.
 
         Raises:
@@ -205,8 +205,8 @@ def finished(name: str, output: Any) -> Any:
 
 
 def _in_this_context(tool: Any) -> Any:
-    """Returns a tool whose function, if it runs in a thread, inherits the context of this call."""
-    if not isinstance(tool, FunctionTool) or asyncio.iscoroutinefunction(tool._func):  # noqa: SLF001 - the host's seam
+    """Returns a tool whose function inherits the context of this call, since the host runs it in a thread."""
+    if type(tool) is not FunctionTool or asyncio.iscoroutinefunction(tool._func):  # noqa: SLF001 - the host's seam
         return tool
     created = copy.copy(tool)
     created._func = partial(contextvars.copy_context().run, tool._func)  # noqa: SLF001 - as above

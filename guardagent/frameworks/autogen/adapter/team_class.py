@@ -41,8 +41,8 @@ class _GuardedTeam(BaseGroupChat):
         outermost, around = attachment.begin(None)
         events = streamed(super().run_stream(task=task, **kwargs), around)
         if outermost and attachment.guard.judges_answers:
-            asked = [] if task is None else [task] if not isinstance(task, list | tuple) else task
-            events = AnswerHold(attachment.guard, around, self.name, asked).judged(events)
+            messages = [] if task is None else [task] if not isinstance(task, list | tuple) else task
+            events = AnswerHold(attachment.guard, around, self.name, messages).judged(events)
         try:
             async with aclosing(events) as found:
                 async for event in found:
