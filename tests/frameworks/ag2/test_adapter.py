@@ -327,7 +327,8 @@ def test_every_kind_of_tool_is_judged(tmp_path: Path) -> None:
             agent.add_tool(shop.refund)
         if kind == "plugin member":
             next(one for one in agent.tools if isinstance(one, Toolkit))._add_tool(shop.wire)
-        assert ran(agent, **({"tools": tools} if kind == "of one turn" else {})) == "done"
+        turn: dict[str, Any] = {"tools": tools} if kind == "of one turn" else {}
+        assert ran(agent, **turn) == "done"
         assert shop.refunds == [("W1", 50)], kind
         assert [event.status for event in guard.session("c1").history] == ["ok"]
 

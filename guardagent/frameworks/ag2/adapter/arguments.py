@@ -25,12 +25,14 @@ class Ag2Arguments:
         model: the host's model of the function, which casts arguments.
         injected: arguments that the host fills in; they are neither judged nor logged.
         names: the arguments that a model may pass; None if it may pass others.
+        defaults: of the function.
     """
 
     spec: ToolSpec
     model: Any
     injected: frozenset[str]
     names: frozenset[str] | None
+    defaults: Mapping[str, Any]
 
     @classmethod
     def of(cls, tool: Any) -> Ag2Arguments:
@@ -52,7 +54,8 @@ class Ag2Arguments:
         names = frozenset(one.field_name for one in model.params) - injected
         declared = frozenset(function.parameters.get("properties", {})) - injected
         spec = ToolSpec(tool.name, dict(function.parameters), function.description, unlisted_arguments=names)
-        return cls(spec, model, injected, None if model.kwargs_name is not None else names | declared)
+        accepted = None if model.kwargs_name is not None else names | declared
+        return cls(spec, model, injected, accepted, _defaults_of(model, injected))
 
     def check_names(self, args: Mapping[str, Any]) -> None:
         """Checks the names that a model has passed: the host would take them for what it fills in itself.
@@ -72,7 +75,8 @@ class Ag2Arguments:
         """
         apart = {name: value for name, value in kwargs.items() if name in self.injected}
         named = {name: _copy(value, name) for name, value in kwargs.items() if name not in apart}
-        return {**self._defaults(kwargs), **named}, apart
+        left = {name: _copy(value, name) for name, value in self.defaults.items() if name not in named}
+        return {**left, **named}, apart
 
     def judged(self, own: Mapping[str, Any]) -> FrozenMapping:
         """Returns arguments as rules read them.
@@ -94,16 +98,13 @@ class Ag2Arguments:
         merged = {**solved, **cast}
         return self.own({name: value for name, value in merged.items() if name not in self.injected})[0]
 
-    def _defaults(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            parameters = inspect.signature(self.model.call).parameters.values()
-        except (TypeError, ValueError):
-            return {}
-        return {
-            one.name: _copy(one.default, one.name)
-            for one in parameters
-            if one.default is not one.empty and one.name not in kwargs and one.name not in self.injected
-        }
+
+def _defaults_of(model: Any, injected: frozenset[str]) -> dict[str, Any]:
+    try:
+        parameters = inspect.signature(model.call).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    return {one.name: one.default for one in parameters if one.default is not one.empty and one.name not in injected}
 
 
 def same(args: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
