@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +16,10 @@ from ag2.events import BaseEvent, ToolErrorEvent, ToolResultsEvent
 from ag2.stream import MemoryStream
 from ag2.tools import Toolkit, ToolResult, tool
 from ag2.tools.builtin.web_search import WebSearchTool
+from ag2.tools.code import SandboxCodeTool
 from ag2.tools.dynamic import dynamic_agent
 from ag2.tools.final.client_tool import ClientTool
+from ag2.tools.sandbox import LocalEnvironment
 from ag2.tools.subagents import background_agent_tool
 from ag2.tools.tool import Tool
 from pydantic import BaseModel, SecretStr, field_serializer
@@ -366,6 +369,71 @@ def test_agents_in_tools_are_guarded(kind: str, tmp_path: Path) -> None:
 
     asyncio.run(run())
     assert shop.refunds == [("W1", 50), ("W2", 70)]
+
+
+def test_sandboxed_code_is_a_call(tmp_path: Path) -> None:
+    """The function inside the tool is judged."""
+    rule = "version: 1\npolicies:\n  - {id: r, temporal: 'forall(run_code(code=c), c matches /print.*/)'}\n"
+    code = SandboxCodeTool(LocalEnvironment(str(tmp_path)), languages=("python",))
+    written = f"open({str(tmp_path / 'made')!r}, 'w')"
+    calls = [("run_code", {"code": one, "language": "python"}) for one in (written, "print(6 * 7)")]
+    agent = agent_of(guard_of(tmp_path, rule), Shop(), *[[one] for one in calls], "done", tools=[code])
+    assert ran(agent) == "done"
+    assert not (tmp_path / "made").exists()
+    assert len(reasons(agent)) == 1
+    assert "42" in str(outputs(agent)[-1].result)
+
+
+def test_tools_of_an_mcp_server(tmp_path: Path) -> None:
+    """A real server: its calls are judged, its errors are failures, and what it adds later needs the operator."""
+    pytest.importorskip("mcp.server.mcpserver")
+    toolkits = pytest.importorskip("ag2.tools.toolkits.mcp_server", exc_type=ImportError)
+    book, guard = tmp_path / "book", guard_of(tmp_path, AUTHENTICATED + LIMIT.split("policies:")[1])
+    (tmp_path / "server.py").write_text(_SERVER.format(book=str(book)))
+
+    def served(token: str) -> Any:
+        args = [str(tmp_path / "server.py")]
+        config = toolkits.MCPStdioServerConfig(command=sys.executable, args=args, env={"TOKEN": token})
+        return toolkits.MCPToolkit(config)
+
+    login, bad = [("authenticate", {"email": "a"})], [("authenticate", {"email": "a", "code": "bad"})]
+    turns: list[Turn] = [bad, refund(50), login, refund(500), [("refund", {"order_id": "W1"})], refund(50), "done"]
+    agent = agent_of(guard, Shop(), *turns, tools=[served("1")])
+    assert ran(agent) == "done"
+    assert book.read_text().split() == ["W1:50"]
+    (tmp_path / "server.py").write_text(_SERVER.format(book=str(book)).replace("# more", _MORE))
+    later = agent_of(guard, Shop(), [("payout", {})], "done", tools=[served("2")])
+    ran(later)
+    assert "is new" in reasons(later)[0]
+    assert book.read_text().split() == ["W1:50"]
+
+
+_SERVER = '''
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("shop")
+
+
+@server.tool()
+def authenticate(email: str, code: str = "right") -> str:
+    """Logs in."""
+    if code != "right":
+        raise ValueError("wrong code")
+    return "welcome"
+
+
+@server.tool()
+def refund(order_id: str, amount: int = 500) -> str:
+    """Pays."""
+    with open({book!r}, "a") as book:
+        book.write(f"{{order_id}}:{{amount}} ")
+    return "refunded"
+
+
+# more
+server.run()
+'''
+_MORE = "@server.tool()\ndef payout() -> str:\n    return refund('W9', 999)\n\n"
 
 
 def test_work_that_has_not_been_done_is_no_success(tmp_path: Path) -> None:

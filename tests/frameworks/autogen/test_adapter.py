@@ -675,8 +675,8 @@ def test_single_tools_of_an_mcp_server(tmp_path: Path) -> None:
     params = mcp.StdioServerParams(command=sys.executable, args=[str(tmp_path / "server.py")])
     guard = guard_of(tmp_path, LIMIT)
 
-    async def run(*turns: Turn) -> Any:
-        tools = await mcp.mcp_server_tools(params)
+    async def run(*turns: Turn, env: Any = None) -> Any:
+        tools = await mcp.mcp_server_tools(params.model_copy(update={"env": env}))
         agent = guarded(plain(Shop(), *turns, "done", tools=tools), guard)
         with conversation("c1"):
             await agent.run(task="please")

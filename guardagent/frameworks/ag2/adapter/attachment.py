@@ -181,6 +181,7 @@ class Ag2Attachment:
 
 
 def _server_of(tool: Any) -> str:
-    """Returns the key of a tool's server; its parameters may hold secrets, and are only hashed."""
-    config = repr(getattr(tool, "_config", ""))
-    return f"{type(tool).__name__.strip('_')} ({hashlib.sha256(config.encode()).hexdigest()[:8]})"
+    """Returns the key of a tool's server: where it is, without what may change, such as tokens in headers."""
+    config = getattr(tool, "_config", None)
+    place = [getattr(config, name, None) for name in ("command", "args", "server_url")]
+    return f"{type(tool).__name__.strip('_')} ({hashlib.sha256(repr(place).encode()).hexdigest()[:8]})"

@@ -211,8 +211,9 @@ def failure(name: str, text: str) -> ToolResult:
 
 
 def server_key(params: Any, shown: str) -> str:
-    """Returns the key of a server; its parameters may hold secrets, and are only hashed."""
-    return f"{shown} ({hashlib.sha256(repr(params).encode()).hexdigest()[:8]})"
+    """Returns the key of a server: where it is, without what may change, such as tokens in headers."""
+    place = [getattr(params, name, None) for name in ("command", "args", "url")]
+    return f"{shown} ({hashlib.sha256(repr(place).encode()).hexdigest()[:8]})"
 
 
 def _hidden(name: str) -> ToolSchema:
