@@ -110,7 +110,8 @@ def streamed(agent: Any, name: str = "c1", task: str = "please") -> list[Any]:
 
     async def run() -> list[Any]:
         with conversation(name):
-            return [event async for event in agent.run_stream(task=task)]
+            async with asyncio.timeout(20):
+                return [event async for event in agent.run_stream(task=task)]
 
     return asyncio.run(run())
 
