@@ -1,1 +1,12 @@
 """AutoGen."""
+
+from typing import TYPE_CHECKING
+
+from guardagent._support.lazy_imports import lazy_getattr
+
+__all__ = ["TeamHalted", "conversation", "guarded"]
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.autogen.adapter import TeamHalted, conversation, guarded
+else:
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -1,0 +1,12 @@
+"""AG2."""
+
+from typing import TYPE_CHECKING
+
+from guardagent._support.lazy_imports import lazy_getattr
+
+__all__ = ["AskHalted", "conversation", "guarded", "stream_id"]
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.ag2.adapter import AskHalted, conversation, guarded, stream_id
+else:
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -1,0 +1,187 @@
+"""Attaches a guard to an agent."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ag2 import Agent
+from ag2.tools import Toolkit
+from ag2.tools.builtin.tool_search import ToolSearchTool
+from ag2.tools.final.function_tool import FunctionTool
+
+from guardagent._support.host_versions import require_parts
+from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.errors import InputError
+from guardagent.frameworks.ag2.adapter.arguments import Ag2Arguments
+from guardagent.frameworks.ag2.adapter.calls import Ag2Calls, Named
+from guardagent.frameworks.ag2.adapter.executor import GuardedToolExecutor, with_members
+from guardagent.frameworks.ag2.adapter.guarded_tool import guard_of_tool, guarded_function_tool, guarded_server_tool
+from guardagent.frameworks.ag2.adapter.middleware import TurnMiddleware
+from guardagent.frameworks.ag2.adapter.runs import Ag2Run, Ag2Scope, scope
+
+AnyAgent = TypeVar("AnyAgent", bound=Agent[Any])
+ATTACHMENT = "guardagent_attachment"
+PARTS = ("tools", "_additional_tools", "_middleware", "_tool_executor", "_task_config", "_drive_scope")
+_DYNAMIC = "function:ag2.tools.dynamic."
+_BACKGROUND = "function:ag2.tools.subagents."
+
+
+def guarded(
+    agent: AnyAgent, guard: EnforcementPoint, *, conversation: Named = None, unguarded: Collection[str] = ()
+) -> AnyAgent:
+    """Attaches a guard in place to an agent, and to the agents that its tools run.
+
+    Args:
+        agent: an agent without another guard.
+        guard: decides.
+        conversation: the conversation's id, or a function of the host's context that returns it, such as `stream_id`;
+            by default that of the `with conversation(id):` around the turn.
+        unguarded: names of tools that may run unguarded, such as those of the model's provider.
+
+    Returns:
+        The agent.
+
+    Raises:
+        InputError: a tool cannot be guarded, a rule names a tool that is probably a misspelling of one of the agent's,
+            or the agent has another guard.
+    """
+    attachment = Ag2Attachment(guard, conversation, frozenset(unguarded))
+    attachment.guard_agent(agent)
+    attachment.check_tools()
+    return agent
+
+
+def stream_id(context: Any) -> str:
+    """Names a conversation by its stream, for programs that pass `stream=`, or continue with `reply.ask`."""
+    return str(context.stream.id)
+
+
+class Ag2Attachment:
+    """One guard, and the agents that it guards.
+
+    Attributes:
+        guard: decides.
+        calls: judges their calls.
+    """
+
+    def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
+        self.guard, self._unguarded = guard, unguarded
+        self.calls = Ag2Calls(guard, named)
+        self._listed: dict[str, ToolSpec] = {}
+        self._servers: dict[str, dict[str, ToolSpec]] = {}
+        self._checked: Any = None
+
+    # --- agents
+
+    def guard_agent(self, agent: Any) -> None:
+        """Guards an agent. Does nothing to one that is guarded already."""
+        if not isinstance(agent, Agent):
+            raise InputError(f"this is a {type(agent).__name__}; expected an Agent of AG2")
+        owner = vars(agent).get(ATTACHMENT)
+        if owner is not None and owner.guard is not self.guard:
+            raise InputError("this agent has another guard already; expected one guard for all agents")
+        if owner is not None:
+            self._listed.update(owner._listed)  # noqa: SLF001 - of the same class
+            return
+        require_parts(agent, *PARTS)
+        vars(agent)[ATTACHMENT] = self
+        self._guard_parts(agent)
+        agent._middleware.insert(0, self._factory(agent.name))  # noqa: SLF001 - the host's seam
+        agent._tool_executor = GuardedToolExecutor(agent._tool_executor, self.tool, self.check_tools)  # noqa: SLF001 - as above
+
+    def _guard_parts(self, agent: Any) -> None:
+        agent.tools[:] = [self.tool(one) for one in agent.tools]
+        agent._additional_tools[:] = [self.tool(one) for one in agent._additional_tools]  # noqa: SLF001 - as above
+        if (tasks := agent._task_config) is not None:  # noqa: SLF001 - as above
+            extra = [self.tool(FunctionTool.ensure_tool(one)) for one in tasks.extra_tools]
+            agent._task_config = replace(tasks, extra_tools=extra)  # noqa: SLF001 - as above
+
+    def _factory(self, name: str) -> Any:
+        return lambda event, context: TurnMiddleware(event, context, self, name)
+
+    # --- tools
+
+    def tool(self, tool: Any) -> Any:
+        """Returns the guarded form of a tool.
+
+        Raises:
+            InputError: it cannot be guarded.
+        """
+        if tool.name in self._unguarded:
+            return tool
+        calls = guard_of_tool(tool)
+        if calls is not None and calls.guard is not self.guard:
+            raise InputError(f"the tool {tool.name!r} has another guard already; expected the tool itself")
+        if calls is not None:
+            return tool
+        if isinstance(tool, Toolkit | ToolSearchTool):
+            return with_members(tool, self.tool)
+        if isinstance(tool, FunctionTool):
+            return self._function_tool(tool)
+        if isinstance(inner := getattr(tool, "_tool", None), FunctionTool) and type(tool).__module__.startswith("ag2."):
+            created = copy.copy(tool)
+            created._tool = self.tool(inner)  # noqa: SLF001 - the host's seam
+            return created
+        if not tool.declared_in_code and callable(tool) and hasattr(tool, "_middleware"):
+            return self._server_tool(tool)
+        raise InputError(
+            f"the tool {tool.name!r} is a {type(tool).__name__}, which runs elsewhere, or in a way of its own; "
+            "expected a function, or name it in unguarded=..."
+        )
+
+    def _function_tool(self, tool: Any) -> Any:
+        require_parts(tool, "model", "schema", "_middleware", "source")
+        require_parts(tool.model, "call", "dependencies", "custom_fields", "params", "args_name", "kwargs_name")
+        if tool.source.startswith(_DYNAMIC):
+            raise InputError(
+                f"the tool {tool.name!r} makes agents with tools of their own, which are not judged; expected agents "
+                "with a guard, or name it in unguarded=..."
+            )
+        inner = getattr(tool, "agent", None)
+        if inner is None and tool.source.startswith(_BACKGROUND):
+            inner = inspect.getclosurevars(inspect.unwrap(tool.model.call)).nonlocals.get("agent")
+        if isinstance(inner, Agent):
+            self.guard_agent(inner)
+        arguments = Ag2Arguments.of(tool)
+        self._listed[tool.name] = arguments.spec
+        return guarded_function_tool(tool, arguments, self.calls)
+
+    def _server_tool(self, tool: Any) -> Any:
+        function = tool.schema.function
+        spec = ToolSpec(function.name, dict(function.parameters), function.description)
+        self._listed[spec.name] = spec
+        self._servers.setdefault(_server_of(tool), {})[spec.name] = spec
+        return guarded_server_tool(tool, self.calls)
+
+    def check_tools(self) -> None:
+        """Compares new or changed tools with the rules, and the lists of servers with the accepted tools."""
+        for server, specs in self._servers.items():
+            self.guard.update_server_tools(server, list(specs.values()))
+        self._servers.clear()
+        if self._checked != self._listed:
+            self.guard.attach(self._listed.values())
+            self._checked = dict(self._listed)
+
+    # --- a turn
+
+    def begin(self, agent: str, context: Any) -> Ag2Scope:
+        """Returns the surroundings of a new turn: within a tool, those of the call."""
+        around = scope() or Ag2Scope(None)
+        inside = around.run is not None or around.call is not None
+        named = around.conversation if inside else self.calls.name_of(context) or around.conversation
+        if named and not inside:
+            self.guard.turn(named)
+        proposed: set[str] = self.guard.notes(named).setdefault("proposed", set()) if named else set()
+        return Ag2Scope(named, Ag2Run(agent, proposed, around.run), around.call)
+
+
+def _server_of(tool: Any) -> str:
+    """Returns the key of a tool's server: where it is, without what may change, such as tokens in headers."""
+    config = getattr(tool, "_config", None)
+    place = [getattr(config, name, None) for name in ("command", "args", "server_url")]
+    return f"{type(tool).__name__.strip('_')} ({hashlib.sha256(repr(place).encode()).hexdigest()[:8]})"

@@ -1,0 +1,61 @@
+"""A model of AG2 that follows a script."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ag2.config import LLMClient, ModelConfig
+from ag2.events import ModelMessage, ModelMessageChunk, ModelResponse, ToolCallEvent, ToolCallsEvent
+
+Turn = str | Sequence[tuple[str, Any]]
+_ids = itertools.count(1)
+
+
+class ScriptedConfig(ModelConfig):
+    """Says its turns, word by word and whole, then `done`. A call's arguments are values, or JSON text.
+
+    Attributes:
+        read: the events of each request.
+        tools: the tools of each request, by name.
+    """
+
+    provider = "scripted"
+    model = "scripted"
+
+    def __init__(self, turns: Iterable[Turn]) -> None:
+        self.turns = iter(turns)
+        self.read: list[list[Any]] = []
+        self.tools: list[Mapping[str, Any]] = []
+
+    def copy(self, **_: Any) -> ScriptedConfig:
+        return self
+
+    def create(self) -> LLMClient:
+        return _Client(self)
+
+    def create_files_client(self) -> Any:
+        raise NotImplementedError
+
+
+class _Client(LLMClient):
+    def __init__(self, config: ScriptedConfig) -> None:
+        self.config = config
+
+    async def __call__(self, messages: Sequence[Any], context: Any, *, tools: Any = (), **_: Any) -> ModelResponse:
+        self.config.read.append(list(messages))
+        self.config.tools.append({one.function.name: one for one in tools if hasattr(one, "function")})
+        turn = next(self.config.turns, "done")
+        if isinstance(turn, str):
+            for word in turn.split(" "):
+                await context.send(ModelMessageChunk(f"{word} "))
+            await context.send(ModelMessage(turn))
+            return ModelResponse(ModelMessage(turn))
+        calls = [ToolCallEvent(name, id=f"call_{next(_ids)}", arguments=_text(args)) for name, args in turn]
+        return ModelResponse(tool_calls=ToolCallsEvent(calls))
+
+
+def _text(args: Any) -> str:
+    return args if isinstance(args, str) else json.dumps(args)
