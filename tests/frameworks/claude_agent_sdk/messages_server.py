@@ -1,7 +1,7 @@
 """A scripted model behind the Messages API, for the real program of the Claude Agent SDK: all of it is real HTTP.
 
-A prompt names its script, as `script:KEY`, also that of a sub-agent. The turn is the number of answers after that prompt,
-so that a repeated request gets the same turn.
+A prompt names its script, as `script:KEY`, also that of a sub-agent; other prompts have the script with the empty key.
+The turn is the number of answers after that prompt, so that a repeated request gets the same turn.
 
 with messages_server({"k1": [[("mcp__shop__refund", {"amount": 500})], "Sorry."]}) as server:
     ...  # ANTHROPIC_BASE_URL=server.url
@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-ModelTurn = str | Sequence[tuple[str, Mapping[str, Any]]]
-"""A final text, or the calls of a message. After the last turn the model answers `done`."""
+ModelTurn = str | Sequence[str | tuple[str, Mapping[str, Any]]]
+"""A final text, or the calls of a message, also with text beside them. After the last turn the model answers `done`."""
 
 _KEY = re.compile(r"script:(\w+)")
 _ids = itertools.count(1)
@@ -55,9 +55,13 @@ class MessagesServer(ThreadingHTTPServer):
 
 def content(turn: ModelTurn) -> list[dict[str, Any]]:
     """Returns a turn as content of the Messages API."""
-    if isinstance(turn, str):
-        return [{"type": "text", "text": turn}]
-    return [{"type": "tool_use", "id": f"toolu_{next(_ids):08}", "name": name, "input": dict(args)} for name, args in turn]
+    return [_block(one) for one in ([turn] if isinstance(turn, str) else turn)]
+
+
+def _block(part: str | tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "tool_use", "id": f"toolu_{next(_ids):08}", "name": part[0], "input": dict(part[1])}
 
 
 def _place(messages: Sequence[Mapping[str, Any]]) -> tuple[str, int]:
@@ -108,7 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.paths.append(self.path)
         self._send("application/json", "{}")
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def _send(self, kind: str, text: str) -> None:
         data = text.encode()
@@ -126,7 +131,9 @@ def _events(message: dict[str, Any]) -> Iterator[str]:
     yield _event("message_start", message={**message, "content": [], "stop_reason": None})
     for at, block in enumerate(message["content"]):
         calls = block["type"] == "tool_use"
-        yield _event("content_block_start", index=at, content_block={**block, **({"input": {}} if calls else {"text": ""})})
+        yield _event(
+            "content_block_start", index=at, content_block={**block, **({"input": {}} if calls else {"text": ""})}
+        )
         if calls:
             delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
             yield _event("content_block_delta", index=at, delta=delta)

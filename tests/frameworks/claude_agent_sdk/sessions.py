@@ -21,6 +21,7 @@ SCHEMAS: Mapping[str, dict[str, Any]] = {
         "required": ["email"],
     },
     "get_order": {"type": "object", "properties": {"order_id": {"type": "string"}}, "required": ["order_id"]},
+    "wire": {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]},
     "payout": {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]},
 }
 
@@ -35,6 +36,7 @@ def offline(url: str, home: Path) -> dict[str, Any]:
         "ANTHROPIC_API_KEY": "none",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+        "IS_SANDBOX": "1",  # the program has a mode that it refuses to root elsewhere
     }
     return {"env": env, "cwd": home, "setting_sources": []}
 
@@ -57,5 +59,9 @@ def blocks(output: Any) -> dict[str, Any]:
 def shop_options(url: str, home: Path, functions: Mapping[str, Callable[..., Any]], **more: Any) -> ClaudeAgentOptions:
     """Returns the options of sessions with these tools of a server `shop`, all of which the host allows."""
     server = create_sdk_mcp_server("shop", tools=[tool_of(name, one) for name, one in functions.items()])
-    options = {"allowed_tools": [f"mcp__shop__{name}" for name in functions], "mcp_servers": {"shop": server}, "tools": []}
+    options = {
+        "allowed_tools": [f"mcp__shop__{name}" for name in functions],
+        "mcp_servers": {"shop": server},
+        "tools": [],
+    }
     return ClaudeAgentOptions(**{**offline(url, home), **options, **more})

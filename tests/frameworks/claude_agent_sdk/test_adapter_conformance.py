@@ -40,7 +40,7 @@ from tests.frameworks.claude_agent_sdk.sessions import SCHEMAS, blocks, shop_opt
 
 pytestmark = pytest.mark.filterwarnings("ignore::claude_agent_sdk.CanUseToolShadowedWarning")
 NAMES = ("authenticate", "refund", "get_order")
-ALIASES = {f"mcp__shop__{name}": name for name in NAMES} | {"mcp__late__payout": "payout", "mcp__late__refund": "refund"}
+ALIASES = {f"mcp__shop__{one}": one for one in NAMES} | {f"mcp__late__{one}": one for one in ("payout", "refund")}
 _keys = itertools.count(1)
 
 Form = Callable[[ClaudeAgentOptions, str], AsyncIterator[Any]]
@@ -114,7 +114,9 @@ class ClaudeProcess(Process):
         for turn in script:
             assert not isinstance(turn, HandOff)
             if not isinstance(turn, SubAgent):
-                turns.append(turn if isinstance(turn, str) else [(f"mcp__{self._place(one)}", args) for one, args in turn])
+                turns.append(
+                    turn if isinstance(turn, str) else [(f"mcp__{self._place(one)}", args) for one, args in turn]
+                )
             elif turn.where == "task":
                 inner = f"script:{self._script(turn.script, delegates)}"
                 turns.append([("Agent", {"description": "d", "prompt": inner, "subagent_type": "general-purpose"})])
@@ -124,8 +126,8 @@ class ClaudeProcess(Process):
         self._model.scripts[key] = turns
         return key
 
-    def _place(self, tool: str) -> str:
-        return f"late__{tool}" if tool in self._late else f"shop__{tool}"
+    def _name(self, tool: str) -> str:
+        return f"mcp__{'late' if tool in self._late else 'shop'}__{tool}"
 
     def _delegate(self, sub_agent: SubAgent, number: int) -> Any:
         async def work() -> Reply:

@@ -109,7 +109,9 @@ def _without_inner_text(message: Any) -> Any:
 
 
 def _shows_text(message: Any) -> bool:
-    return isinstance(message, StreamEvent) or any(isinstance(one, TextBlock | ThinkingBlock) for one in _blocks(message))
+    return isinstance(message, StreamEvent) or any(
+        isinstance(one, TextBlock | ThinkingBlock) for one in _blocks(message)
+    )
 
 
 def _main_text(message: Any) -> bool:

@@ -96,9 +96,9 @@ class ClaudeAttachment:
         self._specs = {"": built_in_tools(options), **{one.name: one.specs() for one in servers}}
         self.guard.attach(spec for specs in self._specs.values() for spec in specs)
         schemas = {spec.name: spec.schema for one in servers for spec in self._specs[one.name]}
-        reviewer, resumes = options.can_use_tool, bool(options.resume or options.continue_conversation)
+        reviewer = options.can_use_tool
         self.calls = ClaudeCalls(self.guard, schemas, reviewed=reviewer is not None)
-        self.sessions = ClaudeSessions(named, forks=options.fork_session, resumes=resumes)
+        self.sessions = ClaudeSessions(named, options)
         hooks = AttachedHooks(self.calls, self.sessions)
         hooks.attachment = self
         return replace(
@@ -119,9 +119,10 @@ class ClaudeAttachment:
         """Takes note of the tools that a server of this process lists."""
         accepted = self.guard.update_server_tools(f"server {server!r} of the options", specs)
         if self._specs.get(server) != specs:
-            self._specs[server] = specs
-            self.guard.attach(spec for listed in self._specs.values() for spec in listed)
+            all_specs = {**self._specs, server: specs}
+            self.guard.attach(spec for listed in all_specs.values() for spec in listed)
             self.calls.know(specs)
+            self._specs = all_specs
         return accepted
 
 

@@ -7,9 +7,10 @@ from typing import Any
 from guardagent.enforcement import ToolSpec
 
 NAMES = (
-    "Agent AskUserQuestion Bash CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree ExitPlanMode ExitWorktree "
-    "Glob Grep ListAgents ListMcpResourcesTool Monitor NotebookEdit Read ReadMcpResourceTool ReportFindings ScheduleWakeup "
-    "SendMessage Skill StructuredOutput TaskOutput TaskStop TodoWrite ToolSearch WebFetch WebSearch Workflow Write"
+    "Agent AskUserQuestion Bash CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree ExitPlanMode "
+    "ExitWorktree Glob Grep ListAgents ListMcpResourcesTool Monitor NotebookEdit Read ReadMcpResourceTool "
+    "ReportFindings ScheduleWakeup SendMessage Skill StructuredOutput TaskOutput TaskStop TodoWrite ToolSearch "
+    "WebFetch WebSearch Workflow Write"
 ).split()
 _OTHER_NAMES = {"Task": "Agent"}  # the host's hooks know a tool by one name
 

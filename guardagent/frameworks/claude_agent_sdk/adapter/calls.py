@@ -53,8 +53,7 @@ class ClaudeCalls:
         """Judges the call of a hook's input. Returns the hook's answer."""
         call = self._call(found, session)
         try:
-            if call.id in self._released or call.id in self._asked:
-                raise InputError(f"a call with the id {call.id!r} is in flight")
+            self._require_new(call.id)
             call = replace(call, args=self.fit(call.tool, found["tool_input"]))
         except InputError as error:
             return self._denied(await self.guard.arefuse(call, str(error)), session)
@@ -68,6 +67,10 @@ class ClaudeCalls:
             return deny_output(_VETOED)
         self._released[call.id] = call
         return release_output(args)
+
+    def _require_new(self, call_id: str) -> None:
+        if call_id in self._released or call_id in self._asked:
+            raise InputError(f"a call with the id {call_id!r} is in flight")
 
     def fit(self, tool: str, args: Any) -> Mapping[str, Any]:
         """Returns the arguments as the tool would get them: for a tool of this process, with the schema's defaults.

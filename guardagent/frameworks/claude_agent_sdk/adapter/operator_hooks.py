@@ -10,8 +10,8 @@ from guardagent.frameworks.claude_agent_sdk.adapter.calls import ClaudeCalls, sa
 from guardagent.frameworks.claude_agent_sdk.adapter.hook_outputs import deny_output
 
 _CHANGES = (
-    "a hook of the operator changes the arguments of this call, which the guard has judged as they were; change them in "
-    "the tool, or in can_use_tool"
+    "a hook of the operator changes the arguments of this call, which the guard has judged as they were; change them "
+    "in the tool, or in can_use_tool"
 )
 
 

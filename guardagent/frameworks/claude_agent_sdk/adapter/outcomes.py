@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from guardagent.enforcement import Outcome
 
-_OF_TRANSPORT = "MCP error "  # the host's text for an error of the protocol, such as a time-out: nobody knows the outcome
+_LOST = re.compile(  # the host's texts for an answer that was lost: nobody knows what the tool did
+    r"^MCP error |timed out|timeout|connection|fetch failed|socket|ECONN|EPIPE|abort|disconnect", re.IGNORECASE
+)
+_CUT_OFF = "Command timed out"
 
 
 def outcome_of_response(response: Any) -> Outcome:
@@ -21,7 +25,9 @@ def outcome_of_failure(found: Mapping[str, Any]) -> Outcome:
     error = str(found.get("error") or "")
     if found.get("is_interrupt"):
         return Outcome(error, failed=None, ended=False)
-    return Outcome(error, failed=None if error.startswith(_OF_TRANSPORT) else True)
+    of_server = str(found.get("tool_name")).startswith("mcp__")
+    lost = _LOST.search(error) is not None if of_server else _CUT_OFF in error
+    return Outcome(error, failed=None if lost else True)
 
 
 def outcome_of_result(result: Any) -> Outcome:

@@ -61,12 +61,12 @@ class ClaudeSessions:
 
     Args:
         named: the operator's name of the conversation, or a function that returns it.
-        forks: whether the id of a session is that of a fork.
-        resumes: whether a session has an earlier transcript.
+        options: those of the sessions.
     """
 
-    def __init__(self, named: Named, *, forks: bool, resumes: bool) -> None:
-        self._named, self._forks, self._resumes = named, forks, resumes
+    def __init__(self, named: Named, options: Any) -> None:
+        self._named, self._forks, self._resumed = named, options.fork_session, options.resume
+        self._resumes = bool(options.resume or options.continue_conversation)
         self._known: OrderedDict[str, ClaudeSession] = OrderedDict()
 
     async def of(self, found: Mapping[str, Any]) -> ClaudeSession:
@@ -74,6 +74,8 @@ class ClaudeSessions:
         session, path = str(found["session_id"]), str(found.get("transcript_path") or "")
         if (known := self.known(session)) is not None:
             return known
+        if self._forks:  # its own transcript is written later
+            path = str(Path(path).with_name(f"{self._resumed}.jsonl")) if path else path
         shown = await asyncio.to_thread(result_ids, path, required=self._resumes)
         created = ClaudeSession(self.conversation(session), shown)
         self._known[session] = created
@@ -97,11 +99,13 @@ def result_ids(path: str, *, required: bool) -> tuple[str, ...]:
         path: a file with a JSON object per line.
         required: whether it has to be there; if it cannot be read, it shows a call that nobody knows.
     """
+    if not required and not (path and Path(path).exists()):
+        return ()  # of a session that begins
     try:
         with Path(path).open(encoding="utf-8") as lines:
             return tuple(one for line in lines if '"tool_result"' in line for one in _ids(json.loads(line)))
     except (OSError, ValueError):
-        return (f"a call of the unreadable transcript {path!r}",) if required or Path(path).exists() else ()
+        return (f"a call of the unreadable transcript {path!r}",)
 
 
 def _ids(entry: Any) -> Iterator[str]:
