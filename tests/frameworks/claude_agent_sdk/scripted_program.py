@@ -61,7 +61,9 @@ class ScriptedProgram(Transport):
 
     def _initialize(self, message: Mapping[str, Any]) -> None:
         hooks = message["request"].get("hooks") or {}
-        self._hooks = {event: [id for one in found for id in one["hookCallbackIds"]] for event, found in hooks.items()}
+        self._hooks = {
+            name: [one for hook in found for one in hook["hookCallbackIds"]] for name, found in hooks.items()
+        }
         answer = {"hook_on_failure_supported": True} if self._honors else {}
         response = {"subtype": "success", "request_id": message["request_id"], "response": answer}
         self._out.put_nowait({"type": "control_response", "response": response})
@@ -78,11 +80,11 @@ class ScriptedProgram(Transport):
     async def hook(self, event: str, **fields: Any) -> list[dict[str, Any]]:
         """Runs the hooks of an event. Returns their answers."""
         found = {"session_id": SESSION, "transcript_path": "", "cwd": "", "hook_event_name": event, **fields}
-        asked = (
+        requests = (
             self._ask(subtype="hook_callback", callback_id=one, input=found, tool_use_id=fields.get("tool_use_id"))
             for one in self._hooks.get(event, ())
         )
-        return list(await asyncio.gather(*asked))
+        return list(await asyncio.gather(*requests))
 
     async def propose(self, tool: str, args: Any, call_id: str) -> dict[str, Any]:
         """Runs the hooks before a call. Returns the guard's answer."""
@@ -96,7 +98,8 @@ class ScriptedProgram(Transport):
 
     async def connect_server(self, server: str) -> None:
         """Shakes hands with a server of the SDK's process."""
-        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "scripted", "version": "1"}}
+        client = {"name": "scripted", "version": "1"}
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
         await self._mcp(server, "initialize", about)
         ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         await self._ask(subtype="mcp_message", server_name=server, message=ready)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
+import typing
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.claude_agent_sdk import GuardedClient, conversation, guarded, query
 from guardagent.testing.conformance.host import NoSecrets
+from guardagent.types import thaw
 from tests.frameworks.claude_agent_sdk.messages_server import messages_server
 from tests.frameworks.claude_agent_sdk.sessions import REFUND as SCHEMA
 from tests.frameworks.claude_agent_sdk.sessions import offline, shop_options, tool_of
@@ -58,15 +61,16 @@ def bash(command: str) -> list[tuple[str, Any]]:
     return [("Bash", {"command": command})]
 
 
+TOUCH_CHANGED = {"command": "touch changed"}
 CUT_OFF = [("Bash", {"command": "sleep 5", "timeout": 300})]
 
 
 class Ran:
-    """What a session did.
+    """The session's deeds.
 
     Attributes:
-        messages: what its reader got.
-        requests: what its model got.
+        messages: those that its reader got.
+        requests: those that its model got.
     """
 
     def __init__(self, messages: list[Any], requests: list[Any]) -> None:
@@ -78,7 +82,7 @@ class Ran:
 
     @property
     def shown(self) -> str:
-        """What the user sees: all but the results of tools."""
+        """All that the user sees: all but the results of tools."""
         return "".join(str(one) for one in self.messages if not isinstance(one, claude_agent_sdk.UserMessage))
 
 
@@ -159,11 +163,11 @@ def test_broken_rules_deny(fault: str, tmp_path: Path) -> None:
 
 
 def test_a_tool_gets_exactly_the_judged_arguments(tmp_path: Path) -> None:
-    """Whatever the model writes, the shop pays at most 100; defaults of the schema are judged, and nothing is coerced."""
+    """Whatever the model writes, the shop pays at most 100; the schema's defaults are judged, nothing is coerced."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT, aliases=ALIASES)
     odd = [refund("500"), refund([500]), refund(50, Amount=500), refund(50, other=1), refund(None), refund("5e2")]
     left_out = [(REFUND, {"order_id": "W1"})]
-    found = ran(guard, tmp_path, [[*sum(odd, []), *left_out], refund(99.5, "W2"), "paid"], shop)
+    found = ran(guard, tmp_path, [[*itertools.chain(*odd), *left_out], refund(99.5, "W2"), "paid"], shop)
     assert shop.refunds == [("W2", 99.5)]
     assert "at most 100" in found.requests[1]
 
@@ -181,14 +185,14 @@ def test_a_tool_that_mutates_its_arguments_changes_no_record(tmp_path: Path) -> 
     tool = claude_agent_sdk.SdkMcpTool("refund", "pays", schema, handler)
     servers = {"shop": create_sdk_mcp_server("shop", tools=[tool])}
     ran(guard, tmp_path, [[(REFUND, {"amount": 5, "items": [1]})]], mcp_servers=servers, named="c1")
-    assert json.loads(json.dumps(dict(guard.session("c1").history[0].args), default=list)) == {"amount": 5, "items": [1]}
+    assert thaw(guard.session("c1").history[0].args) == {"amount": 5, "items": [1]}
 
 
 # --- outcomes
 
 
 def test_the_outcomes_of_the_hosts_own_tools(tmp_path: Path) -> None:
-    """A command that fails has failed, one that is denied has not run, and nobody knows what one did that was cut off."""
+    """A command that fails has failed, one that is denied has not run, and the outcome of one cut off is unknown."""
     guard = guard_of(tmp_path, NO_TOUCH)
     found = ran(guard, tmp_path, [bash("echo fine"), bash("exit 3"), bash("touch forbidden"), CUT_OFF], named="c1")
     assert [one.status for one in guard.session("c1").history] == ["ok", "failed", "unknown"]
@@ -216,11 +220,10 @@ def test_another_programs_server(tmp_path: Path) -> None:
     """Its calls are judged, its errors are failures, and nobody knows what a call did whose server died."""
     (tmp_path / "bank.py").write_text(SERVER)
     book = tmp_path / "book.txt"
-    limit = "version: 1\npolicies:\n  - {id: limit, temporal: 'forall(wire(amount=a), a <= 100)', message: At most 100.}\n"
-    guard = guard_of(tmp_path, limit, aliases={"mcp__bank__wire": "wire"})
+    guard = guard_of(tmp_path, LIMIT.replace("refund(", "wire("), aliases={"mcp__bank__wire": "wire"})
     servers = {"bank": {"command": sys.executable, "args": [str(tmp_path / "bank.py"), str(book)]}}
     turns = [[("mcp__bank__wire", {"amount": amount})] for amount in (500, 50, 7, 66)]
-    options = {"mcp_servers": servers, "allowed_tools": ["mcp__bank"], "named": "c1"}
+    options: dict[str, Any] = {"mcp_servers": servers, "allowed_tools": ["mcp__bank"], "named": "c1"}
     ran(guard, tmp_path, [*turns, "done"], **options, tools=[])
     assert book.read_text() == "50 "
     assert [(one.args["amount"], one.status) for one in guard.session("c1").history] == [
@@ -248,7 +251,7 @@ def test_a_sub_agent_and_a_script_of_agents_are_guarded(tmp_path: Path) -> None:
 
 
 def test_a_session_in_a_tool_belongs_to_the_call_around_it(tmp_path: Path) -> None:
-    """Whatever it names, and though its answer is for the agent around it."""
+    """It does so whatever it names, and though its answer is for the agent around it."""
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE, aliases=ALIASES, answers=NoSecrets())
 
     async def delegate() -> str:
@@ -301,7 +304,8 @@ def test_a_transcript_that_the_guard_has_not_seen(tmp_path: Path) -> None:
     """A new guard without a ledger denies what looks back, and says why; other rules still decide."""
     shop, session = Shop(), str(uuid.uuid4())
     ran(guard_of(tmp_path, AT_MOST_ONE, aliases=ALIASES), tmp_path, [refund(5)], shop, session_id=session)
-    found = ran(guard_of(tmp_path, AT_MOST_ONE, aliases=ALIASES), tmp_path, [refund(6, "W2"), "x"], shop, resume=session)
+    guard = guard_of(tmp_path, AT_MOST_ONE, aliases=ALIASES)
+    found = ran(guard, tmp_path, [refund(6, "W2"), "x"], shop, resume=session)
     assert "never saw" in found.requests[-1]
     ran(guard_of(tmp_path, LIMIT, aliases=ALIASES), tmp_path, [refund(7, "W3"), "x"], shop, resume=session)
     assert shop.refunds == [("W1", 5), ("W3", 7)]
@@ -329,17 +333,17 @@ def test_one_client_many_prompts(tmp_path: Path) -> None:
 
 def test_no_reviewer_no_escalated_call(tmp_path: Path) -> None:
     """The denial says what to pass; with `approver=` the guard asks by itself."""
-    shop, asked = Shop(), list[Any]()
+    shop, requests = Shop(), list[Any]()
     found = ran(guard_of(tmp_path, APPROVED, aliases=ALIASES), tmp_path, [refund(500), "x"], shop)
     assert "there is no reviewer" in found.requests[-1]
 
     async def approver(request: Any) -> bool:
-        asked.append(request.args["amount"])
+        requests.append(request.args["amount"])
         return True
 
     guard = guard_of(tmp_path, APPROVED, aliases=ALIASES, approver=approver)
     ran(guard, tmp_path, [refund(500), "x"], shop)
-    assert (asked, shop.refunds) == ([500], [("W1", 500)])
+    assert (requests, shop.refunds) == ([500], [("W1", 500)])
 
 
 @pytest.mark.parametrize("mode", ["default", "bypassPermissions", "dontAsk", "acceptEdits"])
@@ -367,7 +371,7 @@ def test_settings_of_the_project_do_not_lead_past_the_guard(tmp_path: Path) -> N
     """Neither hooks that change a judged call, nor a switch that turns hooks off, nor shell commands in a skill."""
     home = tmp_path / ".claude"
     (home / "commands").mkdir(parents=True)
-    changed = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {"command": "touch changed"}}
+    changed = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": TOUCH_CHANGED}
     command = f"echo '{json.dumps({'hookSpecificOutput': changed})}'"
     hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": command}]}]}
     for name in ("settings.json", "settings.local.json"):
@@ -380,7 +384,7 @@ def test_settings_of_the_project_do_not_lead_past_the_guard(tmp_path: Path) -> N
     ran(guard, tmp_path, turns, **more, allowed_tools=["Bash", "Skill"])
     made = {name for name in ("forbidden", "asked", "changed", "from_skill") if (tmp_path / name).exists()}
     assert made == {"asked"}
-    open_ways = {"unguarded": ("settings hooks", "skill shell"), "settings": '{"env": {"A": "b"}}'}
+    open_ways: dict[str, Any] = {"unguarded": ("settings hooks", "skill shell"), "settings": '{"env": {"A": "b"}}'}
     ran(guard, tmp_path, turns, **more, allowed_tools=["Bash", "Skill"], **open_ways)
     assert (tmp_path / "changed").exists()  # as the operator wanted
     assert (tmp_path / "from_skill").exists()
@@ -414,7 +418,7 @@ def test_what_cannot_be_attached_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="another guard"):
         guarded(options, guard_of(tmp_path, LIMIT))
     with pytest.raises(InputError, match="expected ClaudeAgentOptions"):
-        guarded(object(), guard)  # type: ignore[type-var] - that is the test
+        guarded(typing.cast("Any", object()), guard)
     with pytest.raises(InputError, match="'everything'; expected one or more of"):
         guarded(ClaudeAgentOptions(), guard, unguarded=["everything"])
     with pytest.raises(InputError, match="did you mean 'refund'"):
@@ -424,19 +428,24 @@ def test_what_cannot_be_attached_is_refused(tmp_path: Path) -> None:
     twice = {name: create_sdk_mcp_server(name, tools=[tool_of("refund", Shop().arefund)]) for name in ("a b", "a_b")}
     with pytest.raises(InputError, match="two tools are named 'mcp__a_b__refund'"):
         guarded(ClaudeAgentOptions(mcp_servers=dict(twice)), guard)
-    for reader in (lambda one: GuardedClient(one), lambda one: asyncio.run(anext(query(prompt="", options=one)))):
-        with pytest.raises(InputError, match="have no guard"):
-            reader(ClaudeAgentOptions())
+    with pytest.raises(InputError, match="have no guard"):
+        GuardedClient(ClaudeAgentOptions())
+    with pytest.raises(InputError, match="have no guard"):
+        asyncio.run(_first(query(prompt="", options=ClaudeAgentOptions())))
+
+
+async def _first(messages: AsyncIterator[Any]) -> Any:
+    return await anext(messages)
 
 
 def test_a_server_keeps_what_the_operator_gave_it(tmp_path: Path) -> None:
     """The operator's object is not changed, and a call of its tool by hand is the operator's own."""
     shop = Shop()
     options = shop_options("", tmp_path, {"refund": shop.arefund})
-    before = options.mcp_servers["shop"]["instance"]  # type: ignore[index] - a mapping here
+    before = typing.cast("Any", options.mcp_servers)["shop"]["instance"]
     middleware, handler = list(before.middleware), before.get_request_handler("tools/call").handler
     created = guarded(options, guard_of(tmp_path, LIMIT, aliases=ALIASES))
-    assert created.mcp_servers["shop"]["instance"] is not before  # type: ignore[index] - as above
+    assert typing.cast("Any", created.mcp_servers)["shop"]["instance"] is not before
     assert (before.middleware, before.get_request_handler("tools/call").handler) == (middleware, handler)
 
 
@@ -489,7 +498,7 @@ def test_no_part_of_a_denied_answer_is_shown(partial: bool, tmp_path: Path) -> N
     assert "withheld" in denied.result.result
     assert "withheld" in "".join(str(one) for one in denied.messages[:-1])
     allowed = ran(guard, tmp_path, [refund(50), "You have 50 back."], shop, **options)
-    assert allowed.shown.count("You have 50 back.") == (2 if partial else 2)
+    assert allowed.shown.count("You have 50 back.") == 2  # as text and as result
     assert len(shop.refunds) == 2
 
 
@@ -515,8 +524,8 @@ def test_what_a_tool_raises(error: BaseException, tmp_path: Path) -> None:
 
     servers = {"shop": create_sdk_mcp_server("shop", tools=[tool_of("refund", fails)])}
     ran(guard, tmp_path, [refund(50), "x"], mcp_servers=servers, named="c1")
-    expected = {KeyError: "failed", TimeoutError: "unknown"}.get(type(error))
-    assert [one.status for one in guard.session("c1").history] == [expected]
+    statuses: dict[type[BaseException], str] = {KeyError: "failed", TimeoutError: "unknown"}
+    assert [one.status for one in guard.session("c1").history] == [statuses.get(type(error))]
 
 
 def test_parallel_sessions_share_one_guard(tmp_path: Path) -> None:

@@ -114,9 +114,7 @@ class ClaudeProcess(Process):
         for turn in script:
             assert not isinstance(turn, HandOff)
             if not isinstance(turn, SubAgent):
-                turns.append(
-                    turn if isinstance(turn, str) else [(f"mcp__{self._place(one)}", args) for one, args in turn]
-                )
+                turns.append(turn if isinstance(turn, str) else [(self._name(one), args) for one, args in turn])
             elif turn.where == "task":
                 inner = f"script:{self._script(turn.script, delegates)}"
                 turns.append([("Agent", {"description": "d", "prompt": inner, "subagent_type": "general-purpose"})])
@@ -135,7 +133,7 @@ class ClaudeProcess(Process):
                 return await self._talk(sub_agent.script, "apart")
 
         async def delegate() -> str:
-            return (await sub_agent.run(work())).shown
+            return str((await sub_agent.run(work())).shown)
 
         return tool_of(f"delegate_{number}", delegate, {"type": "object", "properties": {}})
 

@@ -95,7 +95,7 @@ def test_an_old_program_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("odd", [{}, {"tool_name": "Bash"}, {"tool_name": "Bash", "tool_input": "x"}])
 def test_odd_input_of_a_hook_denies(odd: dict[str, Any], tmp_path: Path) -> None:
-    """What the guard cannot read, it denies; no hook raises."""
+    """The guard denies input that it cannot read; no hook raises."""
     answers: list[Any] = []
 
     async def script(program: ScriptedProgram) -> None:
@@ -111,29 +111,29 @@ def test_odd_input_of_a_hook_denies(odd: dict[str, Any], tmp_path: Path) -> None
 
 def test_an_answer_of_the_reviewer_covers_only_what_was_shown(tmp_path: Path) -> None:
     """The host's question about other arguments, about another tool or about no call of the guard is denied."""
-    guard, said, seen = guard_of(tmp_path, APPROVED, aliases=ALIASES), list[Any](), list[Any]()
+    guard, answers, seen = guard_of(tmp_path, APPROVED, aliases=ALIASES), list[Any](), list[Any]()
 
     async def yes(tool: str, args: dict[str, Any], context: Any) -> Any:
         seen.append((args["amount"], context.decision_reason))
         return PermissionResultAllow()
 
     async def script(program: ScriptedProgram) -> None:
-        said.append(await program.can_use(REFUND, args_of(900), "t0"))
+        answers.append(await program.can_use(REFUND, args_of(900), "t0"))
         for call_id, tool, amount in (("t1", REFUND, 900), ("t2", "Bash", 500), ("t3", REFUND, 500)):
             assert (await program.propose(REFUND, args_of(500), call_id))["permissionDecision"] == "ask"
-            said.append(await program.can_use(tool, args_of(amount), call_id))
-        said.append(await program.can_use(REFUND, args_of(500), "t1"))
+            answers.append(await program.can_use(tool, args_of(amount), call_id))
+        answers.append(await program.can_use(REFUND, args_of(500), "t1"))
 
     asyncio.run(talked(guard, tmp_path, script, can_use_tool=yes))
-    assert [one["behavior"] for one in said] == ["deny", "deny", "deny", "allow", "deny"]
+    assert [one["behavior"] for one in answers] == ["deny", "deny", "deny", "allow", "deny"]
     assert [amount for amount, _ in seen] == [500]
     assert "amount = 500" in seen[0][1]
 
 
 def test_a_call_that_the_host_refuses_is_withdrawn(tmp_path: Path) -> None:
     """It never ran, so it may be proposed again; one that the reviewer changes is judged in its new form."""
-    guard, said = guard_of(tmp_path, LIMIT + _ONCE, aliases=ALIASES), list[Any]()
-    answers = iter(
+    guard, answers = guard_of(tmp_path, LIMIT + _ONCE, aliases=ALIASES), list[Any]()
+    decisions = iter(
         [
             PermissionResultDeny(message="not now"),
             PermissionResultAllow(updated_input=args_of(500)),
@@ -142,27 +142,27 @@ def test_a_call_that_the_host_refuses_is_withdrawn(tmp_path: Path) -> None:
     )
 
     async def reviewer(_tool: str, _args: dict[str, Any], _context: Any) -> Any:
-        return next(answers)
+        return next(decisions)
 
     async def script(program: ScriptedProgram) -> None:
         for call_id in ("t1", "t2", "t3", "t4"):
-            asked = await program.propose(REFUND, args_of(50), call_id)
-            if "permissionDecision" in asked:
-                said.append(asked)
+            found = await program.propose(REFUND, args_of(50), call_id)
+            if "permissionDecision" in found:
+                answers.append(found)
                 continue
-            said.append(await program.can_use(REFUND, asked["updatedInput"], call_id))
+            answers.append(await program.can_use(REFUND, found["updatedInput"], call_id))
 
     asyncio.run(talked(guard, tmp_path, script, can_use_tool=reviewer))
-    assert [one.get("behavior") for one in said] == ["deny", "deny", "allow", None]
-    assert (said[0]["message"], said[2]["updatedInput"]) == ("not now", args_of(60))
-    assert "at most 100" in said[1]["message"]
-    assert "once" in said[3]["permissionDecisionReason"]  # t3 is in flight
+    assert [one.get("behavior") for one in answers] == ["deny", "deny", "allow", None]
+    assert (answers[0]["message"], answers[2]["updatedInput"]) == ("not now", args_of(60))
+    assert "at most 100" in answers[1]["message"]
+    assert "once" in answers[3]["permissionDecisionReason"]  # t3 is in flight
     assert [event.args["amount"] for event in guard.session(SESSION).history] == [60]
 
 
 def test_a_reviewer_that_fails_denies(tmp_path: Path) -> None:
     """Whether a rule or the host had asked; the call is not in flight."""
-    guard, said = guard_of(tmp_path, APPROVED, aliases=ALIASES), list[Any]()
+    guard, answers = guard_of(tmp_path, APPROVED, aliases=ALIASES), list[Any]()
 
     async def fails(_tool: str, _args: dict[str, Any], _context: Any) -> Any:
         raise RuntimeError("the pager is off")
@@ -170,10 +170,10 @@ def test_a_reviewer_that_fails_denies(tmp_path: Path) -> None:
     async def script(program: ScriptedProgram) -> None:
         for call_id, amount in (("t1", 50), ("t2", 500)):
             await program.propose(REFUND, args_of(amount), call_id)
-            said.append(await program.can_use(REFUND, args_of(amount), call_id))
+            answers.append(await program.can_use(REFUND, args_of(amount), call_id))
 
     asyncio.run(talked(guard, tmp_path, script, can_use_tool=fails))
-    assert [one["behavior"] for one in said] == ["deny", "deny"]
+    assert [one["behavior"] for one in answers] == ["deny", "deny"]
     assert not guard.session(SESSION).in_flight
 
 
@@ -220,10 +220,10 @@ def test_an_abandoned_check_releases_nothing(tmp_path: Path) -> None:
     shop = Shop()
 
     async def run() -> ToolGuard:
-        asked, answer = asyncio.Event(), asyncio.Event()
+        requested, answer = asyncio.Event(), asyncio.Event()
 
         async def approver(_request: Any) -> bool:
-            asked.set()
+            requested.set()
             await answer.wait()
             return True
 
@@ -234,7 +234,7 @@ def test_an_abandoned_check_releases_nothing(tmp_path: Path) -> None:
 
         guard = guard_of(tmp_path, APPROVED, aliases=ALIASES, approver=approver)
         running = asyncio.ensure_future(talked(guard, tmp_path, script, shop))
-        await asked.wait()
+        await requested.wait()
         running.cancel()
         answer.set()
         await asyncio.gather(running, return_exceptions=True)

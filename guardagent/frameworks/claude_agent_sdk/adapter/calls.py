@@ -40,7 +40,7 @@ class ClaudeCalls:
     def __init__(self, guard: EnforcementPoint, schemas: Mapping[str, Mapping[str, Any]], *, reviewed: bool) -> None:
         self.guard, self._schemas, self._reviewed = guard, dict(schemas), reviewed
         self._released: dict[str, HostCall] = {}
-        self._asked: dict[str, JudgedCall] = {}
+        self._escalated: dict[str, JudgedCall] = {}
         self._vetoed: set[str] = set()
 
     def know(self, specs: Iterable[ToolSpec]) -> None:
@@ -69,7 +69,7 @@ class ClaudeCalls:
         return release_output(args)
 
     def _require_new(self, call_id: str) -> None:
-        if call_id in self._released or call_id in self._asked:
+        if call_id in self._released or call_id in self._escalated:
             raise InputError(f"a call with the id {call_id!r} is in flight")
 
     def fit(self, tool: str, args: Any) -> Mapping[str, Any]:
@@ -102,7 +102,7 @@ class ClaudeCalls:
             return self._denied(verdict, session)
         if not self._reviewed or self.guard.approver is not None:
             return self._denied(replace(verdict, errors=(*verdict.errors, NO_REVIEWER)), session)
-        self._asked[call.id] = verdict, call
+        self._escalated[call.id] = verdict, call
         return ask_output(call.args, self.guard.request(call, verdict).text())
 
     def _denied(self, verdict: Verdict, session: ClaudeSession) -> dict[str, Any]:
@@ -114,9 +114,9 @@ class ClaudeCalls:
 
     # --- between the verdict and the tool
 
-    def asked(self, call_id: str) -> JudgedCall | None:
+    def take_escalated(self, call_id: str) -> JudgedCall | None:
         """Takes an escalated call, whose reviewer is asked now."""
-        return self._asked.pop(call_id, None)
+        return self._escalated.pop(call_id, None)
 
     def released(self, call_id: str) -> HostCall | None:
         """Returns a call that may run."""
@@ -166,7 +166,7 @@ class ClaudeCalls:
     def forget(self, call_ids: list[str]) -> None:
         """Forgets what is left of calls that have ended."""
         for one in call_ids:
-            self._asked.pop(one, None)
+            self._escalated.pop(one, None)
             self._vetoed.discard(one)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -40,7 +40,7 @@ class GuardedClient(ClaudeSDKClient):
                 yield message
 
 
-async def query(*, prompt: Any, options: ClaudeAgentOptions, transport: Any = None) -> AsyncIterator[Any]:
+async def query(*, prompt: Any, options: ClaudeAgentOptions, transport: Any = None) -> AsyncGenerator[Any, None]:
     """As the SDK's `query`; its messages show only answers that were judged.
 
     Args:

@@ -38,15 +38,17 @@ class ReviewedCalls:
     async def can_use_tool(self, tool: str, args: dict[str, Any], context: Any) -> Any:
         """Answers a question of the host. Any error denies."""
         call_id = str(context.tool_use_id)
-        asked = self._calls.asked(call_id)
-        call = self._calls.released(call_id) if asked is None else asked[1]
+        escalated = self._calls.take_escalated(call_id)
+        call = self._calls.released(call_id) if escalated is None else escalated[1]
         try:
             if call is None or call.tool != tool:
                 return PermissionResultDeny(message=_UNJUDGED)
             if not same(call.args, args):
                 await self._calls.withdraw(call_id, _CHANGED)
                 return PermissionResultDeny(message=_CHANGED)
-            return await (self._permitted(call, context) if asked is None else self._answered(call, asked[0], context))
+            return await (
+                self._permitted(call, context) if escalated is None else self._answered(call, escalated[0], context)
+            )
         except Exception as error:  # noqa: BLE001 - of the operator's callback
             await self._calls.withdraw(call_id, _REFUSED)
             return PermissionResultDeny(message=f"the approval request failed: {error_text(error)}")
@@ -82,8 +84,7 @@ class ReviewedCalls:
         try:
             edited, args = await adrive(self._life.authorize(edited))
         except ToolDenied as denied:
-            escalated = denied.verdict.decision is Decision.ESCALATE
-            if not escalated:
+            if denied.verdict.decision is not Decision.ESCALATE:
                 return _denied(denied.verdict)
             return await self._answered(edited, denied.verdict, context)
         self._calls.release(edited)

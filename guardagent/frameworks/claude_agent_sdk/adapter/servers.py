@@ -81,7 +81,7 @@ class GuardedServer:
             handler = create_sdk_mcp_server(self.name, tools=noting)["instance"].get_request_handler(_CALL)
             created.add_request_handler(_CALL, handler.params_type, handler.handler)
         seen = listed if self.tools is None else None
-        created.middleware = [*self.instance.middleware, _Gate(self.name, calls, seen)]
+        created.middleware = [*self.instance.middleware, _CallGate(self.name, calls, seen)]
         return created
 
 
@@ -90,7 +90,7 @@ def spec_of(server: str, tool: Mapping[str, Any]) -> ToolSpec:
     return ToolSpec(full_name(server, tool["name"]), tool.get("inputSchema") or {}, tool.get("description") or "")
 
 
-class _Gate:
+class _CallGate:
     """Stands innermost in a server. Runs a call that was released, once, and records its outcome."""
 
     def __init__(self, server: str, calls: ClaudeCalls, listed: Listed | None) -> None:
