@@ -16,6 +16,8 @@ BREAKS = {
         "a serializer hides the value that the tool receives": (
             "test_adapter.py::test_a_tool_gets_exactly_the_judged_arguments"
         ),
-        "the transport sends a judged call again": "test_adapter.py::test_a_tool_runs_only_what_was_released_and_once",
+        "the transport sends a judged call again": (
+            "test_adapter_protocol.py::test_a_tool_runs_only_what_was_released_and_once"
+        ),
     }
 }

@@ -41,6 +41,7 @@ from tests.frameworks.scenarios import (
     policy_file,
 )
 
+pytestmark = pytest.mark.slow  # each run starts the program
 REFUND, WIRE = "mcp__shop__refund", "mcp__shop__wire"
 ALIASES = {REFUND: "refund", WIRE: "wire"}
 NO_TOUCH = """

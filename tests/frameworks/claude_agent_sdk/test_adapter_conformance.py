@@ -38,7 +38,10 @@ from tests.frameworks.claude_agent_sdk.declarations import CANNOT
 from tests.frameworks.claude_agent_sdk.messages_server import MessagesServer, messages_server
 from tests.frameworks.claude_agent_sdk.sessions import SCHEMAS, blocks, shop_options, tool_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::claude_agent_sdk.CanUseToolShadowedWarning")
+pytestmark = [
+    pytest.mark.slow,  # each run starts the program
+    pytest.mark.filterwarnings("ignore::claude_agent_sdk.CanUseToolShadowedWarning"),
+]
 NAMES = ("authenticate", "refund", "get_order")
 ALIASES = {f"mcp__shop__{one}": one for one in NAMES} | {f"mcp__late__{one}": one for one in ("payout", "refund")}
 _keys = itertools.count(1)

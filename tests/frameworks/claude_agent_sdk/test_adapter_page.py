@@ -21,6 +21,7 @@ REFUNDS: list[ModelTurn] = [
 ]
 
 
+@pytest.mark.slow
 def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program blocks a real call; the model, behind HTTP, reads why and asks for less."""
     blocks = list(BLOCK.finditer((ROOT / "docs" / "hosts" / "claude-agent-sdk.md").read_text(encoding="utf-8")))

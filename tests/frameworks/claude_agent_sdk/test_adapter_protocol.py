@@ -78,6 +78,21 @@ def test_one_id_is_one_call(tmp_path: Path) -> None:
     assert "in flight" in answers[1]["permissionDecisionReason"]
 
 
+def test_numbers_as_the_program_writes_them(tmp_path: Path) -> None:
+    """It writes 50.0 as 50, which is the same number, and `true` is not 1."""
+    shop, results = Shop(), list[Any]()
+
+    async def script(program: ScriptedProgram) -> None:
+        await program.connect_server("shop")
+        for call_id, amount, sent in (("t1", 50.0, 50), ("t2", 1, True)):
+            await program.propose(REFUND, args_of(amount), call_id)
+            results.append(await program.call("shop", "refund", args_of(sent), call_id))
+
+    asyncio.run(talked(guard_of(tmp_path, LIMIT, aliases=ALIASES), tmp_path, script, shop))
+    assert [one.get("isError", False) for one in results] == [False, True]
+    assert shop.refunds == [("W1", 50)]
+
+
 def test_an_old_program_is_refused(tmp_path: Path) -> None:
     """One that would run a call whose hook fails does not connect."""
 
@@ -107,6 +122,28 @@ def test_odd_input_of_a_hook_denies(odd: dict[str, Any], tmp_path: Path) -> None
     asyncio.run(talked(guard_of(tmp_path, LIMIT, aliases=ALIASES), tmp_path, script))
     assert answers[0]["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert not any("error" in one for one in answers)
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError(), RuntimeError("who?")])
+def test_a_function_of_the_operator_that_fails_denies(error: BaseException, tmp_path: Path) -> None:
+    """The hook answers, whatever the function raises: the turn is blocked, and so is each call."""
+    answers: list[Any] = []
+
+    def fails() -> str:
+        raise error
+
+    async def run() -> None:
+        async def script(program: ScriptedProgram) -> None:
+            answers.extend(await program.hook("UserPromptSubmit", prompt="please"))
+            answers.append(await program.propose("Bash", {"command": "true"}, "t1"))
+
+        guard = guard_of(tmp_path, LIMIT, aliases=ALIASES)
+        options = guarded(shop_options("", tmp_path, {"refund": Shop().arefund}), guard, conversation=fails)
+        async for _ in claude_agent_sdk.query(prompt="please", options=options, transport=ScriptedProgram(script)):
+            pass
+
+    asyncio.run(asyncio.wait_for(run(), 5))
+    assert [answers[0]["decision"], answers[1]["permissionDecision"]] == ["block", "deny"]
 
 
 def test_an_answer_of_the_reviewer_covers_only_what_was_shown(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -21,7 +20,7 @@ from guardagent.frameworks.claude_agent_sdk.adapter.hook_outputs import (
     verdict_output,
 )
 from guardagent.frameworks.claude_agent_sdk.adapter.sessions import UNNAMED, ClaudeSession
-from guardagent.types import Decision, Verdict, thaw
+from guardagent.types import Decision, Verdict
 
 NO_REVIEWER = "there is no reviewer: pass can_use_tool in the options, or ToolGuard(approver=...)"
 _VETOED = "another hook stopped this call"
@@ -51,12 +50,11 @@ class ClaudeCalls:
 
     async def propose(self, found: Mapping[str, Any], session: ClaudeSession) -> dict[str, Any]:
         """Judges the call of a hook's input. Returns the hook's answer."""
-        call = self._call(found, session)
         try:
-            self._require_new(call.id)
-            call = replace(call, args=self.fit(call.tool, found["tool_input"]))
+            self._require_new(found["tool_use_id"])
+            call = self._call(found, session, self.fit(found["tool_name"], found["tool_input"]))
         except InputError as error:
-            return self._denied(await self.guard.arefuse(call, str(error)), session)
+            return self._denied(await self.guard.arefuse(self._call(found, session, {}), str(error)), session)
         try:
             call, args = await adrive(self.guard.lifecycle.authorize(call))
         except ToolDenied as denied:
@@ -83,11 +81,11 @@ class ClaudeCalls:
         schema = self._schemas.get(tool)
         return dict(args) if schema is None else validate_arguments(tool, args, schema)
 
-    def _call(self, found: Mapping[str, Any], session: ClaudeSession) -> HostCall:
+    def _call(self, found: Mapping[str, Any], session: ClaudeSession, args: Mapping[str, Any]) -> HostCall:
         tool, agent = str(found["tool_name"]), str(found.get("agent_id") or "")
         return HostCall(
             tool,
-            {},
+            args,
             session.conversation,
             id=str(found["tool_use_id"]),
             agent=found.get("agent_type"),
@@ -171,9 +169,13 @@ class ClaudeCalls:
 
 
 def same(args: Any, others: Any) -> bool:
-    """Whether two objects of arguments are the same JSON."""
-    return _json(args) == _json(others)
-
-
-def _json(args: Any) -> str:
-    return json.dumps(thaw(args), sort_keys=True, default=repr)
+    """Whether two values are the same JSON. The host's program writes 1.0 as 1; `true` is neither."""
+    if isinstance(args, Mapping):
+        is_same = isinstance(others, Mapping) and args.keys() == others.keys()
+        return is_same and all(same(one, others[name]) for name, one in args.items())
+    if isinstance(args, list | tuple):
+        is_same = isinstance(others, list | tuple) and len(args) == len(others)
+        return is_same and all(map(same, args, others))
+    if isinstance(args, bool) or isinstance(others, bool):
+        return args is others
+    return bool(args == others)

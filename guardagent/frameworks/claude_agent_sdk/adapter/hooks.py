@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -57,7 +58,9 @@ class ClaudeHooks:
         """Judges a call."""
         try:
             return await self.calls.propose(found, await self.sessions.of(found))
-        except Exception as error:  # noqa: BLE001 - of the host's input, or of a function of the operator
+        except BaseException as error:
+            if _is_abandoned(error):
+                raise
             return deny_output(f"the guard could not judge this call: {error_text(error)}")
 
     async def post_tool_use(self, found: Any, _id: str | None, _context: Any) -> dict[str, Any]:
@@ -93,6 +96,15 @@ class ClaudeHooks:
             session = await self.sessions.of(found)
             if session.prompt(str(found.get("prompt") or "")) and session.conversation:
                 self._guard.turn(session.conversation)
-        except Exception as error:  # noqa: BLE001 - each call is denied for the same reason
+        except BaseException as error:
+            if _is_abandoned(error):
+                raise
             return {"decision": "block", "reason": f"the guard could not begin this turn: {error_text(error)}"}
         return {}
+
+
+def _is_abandoned(error: BaseException) -> bool:
+    """Whether the host has abandoned the hook, or the program ends. An error of a function is answered."""
+    task = asyncio.current_task()
+    cancelled = isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
+    return cancelled or isinstance(error, KeyboardInterrupt | GeneratorExit)

@@ -33,8 +33,7 @@ def outcome_of_failure(found: Mapping[str, Any]) -> Outcome:
 def outcome_of_result(result: Any) -> Outcome:
     """Returns the outcome of a call from the result of a tool of this process."""
     plain = plain_result(result)
-    parts = _texts(plain.get("content")) or []
-    structured = plain.get("structuredContent")
+    parts, structured = _texts(plain.get("content")) or [], plain.get("structuredContent")
     return Outcome("\n".join(parts), failed=bool(plain.get("isError")), other_outputs=(parts, structured))
 
 
