@@ -1,0 +1,12 @@
+"""Claude Agent SDK."""
+
+from typing import TYPE_CHECKING
+
+from guardagent._support.lazy_imports import lazy_getattr
+
+__all__ = ["GuardedClient", "conversation", "guarded", "query"]
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.claude_agent_sdk.adapter import GuardedClient, conversation, guarded, query
+else:
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)
