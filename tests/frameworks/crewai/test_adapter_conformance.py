@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ pytest.importorskip("crewai", reason="CrewAI is not installed")
 from tests.frameworks.crewai.agents import Kind, ScriptedLLM, agent_of, task_of  # isort: skip - sets the environment
 
 from crewai import Crew
-from crewai.mcp import MCPServerStdio
+from crewai.mcp import MCPServerHTTP
 from crewai.tools import tool as crew_tool
 
 from guardagent.enforcement import Approval
@@ -36,6 +35,7 @@ from guardagent.testing.conformance import (
     check,
 )
 from tests.frameworks.crewai.declarations import CANNOT
+from tests.frameworks.crewai.shop_server import ShopServer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -45,10 +45,9 @@ _ids = itertools.count(1)
 
 
 class CrewProcess(Process):
-    def __init__(self, operator: Operator, form: Form, kind: Kind) -> None:
+    def __init__(self, operator: Operator, form: Form, kind: Kind, **options: Any) -> None:
         self.operator, self.form, self.kind, self.tools = operator, form, kind, list(operator.tools)
-        self.server: set[str] = set()
-        self.guard = operator.guard(approver=self._ask)
+        self.guard = operator.guard(approver=self._ask, **options)
         self._loop = asyncio.get_running_loop()
 
     async def run(
@@ -67,7 +66,7 @@ class CrewProcess(Process):
         return await Desk.answer(question, approval)
 
     async def add(self, tool: str) -> None:
-        (self.server.add if tool == "payout" else self.tools.append)(tool)
+        self.tools.append(tool)
 
     def _ask(self, request: Any) -> Approval:
         """Asks at the desk of the run, from the thread of its agent."""
@@ -131,26 +130,31 @@ class CrewProcess(Process):
         return agent_of(ScriptedLLM.of(self.kind, turns), tools, mcps=self._servers() or None, **options)
 
     def _name(self, tool: str) -> str:
-        return f"{_SERVER}_payout" if tool == "payout" else tool
+        return tool
 
     def _tools(self) -> list[Any]:
         return [shop_tool(self.operator.shop, name, name in self.operator.direct) for name in self.tools]
 
     def _servers(self) -> list[Any]:
-        """Returns the shop's server, if the scenario has one: its list has what was added to it."""
         return []
 
 
-_SERVER = "shop"
-
-
 class CrewServerProcess(CrewProcess):
-    """The shop's tools are those of an MCP server, which adds one later."""
+    """The agents have a server with the shop's refund, which adds a tool later."""
+
+    def __init__(self, operator: Operator, form: Form, kind: Kind, server: ShopServer) -> None:
+        self.server = server
+        super().__init__(operator, form, kind, aliases={server.name("refund"): "refund"})
+        self.tools = []
+
+    async def add(self, tool: str) -> None:
+        self.server.add(tool)
+
+    def _name(self, tool: str) -> str:
+        return self.server.name(tool)
 
     def _servers(self) -> list[Any]:
-        script = Path(__file__).with_name("shop_server.py")
-        args = [str(script), str(self.operator.shop.folder), *sorted(self.server)]
-        return [MCPServerStdio(command=sys.executable, args=args, cache_tools_list=False)]
+        return [MCPServerHTTP(url=self.server.url)]
 
 
 def _delegate(sub_agent: SubAgent, inner: Any, name: str) -> Any:
@@ -209,18 +213,23 @@ def _shown(output: Any) -> str:
 class CrewHost:
     name = "CrewAI"
 
-    def __init__(self, form: Form, kind: Kind) -> None:
-        self._form, self._kind = form, kind
+    def __init__(self, form: Form, kind: Kind, *, served: bool = False) -> None:
+        self._form, self._kind, self._served = form, kind, served
         alone = "cannot occur because an agent without a crew hands nothing over"
         self.cannot = CANNOT[self.name] | ({"hand-off": alone} if form == "agent" else {})
 
     @asynccontextmanager
     async def process(self, operator: Operator) -> AsyncIterator[CrewProcess]:
-        yield CrewProcess(operator, self._form, self._kind)
+        if not self._served:
+            yield CrewProcess(operator, self._form, self._kind)
+            return
+        server = ShopServer(operator.shop)
+        yield CrewServerProcess(operator, self._form, self._kind, server)
+        server.close()
 
 
 @pytest.mark.parametrize(("form", "kind"), FORMS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_conformance(scenario: str, form: Form, kind: Kind, tmp_path: Path) -> None:
     """The shop did only what the rules allow."""
-    check(CrewHost(form, kind), scenario, tmp_path)
+    check(CrewHost(form, kind, served=scenario == "late tools of a server"), scenario, tmp_path)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from crewai.tools.tool_failure import ToolFailure
+from crewai.tools.tool_failure import ToolFailure, ToolFailureReason
 
 from guardagent._support.procedures import Operation, Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall
 from guardagent.enforcement.plain_values import plain_arguments
-from guardagent.errors import InputError, ToolDenied
+from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.crewai.adapter.arguments import CrewArguments, as_judged
 from guardagent.frameworks.crewai.adapter.guarded_tool import CrewTool
 from guardagent.frameworks.crewai.adapter.messages import chat, result_ids
@@ -22,7 +22,8 @@ from guardagent.frameworks.crewai.adapter.runs import UNNAMED, CrewScope, enter,
 class CrewCalls:
     """Judges and runs calls.
 
-    A denial is the host's `ToolFailure`, not an exception: the host repeats a call whose tool raised.
+    A denial and a tool's error are the host's `ToolFailure`, not exceptions: the host repeats a call that raised, up to
+    five times, without a proposal of the model.
 
     Args:
         guard: decides.
@@ -54,7 +55,12 @@ class CrewCalls:
         inside = replace(around, conversation=call.conversation, call=call, tool_id=None)
         work = _within(inside, tool.work({**as_judged(judged, own), **apart}))
         remote = tool.guardagent_server is not None
-        return (yield from life.execute(call, work, outcome_of, lambda error: outcome_of_error(error, remote=remote)))
+        try:
+            return (yield from life.execute(call, work, outcome_of, lambda one: outcome_of_error(one, remote=remote)))
+        except Exception as error:
+            if around.run is None or around.run.executor is None:
+                raise
+            return _failed(error)
 
     def _call(
         self, arguments: CrewArguments, args: Mapping[str, Any], around: CrewScope, validate_edit: Any = None
@@ -81,6 +87,12 @@ class CrewCalls:
             denied = ToolDenied(denied.tool, verdict)
         details = {"decision": str(denied.verdict.decision.value), "rules": list(denied.verdict.rules)}
         return ToolFailure(message=str(denied), details=details)
+
+
+def _failed(error: Exception) -> ToolFailure:
+    """Returns a tool's error in the host's form."""
+    message, code = f"Error executing tool: {error_text(error)}", type(error).__name__
+    return ToolFailure(message=message, reason=ToolFailureReason.EXCEPTION, code=code)
 
 
 def proposed_ids(guard: EnforcementPoint, around: CrewScope) -> set[str]:
