@@ -23,6 +23,8 @@ def _measured(calls: int, step: Callable[[Any, int], str], *, native: bool) -> T
     for name in ("CREWAI_DISABLE_TELEMETRY", "OTEL_SDK_DISABLED", "CREWAI_TESTING"):
         os.environ.setdefault(name, "true")
     from crewai import Agent, BaseLLM
+    from crewai.events.event_bus import crewai_event_bus
+    from crewai.events.event_listener import event_listener
     from crewai.tools import tool
 
     from guardagent.enforcement import ToolGuard
@@ -30,7 +32,7 @@ def _measured(calls: int, step: Callable[[Any, int], str], *, native: bool) -> T
     from guardagent.frameworks.crewai.adapter.runs import CrewRun, CrewScope, enter
 
     class Silent(BaseLLM):
-        def call(self, *args: Any, **kwargs: Any) -> str:
+        def call(self, *_: Any, **__: Any) -> str:
             return "done"
 
         def supports_function_calling(self) -> bool:
@@ -41,13 +43,16 @@ def _measured(calls: int, step: Callable[[Any, int], str], *, native: bool) -> T
         """Pays."""
         return f"{order_id} {amount}"
 
+    event_listener.formatter.verbose = False  # it would draw each call
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "policies.yaml"
         path.write_text(_POLICY)
         guard = ToolGuard(path)
     executors, taken = [], (list[float](), list[float]())
-    for attach in (lambda agent: agent, lambda agent: guarded(agent, guard)):
-        agent = attach(Agent(role="r", goal="g", backstory="b", tools=[refund], llm=Silent(model="silent")))
+    for with_guard in (False, True):
+        agent = Agent(role="r", goal="g", backstory="b", tools=[refund], llm=Silent(model="silent"))
+        if with_guard:
+            guarded(agent, guard)
         agent.create_agent_executor()
         executor = agent.agent_executor
         executor._setup_native_tools()  # noqa: SLF001 - as at the start of a run
@@ -58,6 +63,7 @@ def _measured(calls: int, step: Callable[[Any, int], str], *, native: bool) -> T
                 started = time.perf_counter()
                 output = step(executor, at)
                 seconds.append(time.perf_counter() - started)
+            crewai_event_bus.flush()  # its listeners run in threads
             if output != f"W{at} 50":
                 raise SystemExit(f"a call that is in order was not made: {output}")
     return taken[0][20:], taken[1][20:]  # the first ones load and compile

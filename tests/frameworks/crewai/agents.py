@@ -15,8 +15,8 @@ os.environ.setdefault("CREWAI_TESTING", "true")
 os.environ.setdefault("OTEL_SDK_DISABLED", "true")
 os.environ.setdefault("CREWAI_STORAGE_DIR", tempfile.mkdtemp(prefix="crewai-"))  # its home folder by default
 
-from crewai import Agent, BaseLLM, Crew, Task  # noqa: E402 - after its environment
-from pydantic import PrivateAttr  # noqa: E402
+from crewai import Agent, BaseLLM, Crew, Task
+from pydantic import Field, PrivateAttr
 
 Kind = Literal["native", "text"]
 Calls = Iterable[tuple[str, Any]]
@@ -31,12 +31,12 @@ class ScriptedLLM(BaseLLM):
     """
 
     kind: Kind = "native"
-    read: list[list[Any]] = []
+    read: list[list[Any]] = Field(default_factory=list)
     _turns: Iterator[str | Calls] = PrivateAttr()
 
     @classmethod
     def of(cls, kind: Kind, turns: Iterable[str | Calls]) -> ScriptedLLM:
-        made = cls(model="scripted", kind=kind, read=[])
+        made = cls(model="scripted", kind=kind)
         made._turns = iter(turns) if kind == "native" else _one_by_one(turns)
         return made
 
@@ -49,9 +49,7 @@ class ScriptedLLM(BaseLLM):
         """Returns a message; word by word before it, if it streams."""
         if isinstance(turn, str):
             for word in turn.split(" ") if self.stream else ():
-                self._emit_stream_chunk_event(
-                    word, kwargs.get("from_task"), kwargs.get("from_agent"), response_id="r1"
-                )
+                self._emit_stream_chunk_event(word, kwargs.get("from_task"), kwargs.get("from_agent"), response_id="r1")
             return turn if self.kind == "native" else f"Thought: I now know it\nFinal Answer: {turn}"
         if self.kind == "text":
             name, args = next(iter(turn))

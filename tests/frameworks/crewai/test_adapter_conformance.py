@@ -40,7 +40,12 @@ from tests.frameworks.crewai.shop_server import ShopServer
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 Form = Literal["crew", "async crew", "agent"]
-FORMS: Sequence[tuple[Form, Kind]] = (("crew", "native"), ("crew", "text"), ("async crew", "native"), ("agent", "native"))
+FORMS: Sequence[tuple[Form, Kind]] = (
+    ("crew", "native"),
+    ("crew", "text"),
+    ("async crew", "native"),
+    ("agent", "native"),
+)
 _ids = itertools.count(1)
 
 
@@ -104,11 +109,11 @@ class CrewProcess(Process):
         turns: list[Any] = []
         for at, turn in enumerate(script):
             if isinstance(turn, HandOff):
-                clerk = agent_of(ScriptedLLM.of(self.kind, list(turn.script)), self._tools(), f"clerk {at}")
+                clerk = agent_of(ScriptedLLM.of(self.kind, _spoken(turn.script)), self._tools(), f"clerk {at}")
                 agents.append(clerk)
                 tasks.append(task_of(clerk))
             elif isinstance(turn, SubAgent) and turn.where == "task":
-                agents.append(agent_of(ScriptedLLM.of(self.kind, list(turn.script)), self._tools(), f"helper {at}"))
+                agents.append(agent_of(ScriptedLLM.of(self.kind, _spoken(turn.script)), self._tools(), f"helper {at}"))
                 asked = {"task": "please", "context": "none", "coworker": f"helper {at}"}
                 turns.append([("delegate_work_to_coworker", asked)])
             else:
@@ -119,7 +124,7 @@ class CrewProcess(Process):
     def _agent(self, script: Script, **options: Any) -> Any:
         turns: list[Any] = []
         tools = self._tools()
-        for turn in script:
+        for turn in _spoken(script):
             if isinstance(turn, SubAgent):
                 name = f"delegate_{len(turns)}"
                 inner = guarded(self._agent(turn.script), self.guard)
@@ -133,7 +138,7 @@ class CrewProcess(Process):
         return tool
 
     def _tools(self) -> list[Any]:
-        return [shop_tool(self.operator.shop, name, name in self.operator.direct) for name in self.tools]
+        return [shop_tool(self.operator.shop, name, direct=name in self.operator.direct) for name in self.tools]
 
     def _servers(self) -> list[Any]:
         return []
@@ -173,7 +178,7 @@ def _delegate(sub_agent: SubAgent, inner: Any, name: str) -> Any:
     return delegate
 
 
-def shop_tool(shop: Shop, name: str, direct: bool = False) -> Any:
+def shop_tool(shop: Shop, name: str, *, direct: bool) -> Any:
     """Returns a tool of the shop, which runs in the agent's thread."""
 
     @crew_tool(result_as_answer=direct)
@@ -192,6 +197,11 @@ def shop_tool(shop: Shop, name: str, direct: bool = False) -> Any:
         return asyncio.run(shop.get_order(order_id))
 
     return {one.name: one for one in (authenticate, refund, get_order)}[name]
+
+
+def _spoken(script: Script) -> list[Any]:
+    """Returns the turns of an agent that neither delegates nor hands over."""
+    return list(script)
 
 
 def _messages(history: Sequence[tuple[Call, str]]) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ RESTORED = "restore the checkpoint with from_checkpoint(...), attach the guard t
 
 
 @cache
-def guarded_agent_class(base: type) -> Any:
+def guarded_agent_class(base: Any) -> Any:
     """Returns the class of an agent with a guard."""
     if issubclass(base, _GuardedAgent):
         return base
@@ -42,7 +42,7 @@ class _GuardedAgent(Agent):
 
     _guardagent: CrewParts | None = PrivateAttr(default=None)
 
-    def copy(self) -> Any:  # type: ignore[override]  # as the host overrides that of BaseModel
+    def copy(self) -> Any:
         return attachment_of(self).guard_agent(super().copy())
 
     def set_cache_handler(self, cache_handler: CacheHandler) -> None:

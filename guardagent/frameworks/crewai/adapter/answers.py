@@ -77,5 +77,3 @@ def answer_text(answer: Any) -> str:
         return json.dumps(plain_value(answer), ensure_ascii=False, default=str)
     except (InputError, TypeError, ValueError):
         return str(answer)
-
-

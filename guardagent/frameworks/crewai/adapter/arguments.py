@@ -14,7 +14,7 @@ from crewai.tools.base_tool import Tool
 from crewai.utilities.string_utils import sanitize_tool_name
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.plain_values import opaque_type, plain_arguments, plain_value
+from guardagent.enforcement.plain_values import opaque_type, plain_value
 from guardagent.errors import InputError
 from guardagent.types import thaw
 
@@ -84,9 +84,15 @@ class CrewArguments:
         return named
 
 
-def as_judged(args: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments that run: the judged copies, or a reviewer's edits where they differ."""
-    shown = thaw(plain_arguments(own))
+def as_judged(args: Mapping[str, Any], own: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments that run: the judged copies, or a reviewer's edits where they differ.
+
+    Args:
+        args: the arguments that may run, as rules read them.
+        own: the judged copies.
+        plain: the judged copies, as rules read them.
+    """
+    shown = thaw(plain)
     return {
         name: own[name] if name in own and repr(shown[name]) == repr(value) else value for name, value in args.items()
     }

@@ -86,7 +86,8 @@ class CrewAttachment(CrewParts):
     def guard_crew(self, crew: Any) -> Any:
         watch_last_tasks()
         if self._is_new(crew, crew_class.PARTS):
-            crew.__class__ = guarded_crew_class(type(crew))
+            kind: Any = type(crew)
+            crew.__class__ = guarded_crew_class(kind)
             crew._guardagent = self  # noqa: SLF001 - of the guarded class
         agents = [*crew.agents, crew.manager_agent, *(task.agent for task in crew.tasks)]
         for agent in agents:
@@ -96,11 +97,13 @@ class CrewAttachment(CrewParts):
 
     def guard_agent(self, agent: Any) -> Any:
         if not isinstance(agent, Agent):
-            raise InputError(f"this is a {type(agent).__name__}, which runs tools by itself; expected a Crew or an Agent")
+            found = type(agent).__name__
+            raise InputError(f"this is a {found}, whose tools no guard sees; expected a Crew or an Agent")
         if self._is_new(agent, agent_class.PARTS):
             self._refuse_remote(agent)
+            kind: Any = type(agent)
             guarded_executor_class(agent.executor_class)
-            agent.__class__ = guarded_agent_class(type(agent))
+            agent.__class__ = guarded_agent_class(kind)
             agent._guardagent = self  # noqa: SLF001 - of the guarded class
             without_cache(agent)
         return agent
@@ -132,7 +135,8 @@ class CrewAttachment(CrewParts):
 
     def guard_executor(self, executor: Any) -> None:
         require_parts(executor, *executor_class.PARTS)
-        executor.__class__ = guarded_executor_class(type(executor))
+        kind: Any = type(executor)
+        executor.__class__ = guarded_executor_class(kind)
         executor._guardagent = self  # noqa: SLF001 - of the guarded class
         executor.original_tools = self._tools(executor.original_tools)
         executor.tools = parse_tools(executor.original_tools)

@@ -44,7 +44,8 @@ class CrewCalls:
         arguments, life = tool.guardagent_arguments, self.guard.lifecycle
         try:
             own, apart = arguments.bind(args, kwargs)
-            call = self._call(arguments, plain_arguments(own), around, _validation(arguments, apart))
+            plain = plain_arguments(own)
+            call = self._call(arguments, plain, around, _validation(arguments, apart))
         except InputError as error:
             verdict = yield from life.refuse(self._call(arguments, {}, around), str(error))
             return self._failure(ToolDenied(arguments.spec.name, verdict), around)
@@ -53,7 +54,7 @@ class CrewCalls:
         except ToolDenied as denied:
             return self._failure(denied, around)
         inside = replace(around, conversation=call.conversation, call=call, tool_id=None)
-        work = _within(inside, tool.work({**as_judged(judged, own), **apart}))
+        work = _within(inside, tool.work({**as_judged(judged, own, plain), **apart}))
         remote = tool.guardagent_server is not None
         try:
             return (yield from life.execute(call, work, outcome_of, lambda one: outcome_of_error(one, remote=remote)))
@@ -115,9 +116,7 @@ def _within(inside: CrewScope, work: Operation) -> Operation:
     return Operation(run, arun)
 
 
-def _validation(
-    arguments: CrewArguments, apart: Mapping[str, Any]
-) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+def _validation(arguments: CrewArguments, apart: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     """Returns what turns a reviewer's edits into the arguments that the tool would get."""
 
     def validated(edited: Mapping[str, Any]) -> Mapping[str, Any]:

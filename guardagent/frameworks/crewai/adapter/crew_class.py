@@ -32,7 +32,7 @@ PARTS = (
 
 
 @cache
-def guarded_crew_class(base: type) -> Any:
+def guarded_crew_class(base: Any) -> Any:
     """Returns the class of a crew with a guard."""
     if issubclass(base, _GuardedCrew):
         return base
@@ -45,7 +45,7 @@ class _GuardedCrew(Crew):
     _guardagent: CrewParts | None = PrivateAttr(default=None)
     _guardagent_scope: CrewScope | None = PrivateAttr(default=None)
 
-    def copy(self) -> Any:  # type: ignore[override]  # as the host overrides that of BaseModel
+    def copy(self) -> Any:
         return attachment_of(self).guard_crew(super().copy())
 
     # --- its agents

@@ -30,7 +30,7 @@ STEP_PARTS = ("_execute_text_tool_with_events", "_execute_native_tool_calls")
 
 
 @cache
-def guarded_executor_class(base: type) -> Any:
+def guarded_executor_class(base: Any) -> Any:
     """Returns the class of an executor with a guard."""
     if not issubclass(base, AgentExecutor):
         raise InputError(f"the executor of this agent is a {base.__name__}; expected an AgentExecutor")
@@ -75,7 +75,8 @@ class _GuardedExecutor(AgentExecutor):
     def _ensure_step_executor(self) -> Any:
         steps = super()._ensure_step_executor()
         if not isinstance(steps, _GuardedSteps):
-            steps.__class__ = _guarded_steps_class(type(steps))
+            kind: Any = type(steps)
+            steps.__class__ = _guarded_steps_class(kind)
         return steps
 
 
@@ -94,7 +95,7 @@ class _GuardedSteps(StepExecutor):
 
 
 @cache
-def _guarded_steps_class(base: type) -> Any:
+def _guarded_steps_class(base: Any) -> Any:
     return type(base.__name__, (_GuardedSteps, base), {"__module__": base.__module__})
 
 

@@ -44,8 +44,8 @@ class CrewTool(BaseTool):
 
     def format_output_for_agent(self, raw_result: Any) -> str:
         if isinstance(raw_result, ToolFailure):
-            return raw_result.as_agent_message()
-        return self._tool.format_output_for_agent(raw_result)
+            return str(raw_result.as_agent_message())
+        return str(self._tool.format_output_for_agent(raw_result))
 
     @property
     def guardagent_arguments(self) -> CrewArguments:
