@@ -28,10 +28,12 @@ class ScriptedLLM(BaseLLM):
 
     Attributes:
         read: the messages of each request.
+        tools: the tools of the last request.
     """
 
     kind: Kind = "native"
     read: list[list[Any]] = Field(default_factory=list)
+    tools: list[Any] = Field(default_factory=list)
     _turns: Iterator[str | Calls] = PrivateAttr()
 
     @classmethod
@@ -41,6 +43,7 @@ class ScriptedLLM(BaseLLM):
         return made
 
     def call(self, messages: Any, tools: Any = None, *args: Any, **kwargs: Any) -> Any:
+        self.tools = list(tools or ())
         self.read.append(list(messages) if isinstance(messages, list) else [messages])
         turn = next(self._turns, "done")
         return self.spoken(turn, **kwargs)
