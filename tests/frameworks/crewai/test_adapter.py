@@ -56,7 +56,7 @@ from tests.frameworks.scenarios import (
 pytestmark = pytest.mark.filterwarnings("ignore")
 KINDS: tuple[Kind, ...] = ("native", "text")
 both = pytest.mark.parametrize("kind", KINDS)
-TOLD = "The PIN is 4711."
+LEAK = "The PIN is 4711."
 
 
 def tools_of(shop: Shop, **options: Any) -> list[Any]:
@@ -262,8 +262,8 @@ def test_the_steps_of_a_plan_are_guarded(kind: Kind, tmp_path: Path) -> None:
 
     class Planner(ScriptedLLM):
         def call(self, messages: Any, tools: Any = None, *args: Any, **kwargs: Any) -> Any:
-            asked = json.dumps(messages, default=str)
-            if "create_reasoning_plan" in str(tools) or "READY" in asked:
+            prompt = json.dumps(messages, default=str)
+            if "create_reasoning_plan" in str(tools) or "READY" in prompt:
                 return plan
             return super().call(messages, tools, *args, **kwargs)
 
@@ -416,9 +416,9 @@ def test_nobody_gets_a_denied_answer(
     @tool(result_as_answer=direct)
     def look() -> str:
         """Looks."""
-        return TOLD
+        return LEAK
 
-    turns: list[Any] = [[("look", {})], "fine"] if direct else [TOLD]
+    turns: list[Any] = [[("look", {})], "fine"] if direct else [LEAK]
     agent = agent_of(ScriptedLLM.of(kind, turns), [look])
     monkeypatch.chdir(tmp_path)  # the host writes files only there
     task = task_of(agent, callback=lambda output: got.append(output.raw), output_file="answer.txt")
@@ -436,7 +436,7 @@ def test_the_answer_is_what_the_crew_returns(tmp_path: Path) -> None:
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets(), absent={"refund"})
 
     def answer(*options: dict[str, Any], skipped: bool = False) -> Any:
-        agent = agent_of(ScriptedLLM.of("native", ["fine" if options else TOLD, "fine"]), [])
+        agent = agent_of(ScriptedLLM.of("native", ["fine" if options else LEAK, "fine"]), [])
         tasks: list[Task] = [task_of(agent, **(options[0] if options else {}))]
         if skipped:
             last = {"description": "x", "expected_output": "x", "agent": agent}
@@ -446,15 +446,15 @@ def test_the_answer_is_what_the_crew_returns(tmp_path: Path) -> None:
             return crew.kickoff()
 
     assert "4711" not in str(answer(skipped=True).model_dump())
-    assert "4711" not in str(answer({"guardrail": lambda _: (True, TOLD)}).model_dump())
+    assert "4711" not in str(answer({"guardrail": lambda _: (True, LEAK)}).model_dump())
     assert answer({"guardrail": lambda _: (True, "good")}).raw == "good"
 
 
 def test_an_agent_alone_is_judged_too(tmp_path: Path) -> None:
     """Also what its guardrail makes of the answer, and its answer in a crew that has no guard."""
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets(), absent={"refund"})
-    changing = agent_of(ScriptedLLM.of("native", ["fine"]), [], guardrail=lambda _: (True, TOLD))
-    speaking = agent_of(ScriptedLLM.of("native", [TOLD] * 3), [])
+    changing = agent_of(ScriptedLLM.of("native", ["fine"]), [], guardrail=lambda _: (True, LEAK))
+    speaking = agent_of(ScriptedLLM.of("native", [LEAK] * 3), [])
     with conversation("c1"):
         assert "4711" not in str(guarded(changing, guard).kickoff("please").model_dump())
         assert "4711" not in str(guarded(speaking, guard).kickoff("please").model_dump())
@@ -481,6 +481,42 @@ def test_copies_are_guarded(kind: Kind, tmp_path: Path) -> None:
     lost: Any = type(agent)(role="r", goal="g", backstory="b", llm=agent.llm, tools=tools_of(shop))
     with pytest.raises(InputError, match="lost its guard"):
         lost.kickoff("please")
+
+
+WAYS: dict[str, Callable[[Crew], Any]] = {
+    "later stream": lambda crew: crew.kickoff(),
+    "later async stream": lambda crew: asyncio.run(_read(crew.akickoff())),
+    "for each, async": lambda crew: asyncio.run(crew.kickoff_for_each_async([{"name": "a"}])),
+    "for each, native async": lambda crew: asyncio.run(crew.akickoff_for_each([{"name": "a"}])),
+    "time limit": lambda crew: crew.kickoff(),
+    "async task": lambda crew: crew.kickoff(),
+    "model copy": lambda crew: crew.model_copy().kickoff(),
+    "replay": lambda crew: (crew.kickoff(), crew.replay(str(crew.tasks[0].id))),
+    "task": lambda crew: crew.tasks[0].execute_sync(),
+}
+
+
+async def _read(kickoff: Any) -> None:
+    """Reads a stream."""
+    _ = [one async for one in await kickoff]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_kickoff_is_guarded(way: str, tmp_path: Path) -> None:
+    """A stream that is read outside belongs to the conversation in which it was kicked off."""
+    shop = Shop()
+    limit = {"max_execution_time": 20} if way == "time limit" else {}
+    agent = agent_of(
+        ScriptedLLM.of("native", [refund(500), refund(50), "paid", refund(60, "W2")]), tools_of(shop), **limit
+    )
+    task = task_of(agent, async_execution=way == "async task")
+    crew = guarded(Crew(agents=[agent], tasks=[task], stream="stream" in way), guard_of(tmp_path, LIMIT))
+    with conversation("c1"):
+        kicked_off = WAYS[way](crew)
+    if way == "later stream":
+        assert shop.refunds == []
+        assert "".join(one.content for one in kicked_off) == "paid"
+    assert shop.refunds == [("W1", 50), *([("W2", 60)] if way == "replay" else [])]
 
 
 @both
@@ -582,7 +618,10 @@ def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:
             attached(odd)
     with pytest.raises(InputError, match="web_search"):
         attached(clerk(llm=Provided.of("native", [])))
-    attached(clerk(llm=Provided.of("native", [])), unguarded={"web_search"})
+    attached(provided := clerk(llm=Provided.of("native", [])), unguarded={"web_search"})
+    provided.llm.additional_params["extra_body"] = {"tools": [{"type": "bash_20250124"}]}
+    with conversation("c1"), pytest.raises(InputError, match="bash_20250124"):
+        provided.kickoff("please")
     with conversation("c1"), pytest.raises(InputError, match="attach the guard to that"):
         agent.kickoff("please", from_checkpoint=CheckpointConfig(restore_from="x.json"))
     with pytest.raises(InputError, match="has no 'set_cache_handler' in this version"):

@@ -114,8 +114,8 @@ class CrewProcess(Process):
                 tasks.append(task_of(clerk))
             elif isinstance(turn, SubAgent) and turn.where == "task":
                 agents.append(agent_of(ScriptedLLM.of(self.kind, _spoken(turn.script)), self._tools(), f"helper {at}"))
-                asked = {"task": "please", "context": "none", "coworker": f"helper {at}"}
-                turns.append([("delegate_work_to_coworker", asked)])
+                arguments = {"task": "please", "context": "none", "coworker": f"helper {at}"}
+                turns.append([("delegate_work_to_coworker", arguments)])
             else:
                 turns.append(turn)
         first = self._agent(turns, allow_delegation=bool(agents) and not tasks)

@@ -32,12 +32,12 @@ RESTORED = "restore the checkpoint with from_checkpoint(...), attach the guard t
 @cache
 def guarded_agent_class(base: Any) -> Any:
     """Returns the class of an agent with a guard."""
-    if issubclass(base, _GuardedAgent):
+    if issubclass(base, _CrewAgent):
         return base
-    return type(base)(base.__name__, (_GuardedAgent, base), {"__module__": base.__module__})
+    return type(base)(base.__name__, (_CrewAgent, base), {"__module__": base.__module__})
 
 
-class _GuardedAgent(Agent):
+class _CrewAgent(Agent):
     """Runs its tasks in a conversation, with guarded tools. Its copies are guarded, too."""
 
     _guardagent: CrewParts | None = PrivateAttr(default=None)

@@ -15,12 +15,12 @@ from guardagent.frameworks.crewai.adapter.runs import scope
 from guardagent.types import Verdict
 
 
-def denial(guard: EnforcementPoint, asked: str, *parts: Any) -> Verdict | None:
+def denial(guard: EnforcementPoint, request: str, *parts: Any) -> Verdict | None:
     """Returns the verdict that denies a run's final answer; None if the user may see it.
 
     Args:
         guard: judges it.
-        asked: the user's request.
+        request: the user's text.
         parts: the answer's text and, if it has one, its structured form.
     """
     around = scope()
@@ -29,7 +29,7 @@ def denial(guard: EnforcementPoint, asked: str, *parts: Any) -> Verdict | None:
     run, text = around.run, "\n".join(answer_text(one) for one in parts if one is not None)
     if text in run.passed or (run.final is not None and text == run.final):
         return None
-    verdict = guard.answer(around.conversation or "", asked, text)
+    verdict = guard.answer(around.conversation or "", request, text)
     run.passed.update([withheld(verdict)] if verdict.label else [text])
     if verdict.label:
         run.note("answer", verdict)
@@ -47,18 +47,18 @@ def judge_task(guard: EnforcementPoint, output: TaskOutput) -> None:
         output.raw, output.pydantic, output.json_dict, output.messages = withheld(verdict), None, None, []
 
 
-def judge_output(guard: EnforcementPoint, asked: str, output: LiteAgentOutput) -> LiteAgentOutput:
+def judge_output(guard: EnforcementPoint, request: str, output: LiteAgentOutput) -> LiteAgentOutput:
     """Returns the output of an agent's kickoff, without a denied answer."""
     structured = output.pydantic if answer_text(output.pydantic) != output.raw else None
-    verdict = denial(guard, asked, output.raw, structured)
+    verdict = denial(guard, request, output.raw, structured)
     if verdict is None:
         return output
     return LiteAgentOutput(raw=withheld(verdict), agent_role=output.agent_role, usage_metrics=output.usage_metrics)
 
 
-def judge_result(guard: EnforcementPoint, asked: str, result: Any) -> Any:
+def judge_result(guard: EnforcementPoint, request: str, result: Any) -> Any:
     """Returns the result of a task that an agent ran without a guarded crew, or the reason why it is withheld."""
-    verdict = denial(guard, asked, result)
+    verdict = denial(guard, request, result)
     return result if verdict is None else withheld(verdict)
 
 

@@ -25,6 +25,7 @@ from guardagent.frameworks.crewai.adapter.calls import CrewCalls, proposed_ids
 from guardagent.frameworks.crewai.adapter.crew_class import guarded_crew_class, watch_last_tasks
 from guardagent.frameworks.crewai.adapter.executor_class import guarded_executor_class
 from guardagent.frameworks.crewai.adapter.guarded_tool import CrewTool, guarded_tool, server_of
+from guardagent.frameworks.crewai.adapter.provider_tools import refuse_provider_tools
 from guardagent.frameworks.crewai.adapter.runs import CrewRun, CrewScope, scope
 
 AnyCrew = TypeVar("AnyCrew", Crew, Agent)
@@ -106,6 +107,8 @@ class CrewAttachment(CrewParts):
             agent.__class__ = guarded_agent_class(kind)
             agent._guardagent = self  # noqa: SLF001 - of the guarded class
             without_cache(agent)
+            if agent.agent_executor is not None and not agent.agent_executor._resuming:  # noqa: SLF001
+                agent.agent_executor = None  # it has the tools themselves
         return agent
 
     def _is_new(self, host: Any, parts: Iterable[str]) -> bool:
@@ -124,17 +127,13 @@ class CrewAttachment(CrewParts):
         if agent.a2a is not None:
             raise InputError(f"the agent {agent.role!r} hands tasks to remote agents (a2a), which no guard sees")
         for llm in (agent.llm, agent.function_calling_llm):
-            found = [str(one) for one in getattr(llm, "builtin_tools", None) or ()]
-            if odd := [one for one in found if one not in self._unguarded]:
-                raise InputError(
-                    f"{odd[0]!r} runs at the model's provider, where no guard sees it; remove it, or name it in "
-                    "unguarded=..."
-                )
+            refuse_provider_tools(llm, self._unguarded)
 
     # --- tools
 
     def guard_executor(self, executor: Any) -> None:
         require_parts(executor, *executor_class.PARTS)
+        self._refuse_remote(executor.agent)  # its model may be another one by now
         kind: Any = type(executor)
         executor.__class__ = guarded_executor_class(kind)
         executor._guardagent = self  # noqa: SLF001 - of the guarded class
@@ -165,6 +164,7 @@ class CrewAttachment(CrewParts):
             if isinstance(agent, BaseAgent):
                 self.guard_agent(agent)
         named = sanitize_tool_name(tool.name)
+        require_parts(tool, "_run", "_arun", "_validate_kwargs", "args_schema", "format_output_for_agent")
         arguments = CrewArguments.of(tool, self._unjudged.get(named) or self._unjudged.get(tool.name, ()))
         self._listed[arguments.spec.name] = arguments.spec
         return arguments

@@ -10,6 +10,7 @@ from crewai.agents.step_executor import StepExecutor
 from crewai.utilities.agent_utils import extract_tool_call_info, is_inside_event_loop
 from pydantic import PrivateAttr
 
+from guardagent._support.host_versions import require_parts
 from guardagent.errors import InputError
 from guardagent.frameworks.crewai.adapter.attachment_base import CrewParts
 from guardagent.frameworks.crewai.adapter.runs import CrewScope, RunEndedError, enter, scope
@@ -34,12 +35,12 @@ def guarded_executor_class(base: Any) -> Any:
     """Returns the class of an executor with a guard."""
     if not issubclass(base, AgentExecutor):
         raise InputError(f"the executor of this agent is a {base.__name__}; expected an AgentExecutor")
-    if issubclass(base, _GuardedExecutor):
+    if issubclass(base, _CrewExecutor):
         return base
-    return type(base)(base.__name__, (_GuardedExecutor, base), {"__module__": base.__module__})
+    return type(base)(base.__name__, (_CrewExecutor, base), {"__module__": base.__module__})
 
 
-class _GuardedExecutor(AgentExecutor):
+class _CrewExecutor(AgentExecutor):
     """Runs within a run of the guard, and ends when its guard ends the run."""
 
     _guardagent: CrewParts | None = PrivateAttr(default=None)
@@ -74,13 +75,14 @@ class _GuardedExecutor(AgentExecutor):
 
     def _ensure_step_executor(self) -> Any:
         steps = super()._ensure_step_executor()
-        if not isinstance(steps, _GuardedSteps):
+        if not isinstance(steps, _CrewSteps):
+            require_parts(steps, *STEP_PARTS)
             kind: Any = type(steps)
             steps.__class__ = _guarded_steps_class(kind)
         return steps
 
 
-class _GuardedSteps(StepExecutor):
+class _CrewSteps(StepExecutor):
     """Runs the steps of a plan, and ends when the guard ends the run."""
 
     def _execute_text_tool_with_events(self, *args: Any, **kwargs: Any) -> Any:
@@ -96,7 +98,7 @@ class _GuardedSteps(StepExecutor):
 
 @cache
 def _guarded_steps_class(base: Any) -> Any:
-    return type(base.__name__, (_GuardedSteps, base), {"__module__": base.__module__})
+    return type(base.__name__, (_CrewSteps, base), {"__module__": base.__module__})
 
 
 def _attachment(executor: Any) -> CrewParts:
