@@ -505,7 +505,7 @@ async def _read(kickoff: Any) -> None:
 def test_every_kickoff_is_guarded(way: str, tmp_path: Path) -> None:
     """A stream that is read outside belongs to the conversation in which it was kicked off."""
     shop = Shop()
-    limit = {"max_execution_time": 20} if way == "time limit" else {}
+    limit: dict[str, Any] = {"max_execution_time": 20} if way == "time limit" else {}
     agent = agent_of(
         ScriptedLLM.of("native", [refund(500), refund(50), "paid", refund(60, "W2")]), tools_of(shop), **limit
     )

@@ -144,7 +144,6 @@ class CrewAttachment(CrewParts):
             executor.tools_handler.cache = None
         if self.guard.judges_answers and hasattr(executor.llm, "stream"):
             executor.llm.stream = False  # no part of an answer is shown before it is judged
-        self._check_tools()
 
     def _tools(self, tools: Iterable[Any]) -> list[Any]:
         own = [one for one in tools if not isinstance(one, DeferredToolResultReader)]
@@ -205,6 +204,8 @@ class CrewAttachment(CrewParts):
         return self._named() if callable(self._named) else self._named
 
     def begin(self, executor: Any = None, last_task: Any = None) -> CrewScope:
+        if executor is not None:
+            self._check_tools()  # the host makes executors before it knows all tools
         around = scope()
         outer = around.run if around is not None else None
         run = CrewRun(outer, executor, last_task)

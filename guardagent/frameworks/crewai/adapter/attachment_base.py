@@ -37,7 +37,7 @@ class CrewParts(ABC):
 
     @abstractmethod
     def guard_executor(self, executor: Any) -> None:
-        """Guards the tools of an executor before it runs, and compares them with the rules.
+        """Guards the tools of an executor before it runs.
 
         Raises:
             InputError: a tool cannot be guarded.
@@ -45,7 +45,15 @@ class CrewParts(ABC):
 
     @abstractmethod
     def begin(self, executor: Any = None, last_task: Any = None) -> CrewScope:
-        """Returns the surroundings of a new run: within a tool, those of the call."""
+        """Returns the surroundings of a new run: within a tool, those of the call.
+
+        Args:
+            executor: the executor of an agent's run; its tools are compared with the rules.
+            last_task: the last task of a crew's run.
+
+        Raises:
+            InputError: a rule names a tool that is probably a misspelling of one of the agents'.
+        """
 
     @abstractmethod
     def propose(self, proposed: Iterable[Any] | None) -> CrewScope:
