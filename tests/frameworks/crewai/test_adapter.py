@@ -290,6 +290,14 @@ def test_tools_of_one_name_are_both_judged(tmp_path: Path) -> None:
     assert (shop.refunds, other.refunds) == ([], [("B", 50)])
 
 
+def test_a_denied_call_is_no_use_of_a_tool(tmp_path: Path) -> None:
+    """A tool that may be used once is used once, after a denial."""
+    shop = Shop()
+    once = tools_of(shop, max_usage_count=1)
+    ran(guard_of(tmp_path, LIMIT), shop, "native", refund(500), refund(50), refund(60), "paid", tools=once)
+    assert shop.refunds == [("W1", 50)]
+
+
 def test_an_interrupted_call_stays_in_flight(tmp_path: Path) -> None:
     """A Ctrl-C in a tool passes; the call may have done its work and is not repeated."""
     shop = Shop()

@@ -48,11 +48,11 @@ class CrewCalls:
             call = self._call(arguments, plain, around, _validation(arguments, apart))
         except InputError as error:
             verdict = yield from life.refuse(self._call(arguments, {}, around), str(error))
-            return self._failure(ToolDenied(arguments.spec.name, verdict), around)
+            return self._failure(ToolDenied(arguments.spec.name, verdict), around, tool)
         try:
             call, judged = yield from life.authorize(call)
         except ToolDenied as denied:
-            return self._failure(denied, around)
+            return self._failure(denied, around, tool)
         inside = replace(around, conversation=call.conversation, call=call, tool_id=None)
         work = _within(inside, tool.work({**as_judged(judged, own, plain), **apart}))
         remote = tool.guardagent_server is not None
@@ -79,8 +79,9 @@ class CrewCalls:
             options["id"] = around.tool_id
         return HostCall(arguments.spec.name, args, around.conversation, **options)
 
-    def _failure(self, denied: ToolDenied, around: CrewScope) -> ToolFailure:
+    def _failure(self, denied: ToolDenied, around: CrewScope, tool: CrewTool) -> ToolFailure:
         """Returns a denial in the host's form."""
+        tool.forget_use()
         if around.run is not None:
             around.run.note(denied.tool, denied.verdict)
         if not around.conversation:

@@ -57,6 +57,12 @@ class CrewTool(BaseTool):
         """The name of the MCP server that runs the tool; None for others."""
         return server_of(self._tool)
 
+    def forget_use(self) -> None:
+        """Takes a denied call out of the count of uses, as far as the host counts here."""
+        counted: Any = self
+        with self._usage_lock:
+            counted.current_usage_count = max(0, counted.current_usage_count - 1)
+
     def work(self, args: Mapping[str, Any]) -> Operation:
         """Returns the work of the tool with these arguments."""
         return Operation(lambda: self._call(args), lambda: self._acall(args))
