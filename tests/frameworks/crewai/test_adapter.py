@@ -32,6 +32,7 @@ from crewai.mcp import MCPServerHTTP, MCPServerStdio
 from crewai.state.checkpoint_config import CheckpointConfig
 from crewai.tasks.conditional_task import ConditionalTask
 from crewai.tools import BaseTool, tool
+from crewai.tools.agent_tools.agent_tools import AgentTools
 from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import BaseModel, SecretStr, field_serializer
 
@@ -260,16 +261,10 @@ def test_the_steps_of_a_plan_are_guarded(kind: Kind, tmp_path: Path) -> None:
     shop = Shop()
     plan = json.dumps({"plan": "pay", "steps": [{"step_number": 1, "description": "pay"}], "ready": True})
 
-    class Planner(ScriptedLLM):
-        def call(self, messages: Any, tools: Any = None, *args: Any, **kwargs: Any) -> Any:
-            prompt = json.dumps(messages, default=str)
-            if "create_reasoning_plan" in str(tools) or "READY" in prompt:
-                return plan
-            return super().call(messages, tools, *args, **kwargs)
-
     def planned(text: str, *turns: Any) -> Any:
-        options = {"planning_config": PlanningConfig(reasoning_effort="low", max_attempts=1)}
-        agent = agent_of(Planner.of(kind, turns), tools_of(shop), **options)
+        planner = ScriptedLLM.of("native", [plan] * 9)
+        options = {"planning_config": PlanningConfig(reasoning_effort="low", max_attempts=1, llm=planner)}
+        agent = agent_of(ScriptedLLM.of(kind, turns), tools_of(shop), **options)
         crew = guarded(Crew(agents=[agent], tasks=[task_of(agent)]), guard_of(tmp_path, text))
         with conversation("c1"):
             return crew.kickoff().raw
@@ -528,7 +523,8 @@ def test_every_kickoff_is_guarded(way: str, tmp_path: Path) -> None:
 
 
 @both
-def test_the_manager_of_a_hierarchical_crew_is_guarded(kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize("copied", [False, True])
+def test_the_manager_of_a_hierarchical_crew_is_guarded(kind: Kind, *, copied: bool, tmp_path: Path) -> None:
     """Its delegations are judged as calls, and the coworkers share its conversation."""
     shop = Shop()
     rules = LIMIT + "  - {id: boss, temporal: 'forall(delegate_work_to_coworker(coworker=c), c != \"boss\")'}\n"
@@ -540,8 +536,8 @@ def test_the_manager_of_a_hierarchical_crew_is_guarded(kind: Kind, tmp_path: Pat
     crew = Crew(agents=clerks, tasks=[task], process=Process.hierarchical, manager_llm=manager)
     guarded(crew, guard_of(tmp_path, rules))
     with conversation("c1"):
-        assert crew.kickoff().raw == "paid"
-        assert "boss" in manager.last_text(1)
+        assert (crew.copy() if copied else crew).kickoff().raw == "paid"
+        assert "delegate_work_to_coworker(" in manager.last_text(1)
     assert shop.refunds == [("W1", 50)]
 
 
@@ -562,6 +558,26 @@ def test_what_is_added_later_is_guarded(kind: Kind, tmp_path: Path) -> None:
     with conversation("c1"):
         crew.kickoff()
     assert shop.refunds[2:] == [("W1", 70)]
+
+
+def test_an_executor_from_before_is_not_used(tmp_path: Path) -> None:
+    """It has the tools themselves; the next run makes another one."""
+    agent = agent_of(ScriptedLLM.of("native", []), tools_of(Shop()))
+    agent.create_agent_executor()
+    guarded(agent, guard_of(tmp_path, LIMIT))
+    assert agent.agent_executor is None
+
+
+@both
+def test_a_coworker_without_a_guard_gets_one(kind: Kind, tmp_path: Path) -> None:
+    """Whoever a delegation tool may call is guarded, also in a tool that the program has made."""
+    shop = Shop()
+    clerk = agent_of(ScriptedLLM.of(kind, [refund(500), refund(50)]), tools_of(shop))
+    first = agent_of(ScriptedLLM.of(kind, [delegate("clerk"), "done"]), AgentTools(agents=[clerk]).tools(), "first")
+    guarded(first, guard_of(tmp_path, LIMIT, absent={"refund"}))
+    with conversation("c1"):
+        first.kickoff("please")
+    assert shop.refunds == [("W1", 50)]
 
 
 @pytest.mark.slow  # the host builds the schemas of its flows
@@ -604,7 +620,7 @@ def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:
         get_platform_tools = get_mcp_tools = get_delegation_tools
 
     class Older(Agent):
-        set_cache_handler = property()
+        aexecute_task = property()
 
     class Provided(ScriptedLLM):
         builtin_tools: tuple[str, ...] = ("web_search",)
@@ -632,7 +648,7 @@ def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:
         provided.kickoff("please")
     with conversation("c1"), pytest.raises(InputError, match="attach the guard to that"):
         agent.kickoff("please", from_checkpoint=CheckpointConfig(restore_from="x.json"))
-    with pytest.raises(InputError, match="has no 'set_cache_handler' in this version"):
+    with pytest.raises(InputError, match="has no 'aexecute_task' in this version"):
         attached(Older(**named))
 
 

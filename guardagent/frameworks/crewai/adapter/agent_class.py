@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 
 from crewai import Agent
-from crewai.agents.cache.cache_handler import CacheHandler
 from pydantic import PrivateAttr
 
 from guardagent.errors import InputError
@@ -24,7 +23,6 @@ PARTS = (
     "aexecute_task",
     "kickoff",
     "kickoff_async",
-    "set_cache_handler",
 )
 RESTORED = "restore the checkpoint with from_checkpoint(...), attach the guard to that, and kick it off"
 
@@ -44,11 +42,6 @@ class _CrewAgent(Agent):
 
     def copy(self) -> Any:
         return attachment_of(self).guard_agent(super().copy())
-
-    def set_cache_handler(self, cache_handler: CacheHandler) -> None:
-        """Takes no cache: a cached result would get past the guard."""
-        super().set_cache_handler(cache_handler)
-        without_cache(self)
 
     # --- its executors
 
@@ -108,13 +101,6 @@ def attachment_of(guarded: Any) -> CrewParts:
     if found is None:
         raise InputError(f"this {type(guarded).__name__} has lost its guard; attach the guard again")
     return found
-
-
-def without_cache(agent: Any) -> None:
-    """Removes the cache of tool results from an agent."""
-    agent.cache_handler = None
-    if agent.tools_handler is not None:
-        agent.tools_handler.cache = None
 
 
 def refuse_restoring(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

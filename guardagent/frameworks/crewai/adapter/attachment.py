@@ -18,7 +18,7 @@ from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.crewai.adapter import agent_class, crew_class, executor_class
-from guardagent.frameworks.crewai.adapter.agent_class import guarded_agent_class, without_cache
+from guardagent.frameworks.crewai.adapter.agent_class import guarded_agent_class
 from guardagent.frameworks.crewai.adapter.arguments import CrewArguments
 from guardagent.frameworks.crewai.adapter.attachment_base import CrewParts
 from guardagent.frameworks.crewai.adapter.calls import CrewCalls, proposed_ids
@@ -106,7 +106,6 @@ class CrewAttachment(CrewParts):
             guarded_executor_class(agent.executor_class)
             agent.__class__ = guarded_agent_class(kind)
             agent._guardagent = self  # noqa: SLF001 - of the guarded class
-            without_cache(agent)
             if agent.agent_executor is not None and not agent.agent_executor._resuming:  # noqa: SLF001
                 agent.agent_executor = None  # it has the tools themselves
         return agent
@@ -141,7 +140,7 @@ class CrewAttachment(CrewParts):
         executor.tools = parse_tools(executor.original_tools)
         executor._step_executor = None  # noqa: SLF001 - it has the tools of an earlier task
         if executor.tools_handler is not None:
-            executor.tools_handler.cache = None
+            executor.tools_handler.cache = None  # a cached result would get past the guard
         if self.guard.judges_answers and hasattr(executor.llm, "stream"):
             executor.llm.stream = False  # no part of an answer is shown before it is judged
 

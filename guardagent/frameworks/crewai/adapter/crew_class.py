@@ -22,8 +22,6 @@ PARTS = (
     "_aexecute_tasks",
     "_create_crew_output",
     "_get_agent_to_use",
-    "_create_manager_agent",
-    "_inject_delegation_tools",
     "kickoff",
     "kickoff_async",
     "akickoff",
@@ -53,14 +51,6 @@ class _GuardedCrew(Crew):
     def _get_agent_to_use(self, task: Any) -> Any:
         agent = super()._get_agent_to_use(task)
         return agent if agent is None else attachment_of(self).guard_agent(agent)
-
-    def _create_manager_agent(self) -> None:
-        super()._create_manager_agent()
-        attachment_of(self).guard_agent(self.manager_agent)
-
-    def _inject_delegation_tools(self, tools: Any, task_agent: Any, agents: Any) -> Any:
-        agents = [attachment_of(self).guard_agent(one) for one in agents]
-        return super()._inject_delegation_tools(tools, task_agent, agents)
 
     # --- its runs
 
