@@ -133,7 +133,7 @@ def test_a_halt_ends_the_run(kind: Kind, tmp_path: Path) -> None:
     """The kickoff raises it, and nothing runs in the conversation afterwards."""
     shop, guard = Shop(), guard_of(tmp_path, HALTED)
     with pytest.raises(CrewHalted, match="No money leaves the bank") as halted:
-        ran(guard, shop, kind, [("wire", {"amount": 5}), *refund(50)], refund(50), "paid")
+        ran(guard, shop, kind, [("wire", {"amount": 5})], refund(50), "paid")
     assert halted.value.verdict.rules == ("no_wire",)
     _, llm = ran(guard, shop, kind, refund(50), "paid")
     assert "halted" in llm.last_text(1)
