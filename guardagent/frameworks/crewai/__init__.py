@@ -1,1 +1,12 @@
 """CrewAI."""
+
+from typing import TYPE_CHECKING
+
+from guardagent._support.lazy_imports import lazy_getattr
+
+__all__ = ["CrewHalted", "conversation", "guarded"]
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.crewai.adapter import CrewHalted, conversation, guarded
+else:
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)

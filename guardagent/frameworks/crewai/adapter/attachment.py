@@ -1,0 +1,224 @@
+"""Attaches a guard to a crew and its agents, or to an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from crewai import Agent, Crew, Process
+from crewai.agents.agent_builder.base_agent import BaseAgent
+from crewai.tools import BaseTool
+from crewai.tools.agent_tools.agent_tools import AgentTools
+from crewai.tools.agent_tools.deferred_tool_result_reader import DeferredToolResultReader
+from crewai.utilities.agent_utils import parse_tools
+from crewai.utilities.string_utils import sanitize_tool_name
+
+from guardagent._support.host_versions import require_parts
+from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.errors import InputError
+from guardagent.frameworks.crewai.adapter import agent_class, crew_class, executor_class
+from guardagent.frameworks.crewai.adapter.agent_class import guarded_agent_class
+from guardagent.frameworks.crewai.adapter.arguments import CrewArguments
+from guardagent.frameworks.crewai.adapter.attachment_base import CrewParts
+from guardagent.frameworks.crewai.adapter.calls import CrewCalls, proposed_ids
+from guardagent.frameworks.crewai.adapter.crew_class import guarded_crew_class, watch_last_tasks
+from guardagent.frameworks.crewai.adapter.executor_class import guarded_executor_class
+from guardagent.frameworks.crewai.adapter.guarded_tool import CrewTool, guarded_tool, server_of
+from guardagent.frameworks.crewai.adapter.provider_tools import refuse_provider_tools
+from guardagent.frameworks.crewai.adapter.runs import CrewRun, CrewScope, scope
+
+AnyCrew = TypeVar("AnyCrew", Crew, Agent)
+Named = str | Callable[[], str | None] | None
+
+
+def guarded(
+    crew: AnyCrew,
+    guard: EnforcementPoint,
+    *,
+    conversation: Named = None,
+    unjudged: Mapping[str, Collection[str]] | None = None,
+    unguarded: Collection[str] = (),
+) -> AnyCrew:
+    """Attaches a guard in place to a crew and its agents, or to an agent.
+
+    Args:
+        crew: a Crew, or an Agent, without another guard.
+        guard: decides.
+        conversation: the conversation's id, or a function that returns it; by default that of the
+            `with conversation(id):` around the kickoff.
+        unjudged: tool -> arguments that the program supplies and no rule needs; they are passed on unchanged, and
+            neither judged nor logged.
+        unguarded: tools of the model's provider that may run without the guard.
+
+    Returns:
+        The crew or agent.
+
+    Raises:
+        InputError: an agent or a tool cannot be guarded, a rule names a tool that is probably a misspelling of one of
+            the agents', or there is another guard already.
+    """
+    attachment = CrewAttachment(guard, conversation, dict(unjudged or {}), frozenset(unguarded))
+    if isinstance(crew, Crew):
+        attachment.guard_crew(crew)
+    else:
+        attachment.guard_agent(crew)
+    attachment.list_tools(crew)
+    return crew
+
+
+class CrewAttachment(CrewParts):
+    """Guards the tools of agents."""
+
+    def __init__(
+        self,
+        guard: EnforcementPoint,
+        named: Named,
+        unjudged: Mapping[str, Collection[str]],
+        unguarded: frozenset[str] = frozenset(),
+    ) -> None:
+        self.guard, self._named, self._unjudged, self._unguarded = guard, named, unjudged, unguarded
+        self._calls = CrewCalls(guard, self._name)
+        self._listed: dict[str, ToolSpec] = {}
+        self._checked: dict[str, str] | None = None
+
+    # --- crews and agents
+
+    def guard_crew(self, crew: Any) -> Any:
+        watch_last_tasks()
+        if self._is_new(crew, crew_class.PARTS):
+            kind: Any = type(crew)
+            crew.__class__ = guarded_crew_class(kind)
+            crew._guardagent, crew._guardagent_scope = self, None  # noqa: SLF001 - of the guarded class
+        agents = [*crew.agents, crew.manager_agent, *(task.agent for task in crew.tasks)]
+        for agent in agents:
+            if agent is not None:
+                self.guard_agent(agent)
+        return crew
+
+    def guard_agent(self, agent: Any) -> Any:
+        if not isinstance(agent, Agent):
+            found = type(agent).__name__
+            raise InputError(f"this is a {found}, whose tools no guard sees; expected a Crew or an Agent")
+        if self._is_new(agent, agent_class.PARTS):
+            self._refuse_remote(agent)
+            kind: Any = type(agent)
+            guarded_executor_class(agent.executor_class)
+            agent.__class__ = guarded_agent_class(kind)
+            agent._guardagent = self  # noqa: SLF001 - of the guarded class
+            if agent.agent_executor is not None and not agent.agent_executor._resuming:  # noqa: SLF001
+                agent.agent_executor = None  # it has the tools themselves
+        return agent
+
+    def _is_new(self, host: Any, parts: Iterable[str]) -> bool:
+        owner = getattr(host, "_guardagent", None)
+        if owner is not None and owner.guard is not self.guard:
+            raise InputError(f"this {type(host).__name__} has another guard already; expected one guard for all")
+        if owner is None:
+            require_parts(host, *parts)
+        elif owner is not self:
+            self._listed = {**owner._listed, **self._listed}  # noqa: SLF001 - of the same class
+            host._guardagent = self  # noqa: SLF001 - of the guarded class
+        return owner is None
+
+    def _refuse_remote(self, agent: Any) -> None:
+        """Refuses tools that run elsewhere, where no guard sees them."""
+        if agent.a2a is not None:
+            raise InputError(f"the agent {agent.role!r} hands tasks to remote agents (a2a), which no guard sees")
+        for llm in (agent.llm, agent.function_calling_llm):
+            refuse_provider_tools(llm, self._unguarded)
+
+    # --- tools
+
+    def guard_executor(self, executor: Any) -> None:
+        require_parts(executor, *executor_class.PARTS)
+        self._refuse_remote(executor.agent)  # its model may be another one by now
+        kind: Any = type(executor)
+        executor.__class__ = guarded_executor_class(kind)
+        executor._guardagent = self  # noqa: SLF001 - of the guarded class
+        executor.original_tools = self._tools(executor.original_tools)
+        executor.tools = parse_tools(executor.original_tools)
+        executor._step_executor = None  # noqa: SLF001 - it has the tools of an earlier task
+        if executor.tools_handler is not None:
+            executor.tools_handler.cache = None  # a cached result would get past the guard
+        if self.guard.judges_answers and hasattr(executor.llm, "stream"):
+            executor.llm.stream = False  # no part of an answer is shown before it is judged
+
+    def _tools(self, tools: Iterable[Any]) -> list[Any]:
+        own = [one for one in tools if not isinstance(one, DeferredToolResultReader)]
+        read = [self._read(one) for one in own]
+        unread = self._unaccepted(zip(own, read, strict=True))
+        made = [
+            guarded_tool(tool, arguments, self._calls, unread=arguments.spec.name in unread)
+            for tool, arguments in zip(own, read, strict=True)
+        ]
+        return [*made, *(one for one in tools if isinstance(one, DeferredToolResultReader))]
+
+    def _read(self, tool: Any) -> CrewArguments:
+        """Reads a tool's declaration, and guards the agents that it delegates to."""
+        if isinstance(tool, CrewTool):
+            raise InputError(f"the tool {tool.name!r} is guarded already; expected the tool itself")
+        for agent in getattr(tool, "agents", None) or ():
+            if isinstance(agent, BaseAgent):
+                self.guard_agent(agent)
+        named = sanitize_tool_name(tool.name)
+        require_parts(tool, "_run", "_arun", "_validate_kwargs", "args_schema", "format_output_for_agent")
+        arguments = CrewArguments.of(tool, self._unjudged.get(named) or self._unjudged.get(tool.name, ()))
+        self._listed[arguments.spec.name] = arguments.spec
+        return arguments
+
+    def _unaccepted(self, tools: Iterable[tuple[BaseTool, CrewArguments]]) -> set[str]:
+        """Compares the tools of servers with the accepted ones. Returns the names of those that may not be called."""
+        servers: dict[str, list[ToolSpec]] = {}
+        for tool, arguments in tools:
+            if (server := server_of(tool)) is not None:
+                servers.setdefault(server, []).append(arguments.spec)
+        for server, listed in servers.items():
+            self.guard.update_server_tools(server, listed)
+        names = {one.name for listed in servers.values() for one in listed}
+        return {name for name in names if self.guard.accepted.unaccepted(name) is not None}
+
+    def list_tools(self, crew: Any) -> None:
+        """Compares the tools that are known now with the rules; the others come with their first run."""
+        agents, tools = [crew], list(crew.tools or ()) if isinstance(crew, Agent) else []
+        if isinstance(crew, Crew):
+            agents = [*crew.agents, *(one.agent for one in crew.tasks if one.agent is not None)]
+            tools = [tool for owner in (*agents, *crew.tasks) for tool in owner.tools or ()]
+            if crew.process is Process.hierarchical or any(one.allow_delegation for one in agents):
+                tools += AgentTools(agents=crew.agents).tools()
+        for tool in tools:
+            self._read(tool)
+        if not any(one.mcps or one.apps for one in agents):
+            self._check_tools()
+
+    def _check_tools(self) -> None:
+        listed = {name: spec.digest for name, spec in self._listed.items()}
+        if self._checked != listed:
+            self.guard.attach(self._listed.values())
+            self._checked = listed
+
+    # --- runs
+
+    def _name(self) -> str | None:
+        return self._named() if callable(self._named) else self._named
+
+    def begin(self, executor: Any = None, last_task: Any = None) -> CrewScope:
+        if executor is not None:
+            self._check_tools()  # the host makes executors before it knows all tools
+        around = scope()
+        outer = around.run if around is not None else None
+        run = CrewRun(outer, executor, last_task)
+        if around is not None and (around.call is not None or outer is not None):
+            return CrewScope(around.conversation, run, around.call)
+        named = self._name() or (around.conversation if around is not None else None)
+        if named:
+            self.guard.turn(named)
+        return CrewScope(named, run)
+
+    def propose(self, proposed: Any) -> CrewScope:
+        around = scope() or CrewScope(self._name())
+        call_id = proposed[0] if proposed else None
+        if not isinstance(call_id, str) or around.call is not None:
+            return around
+        proposed_ids(self.guard, around).add(call_id)
+        return replace(around, tool_id=call_id)
