@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError
 from guardagent.frameworks.litellm.adapter.call_records import CallRecords, UnknownCallError
@@ -50,7 +51,10 @@ class Admission:
                 raise InputError(self._unnamed())
             return GatewayExchange(api, None, {}, history)
         await self._tools.compare(tools)
-        seen = await asyncio.to_thread(self._confirm, conversation, history)
+        if isinstance(guard, ToolGuard) and guard.lifecycle.time_limit.inline:
+            seen = self._confirm(conversation, history)  # nothing here waits
+        else:
+            seen = await asyncio.to_thread(self._confirm, conversation, history)
         return GatewayExchange(api, conversation, {tool.name: tool for tool in tools}, history, seen)
 
     def _confirm(self, conversation: str, history: ShownHistory) -> list[str] | None:
@@ -63,11 +67,11 @@ class Admission:
             InputError: they show something else.
         """
         unknown = False
-        for call in history.calls:
-            unknown = self._unless_unknown(lambda one=call: self._check(conversation, one)) or unknown
         for call_id, outcome in history.results.items():
             settle = lambda one=call_id, of=outcome: self._records.settle(conversation, one, of)  # noqa: E731 - short
             unknown = self._unless_unknown(settle) or unknown
+        for call in history.calls:
+            unknown = self._unless_unknown(lambda one=call: self._check(conversation, one)) or unknown
         if history.new_turn:
             self._records.guard.turn(conversation)
         return list(history.results) if unknown else None

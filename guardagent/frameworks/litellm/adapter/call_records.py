@@ -13,9 +13,10 @@ from guardagent._support.procedures import adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolGuard
 from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.enforcement.remote import RemoteGuard
 from guardagent.errors import InputError
 from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
-from guardagent.types import freeze, thaw, unchecked_verdict
+from guardagent.types import thaw, unchecked_verdict
 
 
 class UnknownCallError(InputError):
@@ -27,11 +28,13 @@ class AllowedCall:
     """A call that the guard allowed in this process.
 
     Attributes:
-        call: the call.
+        call: the call; None if another process judged it.
+        args: its arguments, as text.
         result: the digest of its result; None while it is in flight.
     """
 
-    call: HostCall
+    call: HostCall | None
+    args: str = ""
     result: str | None = None
 
 
@@ -65,7 +68,7 @@ class CallRecords(ABC):
             if not allowed:
                 known.pop(call.id, None)
         if allowed:
-            known[call.id].call = judged
+            known[call.id] = AllowedCall(judged, value_text(judged.args))
         return verdict, judged
 
     def check_shown(self, conversation: str, call_id: str, name: str, args: Any) -> None:
@@ -75,15 +78,15 @@ class CallRecords(ABC):
             InputError: it is another one.
         """
         known = self.allowed(conversation).get(call_id)
-        found = self._found(conversation, call_id) if known is None else (known.call.tool, thaw(known.call.args))
+        if known is not None and known.call is None:
+            return  # the guard's server knows it, and has recorded its result
+        found = self._found(conversation, call_id) if known is None else (known.call.tool, known.args)
         if found is None:
             raise UnknownCallError(
                 f"the messages show the call {call_id!r} of {name!r}, which this guard never allowed"
             )
         tool, judged = found
-        if tool not in (name, self.guard.names.resolve(name)) or (
-            judged is not None and value_digest(judged) != value_digest(args)
-        ):
+        if tool not in (name, self.guard.names.resolve(name)) or judged != value_text(args):
             raise InputError(
                 f"the messages show the call {call_id!r} of {name!r} with other arguments than the judged ones"
             )
@@ -95,14 +98,19 @@ class CallRecords(ABC):
             UnknownCallError: no such call was allowed.
             InputError: the call has another result.
         """
-        known, result = self.allowed(conversation).get(call_id), value_digest([outcome.output, outcome.failed])
+        known, result = self.allowed(conversation).get(call_id), _digest(outcome)
         if known is not None and known.result is not None:
             if known.result != result:
                 raise InputError(f"the call {call_id!r} has another result already; expected that one")
             return
-        self._settle(conversation, call_id, outcome, known)
-        if known is not None:
-            known.result = result
+        try:
+            self._settle(conversation, call_id, outcome, known)
+        except (NotClaimedError, NotBegunError):
+            raise UnknownCallError(f"this guard allowed no call {call_id!r}, so it has no result") from None
+        except ClaimConflictError:
+            raise InputError(f"the call {call_id!r} has another result already; expected that one") from None
+        if (settled := self.allowed(conversation).get(call_id)) is not None:
+            settled.result = result
 
     async def withdraw(self, call: HostCall, why: str) -> None:
         """Withdraws an allowed call that no client gets."""
@@ -116,12 +124,17 @@ class CallRecords(ABC):
         """Judges a call, and marks it as started."""
 
     @abstractmethod
-    def _found(self, conversation: str, call_id: str) -> tuple[str, Any] | None:
-        """Returns the tool and the arguments of a call that another process allowed; None if there is none."""
+    def _found(self, conversation: str, call_id: str) -> tuple[str, str] | None:
+        """Returns the tool and the arguments, as text, of a call of another process; None if they are unknown."""
 
     @abstractmethod
     def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: AllowedCall | None) -> None:
-        """Records a result."""
+        """Records a result.
+
+        Raises:
+            NotClaimedError, NotBegunError: no such call was allowed.
+            ClaimConflictError: the call has another result.
+        """
 
     @abstractmethod
     async def _withdraw(self, call: HostCall, why: str) -> None:
@@ -137,17 +150,12 @@ class LocalRecords(CallRecords):
         claim = secrets.token_hex(16)  # another response with this id is another call
         return await adrive(self.guard.lifecycle.judge(replace(call, claim=claim)))
 
-    def _found(self, conversation: str, call_id: str) -> tuple[str, Any] | None:
+    def _found(self, conversation: str, call_id: str) -> tuple[str, str] | None:
         found = self.guard.claimed_calls.session(conversation).claimed(call_id)
-        return None if found is None or found.status == "withdrawn" else (found.tool, thaw(found.args))
+        return None if found is None or found.status == "withdrawn" else (found.tool, value_text(found.args))
 
     def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: AllowedCall | None) -> None:  # noqa: ARG002 - one interface
-        try:
-            self.guard.claimed_calls.record(conversation, call_id, outcome)
-        except (NotClaimedError, NotBegunError):
-            raise UnknownCallError(f"this guard allowed no call {call_id!r}, so it has no result") from None
-        except ClaimConflictError:
-            raise InputError(f"the call {call_id!r} has another result already; expected that one") from None
+        self.guard.claimed_calls.record(conversation, call_id, outcome)
 
     async def _withdraw(self, call: HostCall, why: str) -> None:
         self.guard.claimed_calls.withdraw(str(call.conversation), call.id, why)
@@ -165,13 +173,17 @@ class OtherRecords(CallRecords):
                 return unchecked_verdict(str(error), checked_by="policy"), judged
         return verdict, judged
 
-    def _found(self, conversation: str, call_id: str) -> tuple[str, Any] | None:  # noqa: ARG002 - one interface
+    def _found(self, conversation: str, call_id: str) -> tuple[str, str] | None:  # noqa: ARG002 - one interface
         return None
 
     def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: AllowedCall | None) -> None:  # noqa: ARG002 - one interface
-        if known is None:
-            raise UnknownCallError(f"this process allowed no call {call_id!r}, so it has no result")
-        drive(self.guard.lifecycle.after(known.call, outcome))
+        if known is not None and known.call is not None:
+            drive(self.guard.lifecycle.after(known.call, outcome))
+            return
+        if not isinstance(self.guard, RemoteGuard):
+            raise NotClaimedError
+        self.guard.settle(conversation, call_id, outcome)  # another process of the proxy judged it
+        self.allowed(conversation).setdefault(call_id, AllowedCall(None))
 
     async def _withdraw(self, call: HostCall, why: str) -> None:
         await self.guard.awithdraw(call, why, used=True)
@@ -182,7 +194,11 @@ def records_of(guard: EnforcementPoint) -> CallRecords:
     return LocalRecords(guard) if isinstance(guard, ToolGuard) else OtherRecords(guard)
 
 
-def value_digest(value: Any) -> str:
-    """Returns a digest of a value of JSON."""
-    text = json.dumps(thaw(freeze(value)), sort_keys=True, default=repr)
+def value_text(value: Any) -> str:
+    """Returns a value of JSON as text; two values have one text only if they are equal, with their types."""
+    return json.dumps(thaw(value), sort_keys=True, default=repr)
+
+
+def _digest(outcome: Outcome) -> str:
+    text = value_text([outcome.output, outcome.failed, list(outcome.other_outputs)])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

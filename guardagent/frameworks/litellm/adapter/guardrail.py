@@ -147,9 +147,12 @@ class Guardrail(CustomGuardrail):
         assert api is not None
         try:
             with calling(auth, self._options.roles_from):
-                response, judged = await self._judged(exchange, data, auth, api.assembled(frames))
-            if not judged.changed and not any(map(api.has_call, frames)) and not judged.message.calls:
+                assembled = api.assembled(frames)
+                response, judged = await self._judged(exchange, data, auth, assembled)
+            if not judged.changed and not any(map(api.has_call, frames)):
                 return frames
+            if response is assembled:
+                return await self._delivered(api, response, judged, frames)
             return list(api.streamed(await self._delivered(api, response, judged)))
         except Exception as error:  # noqa: BLE001 - as above
             refuse(error)
@@ -173,9 +176,13 @@ class Guardrail(CustomGuardrail):
             judged.changed = True
         return response, judged
 
-    async def _delivered(self, api: ModelApi, response: Any, judged: JudgedMessage) -> Any:
-        """Returns a changed response. Its calls are withdrawn if it cannot be written."""
+    async def _delivered(
+        self, api: ModelApi, response: Any, judged: JudgedMessage, stream: list[Any] | None = None
+    ) -> Any:
+        """Returns a response, or its stream, as the client gets it. Its calls are withdrawn if it cannot be written."""
         try:
+            if stream:
+                return api.restreamed(stream, response, judged.message, judged.rewriting())
             return api.rewritten(response, judged.message, judged.rewriting())
         except Exception:
             await self._judgement.withdraw(judged)

@@ -13,7 +13,7 @@ from guardagent.enforcement import HostCall
 from guardagent.enforcement.schema import read_object
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError
-from guardagent.frameworks.litellm.adapter.call_records import CallRecords, value_digest
+from guardagent.frameworks.litellm.adapter.call_records import CallRecords, value_text
 from guardagent.frameworks.litellm.adapter.exchange import GatewayExchange
 from guardagent.frameworks.litellm.adapter.formats.model_api import ModelCall, ModelMessage, Rewriting
 from guardagent.frameworks.litellm.adapter.tools import read_arguments
@@ -144,4 +144,4 @@ def _host_call(exchange: GatewayExchange, proposed: ModelCall, step: str) -> tup
 def _is_same(proposed: ModelCall, call: HostCall) -> bool:
     """Whether a client reads the judged call in the model's own response."""
     args = proposed.args if isinstance(proposed.args, Mapping) else read_object(proposed.args or "", proposed.name)
-    return proposed.id == call.id and value_digest(args) == value_digest(call.args)
+    return proposed.id == call.id and value_text(args) == value_text(call.args)

@@ -27,6 +27,7 @@ from guardagent.frameworks.litellm.adapter.formats.model_api import (
     refuse_kind,
 )
 
+_RICH = ("reasoning_content", "thinking_blocks", "audio", "images", "annotations", "provider_specific_fields")
 _LEGACY = "'functions' and 'function_call' name no id of a call, so no result can be confirmed; expected 'tools'"
 
 
@@ -114,13 +115,31 @@ class ChatApi(ModelApi):
             raise InputError(f"a part of the stream is a {type(odd).__name__}; expected chunks of a chat completion")
         if any(choice.index for one in frames for choice in one.choices):
             raise InputError("a stream with several choices cannot be judged; expected n=1")
-        found = stream_chunk_builder(list(frames)) if frames else None
+        deltas = [choice.delta for one in frames for choice in one.choices]
+        plain = not any(getattr(one, name, None) for one in deltas for name in _RICH)
+        found = _joined(frames) if plain else stream_chunk_builder(list(frames))
         if not isinstance(found, ModelResponse):
             raise InputError("the stream of the model has no message")
         return found
 
+    def restreamed(
+        self, frames: Sequence[Any], response: Any, message: ModelMessage, changes: Rewriting
+    ) -> list[Any]:
+        if not changes.calls:
+            return super().restreamed(frames, response, message, changes)
+        calls = [
+            {"id": one.id, "type": "function", "index": at, "function": {"name": one.name, "arguments": as_json(one.args)}}
+            for at, one in enumerate(changes.calls.values())
+        ]
+        delta = Delta(role="assistant", content=changes.note or None, tool_calls=calls)
+        added = _like(frames[0], StreamingChoices(index=0, delta=delta))
+        kept = [_without_calls(one) for one in frames]
+        ends = (at for at, one in enumerate(kept) if any(choice.finish_reason for choice in one.choices))
+        end = next(ends, len(kept))
+        return [*kept[:end], added, *kept[end:]]
+
     def streamed(self, response: ModelResponse) -> Iterable[ModelResponseStream]:
-        about = {"id": response.id, "created": response.created, "model": response.model}
+        about = _about(response)
         choice = response.choices[0]
         message = {name: one for name, one in choice.message.model_dump().items() if one is not None}
         calls = [{**one, "index": at} for at, one in enumerate(message.get("tool_calls") or ())]
@@ -187,3 +206,45 @@ def _choice(choice: Mapping[str, Any], changes: Rewriting) -> dict[str, Any]:
 
 def _kept(call: Mapping[str, Any], judged: ModelCall) -> dict[str, Any]:
     return {**call, "id": judged.id, "function": {**call["function"], "arguments": as_json(judged.args)}}
+
+
+def _about(response: Any) -> dict[str, Any]:
+    return {"id": response.id, "created": response.created, "model": response.model}
+
+
+def _like(chunk: ModelResponseStream, choice: StreamingChoices) -> ModelResponseStream:
+    return ModelResponseStream(**_about(chunk), choices=[choice])
+
+
+def _without_calls(chunk: ModelResponseStream) -> ModelResponseStream:
+    """Returns a part of a stream without its parts of calls."""
+    choices = []
+    for one in chunk.choices:
+        reason = "tool_calls" if one.finish_reason else None
+        delta = one.delta.model_copy(update={"tool_calls": None})
+        choices.append(one.model_copy(update={"delta": delta, "finish_reason": reason}))
+    return chunk.model_copy(update={"choices": choices})
+
+
+def _joined(frames: Sequence[ModelResponseStream]) -> ModelResponse | None:
+    """Returns the message of a stream that has only text and calls."""
+    text, calls, reason, usage = "", dict[int, dict[str, Any]](), None, None
+    for one in frames:
+        usage = getattr(one, "usage", None) or usage
+        for choice in one.choices:
+            reason = choice.finish_reason or reason
+            text += choice.delta.content or ""
+            for part in choice.delta.tool_calls or ():
+                _join_call(calls, part)
+    if not frames:
+        return None
+    message = {"role": "assistant", "content": text or None, "tool_calls": [calls[at] for at in sorted(calls)] or None}
+    choices = [{"index": 0, "message": message, "finish_reason": reason or "stop"}]
+    return ModelResponse(**_about(frames[0]), choices=choices, **({"usage": usage} if usage is not None else {}))
+
+
+def _join_call(calls: dict[int, dict[str, Any]], part: Any) -> None:
+    call = calls.setdefault(part.index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}})
+    call["id"], call["type"] = part.id or call["id"], part.type or call["type"]
+    call["function"]["name"] += part.function.name or ""
+    call["function"]["arguments"] += part.function.arguments or ""

@@ -147,6 +147,17 @@ class ModelApi(ABC):
     def streamed(self, response: Any) -> Iterable[Any]:
         """Returns the stream of a response."""
 
+    def restreamed(self, frames: Sequence[Any], response: Any, message: ModelMessage, changes: Rewriting) -> list[Any]:  # noqa: ARG002 - for subclasses
+        """Returns a stream with the calls that the client gets.
+
+        Args:
+            frames: the model's own stream.
+            response: the response that it consists of.
+            message: the same, as it was judged.
+            changes: the changes.
+        """
+        return list(self.streamed(self.rewritten(response, message, changes)))
+
 
 def listed(data: Data, name: str) -> list[Any]:
     """Returns a list of a request; empty if it is missing.
