@@ -1,7 +1,7 @@
 """The cost of a guard per response with a tool call in LiteLLM's proxy, and per stream of one.
 
-Measured are the proxy's hooks around the model: the request that brings the result of the last call is admitted, and the
-response with the next call is judged.
+Measured are the proxy's hooks around the model: they admit the request that brings the result of the last call, and
+judge the response with the next call.
 """
 
 from __future__ import annotations

@@ -16,6 +16,9 @@ CANNOT = {
 }
 BREAKS = {
     "LiteLLM proxy": {
-        "a serializer hides the value that the tool receives": "cannot occur because the client receives exactly the judged JSON",
+        "a serializer hides the value that the tool receives": (
+            "test_adapter.py::test_no_spelling_gets_past_a_limit "
+            "test_adapter.py::test_the_client_gets_the_judged_defaults"
+        ),
     }
 }

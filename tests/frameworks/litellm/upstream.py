@@ -118,16 +118,18 @@ def _chat(turn: Turn, new_id: Any, body: Mapping[str, Any]) -> tuple[Any, list[b
     text = turn if isinstance(turn, str) else None
     message: dict[str, Any] = {"role": "assistant", "content": text, **({"tool_calls": named} if named else {})}
     reason = "tool_calls" if named else "stop"
-    about = {"id": "answer", "created": 0, "model": str(body.get("model"))}
-    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    choices = [{"index": at, "message": message, "finish_reason": reason} for at in range(body.get("n") or 1)]
+    about: dict[str, Any] = {"id": "answer", "created": 0, "model": str(body.get("model"))}
+    usage: Any = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    choices: list[Any] = [
+        {"index": at, "message": message, "finish_reason": reason} for at in range(body.get("n") or 1)
+    ]
     whole = {**about, "object": "chat.completion", "choices": choices, "usage": usage}
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": piece} for piece in _pieces(text or "")]
     for at, call in enumerate(named):
         start = {**call, "index": at, "function": {"name": call["function"]["name"], "arguments": ""}}
         rest = [{"index": at, "function": {"arguments": piece}} for piece in _pieces(call["function"]["arguments"])]
         deltas += [{"role": "assistant", "tool_calls": [one]} for one in (start, *rest)]
-    parts = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    parts: list[Any] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     parts.append({"index": 0, "delta": {}, "finish_reason": reason})
     chunks = [{**about, "object": "chat.completion.chunk", "choices": [one]} for one in parts]
     return whole, [*map(event, chunks), b"data: [DONE]\n\n"]
@@ -184,8 +186,8 @@ def _responses(turn: Turn, new_id: Any, body: Mapping[str, Any]) -> tuple[Any, l
         place = {"output_index": at, "item_id": item["id"]}
         events.append({"type": "response.output_item.added", "output_index": at, "item": item})
         if item["type"] == "message":
-            for piece in _pieces(item["content"][0]["text"]):
-                events.append({"type": "response.output_text.delta", **place, "content_index": 0, "delta": piece})
+            about = {"type": "response.output_text.delta", **place, "content_index": 0}
+            events += [{**about, "delta": piece} for piece in _pieces(item["content"][0]["text"])]
         else:
             events.append({"type": "response.function_call_arguments.delta", **place, "delta": item["arguments"]})
             events.append({"type": "response.function_call_arguments.done", **place, "arguments": item["arguments"]})

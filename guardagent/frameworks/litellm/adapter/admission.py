@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from guardagent.enforcement import ToolGuard
@@ -15,10 +15,9 @@ from guardagent.frameworks.litellm.adapter.caller import conversation_of
 from guardagent.frameworks.litellm.adapter.coverage import api_of
 from guardagent.frameworks.litellm.adapter.exchange import GatewayExchange
 from guardagent.frameworks.litellm.adapter.formats.model_api import ShownHistory
+from guardagent.frameworks.litellm.adapter.open_conversations import OpenConversations
 from guardagent.frameworks.litellm.adapter.options import GuardrailOptions
 from guardagent.frameworks.litellm.adapter.tools import ComparedTools
-
-_log = logging.getLogger("guardagent")
 
 
 class Admission:
@@ -31,7 +30,7 @@ class Admission:
 
     def __init__(self, records: CallRecords, options: GuardrailOptions) -> None:
         self._records, self._options = records, options
-        self._tools = ComparedTools(records.guard)
+        self._tools, self._open = ComparedTools(records.guard), OpenConversations(records.guard)
 
     async def admit(self, data: Mapping[str, Any], auth: Any, call_type: str) -> GatewayExchange:
         """Returns the exchange that a request begins.
@@ -55,7 +54,9 @@ class Admission:
             seen = self._confirm(conversation, history)  # nothing here waits
         else:
             seen = await asyncio.to_thread(self._confirm, conversation, history)
-        return GatewayExchange(api, conversation, {tool.name: tool for tool in tools}, history, seen)
+        exchange = GatewayExchange(api, conversation, {tool.name: tool for tool in tools}, history, seen)
+        self._open.enter(conversation, exchange)
+        return exchange
 
     def _confirm(self, conversation: str, history: ShownHistory) -> list[str] | None:
         """Compares a client's messages with what the guard allowed, and records new results.
@@ -66,12 +67,14 @@ class Admission:
         Raises:
             InputError: they show something else.
         """
-        unknown = False
-        for call_id, outcome in history.results.items():
-            settle = lambda one=call_id, of=outcome: self._records.settle(conversation, one, of)  # noqa: E731 - short
-            unknown = self._unless_unknown(settle) or unknown
-        for call in history.calls:
-            unknown = self._unless_unknown(lambda one=call: self._check(conversation, one)) or unknown
+        steps = [partial(self._records.settle, conversation, *one) for one in history.results.items()]
+        steps += [partial(self._check, conversation, one) for one in history.calls]
+        unknown = [error for step in steps if (error := _unknown_call(step)) is not None]
+        if unknown and self._options.unknown_calls != "judge":
+            raise InputError(
+                f"{unknown[0]}; begin a new conversation, keep conversations in a ledger that all processes of the "
+                "proxy share, or set 'unknown_calls: judge' in the guardrail's options"
+            )
         if history.new_turn:
             self._records.guard.turn(conversation)
         return list(history.results) if unknown else None
@@ -80,26 +83,18 @@ class Admission:
         args = call.args if isinstance(call.args, Mapping) else read_object(str(call.args or ""), call.name)
         self._records.check_shown(conversation, call.id, call.name, args)
 
-    def _unless_unknown(self, work: Any) -> bool:
-        """Returns whether work failed since a call is unknown, if such calls are allowed.
-
-        Raises:
-            InputError: it failed for another reason, or unknown calls are refused.
-        """
-        try:
-            work()
-        except UnknownCallError as error:
-            if self._options.unknown_calls != "judge":
-                raise InputError(
-                    f"{error}; begin a new conversation, keep conversations in a ledger that all processes of the proxy "
-                    "share, or set 'unknown_calls: judge' in the guardrail's options"
-                ) from None
-            return True
-        return False
-
     def _unnamed(self) -> str:
         return (
             "this request names no conversation, so its tool calls cannot be judged: send the header "
-            f"{self._options.conversation!r}, 'litellm_session_id', or 'session_id' in the metadata, with one id for all "
-            "requests of a conversation"
+            f"{self._options.conversation!r}, 'litellm_session_id', or 'session_id' in the metadata, with one id for "
+            "all requests of a conversation"
         )
+
+
+def _unknown_call(step: Callable[[], None]) -> UnknownCallError | None:
+    """Returns the error of a step if it is about an unknown call."""
+    try:
+        step()
+    except UnknownCallError as error:
+        return error
+    return None

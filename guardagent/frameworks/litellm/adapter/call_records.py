@@ -24,7 +24,7 @@ class UnknownCallError(InputError):
 
 
 @dataclass(slots=True)
-class AllowedCall:
+class DeliveredCall:
     """A call that the guard allowed in this process.
 
     Attributes:
@@ -48,9 +48,9 @@ class CallRecords(ABC):
     def __init__(self, guard: EnforcementPoint) -> None:
         self.guard = guard
 
-    def allowed(self, conversation: str) -> dict[str, AllowedCall]:
+    def allowed(self, conversation: str) -> dict[str, DeliveredCall]:
         """Returns the allowed calls of a conversation by their ids, as far as this process knows them."""
-        found: dict[str, AllowedCall] = self.guard.notes(conversation).setdefault("litellm", {})
+        found: dict[str, DeliveredCall] = self.guard.notes(conversation).setdefault("litellm", {})
         return found
 
     async def judge(self, call: HostCall) -> JudgedCall:
@@ -59,7 +59,7 @@ class CallRecords(ABC):
         if call.id in known:
             problem = f"the id {call.id!r} belongs to another call of this conversation; expected a new id"
             return await self.guard.arefuse(call, problem), call
-        known[call.id] = AllowedCall(call)  # before anything is awaited: a parallel request may have the same id
+        known[call.id] = DeliveredCall(call)  # before anything is awaited: a parallel request may have the same id
         allowed = False
         try:
             verdict, judged = await self._judged(call)
@@ -68,7 +68,7 @@ class CallRecords(ABC):
             if not allowed:
                 known.pop(call.id, None)
         if allowed:
-            known[call.id] = AllowedCall(judged, value_text(judged.args))
+            known[call.id] = DeliveredCall(judged, value_text(judged.args))
         return verdict, judged
 
     def check_shown(self, conversation: str, call_id: str, name: str, args: Any) -> None:
@@ -78,9 +78,12 @@ class CallRecords(ABC):
             InputError: it is another one.
         """
         known = self.allowed(conversation).get(call_id)
-        if known is not None and known.call is None:
+        if known is None:
+            found = self._found(conversation, call_id)
+        elif known.call is None:
             return  # the guard's server knows it, and has recorded its result
-        found = self._found(conversation, call_id) if known is None else (known.call.tool, known.args)
+        else:
+            found = known.call.tool, known.args
         if found is None:
             raise UnknownCallError(
                 f"the messages show the call {call_id!r} of {name!r}, which this guard never allowed"
@@ -128,7 +131,7 @@ class CallRecords(ABC):
         """Returns the tool and the arguments, as text, of a call of another process; None if they are unknown."""
 
     @abstractmethod
-    def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: AllowedCall | None) -> None:
+    def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: DeliveredCall | None) -> None:
         """Records a result.
 
         Raises:
@@ -154,7 +157,7 @@ class LocalRecords(CallRecords):
         found = self.guard.claimed_calls.session(conversation).claimed(call_id)
         return None if found is None or found.status == "withdrawn" else (found.tool, value_text(found.args))
 
-    def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: AllowedCall | None) -> None:  # noqa: ARG002 - one interface
+    def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: DeliveredCall | None) -> None:  # noqa: ARG002 - one interface
         self.guard.claimed_calls.record(conversation, call_id, outcome)
 
     async def _withdraw(self, call: HostCall, why: str) -> None:
@@ -176,14 +179,14 @@ class OtherRecords(CallRecords):
     def _found(self, conversation: str, call_id: str) -> tuple[str, str] | None:  # noqa: ARG002 - one interface
         return None
 
-    def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: AllowedCall | None) -> None:  # noqa: ARG002 - one interface
+    def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: DeliveredCall | None) -> None:
         if known is not None and known.call is not None:
             drive(self.guard.lifecycle.after(known.call, outcome))
             return
         if not isinstance(self.guard, RemoteGuard):
             raise NotClaimedError
         self.guard.settle(conversation, call_id, outcome)  # another process of the proxy judged it
-        self.allowed(conversation).setdefault(call_id, AllowedCall(None))
+        self.allowed(conversation).setdefault(call_id, DeliveredCall(None))
 
     async def _withdraw(self, call: HostCall, why: str) -> None:
         await self.guard.awithdraw(call, why, used=True)

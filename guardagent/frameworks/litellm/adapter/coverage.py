@@ -43,8 +43,8 @@ def api_of(data: Mapping[str, Any], call_type: str, unguarded: Collection[str]) 
         return None
     raise InputError(
         f"no guard sees the tool calls of a request of the kind {call_type!r}"
-        f"{' in a socket, a batch or a nested request' if api is not None else ''}; expected chat completions, responses "
-        f"or messages over HTTP, or 'unguarded: [{call_type}]' in the guardrail's options"
+        f"{' in a socket, a batch or a nested request' if api is not None else ''}; expected chat completions, "
+        f"responses or messages over HTTP, or 'unguarded: [{call_type}]' in the guardrail's options"
     )
 
 

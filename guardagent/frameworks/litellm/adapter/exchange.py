@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,7 +26,3 @@ class GatewayExchange:
     tools: Mapping[str, ToolSpec] = field(default_factory=dict)
     history: ShownHistory | None = None
     seen: Sequence[str] | None = None
-
-    def new_step(self) -> str:
-        """Returns an id for a response of the model."""
-        return secrets.token_hex(8)

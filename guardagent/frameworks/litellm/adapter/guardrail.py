@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
-from fastapi import HTTPException
+from litellm.exceptions import GuardrailRaisedException
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.litellm_core_utils.litellm_logging import Logging
 from litellm.proxy.common_utils.callback_utils import add_guardrail_to_applied_guardrails_header
+from litellm.proxy.proxy_server import HTTPException
 
 from guardagent._support.host_versions import require_parts
 from guardagent.errors import GuardError, InputError
@@ -20,14 +21,15 @@ from guardagent.frameworks.litellm.adapter.caller import calling
 from guardagent.frameworks.litellm.adapter.coverage import carries_calls
 from guardagent.frameworks.litellm.adapter.exchange import GatewayExchange
 from guardagent.frameworks.litellm.adapter.formats.model_api import ModelApi
-from guardagent.frameworks.litellm.adapter.judgement import JudgedMessage, Judgement
 from guardagent.frameworks.litellm.adapter.options import check_mode, read_options
 from guardagent.frameworks.litellm.adapter.replans import ask_again
+from guardagent.frameworks.litellm.adapter.response_judge import JudgedMessage, ResponseJudge
 
 _HOOKS = ("async_pre_call_hook", "async_post_call_success_hook", "async_post_call_streaming_iterator_hook")
 _PARTS = (*_HOOKS, "should_run_guardrail", "async_pre_call_deployment_hook", "async_post_call_success_deployment_hook")
 _JUDGED = frozenset({"pre_call", "post_call", "pre_mcp_call"})
 _MOST_REPLANS = 20
+_UNDECLARED = "guardagent: the model called a tool, but the request declares none"
 _log = logging.getLogger("guardagent")
 
 
@@ -62,7 +64,7 @@ class Guardrail(CustomGuardrail):
         super().__init__(guardrail_name=None, event_hook=mode, default_on=True)
         self.label = guardrail_name or "guardagent"
         self._records = records_of(self._guard)
-        self._admission, self._judgement = Admission(self._records, self._options), Judgement(self._records)
+        self._admission, self._judge = Admission(self._records, self._options), ResponseJudge(self._records)
         self._exchanges: WeakKeyDictionary[Any, GatewayExchange] = WeakKeyDictionary()
 
     # --- whether it runs
@@ -82,7 +84,7 @@ class Guardrail(CustomGuardrail):
     async def async_pre_call_hook(
         self,
         user_api_key_dict: Any,
-        cache: Any,
+        cache: Any,  # noqa: ARG002 - as above
         data: dict[str, Any],
         call_type: str,
     ) -> dict[str, Any]:
@@ -130,8 +132,8 @@ class Guardrail(CustomGuardrail):
             return
         if not exchange.tools and not self._guard.judges_answers:
             async for frame in api.frames(response):
-                if api.has_call(frame):
-                    refuse(InputError("the model called a tool, but the request declares none"))
+                if api.has_call(frame):  # an error that the host can write into a stream that has begun
+                    raise GuardrailRaisedException(self.label, _UNDECLARED)
                 yield frame
             return
         frames = [frame async for frame in api.frames(response)]
@@ -149,11 +151,12 @@ class Guardrail(CustomGuardrail):
             with calling(auth, self._options.roles_from):
                 assembled = api.assembled(frames)
                 response, judged = await self._judged(exchange, data, auth, assembled)
+            if response is not assembled:
+                delivered = await self._delivered(api, response, judged) if judged.changed else response
+                return list(api.streamed(delivered))
             if not judged.changed and not any(map(api.has_call, frames)):
                 return frames
-            if response is assembled:
-                return await self._delivered(api, response, judged, frames)
-            return list(api.streamed(await self._delivered(api, response, judged)))
+            return await self._delivered(api, response, judged, frames)
         except Exception as error:  # noqa: BLE001 - as above
             refuse(error)
 
@@ -163,7 +166,7 @@ class Guardrail(CustomGuardrail):
         """Judges a response, and those that the model gives in its place."""
         api, unguarded = exchange.api, self._options.unguarded_tools
         assert api is not None
-        judged = await self._judgement.judge(exchange, api.read(response, unguarded))
+        judged = await self._judge.judge(exchange, api.read(response, unguarded))
         for _ in range(_MOST_REPLANS if self._options.replan else 0):
             if not judged.may_replan:
                 break
@@ -172,8 +175,7 @@ class Guardrail(CustomGuardrail):
             if again is None:
                 break
             response = again
-            judged = await self._judgement.judge(exchange, api.read(again, unguarded))
-            judged.changed = True
+            judged = await self._judge.judge(exchange, api.read(again, unguarded))
         return response, judged
 
     async def _delivered(
@@ -185,7 +187,7 @@ class Guardrail(CustomGuardrail):
                 return api.restreamed(stream, response, judged.message, judged.rewriting())
             return api.rewritten(response, judged.message, judged.rewriting())
         except Exception:
-            await self._judgement.withdraw(judged)
+            await self._judge.withdraw(judged)
             raise
 
     def _exchange_of(self, data: Mapping[str, Any], response: Any = None) -> GatewayExchange:

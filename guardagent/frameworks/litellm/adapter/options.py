@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -161,8 +161,8 @@ def check_mode(mode: Any) -> list[str]:
     names = {str(getattr(one, "value", one)) for one in found}
     if names != _HOOKS:
         raise InputError(
-            f"'mode' of the guardrail is {mode!r}; expected 'mode: [pre_call, post_call]', since calls are judged in the "
-            "response, and their results come with the next request"
+            f"'mode' of the guardrail is {mode!r}; expected 'mode: [pre_call, post_call]', since calls are judged in "
+            "the response, and their results come with the next request"
         )
     return sorted(_HOOKS)
 
@@ -178,5 +178,5 @@ def _either(names: tuple[str, ...]) -> str:
     return " or ".join(map(repr, names))
 
 
-def _listed(names: list[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     return " and ".join(map(repr, names)) or "no policies"

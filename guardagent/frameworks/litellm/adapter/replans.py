@@ -34,6 +34,6 @@ async def ask_again(data: Mapping[str, Any], auth: Any, call_type: str) -> Any:
             user_api_key_dict=auth,
         )
         return await answering
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever the host raises, the denial stands
         _log.exception("the model could not be asked again, so the client gets the reasons of the denials")
         return None

@@ -12,8 +12,8 @@ from guardagent.enforcement import Outcome, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.litellm.adapter.formats.model_api import (
     Data,
+    GatewayCall,
     ModelApi,
-    ModelCall,
     ModelMessage,
     Rewriting,
     ShownHistory,
@@ -54,7 +54,7 @@ class ChatApi(ModelApi):
 
     def history(self, data: Data, unguarded: Collection[str]) -> ShownHistory:  # noqa: ARG002 - one interface
         messages = [member(one, "a message") for one in listed(data, "messages")]
-        calls: list[ModelCall] = []
+        calls: list[GatewayCall] = []
         results: dict[str, Outcome] = {}
         for one in messages:
             if one.get("role") == "function" or one.get("function_call"):
@@ -122,13 +122,16 @@ class ChatApi(ModelApi):
             raise InputError("the stream of the model has no message")
         return found
 
-    def restreamed(
-        self, frames: Sequence[Any], response: Any, message: ModelMessage, changes: Rewriting
-    ) -> list[Any]:
+    def restreamed(self, frames: Sequence[Any], response: Any, message: ModelMessage, changes: Rewriting) -> list[Any]:
         if not changes.calls:
             return super().restreamed(frames, response, message, changes)
         calls = [
-            {"id": one.id, "type": "function", "index": at, "function": {"name": one.name, "arguments": as_json(one.args)}}
+            {
+                "id": one.id,
+                "type": "function",
+                "index": at,
+                "function": {"name": one.name, "arguments": as_json(one.args)},
+            }
             for at, one in enumerate(changes.calls.values())
         ]
         delta = Delta(role="assistant", content=changes.note or None, tool_calls=calls)
@@ -172,14 +175,14 @@ def tool_name(declaration: Mapping[str, Any]) -> str:
     return name
 
 
-def _call(value: Any) -> ModelCall:
+def _call(value: Any) -> GatewayCall:
     """Reads a call. One that is no call of a function is refused, since nothing could judge it."""
     call = member(value, "a tool call")
     if call.get("type") not in (None, "function"):
         raise InputError(f"a tool call is of the type {call.get('type')!r}; expected calls of functions")
     function = member(call.get("function"), "the function of a tool call")
     name = function.get("name")
-    return ModelCall(call_id(call.get("id")), name if isinstance(name, str) else "", function.get("arguments"))
+    return GatewayCall(call_id(call.get("id")), name if isinstance(name, str) else "", function.get("arguments"))
 
 
 def _readable(args: Any) -> str:
@@ -204,7 +207,7 @@ def _choice(choice: Mapping[str, Any], changes: Rewriting) -> dict[str, Any]:
     return {**choice, "message": {**message, "tool_calls": kept}, "finish_reason": "tool_calls"}
 
 
-def _kept(call: Mapping[str, Any], judged: ModelCall) -> dict[str, Any]:
+def _kept(call: Mapping[str, Any], judged: GatewayCall) -> dict[str, Any]:
     return {**call, "id": judged.id, "function": {**call["function"], "arguments": as_json(judged.args)}}
 
 

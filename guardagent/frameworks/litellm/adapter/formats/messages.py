@@ -11,8 +11,8 @@ from guardagent.errors import InputError
 from guardagent.frameworks.litellm.adapter.formats.chat import tool_name
 from guardagent.frameworks.litellm.adapter.formats.model_api import (
     Data,
+    GatewayCall,
     ModelApi,
-    ModelCall,
     ModelMessage,
     Rewriting,
     ShownHistory,
@@ -53,7 +53,7 @@ class MessagesApi(ModelApi):
 
     def history(self, data: Data, unguarded: Collection[str]) -> ShownHistory:  # noqa: ARG002 - one interface
         messages = [member(one, "a message") for one in listed(data, "messages")]
-        calls: list[ModelCall] = []
+        calls: list[GatewayCall] = []
         results: dict[str, Outcome] = {}
         for one in messages:
             blocks = _blocks(one.get("content"))
@@ -111,10 +111,8 @@ class MessagesApi(ModelApi):
             data = sse_data(frame) or {}
         except InputError:
             return True
-        return (
-            (isinstance(data.get("message"), dict)
-            and bool(data["message"].get("content")))
-            or (isinstance(data.get("content_block"), dict) and data["content_block"].get("type") == "tool_use")
+        return (isinstance(data.get("message"), dict) and bool(data["message"].get("content"))) or (
+            isinstance(data.get("content_block"), dict) and data["content_block"].get("type") == "tool_use"
         )
 
     def assembled(self, frames: Sequence[Any]) -> dict[str, Any]:
@@ -201,9 +199,9 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
     return [member(one, "a part of a message") for one in content]
 
 
-def _calls(blocks: Iterable[Mapping[str, Any]]) -> list[ModelCall]:
+def _calls(blocks: Iterable[Mapping[str, Any]]) -> list[GatewayCall]:
     uses = [one for one in blocks if one.get("type") == "tool_use"]
-    return [ModelCall(call_id(one.get("id")), str(one.get("name") or ""), one.get("input")) for one in uses]
+    return [GatewayCall(call_id(one.get("id")), str(one.get("name") or ""), one.get("input")) for one in uses]
 
 
 def _readable(block: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ Data = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCall:
+class GatewayCall:
     """A call of a tool in a response of the model, or in the messages of a client.
 
     Attributes:
@@ -42,7 +42,7 @@ class ShownHistory:
     """
 
     messages: Sequence[Data]
-    calls: Sequence[ModelCall]
+    calls: Sequence[GatewayCall]
     results: Mapping[str, Outcome]
     user: str
     new_turn: bool
@@ -59,7 +59,7 @@ class ModelMessage:
     """
 
     body: dict[str, Any]
-    calls: Sequence[ModelCall]
+    calls: Sequence[GatewayCall]
     texts: Sequence[str]
 
 
@@ -72,7 +72,7 @@ class Rewriting:
         note: the reasons of the denials, or the text in place of an answer; empty if there is none.
     """
 
-    calls: dict[int, ModelCall] = field(default_factory=dict)
+    calls: dict[int, GatewayCall] = field(default_factory=dict)
     note: str = ""
 
 

@@ -14,8 +14,8 @@ from guardagent.errors import InputError
 from guardagent.frameworks.litellm.adapter.formats.chat import tool_name
 from guardagent.frameworks.litellm.adapter.formats.model_api import (
     Data,
+    GatewayCall,
     ModelApi,
-    ModelCall,
     ModelMessage,
     Rewriting,
     ShownHistory,
@@ -53,7 +53,7 @@ class ResponsesApi(ModelApi):
 
     def history(self, data: Data, unguarded: Collection[str]) -> ShownHistory:
         items = _items(data)
-        calls: list[ModelCall] = []
+        calls: list[GatewayCall] = []
         results: dict[str, Outcome] = {}
         for one in items:
             if one.get("type") == _CALL:
@@ -132,14 +132,14 @@ def _kind(event: Any) -> str:
 
 
 def _items(data: Data) -> list[dict[str, Any]]:
-    given_input = data.get("input")
-    if isinstance(given_input, str):
-        return [{"role": "user", "content": given_input}]
+    content = data.get("input")
+    if isinstance(content, str):
+        return [{"role": "user", "content": content}]
     return [member(one, "a part of the input") for one in listed(data, "input")]
 
 
-def _call(item: Mapping[str, Any]) -> ModelCall:
-    return ModelCall(call_id(item.get("call_id")), str(item.get("name") or ""), item.get("arguments"))
+def _call(item: Mapping[str, Any]) -> GatewayCall:
+    return GatewayCall(call_id(item.get("call_id")), str(item.get("name") or ""), item.get("arguments"))
 
 
 def _refuse_other_call(item: Mapping[str, Any], unguarded: Collection[str]) -> None:

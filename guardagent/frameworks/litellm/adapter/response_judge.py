@@ -15,7 +15,7 @@ from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError
 from guardagent.frameworks.litellm.adapter.call_records import CallRecords, value_text
 from guardagent.frameworks.litellm.adapter.exchange import GatewayExchange
-from guardagent.frameworks.litellm.adapter.formats.model_api import ModelCall, ModelMessage, Rewriting
+from guardagent.frameworks.litellm.adapter.formats.model_api import GatewayCall, ModelMessage, Rewriting
 from guardagent.frameworks.litellm.adapter.tools import read_arguments
 from guardagent.types import Decision, Verdict, thaw
 
@@ -55,14 +55,14 @@ class JudgedMessage:
 
     def rewriting(self) -> Rewriting:
         """Returns the changes of the response."""
-        calls = {at: ModelCall(one.id, one.tool, thaw(one.args)) for at, one in self.allowed.items()}
+        calls = {at: GatewayCall(one.id, one.tool, thaw(one.args)) for at, one in self.allowed.items()}
         return Rewriting(calls, self.withheld or "\n\n".join([*self.denials.values(), *self._last_words()]))
 
     def _last_words(self) -> list[str]:
         return [one.reasons[-1] for one in self.verdicts.values() if gave_up(one)][:1]
 
 
-class Judgement:
+class ResponseJudge:
     """Judges responses.
 
     Args:
@@ -94,7 +94,7 @@ class Judgement:
             judged.changed = True
             try:
                 await self._records.withdraw(call, _WHY)
-            except Exception:  # it stays in flight, which allows nothing
+            except Exception:  # noqa: BLE001 - it stays in flight, which allows nothing
                 _log.exception("call %r stays in flight", call.id)
 
     async def _judge_calls(self, exchange: GatewayExchange, judged: JudgedMessage) -> None:
@@ -127,7 +127,7 @@ class Judgement:
                 return
 
 
-def _host_call(exchange: GatewayExchange, proposed: ModelCall, step: str) -> tuple[HostCall, str | None]:
+def _host_call(exchange: GatewayExchange, proposed: GatewayCall, step: str) -> tuple[HostCall, str | None]:
     """Returns a proposed call, and why it cannot be judged, if it cannot."""
     name = proposed.name
     validate = partial(read_arguments, name, tools=exchange.tools)
@@ -141,7 +141,7 @@ def _host_call(exchange: GatewayExchange, proposed: ModelCall, step: str) -> tup
     return HostCall(name, args, exchange.conversation, validate_edit=validate, **about), problem
 
 
-def _is_same(proposed: ModelCall, call: HostCall) -> bool:
+def _is_same(proposed: GatewayCall, call: HostCall) -> bool:
     """Whether a client reads the judged call in the model's own response."""
     args = proposed.args if isinstance(proposed.args, Mapping) else read_object(proposed.args or "", proposed.name)
     return proposed.id == call.id and value_text(args) == value_text(call.args)
