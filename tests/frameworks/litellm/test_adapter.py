@@ -602,6 +602,18 @@ def test_other_requests_are_refused_unless_named(
     assert asyncio.run(hook) is data
 
 
+def test_a_route_without_hooks_is_refused(tmp_path: Path) -> None:
+    """The host's queue calls the model without the guardrail; a request with tools does not get there."""
+    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), [refund(5)])
+    before = len(model().requests)
+    with inside(one.process):
+        body = {**one.client.body(one.items, one.tools), "priority": 0}
+        response = asyncio.run(post("/queue/chat/completions", body))
+    assert response.status_code != 200
+    assert "expected another route" in response.text
+    assert len(model().requests) == before
+
+
 def test_a_response_of_an_unknown_request_has_no_calls(tmp_path: Path) -> None:
     """The second hook does not rely on the first one."""
     process = guardrail(guard_of(tmp_path, LIMIT))

@@ -39,13 +39,18 @@ def api_of(data: Mapping[str, Any], call_type: str, unguarded: Collection[str]) 
     api = _APIS.get(call_type)
     if api is not None and _judged_later(data):
         return api
-    if call_type in unguarded or (call_type in _NO_CALLS and not any(data.get(name) for name in _TOOLS)):
+    if call_type in unguarded or (call_type in _NO_CALLS and not declares_tools(data)):
         return None
     raise InputError(
         f"no guard sees the tool calls of a request of the kind {call_type!r}"
         f"{' in a socket, a batch or a nested request' if api is not None else ''}; expected chat completions, "
         f"responses or messages over HTTP, or 'unguarded: [{call_type}]' in the guardrail's options"
     )
+
+
+def declares_tools(data: Mapping[str, Any]) -> bool:
+    """Whether a request declares tools, in the words of any API."""
+    return any(data.get(name) for name in _TOOLS)
 
 
 def _judged_later(data: Mapping[str, Any]) -> bool:

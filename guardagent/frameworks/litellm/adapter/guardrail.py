@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -18,7 +19,7 @@ from guardagent.errors import GuardError, InputError
 from guardagent.frameworks.litellm.adapter.admission import Admission
 from guardagent.frameworks.litellm.adapter.call_records import records_of
 from guardagent.frameworks.litellm.adapter.caller import calling
-from guardagent.frameworks.litellm.adapter.coverage import carries_calls
+from guardagent.frameworks.litellm.adapter.coverage import carries_calls, declares_tools
 from guardagent.frameworks.litellm.adapter.exchange import GatewayExchange
 from guardagent.frameworks.litellm.adapter.formats.model_api import ModelApi
 from guardagent.frameworks.litellm.adapter.options import check_mode, read_options
@@ -31,6 +32,7 @@ _JUDGED = frozenset({"pre_call", "post_call", "pre_mcp_call"})
 _MOST_REPLANS = 20
 _UNDECLARED = "guardagent: the model called a tool, but the request declares none"
 _log = logging.getLogger("guardagent")
+_admitted: ContextVar[bool] = ContextVar("guardagent_litellm_admitted", default=False)
 
 
 class Guardrail(CustomGuardrail):
@@ -73,7 +75,18 @@ class Guardrail(CustomGuardrail):
         """Whether the host calls its hooks: always."""
         return getattr(event_type, "value", event_type) in _JUDGED
 
-    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any]:  # noqa: ARG002 - the host's arguments
+    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any]:
+        """Refuses a request with tools that reaches a model without `async_pre_call_hook`, as on a route without hooks.
+
+        Raises:
+            HTTPException: the request was not admitted.
+        """
+        if (
+            not _admitted.get()
+            and declares_tools(kwargs)
+            and getattr(call_type, "value", "") not in self._options.unguarded
+        ):
+            refuse(InputError("the host has not shown this request to the guardrail; expected another route"))
         return kwargs  # retries and fallbacks are parts of one request
 
     async def async_post_call_success_deployment_hook(self, request_data: Any, response: Any, call_type: Any) -> None:
@@ -96,6 +109,7 @@ class Guardrail(CustomGuardrail):
         try:
             with calling(user_api_key_dict, self._options.roles_from):
                 exchange = await self._admission.admit(data, user_api_key_dict, call_type)
+            _admitted.set(True)
             if isinstance(data.get("litellm_logging_obj"), Logging):
                 self._exchanges[data["litellm_logging_obj"]] = exchange
         except Exception as error:  # noqa: BLE001 - every error refuses
