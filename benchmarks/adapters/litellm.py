@@ -1,7 +1,8 @@
 """The cost of a guard per response with a tool call in LiteLLM's proxy, and per stream of one.
 
 Measured are the proxy's hooks around the model: they admit the request that brings the result of the last call, and
-judge the response with the next call.
+judge the response with the next call. The unguarded ones pass an empty guardrail, since the host itself has costs for
+each guardrail, such as counting the tokens of a stream.
 """
 
 from __future__ import annotations
@@ -70,6 +71,23 @@ async def _stream(proxy: Any, auth: Any, exchange: _Exchange) -> Any:
     return [call async for chunk in found for call in chunk.choices[0].delta.tool_calls or ()]
 
 
+def _empty_guardrail() -> Any:
+    from litellm.integrations.custom_guardrail import CustomGuardrail
+
+    class EmptyGuardrail(CustomGuardrail):
+        async def async_pre_call_hook(self, data: Any, **_: Any) -> Any:
+            return data
+
+        async def async_post_call_success_hook(self, response: Any, **_: Any) -> Any:
+            return response
+
+        async def async_post_call_streaming_iterator_hook(self, response: Any, **_: Any) -> AsyncIterator[Any]:
+            for chunk in [chunk async for chunk in response]:
+                yield chunk
+
+    return EmptyGuardrail(guardrail_name="empty", event_hook=["pre_call", "post_call"], default_on=True)
+
+
 async def _measured(calls: int, step: Callable[[Any, Any, _Exchange], Awaitable[Any]]) -> Taken:
     """Seconds per response, alternating unguarded and guarded."""
     import litellm
@@ -83,10 +101,11 @@ async def _measured(calls: int, step: Callable[[Any, Any, _Exchange], Awaitable[
         path = Path(folder) / "policies.yaml"
         path.write_text(_POLICY)
         guard = ToolGuard(path)
+    empty = _empty_guardrail()
     guardrail, auth = Guardrail("guard", ["pre_call", "post_call"], guard=guard), UserAPIKeyAuth(api_key="sk-1")
     taken: Taken = ([], [])
     for at in range(calls + 20):
-        for callbacks, seconds in zip(([], [guardrail]), taken, strict=True):
+        for callbacks, seconds in zip(([empty], [guardrail]), taken, strict=True):
             litellm.callbacks, exchange = callbacks, _Exchange(at)
             started = time.perf_counter()
             made = await step(proxy_logging_obj, auth, exchange)

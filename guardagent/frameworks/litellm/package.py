@@ -3,6 +3,6 @@
 FRAMEWORK = "litellm"
 EXTRA = "litellm"
 DISTRIBUTIONS = {"litellm": "1.100"}
-TRIED = {"litellm": ("1.108", "1.108")}  # the oldest and the newest version tried; others warn
+TRIED = {"litellm": ("1.108", "1.110")}  # the oldest and the newest version tried; others warn
 OBJECTS: tuple[str, ...] = ()
 PACKAGES: tuple[str, ...] = ()

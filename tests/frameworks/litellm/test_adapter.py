@@ -693,6 +693,23 @@ def test_a_wrong_option_is_refused(options: dict[str, Any], reason: str) -> None
         Guardrail("guard", MODE, **options)
 
 
+def test_a_server_that_is_gone_denies(tmp_path: Path) -> None:
+    """The client gets no call, and the model is asked a few times only."""
+    (tmp_path / "token").write_text("ga_0")
+    about: dict[str, Any] = {
+        "token_file": str(tmp_path / "token"),
+        "reviewers": 5,
+        "on_behalf_of": True,
+        "aliases": {"pay": "refund"},
+    }
+    model()
+    process = Guardrail("guard", MODE, server="http://127.0.0.1:9", **about)
+    before = len(model().requests)
+    text, calls = Talk(CLIENTS["chat"], process, [[refund(5)]] * 9).ask()
+    assert calls == [], text
+    assert len(model().requests) - before <= 6
+
+
 def test_a_subclass_is_refused(tmp_path: Path) -> None:
     """The host overlooks hooks that a class inherits."""
 

@@ -29,7 +29,7 @@ from guardagent.frameworks.litellm.adapter.response_judge import JudgedMessage, 
 _HOOKS = ("async_pre_call_hook", "async_post_call_success_hook", "async_post_call_streaming_iterator_hook")
 _PARTS = (*_HOOKS, "should_run_guardrail", "async_pre_call_deployment_hook", "async_post_call_success_deployment_hook")
 _JUDGED = frozenset({"pre_call", "post_call", "pre_mcp_call"})
-_MOST_REPLANS = 20
+_MOST_REPLANS = 5  # requests to a model, for one of a client
 _UNDECLARED = "guardagent: the model called a tool, but the request declares none"
 _log = logging.getLogger("guardagent")
 _admitted: ContextVar[bool] = ContextVar("guardagent_litellm_admitted", default=False)
