@@ -14,7 +14,7 @@ from guardagent._support.fold import combine, verdict_or_denial
 from guardagent._support.procedures import Operation, Procedure
 from guardagent.enforcement.accepted_tools import AcceptedTools
 from guardagent.enforcement.approval import Approver
-from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.deadline import DeadlinePool
 from guardagent.enforcement.enforcement_point import EnforcementPoint
@@ -22,7 +22,7 @@ from guardagent.enforcement.names import Aliases, Coverage, ToolSpec
 from guardagent.enforcement.options import check_options
 from guardagent.enforcement.remote.host_facts import HostFacts
 from guardagent.enforcement.remote.remote_conversation import RemoteConversations
-from guardagent.enforcement.remote.remote_lifecycle import RemoteLifecycle
+from guardagent.enforcement.remote.remote_lifecycle import RemoteLifecycle, sendable_outcome
 from guardagent.enforcement.remote.reviewers import ReviewerWait
 from guardagent.enforcement.remote.server_address import checked_address, checked_token, token_source
 from guardagent.enforcement.remote.server_client import ServerClient
@@ -30,6 +30,7 @@ from guardagent.enforcement.remote.session_client import SessionClient
 from guardagent.enforcement.tools_lock import read_tools_lock
 from guardagent.errors import InputError, RemoteError
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
+from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
 from guardagent.types import EMPTY, Verdict, unchecked_verdict
 from guardagent.types.principal import read_principal
 
@@ -218,6 +219,25 @@ class RemoteGuard(EnforcementPoint):
             yield from self.lifecycle.refuse(call, "; ".join([*verdict.reasons, *verdict.errors]))
             return verdict
         return combine(verdict, (yield from self.lifecycle.answer_run(conversation, agent_input, output, facts)))
+
+    def settle(self, conversation: str, call_id: str, outcome: Outcome) -> None:
+        """Records the outcome of a call that any process of this agent has checked, once.
+
+        For hosts whose tools run in another program. The same outcome may be recorded again.
+
+        Raises:
+            NotClaimedError: no call with this id was allowed.
+            ClaimConflictError: the call has another outcome.
+            RemoteError: the server does not answer.
+        """
+        known = self._conversations.of(conversation)
+        try:
+            self._sessions.record(known, call_id, sendable_outcome(outcome), self._deadline())
+        except RemoteError as error:
+            kinds = {404: NotClaimedError, 409: ClaimConflictError}
+            if error.retried or error.status not in kinds:
+                raise
+            raise kinds[error.status](str(error)) from None
 
     # --- the connections
 

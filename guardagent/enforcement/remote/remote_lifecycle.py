@@ -143,7 +143,7 @@ class RemoteLifecycle(CallLifecycle):
         def work(deadline: float) -> RemoteResult:
             conversation = self.conversations.of(call.conversation)
             permit = conversation.permits.take(call, used=True)
-            body = {"call_id": permit.server_id, "outcome": _sendable(outcome)}
+            body = {"call_id": permit.server_id, "outcome": sendable_outcome(outcome)}
             self._pending(conversation, "record", body)
             self.sessions.send_pending(conversation, deadline)
             return RemoteResult(Verdict(Decision.ALLOW), call)
@@ -343,7 +343,7 @@ def _edit_problem(call: HostCall, edited: HostCall) -> str | None:
     return None if fits else "the edited arguments do not fit: the tool would get others; expected all of them"
 
 
-def _sendable(outcome: Outcome) -> dict[str, Any]:
+def sendable_outcome(outcome: Outcome) -> dict[str, Any]:
     """Returns an outcome as JSON; without its output if that is too large."""
     written = write_outcome(outcome)
     try:

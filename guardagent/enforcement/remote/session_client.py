@@ -156,6 +156,15 @@ class SessionClient:
         body |= {} if reserve else {"reserve": False}
         return _answer(read_judged, self._send(conversation, "check", body, deadline))
 
+    def record(self, conversation: RemoteConversation, call_id: str, outcome: Any, deadline: float) -> None:
+        """Records the outcome of a call by its id on the server, once.
+
+        Raises:
+            RemoteError: there is no usable answer, no such call was allowed, or it has another outcome.
+        """
+        self.ready(conversation, deadline)
+        self._send(conversation, "record", {"call_id": call_id, "outcome": outcome}, deadline)
+
     def refuse(self, conversation: RemoteConversation, call: HostCall, problem: str, deadline: float) -> Verdict:
         """Denies a call that cannot be judged.
 

@@ -1,0 +1,12 @@
+"""LiteLLM's proxy."""
+
+from typing import TYPE_CHECKING
+
+from guardagent._support.lazy_imports import lazy_getattr
+
+__all__ = ["Guardrail", "principal"]
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.litellm.adapter import Guardrail, principal
+else:
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)

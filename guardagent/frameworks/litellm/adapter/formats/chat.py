@@ -1,0 +1,253 @@
+"""Chat completions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from litellm import stream_chunk_builder
+from litellm.types.utils import Delta, ModelResponse, ModelResponseStream, StreamingChoices
+
+from guardagent.enforcement import Outcome, ToolSpec
+from guardagent.errors import InputError
+from guardagent.frameworks.litellm.adapter.formats.model_api import (
+    Data,
+    GatewayCall,
+    ModelApi,
+    ModelMessage,
+    Rewriting,
+    ShownHistory,
+    add_result,
+    as_json,
+    call_id,
+    content_text,
+    listed,
+    member,
+    outcome_of,
+    refuse_kind,
+)
+
+_RICH = ("reasoning_content", "thinking_blocks", "audio", "images", "annotations", "provider_specific_fields")
+_LEGACY = "'functions' and 'function_call' name no id of a call, so no result can be confirmed; expected 'tools'"
+
+
+class ChatApi(ModelApi):
+    """`/chat/completions`."""
+
+    call_type = "acompletion"
+
+    def tools(self, data: Data, unguarded: Collection[str]) -> list[ToolSpec]:
+        if data.get("functions") or data.get("function_call"):
+            raise InputError(_LEGACY)
+        if data.get("web_search_options") is not None:
+            refuse_kind("web_search_options", unguarded)
+        found = []
+        for one in listed(data, "tools"):
+            tool = member(one, "a tool")
+            if tool.get("type", "function") != "function":
+                refuse_kind(str(tool.get("type")), unguarded)
+                continue
+            found.append(_spec(member(tool.get("function"), "the function of a tool")))
+        if found and data.get("n") not in (None, 1):
+            raise InputError("the calls of several choices are alternatives, of which no guard knows one; expected n=1")
+        return found
+
+    def history(self, data: Data, unguarded: Collection[str]) -> ShownHistory:  # noqa: ARG002 - one interface
+        messages = [member(one, "a message") for one in listed(data, "messages")]
+        calls: list[GatewayCall] = []
+        results: dict[str, Outcome] = {}
+        for one in messages:
+            if one.get("role") == "function" or one.get("function_call"):
+                raise InputError(_LEGACY)
+            calls += [_call(call) for call in one.get("tool_calls") or ()]
+            if one.get("role") == "tool":
+                add_result(results, one.get("tool_call_id"), outcome_of(one.get("content")))
+        plain = [{"role": str(one.get("role")), "content": content_text(one.get("content"))} for one in messages]
+        users = [one["content"] for one in plain if one["role"] == "user"]
+        last = plain[-1]["role"] if plain else ""
+        return ShownHistory(plain, calls, results, users[-1] if users else "", last == "user")
+
+    def with_feedback(self, data: Data, message: ModelMessage, denials: Mapping[int, str]) -> dict[str, Any]:
+        proposed = message.body["choices"][0]["message"]
+        ids = [call.id or f"call_{at}" for at, call in enumerate(message.calls)]
+        calls = [
+            {"id": ids[at], "type": "function", "function": {"name": call.name, "arguments": _readable(call.args)}}
+            for at, call in enumerate(message.calls)
+        ]
+        spoken = {**proposed, "role": "assistant", "tool_calls": calls}
+        replies = [{"role": "tool", "tool_call_id": ids[at], "content": text} for at, text in denials.items()]
+        return {**data, "messages": [*data["messages"], spoken, *replies]}
+
+    def read(self, response: Any, unguarded: Collection[str]) -> ModelMessage:  # noqa: ARG002 - one interface
+        if not isinstance(response, ModelResponse):
+            raise InputError(f"the response is a {type(response).__name__}; expected that of one model")
+        body = response.model_dump()
+        messages = [choice.get("message") or {} for choice in body["choices"]]
+        if any(one.get("function_call") for one in messages):
+            raise InputError(_LEGACY)
+        calls = [_call(call) for one in messages for call in one.get("tool_calls") or ()]
+        if calls and len(messages) > 1:
+            raise InputError("several choices of a response have tool calls; expected one choice")
+        return ModelMessage(body, calls, [content_text(one.get("content")) for one in messages])
+
+    def rewritten(self, response: Any, message: ModelMessage, changes: Rewriting) -> ModelResponse:
+        body = dict(message.body)
+        body["choices"] = [_choice(one, changes) for one in message.body["choices"]]
+        found = ModelResponse(**body)
+        found._hidden_params = getattr(response, "_hidden_params", {})  # noqa: SLF001 - the host reads costs from it
+        return found
+
+    # --- streams
+
+    async def frames(self, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for chunk in chunks:
+            yield chunk
+
+    def has_call(self, frame: Any) -> bool:
+        if not isinstance(frame, ModelResponseStream):
+            return True
+        deltas = [choice.delta for choice in frame.choices]
+        return any(getattr(one, name, None) for one in deltas for name in ("tool_calls", "function_call"))
+
+    def assembled(self, frames: Sequence[Any]) -> ModelResponse:
+        odd = next((one for one in frames if not isinstance(one, ModelResponseStream)), None)
+        if odd is not None:
+            raise InputError(f"a part of the stream is a {type(odd).__name__}; expected chunks of a chat completion")
+        if any(choice.index for one in frames for choice in one.choices):
+            raise InputError("a stream with several choices cannot be judged; expected n=1")
+        deltas = [choice.delta for one in frames for choice in one.choices]
+        plain = not any(getattr(one, name, None) for one in deltas for name in _RICH)
+        found = _joined(frames) if plain else stream_chunk_builder(list(frames))
+        if not isinstance(found, ModelResponse):
+            raise InputError("the stream of the model has no message")
+        return found
+
+    def restreamed(self, frames: Sequence[Any], response: Any, message: ModelMessage, changes: Rewriting) -> list[Any]:
+        if not changes.calls:
+            return super().restreamed(frames, response, message, changes)
+        calls = [
+            {
+                "id": one.id,
+                "type": "function",
+                "index": at,
+                "function": {"name": one.name, "arguments": as_json(one.args)},
+            }
+            for at, one in enumerate(changes.calls.values())
+        ]
+        delta = Delta(role="assistant", content=changes.note or None, tool_calls=calls)
+        added = _like(frames[0], StreamingChoices(index=0, delta=delta))
+        kept = [_without_calls(one) for one in frames]
+        ends = (at for at, one in enumerate(kept) if any(choice.finish_reason for choice in one.choices))
+        end = next(ends, len(kept))
+        return [*kept[:end], added, *kept[end:]]
+
+    def streamed(self, response: ModelResponse) -> Iterable[ModelResponseStream]:
+        about = _about(response)
+        choice = response.choices[0]
+        message = {name: one for name, one in choice.message.model_dump().items() if one is not None}
+        calls = [{**one, "index": at} for at, one in enumerate(message.get("tool_calls") or ())]
+        delta = Delta(**{**message, "role": "assistant", "tool_calls": calls or None})
+        yield ModelResponseStream(**about, choices=[StreamingChoices(index=0, delta=delta)])
+        end = StreamingChoices(index=0, delta=Delta(), finish_reason=choice.finish_reason)
+        yield ModelResponseStream(**about, choices=[end])
+        if (usage := getattr(response, "usage", None)) is not None:
+            last = ModelResponseStream(**about, choices=[StreamingChoices(index=0, delta=Delta())])
+            last.usage = usage
+            yield last
+
+
+def _spec(function: Mapping[str, Any]) -> ToolSpec:
+    schema = function.get("parameters") or {}
+    return ToolSpec(
+        tool_name(function), member(schema, "the parameters of a tool"), str(function.get("description", ""))
+    )
+
+
+def tool_name(declaration: Mapping[str, Any]) -> str:
+    """Returns the name of a declared tool.
+
+    Raises:
+        InputError: it has none.
+    """
+    name = declaration.get("name")
+    if not isinstance(name, str) or not name:
+        raise InputError(f"the name of a tool is {name!r}; expected a string")
+    return name
+
+
+def _call(value: Any) -> GatewayCall:
+    """Reads a call. One that is no call of a function is refused, since nothing could judge it."""
+    call = member(value, "a tool call")
+    if call.get("type") not in (None, "function"):
+        raise InputError(f"a tool call is of the type {call.get('type')!r}; expected calls of functions")
+    function = member(call.get("function"), "the function of a tool call")
+    name = function.get("name")
+    return GatewayCall(call_id(call.get("id")), name if isinstance(name, str) else "", function.get("arguments"))
+
+
+def _readable(args: Any) -> str:
+    """Returns arguments that every provider can read back."""
+    from guardagent.enforcement.schema import read_object
+
+    try:
+        read_object(args or "", "")
+    except (InputError, TypeError):
+        return "{}"
+    return args or "{}"
+
+
+def _choice(choice: Mapping[str, Any], changes: Rewriting) -> dict[str, Any]:
+    message = dict(choice.get("message") or {})
+    calls = message.pop("tool_calls", None) or ()
+    kept = [_kept(call, changes.calls[at]) for at, call in enumerate(calls) if at in changes.calls]
+    if not kept:
+        return {**choice, "message": {"role": "assistant", "content": changes.note}, "finish_reason": "stop"}
+    note = [text for text in (content_text(message.get("content")), changes.note) if text]
+    message["content"] = "\n\n".join(note) if changes.note else message.get("content")
+    return {**choice, "message": {**message, "tool_calls": kept}, "finish_reason": "tool_calls"}
+
+
+def _kept(call: Mapping[str, Any], judged: GatewayCall) -> dict[str, Any]:
+    return {**call, "id": judged.id, "function": {**call["function"], "arguments": as_json(judged.args)}}
+
+
+def _about(response: Any) -> dict[str, Any]:
+    return {"id": response.id, "created": response.created, "model": response.model}
+
+
+def _like(chunk: ModelResponseStream, choice: StreamingChoices) -> ModelResponseStream:
+    return ModelResponseStream(**_about(chunk), choices=[choice])
+
+
+def _without_calls(chunk: ModelResponseStream) -> ModelResponseStream:
+    """Returns a part of a stream without its parts of calls."""
+    choices = []
+    for one in chunk.choices:
+        reason = "tool_calls" if one.finish_reason else None
+        delta = one.delta.model_copy(update={"tool_calls": None})
+        choices.append(one.model_copy(update={"delta": delta, "finish_reason": reason}))
+    return chunk.model_copy(update={"choices": choices})
+
+
+def _joined(frames: Sequence[ModelResponseStream]) -> ModelResponse | None:
+    """Returns the message of a stream that has only text and calls."""
+    text, calls, reason, usage = "", dict[int, dict[str, Any]](), None, None
+    for one in frames:
+        usage = getattr(one, "usage", None) or usage
+        for choice in one.choices:
+            reason = choice.finish_reason or reason
+            text += choice.delta.content or ""
+            for part in choice.delta.tool_calls or ():
+                _join_call(calls, part)
+    if not frames:
+        return None
+    message = {"role": "assistant", "content": text or None, "tool_calls": [calls[at] for at in sorted(calls)] or None}
+    choices = [{"index": 0, "message": message, "finish_reason": reason or "stop"}]
+    return ModelResponse(**_about(frames[0]), choices=choices, **({"usage": usage} if usage is not None else {}))
+
+
+def _join_call(calls: dict[int, dict[str, Any]], part: Any) -> None:
+    call = calls.setdefault(part.index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}})
+    call["id"], call["type"] = part.id or call["id"], part.type or call["type"]
+    call["function"]["name"] += part.function.name or ""
+    call["function"]["arguments"] += part.function.arguments or ""

@@ -1,0 +1,123 @@
+"""The adapter conforms: every scenario of the suite is played by plain clients of the real proxy, over three APIs."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("litellm")
+
+from guardagent.enforcement import Approval
+from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Operator, Process, Reply, SubAgent, check
+from guardagent.testing.conformance.host import Call, Script
+from tests.frameworks.litellm.clients import CLIENTS, GatewayClient
+from tests.frameworks.litellm.declarations import CANNOT
+from tests.frameworks.litellm.gateway import guardrail, inside, model, post
+
+_numbers = itertools.count(1)
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "authenticate": {"email": {"type": "string"}, "code": {"type": "string", "default": "right"}},
+    "refund": {"order_id": {"type": "string"}, "amount": {"type": "integer", "default": 500}},
+    "get_order": {"order_id": {"type": "string"}},
+    "payout": {"amount": {"type": "integer"}},
+}
+
+
+class GatewayProcess(Process):
+    """A process of the proxy. Its clients keep the messages of their conversations."""
+
+    def __init__(self, operator: Operator, client: GatewayClient) -> None:
+        self.operator, self.client, self.tools = operator, client, list(operator.tools)
+        unknown = "refuse" if operator.ledger else "judge"
+        self.guardrail = guardrail(operator.guard(approver=Desk.ask), unknown_calls=unknown)
+
+    async def run(
+        self,
+        script: Script,
+        *,
+        conversation: str = "c1",
+        history: Sequence[tuple[Call, str]] = (),
+        stream: bool = False,
+    ) -> Reply:
+        return await Desk().run(self._talk(script, conversation, history, stream=stream))
+
+    async def answer(self, question: Any, approval: Approval) -> Reply:
+        return await Desk.answer(question, approval)
+
+    async def add(self, tool: str) -> None:
+        self.tools.append(tool)
+
+    async def _talk(
+        self, script: Script, conversation: str, history: Sequence[tuple[Call, str]] = (), *, stream: bool = False
+    ) -> Reply:
+        client, kept = self.client, self.operator.kept.setdefault(conversation, [])
+        agents: dict[str, Any] = {}
+        items = [*kept, client.user(model().script([self._turn(one, agents) for one in script]))]
+        for (name, args), output in history:
+            shown = f"shown_{next(_numbers)}"
+            items = [client.call((shown, name, args)), *client.results([(shown, output)]), *items]
+        shown_text = ""
+        while True:
+            found = await self._ask(items, agents, conversation, stream=stream)
+            if isinstance(found, str):
+                return Reply(shown_text + found)
+            text, calls, more = found
+            shown_text, items = shown_text + text, [*items, *more]
+            if not calls:
+                break
+            outputs = await asyncio.gather(*(self._run(name, args, agents, conversation) for _, name, args in calls))
+            items += client.results([(call[0], output) for call, output in zip(calls, outputs, strict=True)])
+        self.operator.kept[conversation] = items
+        return Reply(shown_text)
+
+    def _turn(self, turn: Any, agents: dict[str, Any]) -> Any:
+        if not isinstance(turn, SubAgent | HandOff):
+            return turn
+        name = f"delegate_{len(agents)}"
+        agents[name] = turn
+        return [(name, {})]
+
+    async def _ask(self, items: list[Any], agents: Mapping[str, Any], conversation: str, *, stream: bool) -> Any:
+        client = self.client
+        tools = {name: client.tool(name, {"type": "object", "properties": SCHEMAS[name]}) for name in self.tools}
+        tools |= {name: client.tool(name, {"type": "object", "properties": {}}) for name in agents}
+        with inside(self.guardrail):
+            response = await post(client.path, client.body(items, tools, stream=stream), conversation=conversation)
+        if response.status_code != 200:
+            return response.text  # refused
+        return client.read_text(response.text, stream=stream)
+
+    async def _run(self, name: str, args: Mapping[str, Any], agents: Mapping[str, Any], conversation: str) -> Any:
+        if name not in agents:
+            return await self.operator.shop.tool(name)(**args)
+        agent = agents[name]
+        if isinstance(agent, HandOff):
+            return (await self._talk(agent.script, conversation)).shown
+        return (await agent.run(self._talk(agent.script, conversation))).shown
+
+
+class GatewayHost:
+    name = "LiteLLM proxy"
+    cannot = CANNOT[name]
+
+    def __init__(self, client: GatewayClient) -> None:
+        self._client = client
+
+    @asynccontextmanager
+    async def process(self, operator: Operator) -> AsyncIterator[GatewayProcess]:
+        yield GatewayProcess(operator, self._client)
+
+
+@pytest.mark.parametrize("api", CLIENTS)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_conformance(scenario: str, api: str, tmp_path: Path) -> None:
+    """The shop did only what the rules allow."""
+    model()
+    check(GatewayHost(CLIENTS[api]), scenario, tmp_path)
