@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from strands import Agent
@@ -31,7 +32,7 @@ PARTS = (
     "_session_manager",
     "tool_registry",
 )
-_KNOWN = "guardagent_arguments"
+_STATE = "guardagent_state"
 
 
 class StrandsAttachment:
@@ -66,7 +67,13 @@ class StrandsAttachment:
             require_parts(agent._middleware_registry, "invoke")  # noqa: SLF001 - see `middleware`
             refuse_provider_tools(agent.model, self._unguarded)
             guard_middleware(agent, self)
-            self.refresh(agent)
+        if not _state(agent).checked:
+            _state(agent).checked = True  # agents may be tools of each other
+            try:
+                (owner or self).refresh(agent)
+            except BaseException:
+                _state(agent).checked = False
+                raise
 
     def refresh(self, agent: Any) -> None:
         """Guards additions to an agent, and compares new or changed tools with the rules.
@@ -84,7 +91,7 @@ class StrandsAttachment:
 
     def _read(self, agent: Any, tool: Any) -> StrandsArguments:
         """Reads the declaration of a tool again if it has changed. Guards the agent behind it."""
-        known = _known(agent)
+        known = _state(agent).known
         found = known.get(tool.tool_name)
         if found is None or found.tool is not tool or found.declared != tool.tool_spec:
             found = known[tool.tool_name] = StrandsArguments.of(tool)
@@ -94,7 +101,7 @@ class StrandsAttachment:
 
     def _arguments_of(self, agent: Any, tool: Any) -> StrandsArguments:
         """Reads the arguments of a tool that is about to run, even if the agent has not had it before."""
-        found = _known(agent).get(tool.tool_name)
+        found = _state(agent).known.get(tool.tool_name)
         if found is None or found.tool is not tool:
             self.refresh(agent)
         return self._read(agent, tool)
@@ -200,9 +207,21 @@ class StrandsAttachment:
         return judged
 
 
-def _known(agent: Any) -> dict[str, StrandsArguments]:
-    """Returns what was read of an agent's tools, by name."""
-    found: dict[str, StrandsArguments] = vars(agent._middleware_registry).setdefault(_KNOWN, {})  # noqa: SLF001 - see `middleware`
+@dataclass(slots=True)
+class _AgentState:
+    """What is known of one agent.
+
+    Attributes:
+        checked: whether its tools could be guarded when the guard was attached.
+        known: what was read of its tools, by name.
+    """
+
+    checked: bool = False
+    known: dict[str, StrandsArguments] = field(default_factory=dict)
+
+
+def _state(agent: Any) -> _AgentState:
+    found: _AgentState = vars(agent._middleware_registry).setdefault(_STATE, _AgentState())  # noqa: SLF001 - see `middleware`
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -56,7 +57,7 @@ class StrandsCalls:
             own = arguments.bind(tool_use.get("input"))
             validate = _validation(arguments, tool)
             call = self._call(name, as_judged(tool, arguments.judged(own)), around, context, validate)
-        except InputError as error:
+        except Exception as error:  # noqa: BLE001 - whatever the host's validation raises
             call = self._call(name, {}, around, context)
             verdict = await adrive(self.guard.lifecycle.refuse(call, error_text(error)))
             yield self._denied(ToolDenied(name, verdict), around, tool_use)
@@ -161,16 +162,24 @@ def is_direct(state: Mapping[str, Any]) -> bool:
     return "event_loop_cycle_id" not in state
 
 
-def _run(
+async def _run(
     arguments: StrandsArguments, own: dict[str, Any], tool_use: Any, state: dict[str, Any], options: dict[str, Any]
-) -> Any:
-    """Starts a tool with the judged arguments, and shows it no others."""
-    tool_use = {**tool_use, "input": own}
+) -> AsyncIterator[Any]:
+    """Runs a tool with the judged arguments, and shows it no others."""
+    tool_use = {**tool_use, "name": arguments.spec.name, "input": own}
     if is_direct(state):  # the host puts the proposed arguments there, too
         state = {name: value for name, value in state.items() if name not in own or name in _HOSTS}
     if "_tool_context" in options:
-        options = {**options, "_tool_context": replace(options["_tool_context"], tool_use=tool_use)}
-    return arguments.tool_with(own).stream(tool_use, state, **options)
+        shown = copy.copy(options["_tool_context"])
+        shown.tool_use = tool_use
+        options = {**options, "_tool_context": shown}
+    events = arguments.tool_with(own).stream(tool_use, state, **options)
+    try:
+        async for event in events:
+            yield event
+    finally:
+        if (close := getattr(events, "aclose", None)) is not None:
+            await close()
 
 
 def _validation(arguments: StrandsArguments, tool: Any) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from guardagent.errors import InputError
 
-_NAMES = frozenset({"tools", "mcp_servers", "web_search_options"})
+_LISTS = frozenset({"tools", "mcp_servers"})
+_OPTIONS = frozenset({"web_search_options"})  # even empty ones turn the search on
 _DEEPEST = 4
 
 
@@ -31,8 +32,9 @@ def _provider_tools(config: Any, depth: int) -> Iterator[str]:
     if not isinstance(config, Mapping) or depth > _DEEPEST:
         return
     for key, value in config.items():
-        if isinstance(key, str) and (key in _NAMES or key.endswith("_tools")) and value:
-            yield from (_name(one, key) for one in (value if isinstance(value, list | tuple) else [value]))
+        listed = isinstance(value, list | tuple) and (key in _LISTS or str(key).endswith("_tools"))
+        if listed or (key in _OPTIONS and value is not None):
+            yield from (_name(one, key) for one in (value if listed else [key]))
         else:
             yield from _provider_tools(value, depth + 1)
 
