@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ pytest.importorskip("strands")
 from mcp import StdioServerParameters, stdio_client
 from pydantic import BaseModel, SecretStr, field_serializer, field_validator
 from strands import Agent, tool
-from strands.hooks import BeforeToolCallEvent
+from strands.hooks import AfterToolsEvent, BeforeToolCallEvent
 from strands.middleware import ExecuteToolStage
 from strands.multiagent import GraphBuilder, Swarm
 from strands.session import FileSessionManager
@@ -55,6 +56,7 @@ from tests.frameworks.strands.agents import (
 from tests.frameworks.strands.scripted_model import ScriptedModel
 
 PIN = "The PIN is 4711."
+TOLD = re.compile(r"(?<![\w-])4711")  # and not within a random id
 YES = True
 FORMS = pytest.mark.parametrize("form", ["intervention", "guarded"])
 
@@ -224,6 +226,18 @@ def test_an_edit_may_need_an_approval_of_its_own(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 600)]
 
 
+def test_a_rejection_stands(tmp_path: Path) -> None:
+    """A later approval from an older state of the host pays nothing, also for an edited call."""
+    shop, guard = Shop(), guard_of(tmp_path, APPROVED)
+    agents = [agent_of(guard, shop, refund(500), "done"), *(agent_of(guard, shop, "done") for _ in range(2))]
+    edited = {"choice": "edit", "args": {"order_id": "W1", "amount": 600}}
+    second = ran(agents[0], answers_to(ran(agents[0]), edited))
+    for agent, answer in zip(agents[1:], ("reject", "approve"), strict=True):
+        agent.load_snapshot(agents[0].take_snapshot(preset="session"))
+        ran(agent, answers_to(second, answer)[-1:])
+    assert shop.refunds == []
+
+
 def test_an_approval_survives_in_the_hosts_session(tmp_path: Path) -> None:
     """An agent of another process, with the same session and ledger, continues; a second click pays nothing."""
     shop, options = Shop(), {"ledger": f"sqlite:{tmp_path / 'ledger.db'}"}
@@ -387,7 +401,7 @@ def test_later_hooks_and_middleware_change_nothing_unjudged(form: Form, tmp_path
 
 def test_hooks_cannot_change_arguments_while_the_tool_runs(tmp_path: Path) -> None:
     """The tool has copies, also in its context: what the host's messages hold may change meanwhile."""
-    shop, held = Shop(), []
+    shop, held = Shop(), list[Any]()
 
     @tool(name="refund", context=True)
     def pays(order_id: str, amounts: list[int], tool_context: Any) -> None:
@@ -438,7 +452,7 @@ def test_background_tasks_are_judged(tmp_path: Path) -> None:
 def test_agents_built_within_a_run_inherit_the_guard(tmp_path: Path) -> None:
     """The host's tool for sub-agents gives them the parent's interventions."""
     for form in ("intervention", "guarded"):
-        shop, turns = Shop(), [refund(500), refund(50), "inner done"]
+        shop, turns = Shop(), (refund(500), refund(50), "inner done")
         call = [("subagent", {"task": "pay", "instructions": "pay"})]
         agent = agent_of(
             guard_of(tmp_path, LIMIT),
@@ -560,7 +574,7 @@ def test_a_denied_answer_is_nowhere(kind: str, form: Form, tmp_path: Path) -> No
     agent = agent_of(
         guard, shop, *turns, form=form, tools=tools, callback_handler=lambda **event: printed.append(event)
     )
-    options = {"structured_output_model": Answer} if kind == "structured" else {}
+    options: dict[str, Any] = {"structured_output_model": Answer} if kind == "structured" else {}
     found: list[Any] = []
     with contextlib.suppress(StructuredOutputException):  # there is no structured answer
         found = asyncio.run(events_of(agent, **options))
@@ -569,21 +583,47 @@ def test_a_denied_answer_is_nowhere(kind: str, form: Form, tmp_path: Path) -> No
         for event in (*found, *printed)
     ]
     if kind != "stop":  # its arguments are a call, which the stream shows
-        assert "4711" not in f"{shown!r} {agent.messages!r}"
+        assert not TOLD.search(f"{shown!r} {agent.messages!r}")
     if kind not in ("structured", "hook"):
         assert "withheld" in str(found[-1]["result"])
-        assert "4711" not in str(found[-1]["result"])
+        assert not TOLD.search(str(found[-1]["result"]))
+
+
+def test_a_denied_answer_is_not_in_the_session(tmp_path: Path) -> None:
+    """The host's session manager never stores it; that of a hook is redacted there."""
+
+    def ends(event: AfterToolsEvent) -> None:
+        event.end_turn = PIN
+
+    guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
+    for number, options in enumerate(({}, {"hooks": [ends]})):
+        manager = FileSessionManager(session_id=f"s{number}", storage_dir=str(tmp_path / "sessions"))
+        turns: Any = [refund(5)] if options else [PIN]
+        agent = agent_of(guard, Shop(), *turns, session_manager=manager, **options)
+        assert "withheld" in str(agent("please"))
+        stored = "".join(one.read_text() for one in (tmp_path / "sessions" / f"session_s{number}").rglob("*.json"))
+        assert "withheld" in stored
+        assert not TOLD.search(stored)
 
 
 def test_an_allowed_answer_is_judged_once_and_streamed(tmp_path: Path) -> None:
     """All words of it are in the stream, and a structured answer is in the result."""
-    guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
+    judged = list[str]()
+
+    class Counting(NoSecrets):
+        def guard(self, agent_input: str, output: str, facts: Any = None) -> Any:
+            judged.append(output.strip())
+            return super().guard(agent_input, output, facts)
+
+    guard = guard_of(tmp_path, LIMIT, answers=Counting())
     events = asyncio.run(events_of(agent_of(guard, Shop(), refund(5), "all is well")))
     assert "".join(one["data"] for one in events if "data" in one).strip() == "all is well"
     agent = agent_of(guard, Shop(), [("Answer", {"text": "well"})])
     assert ran(agent, structured_output_model=Answer).structured_output == Answer(text="well")
+    assert judged == ["all is well", '{"text": "well"}']
 
 
+@pytest.mark.filterwarnings("ignore:Agent.structured_output:DeprecationWarning")
 def test_the_deprecated_structured_output_is_refused(tmp_path: Path) -> None:
     """It asks the model behind the host's own stages; agents whose answers are judged refuse it."""
     for form in ("intervention", "guarded"):
@@ -606,6 +646,17 @@ def test_a_denied_hand_off_stays_with_its_agent(tmp_path: Path) -> None:
     swarm = guarded(Swarm([first, second], session_manager=manager), guard_of(tmp_path, rule))
     assert [node.node_id for node in swarm("please").node_history] == ["first"]
     assert "names no conversation" not in str(results(first))
+
+
+def test_a_halt_ends_a_team(tmp_path: Path) -> None:
+    """The host reports the halted node as failed, and nobody takes over."""
+    shop, hand_over = Shop(), [("handoff_to_agent", {"agent_name": "second", "message": "x"}), ("wire", {"amount": 5})]
+    options = {"tools": tools_of(shop, "refund", "wire"), "callback_handler": None}
+    first = Agent(model=ScriptedModel([hand_over, "over"]), name="first", **options)
+    second = Agent(model=ScriptedModel([refund(5)]), name="second", **options)
+    found = ran(guarded(Swarm([first, second]), guard_of(tmp_path, HALTED)))
+    assert found.status.value == "failed"
+    assert (shop.wired, shop.refunds) == ([], [])
 
 
 def test_a_graph_and_an_interrupt_in_a_swarm(tmp_path: Path) -> None:

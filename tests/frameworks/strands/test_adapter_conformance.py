@@ -1,4 +1,4 @@
-"""Strands conforms, as an intervention and with `guarded(agent, guard)`, with agents that are built for each run."""
+"""Strands conforms, as an intervention, also with sequential tools, and with `guarded(agent, guard)`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import pytest
 
@@ -19,6 +19,7 @@ from strands import Agent, tool
 from strands.hooks import AfterToolsEvent
 from strands.hooks.events import AfterToolCallEvent
 from strands.multiagent import Swarm
+from strands.tools.executors import SequentialToolExecutor
 from strands.tools.mcp import MCPAgentTool, MCPClient
 from strands.types._snapshot import Snapshot
 
@@ -40,7 +41,8 @@ from guardagent.types import thaw
 from tests.frameworks.strands.declarations import CANNOT
 from tests.frameworks.strands.scripted_model import ScriptedModel
 
-Form = Literal["intervention", "guarded"]
+Form = Literal["intervention", "guarded", "sequential"]
+FORMS: tuple[Form, ...] = get_args(Form)
 _ids = itertools.count(1)
 
 
@@ -90,12 +92,14 @@ class StrandsProcess(Process):
         self.server.tools.append(tool)
 
     async def _go_on(self, agent: Any, team: Any, name: str, prompt: Any, *, stream: bool = False) -> Reply:
-        shown, result = "", None
+        shown, result = "", cast(Any, None)
         with conversation(name):
             events = agent.stream_async(prompt)
             try:
                 async for event in events:
-                    shown += str({key: event[key] for key in ("data", "message", "delta") if key in event})
+                    said = event.get("message")
+                    said = said["content"] if isinstance(said, dict) else said  # the ids in it are random
+                    shown += str([event.get("data"), event.get("delta"), said])
                     result = event.get("result", result)
             except AgentHalted:
                 return Reply(shown if stream else "")
@@ -121,7 +125,8 @@ class StrandsProcess(Process):
         tools.append(self.server)
         hooks = [EndsWith(self.operator.direct), Retries(self.operator.retries)]
         options |= {"name": name, "model": model, "tools": tools, "hooks": hooks, "callback_handler": None}
-        if self.form == "intervention":
+        options |= {"tool_executor": SequentialToolExecutor()} if self.form == "sequential" else {}
+        if self.form != "guarded":
             return Agent(interventions=[GuardIntervention(self.guard)], **options)
         agent = Agent(**options)
         return agent if second is not None else guarded(agent, self.guard)
@@ -233,7 +238,7 @@ class StrandsHost:
         yield StrandsProcess(operator, self.form)
 
 
-@pytest.mark.parametrize("form", ["intervention", "guarded"])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_conformance(scenario: str, form: Form, tmp_path: Path) -> None:
     """The shop did only what the rules allow."""

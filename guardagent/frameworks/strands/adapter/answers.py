@@ -25,7 +25,7 @@ async def without_denied(
     """Yields the events of a model call after its end; in place of an answer that is denied, the reason."""
     held = [event async for event in events]
     stop = next((one for one in reversed(held) if isinstance(one, ModelStopReason)), None)
-    parts = [] if stop is None else _answer_parts(agent, stop.message)
+    parts = [] if stop is None else _answer_parts(agent, stop)
     verdict = await _denial(guard, around, run, parts)
     if verdict is None or stop is None:
         for event in held:
@@ -99,11 +99,11 @@ async def _denial(guard: EnforcementPoint, around: StrandsScope, run: StrandsRun
     return verdict if verdict.label else None
 
 
-def _answer_parts(agent: Any, message: Any) -> list[str]:
-    """Returns the parts of a message that would be the answer; none if the agent goes on after it."""
-    calls, text = tool_uses(message), message_text(message)
+def _answer_parts(agent: Any, stop: Any) -> list[str]:
+    """Returns the parts of a model's message that would be the answer; none if the agent goes on after it."""
+    calls, text = tool_uses(stop.message), message_text(stop.message)
     objects = [found for one in calls if (found := _structured(agent, one)) is not None]
-    if calls and not objects:
+    if calls and not objects and stop.stop_reason == "tool_use":
         return []
     return [*([text] if text or not objects else []), *objects]
 

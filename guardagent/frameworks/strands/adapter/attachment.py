@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +49,7 @@ class StrandsAttachment:
         self._calls = StrandsCalls(guard, self._arguments_of, self._surroundings)
         self._listed: dict[str, ToolSpec] = {}
         self._checked: dict[str, ToolSpec] | None = None
+        self._lock = threading.RLock()  # one attachment serves the agents of many threads
 
     # --- agents
 
@@ -82,12 +84,13 @@ class StrandsAttachment:
             InputError: one cannot be guarded, or a rule names a tool that is probably a misspelling of one.
         """
         tools = [one for one in _tools(agent) if not (is_structured_output(one) or is_handoff(one))]
-        for tool in tools:
-            self._listed[str(tool.tool_name)] = self._read(agent, tool).spec
-        update_servers(self.guard, agent, tools, self._listed)
-        if self._checked != self._listed:
-            self.guard.attach(self._listed.values())
-            self._checked = dict(self._listed)
+        with self._lock:
+            for tool in tools:
+                self._listed[str(tool.tool_name)] = self._read(agent, tool).spec
+            update_servers(self.guard, agent, tools, self._listed)
+            if self._checked != self._listed:
+                self.guard.attach(self._listed.values())
+                self._checked = dict(self._listed)
 
     def _read(self, agent: Any, tool: Any) -> StrandsArguments:
         """Reads the declaration of a tool again if it has changed. Guards the agent behind it."""

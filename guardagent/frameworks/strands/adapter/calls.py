@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -139,13 +139,15 @@ class StrandsCalls:
     def _call(
         self, name: str, args: Mapping[str, Any], around: StrandsScope, context: Any, validate_edit: Any = None
     ) -> HostCall:
-        run, options = around.run, {"validate_edit": validate_edit, "id": str(context.tool_use.get("toolUseId"))}
+        run = around.run
+        options: dict[str, Any] = {"validate_edit": validate_edit, "id": str(context.tool_use.get("toolUseId"))}
         if run is not None:
             options["step"] = f"{run.id}.{run.step}"
         if run is not None and around.call is None:
             options |= {"messages": run.messages, "seen": run.seen}
-        action = {"action": HANDOFF} if name == HANDOFF else {}
-        return HostCall(name, args, around.conversation, agent=context.agent.name, **action, **options)
+        if name == HANDOFF:
+            options["action"] = HANDOFF
+        return HostCall(name, args, around.conversation, agent=context.agent.name, **options)
 
     def _denied(self, denied: ToolDenied, around: StrandsScope, tool_use: Any) -> Any:
         """Returns the host's own error of a tool, with the reason and the remedy."""
@@ -164,7 +166,7 @@ def is_direct(state: Mapping[str, Any]) -> bool:
 
 async def _run(
     arguments: StrandsArguments, own: dict[str, Any], tool_use: Any, state: dict[str, Any], options: dict[str, Any]
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any, None]:
     """Runs a tool with the judged arguments, and shows it no others."""
     tool_use = {**tool_use, "name": arguments.spec.name, "input": own}
     if is_direct(state):  # the host puts the proposed arguments there, too

@@ -12,7 +12,7 @@ from strands.tools.decorator import DecoratedFunctionTool
 def is_handoff(tool: Any) -> bool:
     """Whether a Swarm has given this tool to its agents."""
     function = getattr(tool, "_tool_func", None) if isinstance(tool, DecoratedFunctionTool) else None
-    return getattr(function, "__module__", None) == swarm.__name__ and tool.tool_name == "handoff_to_agent"
+    return bool(getattr(function, "__module__", None) == swarm.__name__ and tool.tool_name == "handoff_to_agent")
 
 
 def as_judged(tool: Any, args: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from guardagent.frameworks.strands.adapter.teams import guard_team
 AnyAgent = TypeVar("AnyAgent")
 
 
-class GuardIntervention(InterventionHandler):  # type: ignore[misc]  # the host's base class is untyped
+class GuardIntervention(InterventionHandler):
     """An intervention that guards its agents: `Agent(..., interventions=[GuardIntervention(guard)])`.
 
     The agent's first run or direct call attaches the guard. An agent that cannot be guarded does not run.

@@ -16,7 +16,7 @@ class StrandsCaller(Protocol):
     ) -> AsyncIterator[Any]: ...
 
 
-class JudgedTool(AgentTool):  # type: ignore[misc]  # the host's base class is untyped
+class JudgedTool(AgentTool):
     """Stands for a tool in one call, behind all hooks and middleware.
 
     Args:

@@ -28,7 +28,8 @@ class StrandsStages(Protocol):
 def guard_middleware(agent: Any, stages: StrandsStages) -> None:
     """Puts a guard around an agent's middleware, whenever that was or will be added, and behind it at the tools."""
     registry = agent._middleware_registry  # noqa: SLF001 - the public seams can be overtaken by later ones
-    registry.__class__ = _guarded_registry(type(registry))
+    kind: Any = type(registry)
+    registry.__class__ = _guarded_registry(kind)
     setattr(registry, ATTACHMENT, stages)
 
 
@@ -47,17 +48,16 @@ class _GuardedRegistry:
 
     async def invoke(self, stage: Any, context: Any, terminal: Next) -> AsyncIterator[Any]:
         stages: StrandsStages = vars(self)[ATTACHMENT]
-        inner = super()
-
+        inner: Any = super()
         if stage is ExecuteToolStage:
-            events = inner.invoke(stage, context, stages.tool(terminal))  # type: ignore[misc]  # of the host's class
+            events = inner.invoke(stage, context, stages.tool(terminal))
         elif stage is InvokeModelStage:
             served = stages.served(terminal)
-            events = stages.model(context, lambda changed: inner.invoke(stage, changed, served))  # type: ignore[misc]
+            events = stages.model(context, lambda changed: inner.invoke(stage, changed, served))
         elif stage is AgentStreamStage:
-            events = stages.run(context, lambda changed: inner.invoke(stage, changed, terminal))  # type: ignore[misc]
+            events = stages.run(context, lambda changed: inner.invoke(stage, changed, terminal))
         else:
-            events = inner.invoke(stage, context, terminal)  # type: ignore[misc]
+            events = inner.invoke(stage, context, terminal)
         try:
             async for event in events:
                 yield event

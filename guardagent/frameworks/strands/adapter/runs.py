@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ UNNAMED = (
 )
 
 
-class AgentHalted(ToolDenied, EventLoopException):  # type: ignore[misc]  # the host's base class is untyped
+class AgentHalted(ToolDenied, EventLoopException):
     """A rule has halted the run: the agent raises this. `verdict` says why.
 
     As an `EventLoopException`, the host lets it through as it is.
@@ -114,7 +114,7 @@ def enter(around: StrandsScope) -> Iterator[None]:
         _scope.reset(token)
 
 
-async def within(around: StrandsScope, events: AsyncGenerator[Any, None]) -> AsyncIterator[Any]:
+async def within(around: StrandsScope, events: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
     """Yields events, each made in these surroundings. The code between them keeps its own."""
     try:
         while True:
