@@ -19,6 +19,7 @@ from strands.hooks import AfterToolsEvent, BeforeToolCallEvent
 from strands.middleware import ExecuteToolStage
 from strands.multiagent import GraphBuilder, Swarm
 from strands.session import FileSessionManager
+from strands.tools.executors import SequentialToolExecutor
 from strands.tools.mcp import MCPClient
 from strands.tools.tools import PythonAgentTool
 from strands.types.exceptions import StructuredOutputException
@@ -28,7 +29,7 @@ from strands.vended_tools.subagent import subagent
 
 from guardagent.enforcement import Approval, ApprovalRequest, ToolGuard
 from guardagent.errors import InputError
-from guardagent.frameworks.strands import AgentHalted, GuardIntervention, conversation, guarded
+from guardagent.frameworks.strands import GuardIntervention, StrandsHalted, conversation, guarded
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.scenarios import (
     APPROVED,
@@ -56,7 +57,7 @@ from tests.frameworks.strands.agents import (
 from tests.frameworks.strands.scripted_model import ScriptedModel
 
 PIN = "The PIN is 4711."
-TOLD = re.compile(r"(?<![\w-])4711")  # and not within a random id
+LEAKED = re.compile(r"(?<![\w-])4711")  # and not within a random id
 YES = True
 FORMS = pytest.mark.parametrize("form", ["intervention", "guarded"])
 
@@ -78,9 +79,9 @@ def test_a_denied_refund_is_replanned(form: Form, tmp_path: Path) -> None:
 def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
     """The fourth denied turn ends the run with the reason as its answer; the next run starts from zero."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
-    given_up = agent_of(guard, shop, *[refund(500 + n) for n in range(6)])
-    assert "control returns to the user" in str(ran(given_up))
-    assert len(given_up.model.read) == 4
+    tired = agent_of(guard, shop, *[refund(500 + n) for n in range(6)])
+    assert "control returns to the user" in str(ran(tired))
+    assert len(tired.model.read) == 4
     assert str(ran(agent_of(guard, shop, refund(500), refund(50), "paid"))).strip() == "paid"
     assert shop.refunds == [("W1", 50)]
 
@@ -90,7 +91,7 @@ def test_a_halt_ends_the_run(form: Form, tmp_path: Path) -> None:
     """The run raises it; afterwards nothing runs in this conversation."""
     shop, guard = Shop(), guard_of(tmp_path, HALTED)
     agent = agent_of(guard, shop, [("wire", {"amount": 5})], refund(50), "paid", form=form)
-    with pytest.raises(AgentHalted, match="No money leaves the bank"):
+    with pytest.raises(StrandsHalted, match="No money leaves the bank"):
         ran(agent)
     assert len(agent.model.read) == 1
     later = agent_of(guard, shop, refund(50), "sorry", form=form)
@@ -104,7 +105,7 @@ def test_a_halt_in_a_sub_agent_ends_the_root(tmp_path: Path) -> None:
     shop, guard = Shop(), guard_of(tmp_path, HALTED)
     inner = Agent(model=ScriptedModel([[("wire", {"amount": 5})]]), tools=tools_of(shop, "wire"), name="inner")
     agent = agent_of(guard, shop, [("inner", {"input": "x"})], refund(50), tools=[inner, *tools_of(shop, "refund")])
-    with pytest.raises(AgentHalted):
+    with pytest.raises(StrandsHalted):
         ran(agent)
     assert (shop.wired, shop.refunds) == ([], [])
 
@@ -433,10 +434,26 @@ def test_direct_calls_are_judged(form: Form, tmp_path: Path) -> None:
     agent = agent_of(guard_of(tmp_path, APPROVED), shop, form=form)
     with conversation("c1"):
         assert agent.tool.refund(order_id="W1", amount=5000)["status"] == "error"
-        asked = agent.tool.refund(order_id="W1", amount=500)
-        assert "cannot be interrupted" in asked["content"][0]["text"]
+        waiting = agent.tool.refund(order_id="W1", amount=500)
+        assert "cannot be interrupted" in waiting["content"][0]["text"]
         assert agent.tool.refund(order_id="W1", amount=50)["status"] == "success"
     assert shop.refunds == [("W1", 50)]
+
+
+def test_a_direct_call_shows_its_tool_no_other_arguments(tmp_path: Path) -> None:
+    """The host also puts them into the state of the call, where a reviewer's edit would not reach."""
+    shop = Shop()
+
+    def pays(tool_use: Any, amount: int | None = None, **kwargs: Any) -> Any:
+        assert "agent" in kwargs
+        shop.refund("W1", amount or tool_use["input"]["amount"])
+        return {"toolUseId": tool_use["toolUseId"], "status": "success", "content": []}
+
+    guard = guard_of(tmp_path, APPROVED, approver=lambda request: Approval("edit", {**request.args, "amount": 70}))
+    agent = agent_of(guard, shop, tools=[PythonAgentTool("refund", Till(shop).tool_spec, pays)])
+    with conversation("c1"):
+        assert agent.tool.refund(order_id="W1", amount=500)["status"] == "success"
+    assert shop.refunds == [("W1", 70)]
 
 
 def test_background_tasks_are_judged(tmp_path: Path) -> None:
@@ -583,10 +600,10 @@ def test_a_denied_answer_is_nowhere(kind: str, form: Form, tmp_path: Path) -> No
         for event in (*found, *printed)
     ]
     if kind != "stop":  # its arguments are a call, which the stream shows
-        assert not TOLD.search(f"{shown!r} {agent.messages!r}")
+        assert not LEAKED.search(f"{shown!r} {agent.messages!r}")
     if kind not in ("structured", "hook"):
         assert "withheld" in str(found[-1]["result"])
-        assert not TOLD.search(str(found[-1]["result"]))
+        assert not LEAKED.search(str(found[-1]["result"]))
 
 
 def test_a_denied_answer_is_not_in_the_session(tmp_path: Path) -> None:
@@ -596,14 +613,15 @@ def test_a_denied_answer_is_not_in_the_session(tmp_path: Path) -> None:
         event.end_turn = PIN
 
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
-    for number, options in enumerate(({}, {"hooks": [ends]})):
+    kinds: tuple[dict[str, Any], ...] = ({}, {"hooks": [ends]})
+    for number, options in enumerate(kinds):
         manager = FileSessionManager(session_id=f"s{number}", storage_dir=str(tmp_path / "sessions"))
         turns: Any = [refund(5)] if options else [PIN]
         agent = agent_of(guard, Shop(), *turns, session_manager=manager, **options)
         assert "withheld" in str(agent("please"))
         stored = "".join(one.read_text() for one in (tmp_path / "sessions" / f"session_s{number}").rglob("*.json"))
         assert "withheld" in stored
-        assert not TOLD.search(stored)
+        assert not LEAKED.search(stored)
 
 
 def test_an_allowed_answer_is_judged_once_and_streamed(tmp_path: Path) -> None:
@@ -745,6 +763,26 @@ def test_tools_of_the_provider_are_refused(config: dict[str, Any], tmp_path: Pat
     agent.model = ScriptedModel(["hello"], **config)
     with pytest.raises(InputError, match="runs at the provider"):
         ran(agent)
+
+
+def test_an_executor_of_another_kind_is_refused(tmp_path: Path) -> None:
+    """It may run tools by itself; also one that the agent gets later."""
+    shop = Shop()
+
+    class Own(SequentialToolExecutor):
+        async def _execute(self, agent: Any, tool_uses: Any, tool_results: Any, *args: Any, **kwargs: Any) -> Any:
+            for tool_use in tool_uses:
+                async for event in agent.tool_registry.registry[tool_use["name"]].stream(tool_use, {}):
+                    tool_results.append(event["tool_result"])
+                    yield event
+
+    with pytest.raises(InputError, match="tool_executor is a Own"):
+        agent_of(guard_of(tmp_path, LIMIT), shop, form="guarded", tool_executor=Own())
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), form="guarded")
+    agent.tool_executor = Own()
+    with pytest.raises(InputError, match="tool_executor is a Own"):
+        ran(agent)
+    assert shop.refunds == []
 
 
 def test_nodes_that_run_elsewhere_are_refused(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from strands.tools.mcp import MCPAgentTool, MCPClient
 from strands.types._snapshot import Snapshot
 
 from guardagent.enforcement import Approval
-from guardagent.frameworks.strands import AgentHalted, GuardIntervention, conversation, guarded
+from guardagent.frameworks.strands import GuardIntervention, StrandsHalted, conversation, guarded
 from guardagent.testing.conformance import (
     SCENARIOS,
     Call,
@@ -78,8 +78,8 @@ class StrandsProcess(Process):
     async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
         agent = self._agent(question.team)
         agent.load_snapshot(Snapshot.from_dict(json.loads(self.operator.kept[question.key])))
-        said = {"choice": approval.choice, "args": thaw(approval.args)} if approval.choice == "edit" else True
-        response = {"interruptResponse": {"interruptId": question.interrupt.id, "response": said}}
+        decision = {"choice": approval.choice, "args": thaw(approval.args)} if approval.choice == "edit" else True
+        response = {"interruptResponse": {"interruptId": question.interrupt.id, "response": decision}}
         return await self._go_on(agent, question.team, question.conversation, [response])
 
     async def swap(self, question: WaitingRun, args: Mapping[str, Any]) -> None:
@@ -97,11 +97,11 @@ class StrandsProcess(Process):
             events = agent.stream_async(prompt)
             try:
                 async for event in events:
-                    said = event.get("message")
-                    said = said["content"] if isinstance(said, dict) else said  # the ids in it are random
-                    shown += str([event.get("data"), event.get("delta"), said])
+                    message = event.get("message")
+                    content = message["content"] if isinstance(message, dict) else message  # its ids are random
+                    shown += str([event.get("data"), event.get("delta"), content])
                     result = event.get("result", result)
-            except AgentHalted:
+            except StrandsHalted:
                 return Reply(shown if stream else "")
         if getattr(result, "stop_reason", "") == "interrupt":
             question = WaitingRun(name, team, f"agent {next(_ids)}", result.interrupts[0])

@@ -35,11 +35,13 @@ async def without_denied(
         if isinstance(event, ModelStreamChunkEvent) and (event.chunk or {}).get("redactContent"):
             yield event  # the host redacts the user's message
     reason, _, usage, metrics = stop["stop"]
-    async for event in said(withheld(verdict), "end_turn" if reason == "tool_use" else reason, usage, metrics):
+    async for event in reply_events(withheld(verdict), "end_turn" if reason == "tool_use" else reason, usage, metrics):
         yield event
 
 
-async def said(text: str, reason: str = "end_turn", usage: Any = None, metrics: Any = None) -> AsyncIterator[Any]:
+async def reply_events(
+    text: str, reason: str = "end_turn", usage: Any = None, metrics: Any = None
+) -> AsyncIterator[Any]:
     """Yields the events of a model call with this text."""
     message = {"role": "assistant", "content": [{"text": text}]}
     usage = usage or {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
@@ -85,7 +87,7 @@ async def _denial(guard: EnforcementPoint, around: StrandsScope, run: StrandsRun
     """Returns the verdict that denies an answer; None if the user may see it.
 
     Raises:
-        AgentHalted: a rule halts the run.
+        StrandsHalted: a rule halts the run.
     """
     text = "\n".join(parts)
     if not parts or text in run.passed or (run.final is not None and text == run.final):

@@ -14,16 +14,17 @@ from strands.types._events import EventLoopStopEvent, ModelStopReason
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
-from guardagent.frameworks.strands.adapter.answers import is_structured_output, judged_end, said, without_denied
+from guardagent.frameworks.strands.adapter.answers import is_structured_output, judged_end, reply_events, without_denied
 from guardagent.frameworks.strands.adapter.arguments import StrandsArguments
 from guardagent.frameworks.strands.adapter.calls import StrandsCalls
+from guardagent.frameworks.strands.adapter.executors import refuse_executor
 from guardagent.frameworks.strands.adapter.handoffs import is_handoff
-from guardagent.frameworks.strands.adapter.judged_tool import JudgedTool
 from guardagent.frameworks.strands.adapter.messages import tool_uses
 from guardagent.frameworks.strands.adapter.middleware import Next, attachment_of, guard_middleware
 from guardagent.frameworks.strands.adapter.provider_tools import refuse_provider_tools
 from guardagent.frameworks.strands.adapter.runs import StrandsRun, StrandsScope, scope, surroundings, within
 from guardagent.frameworks.strands.adapter.servers import update_servers, without_unread
+from guardagent.frameworks.strands.adapter.tool_proxy import StrandsToolProxy
 
 Named = str | Callable[[], str | None] | None
 PARTS = (
@@ -31,6 +32,7 @@ PARTS = (
     "_intervention_registry",
     "_interrupt_state",
     "_session_manager",
+    "tool_executor",
     "tool_registry",
 )
 _STATE = "guardagent_state"
@@ -83,6 +85,7 @@ class StrandsAttachment:
         Raises:
             InputError: one cannot be guarded, or a rule names a tool that is probably a misspelling of one.
         """
+        refuse_executor(agent.tool_executor, self._unguarded)
         tools = [one for one in _tools(agent) if not (is_structured_output(one) or is_handoff(one))]
         with self._lock:
             for tool in tools:
@@ -172,13 +175,13 @@ class StrandsAttachment:
         run = around.run or StrandsRun()
         if run.halted is not None:
             raise run.halted
-        events = said(run.final) if run.final is not None else self._asked(context, around, run, call_next)
+        events = reply_events(run.final) if run.final is not None else self._called(context, around, run, call_next)
         if run.final is None and self._judges(run):
             events = without_denied(self.guard, around, run, context.agent, events)
         async for event in events:
             yield event
 
-    async def _asked(self, context: Any, around: StrandsScope, run: StrandsRun, call_next: Next) -> AsyncIterator[Any]:
+    async def _called(self, context: Any, around: StrandsScope, run: StrandsRun, call_next: Next) -> AsyncIterator[Any]:
         self.refresh(context.agent)
         run.step += 1
         run.show(context.agent.messages, self._proposed(around))
@@ -203,7 +206,7 @@ class StrandsAttachment:
 
         async def judged(context: Any) -> AsyncIterator[Any]:
             if context.tool is not None and not is_structured_output(context.tool):
-                context = context.replace(tool=JudgedTool(context.tool, context, self._calls))
+                context = context.replace(tool=StrandsToolProxy(context.tool, context, self._calls))
             async for event in terminal(context):
                 yield event
 
@@ -212,7 +215,7 @@ class StrandsAttachment:
 
 @dataclass(slots=True)
 class _AgentState:
-    """What is known of one agent.
+    """The state of one agent.
 
     Attributes:
         checked: whether its tools could be guarded when the guard was attached.

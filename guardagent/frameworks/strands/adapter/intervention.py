@@ -29,7 +29,8 @@ class GuardIntervention(InterventionHandler):
         guard: decides.
         conversation: the conversation's id, or a function that returns it; by default that of the
             `with conversation(id):` around the run, or the `session_id` of the session manager.
-        unguarded: names of tools of the model's provider, and of nodes, that may run without a guard.
+        unguarded: names of tools of the model's provider, of nodes, and of the class of a tool executor, that may run
+            without a guard.
     """
 
     def __init__(self, guard: EnforcementPoint, *, conversation: Named = None, unguarded: Collection[str] = ()) -> None:

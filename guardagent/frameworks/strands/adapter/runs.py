@@ -23,7 +23,7 @@ UNNAMED = (
 )
 
 
-class AgentHalted(ToolDenied, EventLoopException):
+class StrandsHalted(ToolDenied, EventLoopException):
     """A rule has halted the run: the agent raises this. `verdict` says why.
 
     As an `EventLoopException`, the host lets it through as it is.
@@ -54,7 +54,7 @@ class StrandsRun:
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     step: int = 0
     final: str | None = None
-    halted: AgentHalted | None = None
+    halted: StrandsHalted | None = None
     messages: Sequence[dict[str, str]] = ()
     seen: Sequence[str] = ()
     passed: set[str] = field(default_factory=set)
@@ -71,7 +71,7 @@ class StrandsRun:
 
     def note(self, tool: str, verdict: Verdict) -> None:
         """Notes a denial. After a halt, or once the agent gave up, this run and those around it end."""
-        halted = AgentHalted(tool, verdict) if verdict.decision is Decision.HALT else None
+        halted = StrandsHalted(tool, verdict) if verdict.decision is Decision.HALT else None
         final = f"{verdict.feedback()}\n{verdict.reasons[-1]}" if gave_up(verdict) else None
         run: StrandsRun | None = self
         while run is not None:

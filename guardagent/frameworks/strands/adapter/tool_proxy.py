@@ -16,7 +16,7 @@ class StrandsCaller(Protocol):
     ) -> AsyncIterator[Any]: ...
 
 
-class JudgedTool(AgentTool):
+class StrandsToolProxy(AgentTool):
     """Stands for a tool in one call, behind all hooks and middleware.
 
     Args:
