@@ -466,6 +466,20 @@ def test_background_tasks_are_judged(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 50)]
 
 
+def test_a_background_task_waits_for_a_reviewer(tmp_path: Path) -> None:
+    """The host shows the call, and pays once there is an answer."""
+    shop = Shop()
+    tools = tools_of(shop, "refund")
+    turns = (refund(500), "wait", "done", "done")
+    guard = guard_of(tmp_path, APPROVED)
+    agent = agent_of(guard, shop, *turns, tools=tools, background_tasks={"always": tools})
+    waiting = ran(agent)
+    assert "amount = 500" in str(waiting.interrupts[0].reason)
+    assert shop.refunds == []
+    ran(agent, answers_to(waiting, YES))
+    assert shop.refunds == [("W1", 500)]
+
+
 def test_agents_built_within_a_run_inherit_the_guard(tmp_path: Path) -> None:
     """The host's tool for sub-agents gives them the parent's interventions."""
     for form in ("intervention", "guarded"):

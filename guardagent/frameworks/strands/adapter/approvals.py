@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-
-from strands.interrupt import InterruptException
 
 from guardagent._support.procedures import Procedure
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall
@@ -15,11 +14,14 @@ from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.types import Decision, Verdict
 
 _ELSEWHERE = Verdict(Decision.ESCALATE, reasons=("the approval was requested before, and has the reasons",))
+_OURS = "v1:middleware_execute_tool:"  # so that no tool can raise it
 _RACED = "this call needs human approval only since another call is in flight; propose it again"
 _DIRECT = "a direct call cannot be interrupted for human approval; let the agent call the tool, or set an approver"
 
 
-def ask_host(guard: EnforcementPoint, call: HostCall, context: Any) -> Procedure[JudgedCall | None]:
+def ask_host(
+    guard: EnforcementPoint, call: HostCall, context: Any, options: Mapping[str, Any]
+) -> Procedure[JudgedCall | None]:
     """Asks a reviewer through the host if a rule escalates the call. Returns None if none does.
 
     The host runs the call again after the answer, here or in another process. The request is in the guard's ledger.
@@ -27,7 +29,8 @@ def ask_host(guard: EnforcementPoint, call: HostCall, context: Any) -> Procedure
     Args:
         guard: decides.
         call: the call without its step, which a resumed run does not know.
-        context: the host's context of the tool, which knows the answers.
+        context: the host's context of the tool.
+        options: the host's other arguments of the tool; in the background they have a context of their own.
 
     Raises:
         InterruptException: the call waits for an answer.
@@ -37,7 +40,7 @@ def ask_host(guard: EnforcementPoint, call: HostCall, context: Any) -> Procedure
         if call.digest in edits:  # when the call ran before
             call = with_edits(call, edits[call.digest])
             continue
-        answer = _answer(call, context)
+        answer = _answer(call, context, options)
         if answer is None:
             verdict = _ELSEWHERE if guard.has_request(call) else (yield from life.preview(call))
             if verdict.decision is not Decision.ESCALATE:
@@ -60,16 +63,19 @@ def explained(verdict: Verdict, *, direct: bool) -> Verdict:
     return replace(verdict, errors=(*verdict.errors, _DIRECT if direct else _RACED))
 
 
-def _answer(call: HostCall, context: Any) -> Any:
-    """Returns the answer to the request of exactly this call; None if there is none yet."""
-    try:
-        return context.interrupt(_name(call)).response
-    except InterruptException:
-        return None
+def _answer(call: HostCall, context: Any, options: Mapping[str, Any]) -> Any:
+    """Returns the answer to the request of exactly this call; None if there is none yet.
+
+    `context.interrupt` would record an interrupt without a reason in the background, before anybody has seen one.
+    """
+    own = getattr(options.get("_tool_context"), "_task_interrupt_state", None)
+    state = context._interrupt_state if own is None else own  # noqa: SLF001 - see above
+    interrupts = [one for one in state.interrupts.values() if one.name == _name(call) and one.id.startswith(_OURS)]
+    return next((one.response for one in interrupts if one.response is not None), None)
 
 
 def _name(call: HostCall) -> str:
-    """Returns the name of a call's interrupt. The host makes the id of it, so another call has another id."""
+    """Returns the name of a call's interrupt. The host makes its id of it, so another call has another interrupt."""
     return f"guardagent:{call.digest}"
 
 

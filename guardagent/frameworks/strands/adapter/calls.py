@@ -68,7 +68,7 @@ class StrandsCalls:
             if started is not None and started.args == call.args:
                 call = started
             else:
-                call, judged = await adrive(self.guard.lifecycle.authorize(call, self._judge(call, context)))
+                call, judged = await adrive(self.guard.lifecycle.authorize(call, self._judge(call, context, options)))
                 own = await self._received(arguments, tool, call, judged, own)
         except ToolDenied as denied:
             yield self._denied(denied, around, tool_use)
@@ -120,11 +120,12 @@ class StrandsCalls:
         if isinstance(last, ToolResultEvent):
             yield last
 
-    def _judge(self, call: HostCall, context: Any) -> Procedure[JudgedCall]:
+    def _judge(self, call: HostCall, context: Any, options: Mapping[str, Any]) -> Procedure[JudgedCall]:
         """Judges a call. If a rule escalates it and the guard has no approver, the host asks a reviewer."""
         direct = is_direct(context.invocation_state)
         if not direct and call.conversation and self._escalates:
-            judged = yield from ask_host(self.guard, replace(call, step=None, messages=None, seen=None), context)
+            shown = replace(call, step=None, messages=None, seen=None)
+            judged = yield from ask_host(self.guard, shown, context, options)
             if judged is not None:
                 return judged
         verdict, call = yield from self.guard.lifecycle.judge(call)
