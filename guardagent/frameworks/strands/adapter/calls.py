@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +52,27 @@ class StrandsCalls:
         around = scope()
         if around is None or (around.run is None and around.call is None):
             around = self._surroundings_of(context.agent)  # a direct call
+        try:
+            call, arguments, own = await self._allowed(context, tool, tool_use, around, options)
+        except ToolDenied as denied:
+            yield self._denied(denied, around, tool_use)
+            return
+        delegated = isinstance(tool, _AgentAsTool) and tool.delegate
+        inside = StrandsScope(call.conversation, around.run, call, delegated=delegated)
+        events = within(inside, _run(arguments, own, tool_use, state, options))
+        async with aclosing(self._recorded(call, events)) as recorded:
+            async for event in recorded:
+                yield event
+
+    async def _allowed(
+        self, context: Any, tool: Any, tool_use: Any, around: StrandsScope, options: dict[str, Any]
+    ) -> tuple[HostCall, StrandsArguments, dict[str, Any]]:
+        """Judges a call. Returns it as it may run, and the arguments for its tool.
+
+        Raises:
+            ToolDenied: it may not run.
+            InterruptException: it waits for an answer.
+        """
         name = HANDOFF if is_handoff(tool) else str(tool.tool_name)
         try:
             arguments = self._arguments_of(context.agent, tool)
@@ -60,24 +82,19 @@ class StrandsCalls:
         except Exception as error:  # noqa: BLE001 - whatever the host's validation raises
             call = self._call(name, {}, around, context)
             verdict = await adrive(self.guard.lifecycle.refuse(call, error_text(error)))
-            yield self._denied(ToolDenied(name, verdict), around, tool_use)
-            return
-        paused = self.guard.notes(call.conversation).setdefault("paused", {}) if call.conversation else {}
-        started = paused.pop((name, call.id), None)
-        try:
-            if started is not None and started.args == call.args:
-                call = started
-            else:
-                call, judged = await adrive(self.guard.lifecycle.authorize(call, self._judge(call, context, options)))
-                own = await self._received(arguments, tool, call, judged, own)
-        except ToolDenied as denied:
-            yield self._denied(denied, around, tool_use)
-            return
-        delegated = isinstance(tool, _AgentAsTool) and tool.delegate
-        inside = StrandsScope(call.conversation, around.run, call, delegated=delegated)
-        events = _run(arguments, own, tool_use, state, options)
-        async for event in self._recorded(call, within(inside, events), paused):
-            yield event
+            raise ToolDenied(name, verdict) from None
+        started = self._paused(call).pop((name, call.id), None)
+        if started is not None and started.args == call.args:
+            return started, arguments, own
+        call, judged = await adrive(self.guard.lifecycle.authorize(call, self._judge(call, context, options)))
+        return call, arguments, await self._received(arguments, tool, call, judged, own)
+
+    def _paused(self, call: HostCall) -> dict[Any, HostCall]:
+        """Returns the running calls whose tools wait for a person."""
+        known: dict[Any, HostCall] = (
+            self.guard.notes(call.conversation).setdefault("paused", {}) if call.conversation else {}
+        )
+        return known
 
     async def _received(
         self, arguments: StrandsArguments, tool: Any, call: HostCall, judged: Mapping[str, Any], own: dict[str, Any]
@@ -93,22 +110,18 @@ class StrandsCalls:
             await adrive(self.guard.lifecycle.withdraw(call, error_text(error), used=True))
             raise ToolDenied(call.tool, unchecked_verdict(error_text(error), checked_by="policy")) from None
 
-    async def _recorded(self, call: HostCall, events: Any, paused: dict[Any, Any]) -> AsyncIterator[Any]:
+    async def _recorded(self, call: HostCall, events: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
         """Yields the events of a running tool. Its outcome is recorded before its result is shown."""
         life, last = self.guard.lifecycle, None
         try:
-            async for event in events:
-                last = event
-                if isinstance(event, ToolInterruptEvent):  # it asks a person itself: it runs again, as the same call
-                    paused[call.tool, call.id] = call
+            async with aclosing(events):
+                async for event in events:
+                    last = event
+                    if isinstance(event, ToolInterruptEvent | ToolResultEvent):
+                        break
                     yield event
-                    return
-                if isinstance(event, ToolResultEvent):
-                    break
-                yield event
-            await events.aclose()
         except InterruptException:
-            paused[call.tool, call.id] = call
+            self._paused(call)[call.tool, call.id] = call
             raise
         except Exception as error:
             await adrive(life.after(call, Outcome.of_error(error)))
@@ -116,8 +129,11 @@ class StrandsCalls:
         except BaseException as error:
             drive(life.after(call, Outcome.of_error(error)))  # not awaited: the task is cancelled
             raise
-        await adrive(life.after(call, outcome_of(last)))
-        if isinstance(last, ToolResultEvent):
+        if isinstance(last, ToolInterruptEvent):  # it asks a person itself: it runs again, as the same call
+            self._paused(call)[call.tool, call.id] = call
+        else:
+            await adrive(life.after(call, outcome_of(last)))
+        if isinstance(last, ToolInterruptEvent | ToolResultEvent):
             yield last
 
     def _judge(self, call: HostCall, context: Any, options: Mapping[str, Any]) -> Procedure[JudgedCall]:
