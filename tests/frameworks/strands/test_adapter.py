@@ -228,9 +228,10 @@ def test_an_edit_may_need_an_approval_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_rejection_stands(tmp_path: Path) -> None:
-    """A later approval from an older state of the host pays nothing, also for an edited call."""
-    shop, guard = Shop(), guard_of(tmp_path, APPROVED)
-    agents = [agent_of(guard, shop, refund(500), "done"), *(agent_of(guard, shop, "done") for _ in range(2))]
+    """A later approval from an older state, in another process, pays nothing, also for an edited call."""
+    shop, ledger = Shop(), f"sqlite:{tmp_path / 'ledger.db'}"
+    guards = [guard_of(tmp_path, APPROVED, ledger=ledger) for _ in range(3)]
+    agents = [agent_of(one, shop, *turns) for one, turns in zip(guards, ([refund(500)], [], []), strict=True)]
     edited = {"choice": "edit", "args": {"order_id": "W1", "amount": 600}}
     second = ran(agents[0], answers_to(ran(agents[0]), edited))
     for agent, answer in zip(agents[1:], ("reject", "approve"), strict=True):
