@@ -165,14 +165,16 @@ def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
     agent("please")
     assert "names no conversation" in str(results(agent))
     manager = FileSessionManager(session_id="customer-7", storage_dir=str(tmp_path))
-    agent_of(guard, shop, refund(5), "paid", session_manager=manager)("please")
-    assert len(guard.session("customer-7").history) == 1
+    in_session = agent_of(guard, shop, refund(5), "paid", session_manager=manager)
+    in_session("please")
+    in_session.tool.refund(order_id="W1", amount=5)
+    assert len(guard.session("customer-7").history) == 2
     named = GuardIntervention(guard, conversation=lambda: "c9")
     Agent(
         model=ScriptedModel([refund(6)]), tools=tools_of(shop, "refund"), interventions=[named], callback_handler=None
     )("please")
     assert len(guard.session("c9").history) == 1
-    assert len(shop.refunds) == 2
+    assert len(shop.refunds) == 3
 
 
 def test_a_tool_cannot_leave_its_conversation(tmp_path: Path) -> None:
@@ -467,6 +469,21 @@ def test_background_tasks_are_judged(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 50)]
 
 
+def test_a_background_task_is_shown_what_was_judged(tmp_path: Path) -> None:
+    """Its context has the edited arguments, too."""
+    shop = Shop()
+
+    @tool(name="refund", context=True)
+    def pays(order_id: str, amount: int, tool_context: Any) -> None:
+        """Pays."""
+        shop.refund(order_id, tool_context.tool_use["input"]["amount"])
+
+    guard = guard_of(tmp_path, APPROVED, approver=lambda request: Approval("edit", {**request.args, "amount": 70}))
+    background = {"always": [pays]}
+    ran(agent_of(guard, shop, refund(500), "wait", "done", "done", tools=[pays], background_tasks=background))
+    assert shop.refunds == [("W1", 70)]
+
+
 def test_a_background_task_waits_for_a_reviewer(tmp_path: Path) -> None:
     """The host shows the call, and pays once there is an answer."""
     shop = Shop()
@@ -679,6 +696,16 @@ def test_a_denied_hand_off_stays_with_its_agent(tmp_path: Path) -> None:
     swarm = guarded(Swarm([first, second], session_manager=manager), guard_of(tmp_path, rule))
     assert [node.node_id for node in swarm("please").node_history] == ["first"]
     assert "names no conversation" not in str(results(first))
+
+
+def test_the_agents_of_a_team_share_their_replans(tmp_path: Path) -> None:
+    """The user speaks to the team, and not to each agent in it."""
+    builder, models = GraphBuilder(), [ScriptedModel([refund(500), refund(501), "done"]) for _ in range(2)]
+    for name, model in zip("ab", models, strict=True):
+        builder.add_node(Agent(model=model, tools=tools_of(Shop(), "refund"), callback_handler=None), name)
+    builder.add_edge("a", "b")
+    found = ran(guarded(builder.build(), guard_of(tmp_path, LIMIT)))
+    assert "control returns to the user" in str(found.results["b"].result)
 
 
 def test_a_halt_ends_a_team(tmp_path: Path) -> None:
