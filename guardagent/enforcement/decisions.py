@@ -214,6 +214,7 @@ class Decider:
         ) is not None:  # the situation may have changed since the request
             return barred
         if approval.choice == "edit":
+            self._require_not_rejected(with_edits(call, approval))
             verdict = self._check(conversation, with_edits(call, approval))
         else:
             verdict = self._approve(conversation, call, shown)
@@ -224,6 +225,16 @@ class Decider:
                 self.recorder.revoke(with_edits(call, approval), verdict, error_text(error))
                 raise
         return verdict
+
+    def _require_not_rejected(self, edited: HostCall) -> None:
+        """Requires that a host which repeats an edit does not reopen the request of the edited call.
+
+        Raises:
+            InputError: a reviewer rejected the edited call, or it was used before.
+        """
+        question = self.ledger.recorded_request(edited)
+        if question is not None and question.rejected:
+            raise InputError(REJECTED)
 
     def _shown_request(self, call: HostCall, approval: Approval) -> RecordedRequest | None:
         """Returns the recorded request that an approval answers; None if another guard requested it.

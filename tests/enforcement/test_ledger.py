@@ -209,6 +209,15 @@ def test_a_rejected_call_needs_a_new_request_before_it_is_approved(host: ToolGua
     assert pays(host, {"choice": "approve", "of": digest}) == [500]
 
 
+def test_a_repeated_edit_does_not_reopen_a_rejected_call(host: ToolGuard) -> None:
+    """A host that runs the call again from an older state applies the edit again; the rejection stands."""
+    edit = Approval("edit", call(300).args, of=requests(host))
+    assert host.resolve(call(), edit).decision is Decision.ESCALATE
+    assert host.resolve(call(300), {"choice": "reject"}).decision is Decision.DENY
+    assert host.resolve(call(), edit).decision is Decision.DENY
+    assert pays(host, yes(call(300)), call(300)) == []
+
+
 def test_an_approval_that_was_not_used_is_void_when_its_conversation_ends(host: ToolGuard) -> None:
     digest = requests(host)
     host.end("c")

@@ -1,0 +1,12 @@
+"""Strands Agents."""
+
+from typing import TYPE_CHECKING
+
+from guardagent._support.lazy_imports import lazy_getattr
+
+__all__ = ["GuardIntervention", "StrandsHalted", "conversation", "guarded"]
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.strands.adapter import GuardIntervention, StrandsHalted, conversation, guarded
+else:
+    __getattr__ = lazy_getattr(__name__, "adapter", __all__)
