@@ -20,7 +20,6 @@ from guardagent.server.service.guard_service import GuardService
 from guardagent.server.settings import ServerSettings
 from guardagent.testing.conformance import HostUnderTest, Operator, check
 
-NOT_YET: dict[str, str] = {}
 APPROVALS = ("resume", "approve twice", "another call than was shown", "edit")
 """The scenarios in which the host has reviewers of its own. A proxy has no token for their answers."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from guardagent.documents import PolicyDocument, Sentence
+from guardagent.policy.documents import PolicyDocument, Sentence
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.translation.memory import ResultMemory

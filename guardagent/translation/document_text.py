@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from guardagent.documents import Sentence
+from guardagent.policy.documents import Sentence
 
 
 def document_text(sentences: Sequence[Sentence]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from guardagent.documents import PolicyDocument
+from guardagent.policy.documents import PolicyDocument
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting.draft import Draft, RuleDraft
 from guardagent.translation.tools.schema import ToolSchema

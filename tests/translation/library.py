@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from guardagent.documents import read_document
+from guardagent.policy.documents import read_document
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.tools.schema import ToolSchema
 from tests.models.server import Reply, text

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from guardagent.documents import PolicyDocument, read_document
 from guardagent.errors import ContentError, InputError
+from guardagent.policy.documents import PolicyDocument, read_document
 from guardagent.policy.review.record import (
     Confirmation,
     Fate,

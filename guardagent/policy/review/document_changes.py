@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from guardagent.documents.comparison import DocumentComparison, compare
-from guardagent.documents.encoding import format_of
-from guardagent.documents.reader import MAX_PDF, parse_document
-from guardagent.documents.sentences import Kind, Sentence
 from guardagent.errors import InputError
+from guardagent.policy.documents.comparison import DocumentComparison, compare
+from guardagent.policy.documents.encoding import format_of
+from guardagent.policy.documents.reader import MAX_PDF, parse_document
+from guardagent.policy.documents.sentences import Kind, Sentence
 from guardagent.policy.file.source_tree import shortened
 from guardagent.policy.review.record import Review, ReviewedSentence
 

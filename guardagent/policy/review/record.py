@@ -26,7 +26,7 @@ class ReviewedSentence:
     """A sentence of the document and what became of it.
 
     Attributes:
-        number, text, kind, path, context, place, hash: as in `guardagent.documents.Sentence`.
+        number, text, kind, path, context, place, hash: as in `guardagent.policy.documents.Sentence`.
         fate: what became of it.
         reason: why it has no rule, or which part of it no rule covers; may be empty if it has rules.
         rules: the ids of the rules that rest on it.

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from guardagent.documents import PolicyDocument, compare
 from guardagent.errors import ContentError
+from guardagent.policy.documents import PolicyDocument, compare
 from guardagent.policy.review.document_changes import reviewed_sentences
 from guardagent.policy.review.record import (
     Confirmation,

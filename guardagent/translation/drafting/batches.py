@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from guardagent.documents import Sentence
+from guardagent.policy.documents import Sentence
 
 MOST = 4
 LONGEST = 8  # of sentences that only make sense together

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from guardagent.documents import read_document
 from guardagent.errors import GuardError, InputError
+from guardagent.policy.documents import read_document
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.samples import read_fact_descriptions, read_samples
 from guardagent.translation.tools.reader import read_tools

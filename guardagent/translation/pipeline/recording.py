@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from guardagent.documents import compare
+from guardagent.policy.documents import compare
 from guardagent.policy.review import rule_hashes
 from guardagent.policy.review.document_changes import reviewed_sentences
 from guardagent.policy.review.record import (

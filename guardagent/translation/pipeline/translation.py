@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from guardagent._support.files import save_text
 from guardagent._support.locks import folder_lock, shared_folder_lock
-from guardagent.documents import compare
 from guardagent.errors import InputError
 from guardagent.models import Model, load_model
 from guardagent.models.cache import ResponseCache
 from guardagent.models.meter import Meter
 from guardagent.models.prompts import Prompts
+from guardagent.policy.documents import compare
 from guardagent.policy.load import load_policies
 from guardagent.policy.review import read_review, review_path, write_review
 from guardagent.policy.review.document_changes import reviewed_sentences

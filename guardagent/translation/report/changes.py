@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from guardagent.documents import Sentence, SentenceChange
+from guardagent.policy.documents import Sentence, SentenceChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class DocumentChanges:
     """The changed sentences, the rules that fell with them, and those that stay.
 
     Attributes:
-        changed, added, removed: the sentences, as `guardagent.documents.compare` finds them.
+        changed, added, removed: the sentences, as `guardagent.policy.documents.compare` finds them.
         fallen: the ids of the rules that rested on a changed or removed sentence. They are gone or translated again.
         kept: the ids of the other rules of the last version.
         policies: the path of the new policy file.

@@ -8,11 +8,11 @@ import pytest
 
 from guardagent.testing.conformance import SCENARIOS
 from tests.frameworks.python.test_adapter_conformance import PythonHost
-from tests.remote_guards import NOT_YET, remote_check
+from tests.remote_guards import remote_check
 from tests.tiers import slow_after
 
 
-@pytest.mark.parametrize("scenario", slow_after(3, (one for one in SCENARIOS if one not in NOT_YET)))
+@pytest.mark.parametrize("scenario", slow_after(3, SCENARIOS))
 def test_conformance_with_a_server(scenario: str, tmp_path: Path) -> None:
     """The shop did only what the rules allow."""
     remote_check(PythonHost(), scenario, tmp_path)

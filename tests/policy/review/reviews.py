@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from guardagent.documents import read_document
+from guardagent.policy.documents import read_document
 from guardagent.policy.load import read_policies
 from guardagent.policy.review import review_path, rule_hashes, write_review
 from guardagent.policy.review.record import Confirmation, Review, ReviewedRule, ReviewedSentence

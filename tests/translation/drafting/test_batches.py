@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from guardagent.documents import read_document
+from guardagent.policy.documents import read_document
 from guardagent.translation.drafting.batches import draft_batches
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from guardagent.documents import read_document
+from guardagent.policy.documents import read_document
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting.draft import Draft, Problem, RuleDraft
 from guardagent.translation.examination import examine

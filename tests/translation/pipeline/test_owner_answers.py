@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.documents import read_document
+from guardagent.policy.documents import read_document
 from guardagent.policy.review.record import RecordedAnswer, ReviewChoice, ReviewQuestion
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting.draft import Draft, RuleDraft

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
-from guardagent.documents import Sentence, SentenceChange
+from guardagent.policy.documents import Sentence, SentenceChange
 from guardagent.policy.review.record import (
     FATES,
     Confirmation,

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from guardagent import load_policies
-from guardagent.documents import read_document
+from guardagent.policy.documents import read_document
 from guardagent.policy.review import read_review, review_path, rule_hashes, write_review
 from guardagent.policy.review.record import (
     Fate,

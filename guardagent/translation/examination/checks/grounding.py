@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from guardagent.documents import Sentence
-from guardagent.documents.quotations import find_quote, word_count
+from guardagent.policy.documents import Sentence
+from guardagent.policy.documents.quotations import find_quote, word_count
 from guardagent.translation.drafting.draft import Problem, RuleDraft
 from guardagent.translation.examination.examined import ExaminedDraft, problem_of
 

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 from guardagent._support.requirements import require
-from guardagent.documents.characters import invisible_characters
-from guardagent.documents.encoding import FORMATS, decode, format_of
-from guardagent.documents.outline import long_sentences, number
-from guardagent.documents.sentences import Blocks, PolicyDocument
 from guardagent.errors import ContentError, InputError
+from guardagent.policy.documents.characters import invisible_characters
+from guardagent.policy.documents.encoding import FORMATS, decode, format_of
+from guardagent.policy.documents.outline import long_sentences, number
+from guardagent.policy.documents.sentences import Blocks, PolicyDocument
 
 MAX_TEXT = 10_000_000
 MAX_PDF = 100_000_000
@@ -59,19 +59,19 @@ def parse_document(data: bytes, path: str, format: str) -> PolicyDocument:  # no
 
 def _blocks(data: bytes, path: str, format: str) -> Blocks:  # noqa: A002 - as above
     if format == "pdf":
-        from guardagent.documents.pdf import read_pdf
+        from guardagent.policy.documents.pdf import read_pdf
 
         return read_pdf(data)
     text = decode(data, path)
     if format == "markdown":
-        from guardagent.documents.markdown import read_markdown
+        from guardagent.policy.documents.markdown import read_markdown
 
         return read_markdown(text)
     if format == "html":
-        from guardagent.documents.html import read_html
+        from guardagent.policy.documents.html import read_html
 
         return read_html(text)
-    from guardagent.documents.plain_text import read_plain_text
+    from guardagent.policy.documents.plain_text import read_plain_text
 
     return read_plain_text(text)
 

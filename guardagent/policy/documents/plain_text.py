@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from guardagent.documents.sentences import Block, Blocks, collapsed
+from guardagent.policy.documents.sentences import Block, Blocks, collapsed
 
 _SIGNS = "-*+•‣◦▪●○·–—"  # noqa: RUF001 - bullets
 _BULLET = re.compile(

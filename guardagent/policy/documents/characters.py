@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from guardagent.documents.sentences import DocumentFinding, Sentence
+from guardagent.policy.documents.sentences import DocumentFinding, Sentence
 
 _KINDS = {
     "characters that change the direction of the text, so that it reads differently than it is": (

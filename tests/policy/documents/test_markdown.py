@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.documents.reader import parse_document
-from guardagent.documents.sentences import PolicyDocument, Sentence
 from guardagent.errors import InputError
+from guardagent.policy.documents.reader import parse_document
+from guardagent.policy.documents.sentences import PolicyDocument, Sentence
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = """\

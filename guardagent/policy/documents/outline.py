@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from guardagent.documents.sentences import Block, DocumentFinding, Sentence, identity
-from guardagent.documents.splitting import split
+from guardagent.policy.documents.sentences import Block, DocumentFinding, Sentence, identity
+from guardagent.policy.documents.splitting import split
 
 _SPLIT = ("sentence", "item", "footnote")  # kinds of running text
 _INTRODUCES = re.compile(r"(?:[:,;\w)\]–—-]|\b(?:following|below)\b.*)$")  # noqa: RUF001 - dashes

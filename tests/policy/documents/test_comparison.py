@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.documents import DocumentComparison, compare
-from guardagent.documents.reader import parse_document
-from guardagent.documents.sentences import Sentence
+from guardagent.policy.documents import DocumentComparison, compare
+from guardagent.policy.documents.reader import parse_document
+from guardagent.policy.documents.sentences import Sentence
 
 
 def read(text: str) -> tuple[Sentence, ...]:

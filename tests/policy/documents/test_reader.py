@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.documents import read_document
 from guardagent.errors import InputError
+from guardagent.policy.documents import read_document
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le-bom", "utf-32"])

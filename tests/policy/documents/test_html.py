@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.documents.reader import parse_document
-from guardagent.documents.sentences import PolicyDocument
 from guardagent.errors import InputError
+from guardagent.policy.documents.reader import parse_document
+from guardagent.policy.documents.sentences import PolicyDocument
 
 PAGE = """<!doctype html><html><head><style>p{color:red}</style></head><body>
 <h1>Policy</h1><p>Ask&nbsp;first.<p>Then <b>book</b>.

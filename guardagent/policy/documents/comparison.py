@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from guardagent.documents.sentences import Sentence, normalized
+from guardagent.policy.documents.sentences import Sentence, normalized
 
 _CELLS = 4_000_000  # pairs of sentences scored at a time
 

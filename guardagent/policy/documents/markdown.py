@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from guardagent.documents.html import walk
-from guardagent.documents.sentences import Blocks, DocumentFinding
 from guardagent.errors import InputError
+from guardagent.policy.documents.html import walk
+from guardagent.policy.documents.sentences import Blocks, DocumentFinding
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

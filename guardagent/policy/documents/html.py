@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from guardagent.documents.sentences import Block, Blocks, DocumentFinding, Kind, collapsed
 from guardagent.errors import InputError
+from guardagent.policy.documents.sentences import Block, Blocks, DocumentFinding, Kind, collapsed
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode

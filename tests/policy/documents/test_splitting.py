@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.documents.splitting import split
+from guardagent.policy.documents.splitting import split
 from tests.tiers import slow_but_every
 
 CASES = """

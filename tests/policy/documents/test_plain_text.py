@@ -7,9 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.documents.outline import number
-from guardagent.documents.plain_text import read_plain_text
-from guardagent.documents.sentences import Sentence
+from guardagent.policy.documents.outline import number
+from guardagent.policy.documents.plain_text import read_plain_text
+from guardagent.policy.documents.sentences import Sentence
 
 TEXT = """\
 REFUND POLICY

@@ -5,9 +5,9 @@ bytes -> blocks (one reader for each format) -> sentences with headings and cont
 `compare` finds the sentences that changed between two versions.
 """
 
-from guardagent.documents.comparison import DocumentComparison, SentenceChange, compare
-from guardagent.documents.reader import read_document
-from guardagent.documents.sentences import DocumentFinding, PolicyDocument, Sentence
+from guardagent.policy.documents.comparison import DocumentComparison, SentenceChange, compare
+from guardagent.policy.documents.reader import read_document
+from guardagent.policy.documents.sentences import DocumentFinding, PolicyDocument, Sentence
 
 __all__ = [
     "DocumentComparison",

@@ -6,8 +6,8 @@ from io import BytesIO
 
 import pytest
 
-from guardagent.documents.reader import parse_document
 from guardagent.errors import InputError
+from guardagent.policy.documents.reader import parse_document
 
 
 def pdf(*pages: list[tuple[int, str]], key: str = "", mode: int = 0) -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from guardagent.documents.splitting import MARKER
+from guardagent.policy.documents.splitting import MARKER
 
 Kind = Literal["heading", "sentence", "item", "header", "row", "code", "quote", "footnote"]
 """`header` is the first row of a table, `row` another one; code and quotes are not split."""
