@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from guardagent.enforcement import HostCall
@@ -14,9 +14,6 @@ from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.adk.adapter.messages import ShownMessages
 from guardagent.types import Decision, Verdict
-
-if TYPE_CHECKING:
-    from guardagent.frameworks.adk.adapter.calls import AdkCalls
 
 UNNAMED = "this run names no conversation: the function conversation=... of the GuardPlugin has returned none"
 MAX_RUNS = 10_000  # a run that is cancelled leaves its record behind
@@ -67,12 +64,12 @@ class AdkScope:
     Attributes:
         run: the run that called the tool.
         call: the running call; runs inside it are parts of its conversation.
-        calls: judges further calls.
+        calls: the `AdkCalls` that judge further calls.
     """
 
     run: AdkRun
     call: HostCall
-    calls: AdkCalls
+    calls: Any
 
 
 _scope: ContextVar[AdkScope | None] = ContextVar("guardagent_adk", default=None)
