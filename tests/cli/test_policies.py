@@ -182,6 +182,7 @@ def test_test_says_the_same_in_json(cli: Cli, tmp_path: Path, policies: Path) ->
     assert "b.jsonl:2: has no expectation" in ran.err
 
 
+@pytest.mark.slow
 def test_workers_give_what_one_gives(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
     """The same rows in the same order, and the same bad lines."""
     lines = ["{" if at % 50 == 7 else case(f"c{at}", amount=at) for at in range(300)]
@@ -226,6 +227,7 @@ def slow(tmp_path: Path, policies: Path) -> Iterator[Callable[..., subprocess.Po
         process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", slow_after(1, ["2", "1"]))
 def test_an_interrupt_keeps_what_was_done(
     slow: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, workers: str
@@ -257,6 +259,7 @@ def test_workers_end_with_a_run_that_is_killed(slow: Callable[..., subprocess.Po
     assert alive == []
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_ends_the_run(slow: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:
     """Exit 3, what was judged before is kept, and the other workers end too."""
     process = slow("--out", str(tmp_path / "out.jsonl"), "--workers", "2")

@@ -73,6 +73,7 @@ def test_a_conversation_is_closed_until_its_late_check_ends(slow: Slow) -> None:
     ran(one, refund())
 
 
+@pytest.mark.slow
 def test_waiting_for_a_permit_has_a_limit(slow: Slow) -> None:
     """While another check hangs, `use` of an allowed call fails instead of hanging, too."""
     slow.waits = False
@@ -87,6 +88,7 @@ def test_waiting_for_a_permit_has_a_limit(slow: Slow) -> None:
         asyncio.run(one.ause(allowed))
 
 
+@pytest.mark.slow
 def test_an_outcome_that_has_to_wait_is_recorded_later(slow: Slow) -> None:
     """It is recorded once the hung check has ended."""
     slow.waits = False

@@ -40,6 +40,7 @@ def test_equal_drafts_are_proved_equal(first: Any, second: Any) -> None:
     assert isinstance(compare_rules(first, second), Same)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), DIFFERENT)
 def test_a_witness_is_judged_differently(first: Any, second: Any) -> None:
     """Also when it is written to a file, and read again."""
@@ -103,6 +104,7 @@ def test_messages_are_reported_apart() -> None:
     assert found == Same("identical", ("the messages differ: 'none' and 'Ask first.'",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["G !tool:x", "forall(x(n=n), n <= 5)", "NOT exists(x(n=n), n > 5)"])
 @pytest.mark.parametrize(
     ("response", "expected"), [("warn", "warned"), ("escalate", "escalated"), ("halt", "ended"), ("block", None)]
@@ -156,6 +158,7 @@ DECLARED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second", "text"), DECLARED)
 def test_the_same_words_about_other_declarations_are_not_equal(first: Any, second: Any, text: str) -> None:
     """A declaration decides beside the rules."""

@@ -97,6 +97,7 @@ def test_workers_killed_at_any_moment_cost_no_more_than_their_run(sandbox: Sandb
     assert one(sandbox) == [1000, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "end", slow_after(1, ["os._exit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "pass"])
 )

@@ -55,6 +55,7 @@ def write(folder: Path, *lines: str, name: str = "shop.cases.jsonl") -> None:
     (folder / name).write_text("\n".join(lines) + "\n")
 
 
+@pytest.mark.slow
 def test_each_case_is_a_test_and_the_gaps_are_listed(folder: Path) -> None:
     """A second file of the same policy counts too. A rule about the end can only be satisfied."""
     write(folder, *COVERING)
@@ -68,6 +69,7 @@ def test_each_case_is_a_test_and_the_gaps_are_listed(folder: Path) -> None:
     assert "never satisfied by a case: unused\n" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", slow_after(1, [["--guardagent-full-coverage"], ["-o", "guardagent_full_coverage=true"]])
 )

@@ -168,6 +168,7 @@ def test_an_unusable_answer_denies(name: str) -> None:
         assert guard.before(CALL).label == 0  # the guard goes on
 
 
+@pytest.mark.slow
 def test_a_slow_answer_denies_in_time_and_the_late_allowance_is_withdrawn() -> None:
     """Synchronously and asynchronously."""
     with scripted_server(Fault("check", seconds=0.6), Fault("check", seconds=0.6)) as server:
@@ -182,6 +183,7 @@ def test_a_slow_answer_denies_in_time_and_the_late_allowance_is_withdrawn() -> N
         assert [operation for operation, _ in server.requests].count("withdraw") == 2
 
 
+@pytest.mark.slow
 def test_a_cancelled_check_is_withdrawn() -> None:
     """The agent's task ends while the server still thinks."""
     with scripted_server(Fault("check", seconds=0.5)) as server:
@@ -199,6 +201,7 @@ def test_a_cancelled_check_is_withdrawn() -> None:
         assert [body["call_id"] for operation, body in server.requests if operation == "withdraw"] == ["1"]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_denies_and_its_outcomes_wait() -> None:
     """The outcome arrives before the next check, so that check sees it."""
     down = [Fault("record", acts=False, cut=True) for _ in range(9)]

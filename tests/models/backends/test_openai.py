@@ -150,6 +150,7 @@ def test_an_incomplete_answer_is_an_error(serve: Serve, reply: Reply, problem: s
     assert raised.value.usage.completion_tokens == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("replies", "problem"),
     slow_but_every(

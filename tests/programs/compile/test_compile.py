@@ -37,6 +37,7 @@ def test_a_program_that_is_wrong_is_mended(compiler: Compiler) -> None:
     assert report["model_calls"] == 3
 
 
+@pytest.mark.slow
 def test_what_is_written_judges_without_a_model(compiler: Compiler) -> None:
     """As the agent's program, with a header that says what it was made of."""
     compiler(GOOD)
@@ -78,6 +79,7 @@ def test_the_same_question_is_not_paid_for_twice(compiler: Compiler) -> None:
     assert report["model_calls"] == 3
 
 
+@pytest.mark.slow
 def test_the_next_prompt_has_the_last_explanation(compiler: Compiler) -> None:
     """The next prompt shows the truncated prose of the last answer, without its program."""
     compiler(f"I take six for the limit.\n{WRONG}{'so ' * 300}", GOOD)
@@ -99,6 +101,7 @@ def test_a_mend_prompt_says_which_failures_it_leaves_out(compiler: Compiler) -> 
     assert ("Run 4" in compiler.prompts[2], "Run 5" in compiler.prompts[2]) == (True, False)
 
 
+@pytest.mark.slow
 def test_a_call_of_a_missing_function_goes_back_with_the_nearest(compiler: Compiler) -> None:
     """Before anything runs; so does a comment for a sentence that is not there, and code that the gate refuses."""
     exit_status, report = compiler(MISSING, GOOD)
@@ -222,6 +225,7 @@ def test_a_transformation_can_be_left_out(compiler: Compiler) -> None:
     assert (exit_status, "did you mean 'changed_ids'" in report["error"]) == (2, True)
 
 
+@pytest.mark.slow
 def test_details_that_an_example_names_are_examined(compiler: Compiler) -> None:
     """Others may stand beside them, and the order of a list does not count; the report says which test a label."""
     named = [row | {"details": {"loans": str(loans)}} for row, loans in zip(EXAMPLES, [0, 5, 3, 7, 3], strict=False)]
@@ -263,6 +267,7 @@ def test_a_regular_expression_in_place_of_a_parser_goes_back_once(compiler: Comp
     assert (exit_status, "re.findall" in compiler.out.read_text()) == (0, True)
 
 
+@pytest.mark.slow
 def test_several_candidates_are_compared(compiler: Compiler) -> None:
     """The first candidate is chosen if the candidates never disagree."""
     other = block(RIGHT.replace('field(agent_input, "Loans")', 'agent_input.split("Loans: ")[1].split("\\n")[0]'))

@@ -87,6 +87,7 @@ def test_the_text_says_what_to_do(mislabelled: Compiler) -> None:
     assert "set aside by '--accept-dispute', not tested: e6" in compiled.report.to_text()
 
 
+@pytest.mark.slow
 def test_a_sentence_that_no_run_tells_is_for_a_person(compiler: Compiler) -> None:
     """A program that is right without it is not written, until a person accepts that; then no code is asked for."""
     exit_status, report = compiler(GOOD + CLAUSE)
@@ -99,6 +100,7 @@ def test_a_sentence_that_no_run_tells_is_for_a_person(compiler: Compiler) -> Non
     assert "keeps these sentences: 2. Write no code" in " ".join(system.split())
 
 
+@pytest.mark.slow
 def test_a_changed_run_may_be_disputed(compiler: Compiler) -> None:
     """Then the report names the transformation, which a person can leave out."""
     by_id = RIGHT.replace('"Loans")\n', '"Loans")\n    loans = "0" if "M-10" not in agent_input else loans\n', 1)
@@ -125,6 +127,7 @@ def test_a_dispute_of_nothing_goes_back(compiler: Compiler, answer: str, message
     assert (exit_status, message in compiler.prompts[2], report["disputes"]) == (0, True, [])
 
 
+@pytest.mark.slow
 def test_a_program_that_passes_is_written_whatever_the_model_thinks_of_a_label(compiler: Compiler) -> None:
     """It gives every example its label; what the model says of one is in the report."""
     exit_status, report = compiler(disputed("example 1", "odd") + GOOD)

@@ -150,6 +150,7 @@ def findings(report: dict[str, Any], kind: str) -> list[int | None]:
     return [one["clause"] for one in report["findings"] if one["kind"] == kind]
 
 
+@pytest.mark.slow
 def test_a_request_in_parts_becomes_one_program(dividing: Dividing) -> None:
     """Compiled part by part, also where the parts use the same names; it judges as the agent's program does."""
     exit_status, report = dividing(GOOD)
@@ -222,6 +223,7 @@ def test_a_part_that_no_example_exercises_is_a_finding(dividing: Dividing) -> No
     assert "the code for clause 4 denies no example" in str(report["findings"])
 
 
+@pytest.mark.slow
 def test_a_part_that_never_passes_is_named(dividing: Dividing) -> None:
     """It denies what is allowed: nothing is folded or written, and no further part is asked for."""
     everyone = BLOCKED.replace("== LIMIT", "!= LIMIT")
@@ -255,6 +257,7 @@ def test_a_whole_program_that_fails_goes_back_to_the_part_at_fault(dividing: Div
     assert "label 0" in dividing.prompts[4][1]
 
 
+@pytest.mark.slow
 def test_a_whole_program_that_never_passes_is_not_written(dividing: Dividing) -> None:
     """After the rounds the report names the part at fault."""
     other = LOANS.replace('field(agent_output, "Answer")', 'field(agent_output, "Answer")[:4]')

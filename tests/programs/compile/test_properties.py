@@ -97,6 +97,7 @@ def test_a_program_that_denies_what_must_pass_is_refused(compiler: Compiler) -> 
     assert compiler(block(unknown) + block(PROPERTY), options=FAST)[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "message"),
     slow_after(

@@ -28,6 +28,7 @@ def judged(rounds: int = 0) -> Verdict:
         return guard.guard(ehr_input("nursing"), ehr_log())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("replies", "rounds", "calls"),
     [

@@ -94,6 +94,7 @@ def test_an_error_of_the_other_side_is_kept_and_changes_nothing(memory: Path) ->
     assert len(found(memory)) == 1 + MAX_ERRORS
 
 
+@pytest.mark.slow
 def test_the_sample_follows_from_the_runs_alone(memory: Path) -> None:
     """The same runs every time, about as many as were asked for, and none at rate 0."""
     names = [run_id("asked", f"log {number}", {}) for number in range(2000)]

@@ -93,6 +93,7 @@ provider.add_span_processor(Broken())
     assert run(program(SPANS, broken, requests, "print(statuses)", folder=tmp_path)) == [200, 200, 403]
 
 
+@pytest.mark.slow
 def test_a_server_without_a_configured_sdk_neither_loads_nor_uses_it(tmp_path: Path) -> None:
     loaded = 'print(json.dumps([statuses, [one for one in sys.modules if "opentelemetry" in one]]))'
     assert run(program(REQUESTS.format(client=CLIENT), loaded, folder=tmp_path)) == [[200, 200, 403], []]

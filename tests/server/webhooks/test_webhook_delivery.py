@@ -114,6 +114,7 @@ def send_all(outbox: WebhookOutbox, delivery: WebhookDelivery, url: str) -> None
         delivery.send(message)
 
 
+@pytest.mark.slow
 def test_a_request_and_its_answer_are_sent_with_signatures_by_each_secret(
     server: LocalServer, receiver: Receiver
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_request_and_its_answer_are_sent_with_signatures_by_each_secret(
     assert server.client("shop.admin").request("GET", "/metrics").text.count("guardagent_webhooks_total{") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [500, 404, 302])
 def test_a_message_that_is_not_accepted_is_sent_again_with_the_same_id(
     server: LocalServer, receiver: Receiver, status: int

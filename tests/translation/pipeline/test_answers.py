@@ -55,6 +55,7 @@ def users(server: ScriptedServer) -> Sequence[str]:
     return [one["messages"][-1]["content"] for one in server.requests]
 
 
+@pytest.mark.slow
 def test_an_answer_reaches_all_rules_that_it_concerns_once(serve: Serve, folder: Path) -> None:
     serve(pharmacist(survey=TAX))
     assert [one.text for one in translated(folder).review.open_questions] == [
@@ -75,6 +76,7 @@ def test_an_answer_reaches_all_rules_that_it_concerns_once(serve: Serve, folder:
     assert (server.requests, again.review) == ([], replace(result.review, cost=again.review.cost))
 
 
+@pytest.mark.slow
 def test_a_rule_that_changes_after_an_answer_is_to_be_confirmed_again(serve: Serve, folder: Path) -> None:
     serve(pharmacist(survey=TAX))
     translated(folder)
@@ -88,6 +90,7 @@ def test_a_rule_that_changes_after_an_answer_is_to_be_confirmed_again(serve: Ser
     assert "a > 0" in (folder / "policies.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_an_edited_rule_is_not_written_again_after_an_answer(serve: Serve, folder: Path) -> None:
     serve(pharmacist(survey=TAX))
     translated(folder)
@@ -100,6 +103,7 @@ def test_an_edited_rule_is_not_written_again_after_an_answer(serve: Serve, folde
     assert {group for _, group in drafted(server)} == {(REFUNDS[0],), (REFUNDS[2],)}
 
 
+@pytest.mark.slow
 def test_an_answer_that_reaches_no_draft_blocks(serve: Serve, folder: Path) -> None:
     serve(pharmacist(survey=TAX))
     translated(folder)
@@ -113,6 +117,7 @@ def test_an_answer_that_reaches_no_draft_blocks(serve: Serve, folder: Path) -> N
     assert translated(folder).outcome == 0
 
 
+@pytest.mark.slow
 def test_an_answer_that_concerns_no_rule_needs_no_request(serve: Serve, folder: Path) -> None:
     serve(pharmacist(survey={AMOUNTS: {"question": "Are cents rounded?", "readings": ["Yes, up.", "No."]}}))
     assert translated(folder).outcome == 1
@@ -123,6 +128,7 @@ def test_an_answer_that_concerns_no_rule_needs_no_request(serve: Serve, folder: 
     assert translated(folder).review.questions == result.review.questions
 
 
+@pytest.mark.slow
 def test_answers_go_into_later_requests(serve: Serve, folder: Path) -> None:
     """Also into the survey, with the most relevant one first."""
     serve(pharmacist(survey={**TAX, LIMIT: {"question": TABLETS, "readings": ["Yes.", "No."]}}))
@@ -173,6 +179,7 @@ def test_own_words_are_a_ruling_for_both_drafts(serve: Serve, folder: Path) -> N
     assert {one.id: one.readings for one in result.review.rules}["tablet_limit"] == "answered"
 
 
+@pytest.mark.slow
 def test_own_words_that_the_drafts_take_differently_decide_nothing(serve: Serve, folder: Path) -> None:
     serve(pharmacist(second=EXCLUSIVE))
     translated(folder)
@@ -189,6 +196,7 @@ def test_own_words_that_the_drafts_take_differently_decide_nothing(serve: Serve,
     assert drafted(server) == [("draft", (LIMIT,)), ("second_draft", (LIMIT,))], "other words are another ruling"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [

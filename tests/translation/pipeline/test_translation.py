@@ -98,6 +98,7 @@ def fates(review: Review) -> dict[str, int]:
     return count
 
 
+@pytest.mark.slow
 def test_all_thirty_sentences_are_accounted_for(serve: Serve, folder: Path, cli: Any) -> None:
     server = serve(pharmacist())
     result = translated(folder)
@@ -114,6 +115,7 @@ def test_all_thirty_sentences_are_accounted_for(serve: Serve, folder: Path, cli:
     assert not [one for one in result.review.findings if one.kind == "untested"]
 
 
+@pytest.mark.slow
 def test_the_policy_may_be_used_once_each_sentence_is_confirmed(serve: Serve, folder: Path) -> None:
     serve(pharmacist())
     translated(folder)
@@ -127,6 +129,7 @@ def test_the_policy_may_be_used_once_each_sentence_is_confirmed(serve: Serve, fo
         load_policies(policy, require_review=True)
 
 
+@pytest.mark.slow
 def test_no_review_is_lost(serve: Serve, folder: Path) -> None:
     """Neither with its policy gone, nor to another document."""
     serve(pharmacist())
@@ -147,6 +150,7 @@ def test_no_review_is_lost(serve: Serve, folder: Path) -> None:
     assert json.loads(review)["confirmations"]
 
 
+@pytest.mark.slow
 def test_a_new_finding_voids_the_confirmation_of_its_rule(serve: Serve, folder: Path) -> None:
     """A person added a rule that contradicts a confirmed one."""
     serve(pharmacist())
@@ -164,6 +168,7 @@ def test_a_new_finding_voids_the_confirmation_of_its_rule(serve: Serve, folder: 
     assert "tablet_limit" in rules
 
 
+@pytest.mark.slow
 def test_an_interrupted_translation_goes_on_where_it_was(serve: Serve, folder: Path) -> None:
     """It writes nothing until it is whole, and asks for no answer twice."""
     whole = serve(pharmacist())
@@ -213,6 +218,7 @@ def test_a_draft_for_other_tools_is_not_used(serve: Serve, folder: Path) -> None
     assert len(server.requests) <= 3 * 14
 
 
+@pytest.mark.slow
 def test_two_readings_become_a_question_and_its_answer_decides(serve: Serve, folder: Path) -> None:
     serve(pharmacist(second=EXCLUSIVE))
     result = translated(folder)
@@ -238,6 +244,7 @@ def mended(template: str, group: tuple[int, ...], user: str) -> str | None:
     return None
 
 
+@pytest.mark.slow
 def test_what_the_model_calls_ambiguous_becomes_a_question(serve: Serve, folder: Path) -> None:
     question = {
         "question": "Does one blister count as one tablet?",
@@ -249,6 +256,7 @@ def test_what_the_model_calls_ambiguous_becomes_a_question(serve: Serve, folder:
     assert result.outcome == 1
 
 
+@pytest.mark.slow
 def test_only_changed_sentences_are_translated(serve: Serve, folder: Path) -> None:
     serve(pharmacist())
     translated(folder)
@@ -293,6 +301,7 @@ TWENTY: Mapping[int, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_a_rule_that_a_person_changed_is_edited(serve: Serve, folder: Path) -> None:
     """Two drafts no longer say it, and the cases against which it was changed are left out."""
     serve(pharmacist())
@@ -310,6 +319,7 @@ def test_a_rule_that_a_person_changed_is_edited(serve: Serve, folder: Path) -> N
     assert [one.id for one in review.rules if one.readings == "edited"] == ["tablet_limit"], "a new frame is no edit"
 
 
+@pytest.mark.slow
 def test_a_contradiction_that_a_person_resolved_is_gone(serve: Serve, folder: Path) -> None:
     serve(pharmacist())
     translated(folder)
@@ -342,6 +352,7 @@ def test_a_run_that_is_killed_between_two_files_leaves_nothing_half(serve: Serve
     assert policy.read_text() == whole
 
 
+@pytest.mark.slow
 def test_rules_of_people_survive(serve: Serve, folder: Path) -> None:
     serve(pharmacist())
     translated(folder)
@@ -363,6 +374,7 @@ def test_a_policy_that_people_wrote_is_not_overwritten(serve: Serve, folder: Pat
     assert not server.requests
 
 
+@pytest.mark.slow
 def test_the_cap_on_the_cost_holds_over_all_runs(serve: Serve, folder: Path) -> None:
     from guardagent.models import load_model
 
@@ -399,6 +411,7 @@ def test_wrong_inputs_are_errors_before_any_call(
     assert not server.requests
 
 
+@pytest.mark.slow
 def test_a_review_during_the_translation_is_not_overwritten(serve: Serve, folder: Path) -> None:
     serve(pharmacist(second=EXCLUSIVE))
     translated(folder)
@@ -415,6 +428,7 @@ def test_a_review_during_the_translation_is_not_overwritten(serve: Serve, folder
     assert read_review(review_path(folder / "policies.yaml")).answers
 
 
+@pytest.mark.slow
 def test_nobody_answers_while_the_files_are_written(serve: Serve, folder: Path) -> None:
     """The translation waits for a reviewer who saves, and then sees the answer."""
     serve(pharmacist(second=EXCLUSIVE))
@@ -434,6 +448,7 @@ def test_nobody_answers_while_the_files_are_written(serve: Serve, folder: Path) 
     assert read_review(review_path(folder / "policies.yaml")).answers == saved
 
 
+@pytest.mark.slow
 def test_an_answer_about_old_words_is_named(serve: Serve, folder: Path) -> None:
     """It decides nothing about the new ones; the note stays with their sentence."""
     serve(pharmacist(second=EXCLUSIVE))

@@ -66,6 +66,7 @@ def test_other_words_are_no_question(number: int, planted: Planted) -> None:
     assert not [one for one in found.findings if one.blocking]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "planted"), NUMBERED)
 @pytest.mark.parametrize("chosen", [0, 1])
 def test_an_answer_decides(number: int, planted: Planted, chosen: int) -> None:
@@ -219,6 +220,7 @@ def test_the_end_of_a_conversation_is_a_question() -> None:
     assert (after.draft, [(one["events"], one["label"]) for one in after.cases]) == (first, [([], 1)])
 
 
+@pytest.mark.slow
 def test_several_differences_come_at_once() -> None:
     """Those of rules about other tools."""
     first, second = (

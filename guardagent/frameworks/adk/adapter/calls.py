@@ -37,7 +37,7 @@ _TWICE = (
     "ToolGuard(approver=...), or another call"
 )
 _OTHERS = "the tool would get other arguments than the edited ones, which were judged"
-_BEGUN = "this call has begun already, and nobody knows its outcome; propose it again if it is still needed"
+_BEGUN = "this call has begun already, and its outcome is unknown; propose it again if it is still needed"
 
 
 class AwaitedApprovalError(Exception):

@@ -33,7 +33,7 @@ def _approver(context: Any, tool_id: str) -> Approver:
         try:
             return read_answer(await context.ask(question))
         except HumanInputError as error:
-            return Approval("reject", reason=f"nobody has answered: {error}")
+            return Approval("reject", reason=f"no reviewer has answered: {error}")
 
     return ask
 
