@@ -58,20 +58,26 @@ def _init_project(*, as_json: bool) -> None:
 
 
 def doctor(*, as_json: Json = False) -> None:
-    """Check which sandbox protections work on this machine.
+    """Check which sandbox protections and which installed hooks of coding agents work on this machine.
 
     Says how to add missing ones, and exits with 1 if one is missing.
     """
+    from guardagent.hooks.installation import installed
     from guardagent.sandbox.doctor import examine, to_dict
 
-    findings = examine()
-    missing = any(finding.problem for finding in findings)
+    findings, hooks = examine(), installed()
+    missing = any(finding.problem for finding in findings) or any(one.problems for one in hooks)
     if as_json:
-        print_json(to_dict(findings))
+        problems = {one.lock.settings: list(one.problems) for one in hooks}
+        print_json({**to_dict(findings), **({"hooks": problems} if hooks else {})})
     else:
         from guardagent.cli.render import show_findings
 
         show_findings(findings, screen())
+        for one in hooks:
+            print_line(
+                f"{'broken' if one.problems else 'works  '}  hook    {one.lock.settings}  {'; '.join(one.problems)}".rstrip()
+            )
     raise typer.Exit(1 if missing else 0)
 
 

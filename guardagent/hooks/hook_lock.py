@@ -95,14 +95,19 @@ def changed(policy: str) -> str:
     return f"{policy}: the policy has changed since the hook was installed; review it, and install the hook again"
 
 
+def state_path() -> Path:
+    """Returns where the state folder is, or would be."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "guardagent" / "hooks"
+
+
 def state_folder() -> Path:
     """Returns the folder with the state of all hooks of this user, outside of any workspace.
 
     Raises:
         InputError: it cannot be created, or belongs to another user.
     """
-    home = os.environ.get("XDG_STATE_HOME", "")
-    folder = (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "guardagent" / "hooks"
+    folder = state_path()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()

@@ -18,7 +18,7 @@ from guardagent.errors import GuardError, InputError
 from guardagent.hooks import client
 from guardagent.hooks.hook_event import HookKind, HookOutput
 from guardagent.hooks.hook_host import HOSTS, HookHost
-from guardagent.hooks.hook_lock import HookLock, read_lock, state_folder
+from guardagent.hooks.hook_lock import HookLock, read_lock, state_folder, state_path
 from guardagent.hooks.nested_hooks import MARK
 from guardagent.packs.shell.script import require_parser
 
@@ -105,7 +105,8 @@ def installed() -> list[InstalledHook]:
     Raises:
         InputError: the state folder cannot be used.
     """
-    locks = [read_lock(path) for path in sorted(state_folder().glob("*-*.json"))]
+    folder = state_folder() if state_path().exists() else state_path()
+    locks = [read_lock(path) for path in sorted(folder.glob("*-*.json"))]
     return [InstalledHook(lock, tuple(_problems(lock))) for lock in locks]
 
 
