@@ -75,9 +75,8 @@ def doctor(*, as_json: Json = False) -> None:
 
         show_findings(findings, screen())
         for one in hooks:
-            print_line(
-                f"{'broken' if one.problems else 'works  '}  hook    {one.lock.settings}  {'; '.join(one.problems)}".rstrip()
-            )
+            works = "broken" if one.problems else "works  "
+            print_line(f"{works}  hook    {one.lock.settings}  {'; '.join(one.problems)}".rstrip())
     raise typer.Exit(1 if missing else 0)
 
 
