@@ -74,7 +74,7 @@ class _Findings:
             yield from check(command, self._workspace)
         for inner in inner_commands(command):
             yield from self.of_command(inner, files, depth + 1)
-        for found in (*incoming(command, files), *((text,) for text in inner_scripts(command))):
+        for found in (*incoming(command, files, self._workspace), *((text,) for text in inner_scripts(command))):
             if isinstance(found, str):
                 yield found
             elif found[0] is not None:

@@ -8,6 +8,7 @@ import re
 
 _SYSTEM = "bin boot dev etc lib lib32 lib64 opt proc root run sbin srv sys usr var System Library Applications".split()
 _TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108 - paths that commands name
+_ELSEWHERE = re.compile(rf"~|/(?:home|Users|{'|'.join(_SYSTEM)})(?:/|$)|(?:.*/)?\.\./")
 _SAFE_DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/fd")
 _SECRETS = re.compile(
     r"""(?: ^|/ ) (?:
@@ -53,6 +54,11 @@ def resolved(path: str, folder: str | None, workspace: str) -> str | None:
     if root and (path == root or path.startswith(root.rstrip("/") + "/")):
         return posixpath.relpath(path, root)
     return path
+
+
+def is_elsewhere(text: str) -> bool:
+    """Whether a string in code names a place of the machine, rather than a route such as `/api/v1`."""
+    return _ELSEWHERE.match(text) is not None
 
 
 def _outside_home(path: str) -> str:

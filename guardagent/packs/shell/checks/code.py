@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from guardagent.packs.shell.foreign_code import INTERPRETERS, is_harmless_python
+from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.wrappers import SHELLS
 
@@ -32,9 +32,11 @@ _DATABASES = {
 _SETTINGS = ("complete", "bind", "enable", "hash", "gdb")
 
 
-def check(command: ShellCommand, _: str) -> Iterator[str]:
+def check(command: ShellCommand, workspace: str) -> Iterator[str]:
     if any(found(command) for found in _UNREADABLE):
         yield "unreadable"
+    if INTERPRETERS.fullmatch(command.name or ""):
+        yield from _of_foreign_code(command, workspace)
 
 
 def _known(command: ShellCommand) -> list[str | None]:
@@ -45,17 +47,12 @@ def _is_dynamic(command: ShellCommand) -> bool:
     return command.name not in _HARMLESS and any(not word for word in command.words[1:])
 
 
-def _has_foreign_code(command: ShellCommand) -> bool:
-    name, words = command.name or "", _known(command)
-    if not INTERPRETERS.fullmatch(name):
-        return False
-    for at, word in enumerate(words):
-        if word is None or not word.startswith("-") or word == "-":
-            return False
-        if re.fullmatch(r"-[a-zA-Z]*[ceEr]|--eval|--execute|-p|--print|-Command|-EncodedCommand", word):
-            code = words[at + 1] if at + 1 < len(words) else None
-            return not (name.startswith("python") and word == "-c" and code is not None and is_harmless_python(code))
-    return False
+def _of_foreign_code(command: ShellCommand, workspace: str) -> Iterator[str]:
+    codes = inline_code(command.words)
+    found = [code_effects(command.name or "", code) for code in codes or ()]
+    if codes is None or None in found:
+        yield "unreadable"
+    yield from (kind for one in found if one for kind in one.kinds(command.folder, workspace))
 
 
 def _has_script(command: ShellCommand) -> bool:
@@ -93,4 +90,4 @@ def _make_runs_by_option(words: list[str]) -> bool:
     )
 
 
-_UNREADABLE = (_is_dynamic, _has_foreign_code, _has_script, _runs_by_option)
+_UNREADABLE = (_is_dynamic, _has_script, _runs_by_option)
