@@ -6,10 +6,12 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
 from guardagent.hooks.call_arguments import SHELL_TOOLS, real_path
+from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
 from guardagent.packs.shell.script import ShellCommand, read_script
 from guardagent.packs.shell.wrappers import inner_commands, inner_scripts
 
@@ -93,9 +95,35 @@ class Protection:
             return found
         if _only_reads(command):
             return None
+        if found := self._of_code(command, folder):
+            return found
         values = [value for word in command.words[1:] for value in word]
         named = (self._named(value, folder, holders=command.name in _WHOLE_FOLDERS) for value in values)
         return next((one for one in named if one), None)
+
+    def _of_code(self, command: ShellCommand, folder: str) -> str | None:
+        """Returns the protected path that the code of an interpreter may change."""
+        if not INTERPRETERS.fullmatch(command.name or ""):
+            return None
+        texts = [command.text, *(one.text for one in command.sources), *(inline_code(command.words) or ())]
+        texts += [value for one in command.sources for word in one.words[1:] for value in word]
+        for text in filter(None, texts):
+            effects = code_effects(command.name or "", text)
+            if effects is None:  # it is denied or asked about; it must not even name the guard
+                if found := self._mentioned(text) or self._like(re.findall(r"[\w.*?-]+", text)):
+                    return found
+            elif effects.writes:
+                strings = [*effects.files, *effects.others]
+                reached = (self._reached(one, folder, holders=False) for one in strings if _is_path(one))
+                if found := self._like(strings) or next((one for one in reached if one), None):
+                    return found
+        return None
+
+    def _like(self, strings: Iterable[str]) -> str | None:
+        """Returns the protected file whose name a string or a pattern in code has."""
+        names = {os.path.basename(one): one for one in self._paths if "." in os.path.basename(one)[1:]}
+        patterns = [part for one in strings if (part := one.rpartition("/")[2]).strip("*")]
+        return next((one for name, one in names.items() if any(fnmatchcase(name, part) for part in patterns)), None)
 
     def _named(self, value: str, folder: str, *, holders: bool) -> str | None:
         for part in (value, value.partition("=")[2]):

@@ -40,7 +40,7 @@ _FORBIDDEN_PARTS = re.compile(
     r"_(?!_(?:name|version|file|doc|len|init)__$).*|modules|os|sys|posix|subprocess|shutil|socket|importlib|ctypes|builtins|pty|meta_path"
     r"|path_hooks|system|popen|Popen|spawn\w*|exec[lv]\w*|fork\w*|create_subprocess\w*|check_(?:output|call)|rmtree"
     r"|unlink|rmdir|home|expanduser|expandvars|parents?|chdir|chmod|environb?|symlink_to|hardlink_to|link_to|eval"
-    r"|enable_load_extension|load_extension|import_module|run_module|run_path|rename"
+    r"|enable_load_extension|unsafe_load|read_pickle|load_extension|import_module|run_module|run_path|rename"
 )
 _WRITERS = re.compile(r"write\w*|to_[a-z]+|savez?\w*|dump|touch|mkdir|copy\w*|move|put|savefig|imwrite|FileHandler")
 _OPENERS = frozenset(("open", "Path", "PurePath", "PosixPath", "glob", "rglob", "iglob", "listdir", "walk", "scandir"))
@@ -48,7 +48,9 @@ _TEXT = re.compile(
     r"print|r?split|join|startswith|endswith|[lr]?strip|r?find|r?index|count|r?partition|encode|decode|format|sub|subn|match"
     r"|search|fullmatch|findall|finditer|compile|get|append|re"
 )
-_STATEMENT = re.compile(r"__import__|\b(?:drop\s+\w+|truncate\s|delete\s+from|alter\s+\w+|update\s+\S+\s+set)", re.I)
+_STATEMENT = re.compile(
+    r"__import__|\b(?:drop\s+\w+|truncate\s|delete\s+from|alter\s+\w+|update\s+\S+\s+set)", re.IGNORECASE
+)
 _PERL = re.compile(
     r"(?:\s*(?:(?:s|tr|y)(?:/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/|\|(?:[^|\\\n]|\\.)*\|(?:[^|\\\n]|\\.)*\|"
     r"|\{[^{}\n]*\}\{[^{}\n]*\})[gimsxcdr]*|print)?(?:\s*(?:if|unless)\s*/(?:[^/\\\n]|\\.)*/[ims]*)?\s*(?:;|$))+"
@@ -123,9 +125,7 @@ class _PythonReader:
         self._uses_paths = any(isinstance(node, ast.alias) and node.name == "pathlib" for node in nodes) or any(
             isinstance(node, ast.ImportFrom) and node.module == "pathlib" for node in nodes
         )
-        self._parts = {
-            id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in _OS
-        }
+        self._parts = {id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in _OS}
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         self._called = {id(node.func) for node in calls}
         self._texts = {id(one) for call in calls if _is_of_text(call) for one in call.args}
@@ -179,7 +179,9 @@ class _PythonReader:
             values = self._known(one)
             if values is None:
                 return False
-            self.effects.files.extend(value for value in values if not (is_method and re.fullmatch("[rwaxbt+]+", value)))
+            self.effects.files.extend(
+                value for value in values if not (is_method and re.fullmatch("[rwaxbt+]+", value))
+            )
         return True
 
     def _known(self, node: ast.AST) -> list[str] | None:
@@ -221,7 +223,7 @@ def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], depth: int = 0) -
             return []
         case ast.Name(id="__file__"):
             return ["."]
-        case ast.Name(id=name) if name in values and depth < 8:  # noqa: PLR2004 - names of names
+        case ast.Name(id=name) if name in values and depth < 8:
             parts = list(values[name])
         case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
             parts = list(elements)

@@ -17,7 +17,9 @@ _FORBIDDEN = frozenset(
     "axios execa shelljs zx setPrototypeOf getBuiltinModule loadEnvFile homedir".split()
 )
 _MODULES = frozenset("path util url assert fs os events perf_hooks crypto querystring string_decoder buffer".split())
-_PROCESS = frozenset("version versions argv exit stdout platform arch cwd memoryUsage hrtime uptime exitCode on".split())
+_PROCESS = frozenset(
+    "version versions argv exit stdout platform arch cwd memoryUsage hrtime uptime exitCode on".split()
+)
 _WRITES = re.compile(r"(?:write|append|copy|mkdir|truncate|cp|open|save|promises)\w*")
 _JOINS = frozenset("join concat fromCharCode fromCodePoint reverse atob Buffer decode toString String".split())
 _LONGEST_PATH = 200
@@ -42,7 +44,10 @@ def read_javascript(code: str) -> tuple[list[str], list[str], bool] | None:
             if None in inner or text.count("${") != len(inner):
                 return None
             strings.extend(re.split(r"\$\{[^{}`]*\}", text[1:-1]))
-    if names & _FORBIDDEN or _FORBIDDEN & {part for one in strings for part in re.split(r"[^\w]", one)} - {"this", "with"}:
+    if names & _FORBIDDEN or _FORBIDDEN & {part for one in strings for part in re.split(r"[^\w]", one)} - {
+        "this",
+        "with",
+    }:
         return None
     if not all(_is_harmless_at(tokens, n) for n in range(len(tokens))):
         return None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from guardagent.packs.shell.listings import listed
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
 
@@ -52,8 +53,8 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
             variables = tuple(
                 word[0].partition("=")[0] for word in command.words[1:] if word and _ASSIGNMENT.match(word[0])
             )
-            if name == "xargs" and (printed := _printed_words(command.sources)):
-                words = (*words, *printed)
+            if name == "xargs" and (printed := printed_words(command)):
+                words = _with_inputs(command, words, printed)
             yield replace(command, words=words, variables=(*command.variables, *variables))
     elif name == "find":
         yield from _of_find(command)
@@ -62,11 +63,29 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
         yield from [replace(command, words=words)] if words else []
 
 
-def _printed_words(sources: tuple[ShellCommand, ...]) -> tuple[Word, ...]:
-    """The arguments that `xargs` reads, if they are printed by `echo` or `printf`."""
+def printed_words(command: ShellCommand) -> tuple[Word, ...]:
+    """The arguments that `xargs` reads, if they are printed by `echo` or `printf`, or are listed files."""
+    sources = command.sources
+    stages = [[word[0] if len(word) == 1 else "" for word in one.words] for one in sources]
+    if files := listed(stages):
+        return (files,)
     if len(sources) != 1 or sources[0].name not in ("echo", "printf"):
         return ()
     return tuple((part,) for word in sources[0].words[1:] for value in word for part in value.split())
+
+
+def _with_inputs(command: ShellCommand, words: tuple[Word, ...], inputs: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The words of the command that `xargs` runs; with `-I{}`, in place of `{}`."""
+    options = [word[0] for word in command.words[1 : len(command.words) - len(words)] if word]
+    at = next((n for n, one in enumerate(options) if one.startswith("-I")), None)
+    if at is None:
+        return (*words, *inputs)
+    sign = options[at][2:] or "".join(options[at + 1 : at + 2]) or "{}"
+    values = [value for word in inputs for value in word]
+    return tuple(
+        tuple(one.replace(sign, value) for one in word for value in values) if word and sign in word[0] else word
+        for word in words
+    )
 
 
 def _after_options(words: tuple[Word, ...], valued: list[str], skipped: int) -> tuple[Word, ...]:
@@ -130,6 +149,15 @@ def _of_trap(words: tuple[Word, ...]) -> Iterator[str | None]:
         yield _only(words[0])
 
 
+def _of_packages(words: tuple[Word, ...]) -> Iterator[str | None]:
+    """`npm exec -c '...'` and `npx -c '...'`."""
+    if words[:1] in ((("exec",),), (("x",),), (("dlx",),)) or any(
+        word and word[0] in ("-c", "--call") for word in words[:1]
+    ):
+        found = [after for one, after in pairwise(words) if one in (("-c",), ("--call",))]
+        yield from map(_only, found)
+
+
 def _of_alias(words: tuple[Word, ...]) -> Iterator[str | None]:
     for word in words:
         text = _only(word)
@@ -141,6 +169,7 @@ _SCRIPTS: dict[str, Callable[[tuple[Word, ...]], Iterator[str | None]]] = {
     "ssh": _of_ssh,
     "trap": _of_trap,
     "alias": _of_alias,
+    **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bunx"), _of_packages),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from guardagent.packs.shell.arguments import operands, options, plain_words, value_after
+from guardagent.packs.shell.arguments import copies_example, operands, options, plain_words, value_after
 from guardagent.packs.shell.effects import changed, paths_of
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
@@ -25,6 +25,7 @@ _AFTER_OPTION = {
     "unzip": ("-d",),
     "patch": ("-d", "-o"),
     "sort": ("-o",),
+    "cpio": ("-D", "--directory"),
 }
 
 
@@ -44,14 +45,19 @@ def check(command: ShellCommand, workspace: str) -> Iterator[str]:
 def _targets(command: ShellCommand) -> tuple[Word, ...]:
     """The files that a command changes."""
     name, found = command.name or "", operands(command)
+    if copies_example(command):
+        return ()
     if name in _ALL:
         return found
     if name in _LAST:
         return value_after(command, "-t", "--target-directory") or found[-1:]
-    if name in _AFTER_MODE or (
-        name == "sed" and any(re.match(r"-[a-zA-Z]*i|--in-place", one) for one in options(command))
-    ):
-        return found[1:]
+    if name in _AFTER_MODE or name in ("perl", "ruby"):
+        in_place = name in _AFTER_MODE or any(re.match(r"-[a-z0-9]*i", one) for one in options(command))
+        return found[1:] if in_place else ()
+    if name == "sed":
+        scripts = value_after(command, "-e", "-f", "--expression", "--file")
+        in_place = any(re.match(r"-[a-zA-Z]*i|--in-place", one) for one in options(command))
+        return () if not in_place else tuple(one for one in found if one not in scripts) if scripts else found[1:]
     if name == "dd":
         return tuple((value[3:],) for word in found for value in word if value.startswith("of="))
     if name == "git" and found[:1] == (("clone",),):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
 from guardagent.packs.shell.script import ShellCommand
@@ -13,7 +14,7 @@ from guardagent.packs.shell.wrappers import SHELLS
 _HARMLESS = frozenset(
     "echo printf test [ [[ true false date basename dirname expr seq sleep exit return wait cd pushd "
     "popd pwd whoami id "
-    "uname hostname let shift break continue ls du df which type command pgrep ps set local read".split()
+    "wc mktemp uname hostname let shift break continue ls du df which type command pgrep ps set local read".split()
 )
 _ESCAPES = re.compile(
     r"^--checkpoint-action|^--to-command|^--use-compress-program|^--rsh|^-oProxyCommand|^ProxyCommand=|^LocalCommand=|^-TT$|"
@@ -29,7 +30,10 @@ _DATABASES = {
     "mysql": re.compile(r"\\!|\bsystem\b"),
     "mariadb": re.compile(r"\\!|\bsystem\b"),
 }
-_SETTINGS = ("complete", "bind", "enable", "hash", "gdb")
+_SETTINGS = ("complete", "bind", "enable", "hash")
+_DEBUGGER_COMMAND = re.compile(
+    r"(?:thread apply all )?(?:bt|backtrace)(?: \w+)*|r|run|q|quit|info [\w ]+|set (?:pagination|confirm) off"
+)
 
 
 def check(command: ShellCommand, workspace: str) -> Iterator[str]:
@@ -78,6 +82,12 @@ def _runs_by_option(command: ShellCommand) -> bool:
         return True
     if name in _SETTINGS:
         return bool(words)
+    if name == "gdb":
+        given = [after for one, after in pairwise(words) if one in ("-ex", "--ex", "-eval-command")]
+        plain = {"-batch", "--batch", "-q", "-p", "--args", "-ex", "--ex", *given}
+        return not all(map(_DEBUGGER_COMMAND.fullmatch, given)) or any(
+            one[0] == "-" for one in words if one and one not in plain
+        )
     if name in _DATABASES and any(map(_DATABASES[name].search, [*words, command.text or ""])):
         return True
     return any(map(_ESCAPES.search, words))

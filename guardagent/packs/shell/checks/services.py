@@ -11,7 +11,9 @@ from guardagent.packs.shell.script import ShellCommand
 _DELETES = (
     r"(?:^|[ :-])(?:delete|destroy|terminate|remove|rm|rb|purge|drop|uninstall|decommission|wipe|deregister|revoke)"
 )
-_CLOUDS = re.compile(rf"{_DELETES}(?:[- :]|$)|(?:^| )(?:stop|reboot|modify|put|update|scale)-")
+_CLOUDS = re.compile(
+    rf"{_DELETES}(?:[- :]|$)|(?:^| )(?:stop|reboot|modify|put|update|scale)-|create-access-key|attach-\S+-policy|add-iam-policy-binding|role assignment create"
+)
 _CHANGES: dict[str, re.Pattern[str]] = {
     **dict.fromkeys(
         "aws gcloud az doctl linode-cli hcloud oci ibmcloud flyctl fly heroku vercel netlify".split(), _CLOUDS
@@ -29,7 +31,7 @@ _CHANGES: dict[str, re.Pattern[str]] = {
         ("docker", "podman"),
         re.compile(
             r"^(?:volume (?:rm|prune)|(?:system|image|container|network) prune|(?:stack|service|secret) rm|swarm leave)"
-            r"|^compose .*\bdown\b.* (?:-v|--volumes)|^compose .*\brm\b"
+            r"|^compose .*\bdown\b.* (?:-v|--volumes)|^compose (?:-\S+ (?:\S+ )?)*rm\b"
         ),
     ),
     "docker-compose": re.compile(r"\bdown\b.* (?:-v|--volumes)"),
