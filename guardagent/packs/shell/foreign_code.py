@@ -61,7 +61,7 @@ _LONGEST_PATH = 200
 
 @dataclass(slots=True)
 class CodeEffects:
-    """What code touches: the files that it opens, other strings that may be files, and whether it changes them."""
+    """The files that code opens, other strings that may be files, and whether it changes them."""
 
     files: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ class CodeEffects:
 
 
 def code_effects(interpreter: str, code: str) -> CodeEffects | None:
-    """What code does; None if that cannot be known from the code, or is more than to compute, print and use files."""
+    """The effects of code; None if that cannot be known from the code, or is more than to compute, print and use files."""
     if interpreter.startswith("python"):
         return _of_python(code)
     if interpreter in ("node", "nodejs", "bun"):
@@ -94,9 +94,13 @@ def inline_code(words: tuple[Word, ...]) -> tuple[str, ...] | None:
     """The code among the words of an interpreter; None if it has code that is unknown or in an unknown form."""
     found: list[str] = []
     name, rest = words[0][0].rpartition("/")[2], [word[0] if len(word) == 1 else None for word in words[1:]]
+    if name == "deno" and rest[:1] == ["eval"]:
+        return None
     for at, word in enumerate(rest):
         if word is None or not word.startswith("-") or word == "-":
             break
+        if name != "php" and word in ("-r", "--require", "--import", "--loader", "--experimental-loader"):
+            return None
         option = r"-p?i?[\w.]*e|-c" if name == "perl" else r"-[a-zA-Z]*[ceErp]|--eval|--execute|--print|-Command"
         if re.fullmatch(rf"{option}|-EncodedCommand", word):
             code = rest[at + 1] if at + 1 < len(rest) else None
@@ -189,7 +193,7 @@ class _PythonReader:
 
 
 def _bindings(nodes: list[ast.AST]) -> Mapping[str, list[ast.AST]]:
-    """What is assigned to each name."""
+    """The values that are assigned to each name."""
     found: dict[str, list[ast.AST]] = {}
     for node in nodes:
         pairs: list[tuple[ast.AST, ast.AST]] = []

@@ -50,7 +50,7 @@ def written_files(commands: Iterable[ShellCommand]) -> Files:
     """The files that a script downloads or writes."""
     found: dict[str, WrittenFile] = {}
     for command in (inner for one in commands for inner in (one, *inner_commands(one))):
-        file = WrittenFile(output_kinds((command, *command.sources)), _printed((command,)))
+        file = WrittenFile(output_kinds((command, *command.sources)), printed((command,)))
         for path in _written(command):
             found[path.removeprefix("./")] = file
     return found
@@ -101,7 +101,7 @@ def _reads_input(command: ShellCommand, *, is_shell: bool) -> bool:
 
 
 def _of_input(command: ShellCommand, workspace: str, *, is_shell: bool) -> Iterator[str | tuple[str]]:
-    text = command.text if command.text is not None else _printed(command.sources)
+    text = command.text if command.text is not None else printed(command.sources)
     if is_shell and text is not None:
         yield (text,)
     elif text is not None and (effects := code_effects(command.name or "", text)) is not None:
@@ -112,7 +112,7 @@ def _of_input(command: ShellCommand, workspace: str, *, is_shell: bool) -> Itera
             yield "unreadable"
 
 
-def _printed(sources: tuple[ShellCommand, ...]) -> str | None:
+def printed(sources: tuple[ShellCommand, ...]) -> str | None:
     """The output of a command that only prints literals."""
     if len(sources) != 1 or sources[0].name not in ("echo", "printf", "cat"):
         return None

@@ -18,7 +18,7 @@ _FORBIDDEN = frozenset(
 )
 _MODULES = frozenset("path util url assert fs os events perf_hooks crypto querystring string_decoder buffer".split())
 _PROCESS = frozenset(
-    "version versions argv exit stdout platform arch cwd memoryUsage hrtime uptime exitCode on".split()
+    "version versions argv exit stdin stdout stderr nextTick platform arch cwd memoryUsage hrtime uptime exitCode on".split()
 )
 _WRITES = re.compile(r"(?:write|append|copy|mkdir|truncate|cp|open|save|promises)\w*")
 _JOINS = frozenset("join concat fromCharCode fromCodePoint reverse atob Buffer decode toString String".split())

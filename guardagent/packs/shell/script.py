@@ -193,14 +193,18 @@ class _Reader:
 
     def read_command(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         inner = self._inside(node)
-        words, redirects, names = [], [], []
+        words: list[Word] = []
+        redirects: list[Any] = []
+        names: list[str] = []
         for child in node.named_children:
             if child.type == "variable_assignment":
                 names.extend(_setting(child))
             elif child.type.endswith("_redirect"):
                 redirects.append(child)
             elif child.type != "comment":
-                words.append(self._word(child))
+                words.append(
+                    self._word(child) or (_begun(child) if words[:1] in ([("curl",)], [("wget",)]) else DYNAMIC)
+                )
         writes, reads, text = self._targets(redirects)
         command = ShellCommand(
             tuple(words), tuple(writes), tuple(reads), text, (*sources, *inner), tuple(names), self._folder
@@ -257,6 +261,21 @@ class _Reader:
     def _word(self, node: Any) -> Word:
         known = {name: value for name, (value, start) in self._variables.items() if start < node.start_byte}
         return word_of(node, known | dict.fromkeys(self._variables.keys() - known.keys(), DYNAMIC))
+
+
+# What an unknown part cannot turn into an option or another address: `http://localhost:$PORT/`, `"X-Id: $ID"`.
+_LOCAL = re.compile(r"(?<![\w.@-])(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?=[:/])")
+_ADDRESS = re.compile(r"://|(?<![\w@/.])[\w-]+(?:\.[\w-]+)+(?=[\s:/\"']|$)|\s-(?:x|-proxy|-connect-to|K|-config)")
+_BEGINNINGS = re.compile(
+    r"(?:\"?(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)[:/]|\"(?:[A-Za-z-]+: |\{|\[))[^$`]*(?=[$`])", re.ASCII
+)
+
+
+def _begun(node: Any) -> Word:
+    """The known beginning of a word of `curl`, with `$` for the rest; unknown if the rest matters."""
+    found = _BEGINNINGS.match(text_of(node))
+    rest, addresses = _LOCAL.subn("", text_of(node.parent))
+    return DYNAMIC if found is None or not addresses or _ADDRESS.search(rest) else (found[0].strip('"') + "$",)
 
 
 _EXPANSIONS = ("simple_expansion", "expansion", *_SUBSTITUTIONS)
@@ -334,7 +353,7 @@ def _parameters(root: Any, name: str) -> dict[str, Word]:
 _HARMLESS_SETTING = re.compile(
     r"(?:GIT_)?PAGER=(?:cat|less|more|)|(?:GIT_|GIT_SEQUENCE_)?EDITOR=(?:true|:|cat)"
     r"|NODE_OPTIONS=(?:\s*--(?:max-old-space-size=\d+|stack-size=\d+|(?:no|experimental|trace|enable|openssl)-[\w-]+))*"
-    r"|PATH=(?:(?:^|:|(?<==))(?:\$PATH|\$\{PATH\}|/usr/[\w./-]+|/opt/[\w./-]+|/s?bin|(?:\$PWD/|\$\(pwd\)/|\./)?"
+    r"|ENV=\w*|PATH=(?:(?:^|:|(?<==))(?:\$PATH|\$\{PATH\}|/usr/[\w./-]+|/opt/[\w./-]+|/s?bin|(?:\$PWD/|\$\(pwd\)/|\./)?"
     r"(?:node_modules/\.bin|\.?venv/bin)|(?:~|\$HOME|\$\{HOME\})/\.?(?:cargo|local|bun|deno|nvm|volta|pyenv|rbenv|go|asdf|yarn|npm"
     r"|pnpm|dotnet|poetry|fly|foundry|rye)[\w./-]*)(?=:|$))+"
 )

@@ -21,8 +21,19 @@ MAX_VALUES = 16
 _BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
 # Commands whose output is the working folder, or a word without any meaning to other commands.
 _PRINTS = re.compile(
-    r"(?P<folder>pwd|git rev-parse --show-toplevel)|date(?: [+'\"%\w:-]+)*|nproc|whoami|hostname|uname(?: -\w+)*"
-    r"|id -[ug]n?|git rev-parse (?:--short )?HEAD|lsof (?:[\w:-]+ )*-t[\w:-]*(?: [\w:-]+)*"
+    r"""(?P<folder>pwd|git\ rev-parse\ --show-toplevel)
+    | (?P<branch>git\ (?:branch\ --show-current|rev-parse\ --abbrev-ref\ HEAD|symbolic-ref\ --short\ HEAD))
+    | (?:which|command\ -v)\ (?P<program>[\w.-]+)
+    | (?P<setup>(?:pyenv|rbenv|nodenv|goenv|direnv|conda|mamba|fnm|brew|mise|zoxide|opam|ssh-agent|minikube)
+      (?:\ [\w.-]+)*\ ?(?:init\ -?\w*|hook\ ?\w*|shellenv|env|docker-env|-s))
+    | date(?:\ [+'"%\w:-]+)* | nproc | whoami | hostname | uname(?:\ -\w+)* | id\ -[ug]n?
+    | git\ rev-parse\ (?:--short(?:=\d+)?\ |--verify\ |-q\ )*[\w.~^@/-]+ | git\ merge-base\ [\w./\ -]+
+    | git\ describe[\w\ .=-]* | git\ log\ -1\ --(?:format|pretty)=(?:format:)?['"]?%[hH]['"]?
+    | git\ rev-list\ --count\ [\w./~^-]+ | lsof\ (?:[\w:-]+\ )*-t[\w:-]*(?:\ [\w:-]+)*
+    | [^;&$`\n]*\|\s*(?:wc\ -[lcw]|grep\ -c\ [^|;&$`\n]*) | wc\ -[lcw]\ *<\ *[\w./-]+ | grep\ -c\ [^|;&$`\n]*
+    | grep\ -n(?:\ -m\ ?1)?\ (?:'[^']*'|"[^"]*"|\w+)\ [\w./-]+\ *(?:\|\ *(?:head|tail)\ -n?\ ?1\ *)?
+      \|\ *cut\ -d:\ -f1(?:\ *\|\ *(?:head|tail)\ -n?\ ?1)?""",
+    re.VERBOSE,
 )
 _TEMPORARY = re.compile(r"mktemp(?: -[dqu]+| --directory| -t(?= \w)| --suffix=[.\w-]+| (?:/tmp/)?[\w.-]*X{3,}[\w.]*)*")
 _HERE_DOCUMENT = re.compile(
@@ -79,7 +90,10 @@ def _values(node: Any, variables: Mapping[str, Word]) -> Word:  # noqa: C901 - a
 def _printed(command: str) -> Word:
     """The output of a command, if it is known without running it."""
     if found := _PRINTS.fullmatch(command):
-        return (".",) if found["folder"] else (_NUMBER,)
+        if found["program"]:
+            return (f"/usr/bin/{found['program']}",)
+        known = {"folder": ".", "setup": ":", "branch": "HEAD"}
+        return (known.get(found.lastgroup or "", _NUMBER),)
     if _TEMPORARY.fullmatch(command):
         return ("/tmp/temporary",)  # noqa: S108 - a path that `mktemp` makes
     if files := listed_by(command):
@@ -123,6 +137,8 @@ def _variable(node: Any, variables: Mapping[str, Word]) -> Word:
         return DYNAMIC
     name = found["name"] or found["braced"]
     values = variables.get(name, _HOME.get(name, DYNAMIC))
+    if found["old"]:
+        return tuple(value.replace(found["old"], found["new"], -1 if found["all"] else 1) for value in values)
     return tuple(_cut(value, found["cut"], found["pattern"]) for value in values) if found["cut"] else values
 
 
@@ -156,7 +172,9 @@ def _part_of_path(node: Any, variables: Mapping[str, Word]) -> Word:
 
 
 _EXPANSION = re.compile(
-    r"\$(?:(?P<name>\w+|[!?#$])|\{(?P<braced>\w+)(?:(?P<cut>%%?|##?)(?P<pattern>[\w./*,-]+))?\})", re.ASCII
+    r"\$(?:(?P<name>\w+|[!?#$])|\{(?P<braced>\w+)(?:(?P<cut>%%?|##?)(?P<pattern>[\w./*,-]+)"
+    r"|/(?P<all>/?)(?P<old>[\w.,-]+)/(?P<new>[\w./,-]*))?\})",
+    re.ASCII,
 )
 
 

@@ -35,11 +35,27 @@ _WRAPPERS: dict[str, str] = {
     "runuser": "u g",
     "systemd-run": "p u unit",
     "script": "T",
+    "entr": "",
+    "watchexec": "w e f i",
+    "xvfb-run": "s n",
+    "rlwrap": "",
+    "unbuffer": "",
+    "firejail": "",
+    "dotenv": "f e",
     **dict.fromkeys(
         "nohup setsid command builtin unshare chroot chronic caffeinate torsocks coproc busybox gosu ! then do".split(),
         "",
     ),
 }
+# Managers that run a program with one of their commands.
+_RUNNERS = {
+    **dict.fromkeys("uv poetry pipenv pdm hatch rye conda".split(), ("run",)),
+    **dict.fromkeys("bundle direnv mise pnpm yarn npm".split(), ("exec",)),
+}
+_RUNNER_VALUES = "p w python with project directory env-file extra group n name C".split()
+_RUNS = re.compile(
+    r"--?(?:[\w-]+-)?(?:pre|preview|exec|command|cmd|run|shell|rsh|editor|pager|hook)(?:=(?P<value>.+))?", re.DOTALL
+)
 _SKIPPED = {"timeout": 1, "chroot": 1, "flock": 1, "gosu": 1}  # operands before the command
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -58,6 +74,11 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
             yield replace(command, words=words, variables=(*command.variables, *variables))
     elif name == "find":
         yield from _of_find(command)
+    elif name in _RUNNERS and command.words[1:2] == (_RUNNERS[name],):
+        words = _after_options(command.words[2:], _RUNNER_VALUES, 1 if name == "direnv" else 0)
+        yield from [replace(command, words=words)] if words else []
+    elif name in ("fd", "fdfind"):
+        yield from _of_fd(command)
     elif name in ("docker", "podman") and command.words[1:2] == (("exec",),):
         words = _after_options(command.words[2:], ["e", "u", "w", "env", "user", "workdir"], 1)
         yield from [replace(command, words=words)] if words else []
@@ -114,15 +135,48 @@ def _of_find(command: ShellCommand) -> Iterator[ShellCommand]:
             yield replace(command, words=tuple(body), sources=())
 
 
+def _of_fd(command: ShellCommand) -> Iterator[ShellCommand]:
+    words = command.words
+    at = next((n for n, word in enumerate(words) if word and word[0] in ("-x", "-X", "--exec", "--exec-batch")), None)
+    if at is not None:
+        plain = [word[0] for word in words[1:at] if word and not word[0].startswith("-")]
+        ends = [after[0] for one, after in pairwise(words[:at]) if one in (("-e",), ("--extension",)) and after]
+        folder = next((one for one in reversed(plain) if one not in ends and "/" in one), ".").rstrip("/")
+        found = tuple(f"{folder}/*{f'.{end}' if end else ''}" for end in ends or [""])
+        yield replace(command, words=tuple(found if one == ("{}",) else one for one in words[at + 1 :]), sources=())
+
+
 def inner_scripts(command: ShellCommand) -> Iterator[str | None]:
     """The scripts that a command runs; None for one that is not known."""
     name, words = command.name or "", command.words[1:]
+    if name not in SHELLS:
+        yield from _of_options(words)
     if name in SHELLS or name in ("su", "runuser"):
         yield from _of_shell(words)
     elif name in _SCRIPTS:
         yield from _SCRIPTS[name](words)
-    elif name in ("watch", "parallel", "script", "flock", "env", "tmux", "screen"):
+    elif name in (
+        "watch",
+        "parallel",
+        "script",
+        "flock",
+        "env",
+        "tmux",
+        "screen",
+        "hyperfine",
+        "nodemon",
+        "concurrently",
+    ):
         yield from (text for word in words if (text := _only(word)) is None or " " in text)
+
+
+def _of_options(words: tuple[Word, ...]) -> Iterator[str]:
+    """The values of options that are named like one that runs a command, such as `--preview '...'`."""
+    for at, word in enumerate(words):
+        found = _RUNS.fullmatch(word[0]) if word else None
+        if found is not None:
+            values = (found["value"],) if found["value"] else words[at + 1] if at + 1 < len(words) else ()
+            yield from (value for value in values if " " in value)
 
 
 def _of_shell(words: tuple[Word, ...]) -> Iterator[str | None]:

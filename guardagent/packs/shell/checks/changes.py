@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from guardagent.packs.shell.arguments import copies_example, operands, options, plain_words, value_after
 from guardagent.packs.shell.effects import changed, paths_of
+from guardagent.packs.shell.paths import is_elsewhere
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
 
@@ -14,8 +15,8 @@ _FORMATTERS = re.compile(
     r"(?:mkfs(?:\..*)?|wipefs|s?fdisk|s?gdisk|parted|blkdiscard|mkswap|hdparm|cryptsetup|[lvp]vremove|vgremove|zpool|"
     r"badblocks|diskutil)"
 )
-_ALL = ("mv", "ln", "link", "tee", "touch", "mkdir", "truncate", "setfacl", "mkfifo", "mknod", "gunzip")
-_LAST = ("cp", "install", "rsync", "scp")
+_ALL = ("mv", "ln", "link", "tee", "touch", "mkdir", "truncate", "setfacl", "mkfifo", "mknod", "gunzip", "sponge")
+_LAST = ("cp", "install", "rsync", "scp", "split", "csplit", "ffmpeg", "convert", "magick")
 _AFTER_MODE = ("chmod", "chown", "chgrp", "chattr")
 _AFTER_OPTION = {
     "curl": ("-o", "--output", "--output-dir"),
@@ -25,12 +26,14 @@ _AFTER_OPTION = {
     "unzip": ("-d",),
     "patch": ("-d", "-o"),
     "sort": ("-o",),
+    "pg_dump": ("-f", "--file"),
+    "mysqldump": ("-r", "--result-file"),
     "cpio": ("-D", "--directory"),
 }
 
 
 def check(command: ShellCommand, workspace: str) -> Iterator[str]:
-    for path in paths_of(_targets(command), command, workspace):
+    for path in paths_of((*_targets(command), *_outputs(command)), command, workspace):
         yield from changed(path)
     if _FORMATTERS.fullmatch(command.name or ""):
         yield "device"
@@ -40,6 +43,16 @@ def check(command: ShellCommand, workspace: str) -> Iterator[str]:
         yield "outside"
     if command.name == "git" and _changes_settings(plain_words(command)):
         yield "outside"
+
+
+def _outputs(command: ShellCommand) -> Iterator[Word]:
+    """The files of `-o FILE` of any program, if they are outside of projects."""
+    joined = (word[2:] for word in plain_words(command) if re.match(r"-o[/~]", word))
+    equal = (word.partition("=")[2] for word in plain_words(command) if re.match(r"--?out(?:put|file)?\S*=", word))
+    after = value_after(command, "-o", "-O", "--output", "--output-file", "--outfile", "--out", "-out", "--output-dir")
+    for value in (*joined, *equal, *(value for word in after for value in word)):
+        if is_elsewhere(value):
+            yield (value,)
 
 
 def _targets(command: ShellCommand) -> tuple[Word, ...]:

@@ -14,8 +14,9 @@ from guardagent.packs.shell.wrappers import SHELLS
 _HARMLESS = frozenset(
     "echo printf test [ [[ true false date basename dirname expr seq sleep exit return wait cd pushd "
     "popd pwd whoami id "
-    "wc mktemp uname hostname let shift break continue ls du df which type command pgrep ps set local read".split()
+    "pytest jest vitest mocha eslint mypy pyright tsc wc mktemp uname hostname let shift break continue ls du df which type command pgrep ps set local read".split()
 )
+_HARMLESS_PAIRS = [(("docker",), (name,)) for name in "logs inspect port top stats images build tag".split()]
 _ESCAPES = re.compile(
     r"^--checkpoint-action|^--to-command|^--use-compress-program|^--rsh|^-oProxyCommand|^ProxyCommand=|^LocalCommand=|^-TT$|"
     r"(?:core\.(?:sshCommand|editor|pager|hooksPath|fsmonitor)|diff\.external|credential\.helper)(?:=|$)|alias\.[\w-]+=|"
@@ -48,7 +49,8 @@ def _known(command: ShellCommand) -> list[str | None]:
 
 
 def _is_dynamic(command: ShellCommand) -> bool:
-    return command.name not in _HARMLESS and any(not word for word in command.words[1:])
+    is_harmless = command.name in _HARMLESS or command.words[:2] in _HARMLESS_PAIRS
+    return not is_harmless and any(not word for word in command.words[1:])
 
 
 def _of_foreign_code(command: ShellCommand, workspace: str) -> Iterator[str]:
@@ -83,9 +85,9 @@ def _runs_by_option(command: ShellCommand) -> bool:
     if name in _SETTINGS:
         return bool(words)
     if name == "gdb":
-        given = [after for one, after in pairwise(words) if one in ("-ex", "--ex", "-eval-command")]
-        plain = {"-batch", "--batch", "-q", "-p", "--args", "-ex", "--ex", *given}
-        return not all(map(_DEBUGGER_COMMAND.fullmatch, given)) or any(
+        commands = [after for one, after in pairwise(words) if one in ("-ex", "--ex", "-eval-command")]
+        plain = {"-batch", "--batch", "-q", "-p", "--args", "-ex", "--ex", *commands}
+        return not all(map(_DEBUGGER_COMMAND.fullmatch, commands)) or any(
             one[0] == "-" for one in words if one and one not in plain
         )
     if name in _DATABASES and any(map(_DATABASES[name].search, [*words, command.text or ""])):

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 
 from guardagent.packs.shell.arguments import plain_words
+from guardagent.packs.shell.incoming import printed
 from guardagent.packs.shell.script import ShellCommand
 
-_DELETES = (
-    r"(?:^|[ :-])(?:delete|destroy|terminate|remove|rm|rb|purge|drop|uninstall|decommission|wipe|deregister|revoke)"
-)
+_DELETES = r"(?:^|[ :-])(?:delete|destroy|terminate|remove|rm|rb|purge|drop|uninstall|decommission|wipe|deregister|revoke|reset)"
 _CLOUDS = re.compile(
     rf"{_DELETES}(?:[- :]|$)|(?:^| )(?:stop|reboot|modify|put|update|scale)-|create-access-key|attach-\S+-policy|add-iam-policy-binding|role assignment create"
 )
@@ -90,7 +89,7 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
     name, text = command.name or "", " ".join(plain_words(command))
     if name in _CHANGES and _CHANGES[name].search(text):
         yield "services"
-    if name in _DATABASES and any(map(_STATEMENTS.search, (text, command.text or ""))):
+    if name in _DATABASES and any(map(_STATEMENTS.search, (text, command.text or printed(command.sources) or ""))):
         yield "services"
     if name in _CREDENTIALS and _CREDENTIALS[name].search(text):
         yield "secrets"
