@@ -110,20 +110,24 @@ class Protection:
         for text in filter(None, texts):
             effects = code_effects(command.name or "", text)
             if effects is None:  # it is denied or asked about; it must not even name the guard
-                if found := self._mentioned(text) or self._like(re.findall(r"[\w.*?-]+", text)):
+                if found := self._mentioned(text) or self._like(re.findall(r"[\w.*?-]+", text), folder):
                     return found
             elif effects.writes:
                 strings = [*effects.files, *effects.others]
                 reached = (self._reached(one, folder, holders=False) for one in strings if _is_path(one))
-                if found := self._like(strings) or next((one for one in reached if one), None):
+                if found := self._like(strings, folder) or next((one for one in reached if one), None):
                     return found
         return None
 
-    def _like(self, strings: Iterable[str]) -> str | None:
-        """Returns the protected file whose name a string or a pattern in code has."""
-        names = {os.path.basename(one): one for one in self._paths if "." in os.path.basename(one)[1:]}
-        patterns = [part for one in strings if (part := one.rpartition("/")[2]).strip("*")]
-        return next((one for name, one in names.items() if any(fnmatchcase(name, part) for part in patterns)), None)
+    def _like(self, strings: Iterable[str], folder: str) -> str | None:
+        """Returns the protected file whose name a string in code has; also one of the folder, by a pattern."""
+        parts = {one.rpartition("/")[2] for one in strings}
+        for path in self._paths:
+            name = os.path.basename(path)
+            is_near = _is_in(path, folder) and any(fnmatchcase(name, part) for part in parts)
+            if "." in name[1:] and (name in parts or is_near):
+                return path
+        return None
 
     def _named(self, value: str, folder: str, *, holders: bool) -> str | None:
         for part in (value, value.partition("=")[2]):

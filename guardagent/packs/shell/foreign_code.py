@@ -1,18 +1,20 @@
-"""Code of other languages in a shell command (`python -c '...'`): harmless if it computes, prints and uses named files."""
+"""Code of other languages in a shell command (`python -c '...'`): harmless if it only computes and uses named files."""
 
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice, product
 
 from guardagent.packs.shell.effects import changed, read
 from guardagent.packs.shell.javascript_code import read_javascript
-from guardagent.packs.shell.paths import is_elsewhere, resolved, zone
-from guardagent.packs.shell.words import Word
+from guardagent.packs.shell.paths import is_elsewhere, is_secret_name, resolved, zone
+from guardagent.packs.shell.words import MAX_VALUES, Word
 
 INTERPRETERS = re.compile(
     r"(?:python|perl|ruby|node|nodejs|php|lua|deno|bun|Rscript|osascript|pwsh|powershell|tclsh)[\d.]*"
@@ -31,7 +33,7 @@ _POWERFUL = frozenset(
     "botocore docker kubernetes google azure cloudpickle dill jsonpickle joblib pip setuptools distutils IPython "
     "ptyprocess pycurl selenium playwright scapy keyring pyperclip execnet ray dask xonsh guardagent".split()
 )
-_OS = frozenset("path listdir getcwd walk scandir sep linesep cpu_count getpid name stat".split())
+_OS = frozenset("path environ getenv listdir getcwd walk scandir sep linesep cpu_count getpid name stat".split())
 _FORBIDDEN = frozenset(
     "exec eval compile __import__ getattr setattr delattr globals locals vars input breakpoint help memoryview "
     "__builtins__ __loader__ __spec__".split()
@@ -39,7 +41,7 @@ _FORBIDDEN = frozenset(
 _FORBIDDEN_PARTS = re.compile(
     r"_(?!_(?:name|version|file|doc|len|init)__$).*|modules|os|sys|posix|subprocess|shutil|socket|importlib|ctypes|builtins|pty|meta_path"
     r"|path_hooks|system|popen|Popen|spawn\w*|exec[lv]\w*|fork\w*|create_subprocess\w*|check_(?:output|call)|rmtree"
-    r"|unlink|rmdir|home|expanduser|expandvars|parents?|chdir|chmod|environb?|symlink_to|hardlink_to|link_to|eval"
+    r"|unlink|rmdir|home|expanduser|expandvars|parents?|chdir|chmod|environb|symlink_to|hardlink_to|link_to|eval"
     r"|enable_load_extension|unsafe_load|read_pickle|load_extension|import_module|run_module|run_path|rename"
 )
 _WRITERS = re.compile(r"write\w*|to_[a-z]+|savez?\w*|dump|touch|mkdir|copy\w*|move|put|savefig|imwrite|FileHandler")
@@ -56,6 +58,13 @@ _PERL = re.compile(
     r"|\{[^{}\n]*\}\{[^{}\n]*\})[gimsxcdr]*|print)?(?:\s*(?:if|unless)\s*/(?:[^/\\\n]|\\.)*/[ims]*)?\s*(?:;|$))+"
 )
 _CONSTANT = re.compile(r"(?:puts|p|print|echo)\s+[A-Z]\w*(?:::[A-Z]\w*)*\s*;?\s*")
+_CODE = {
+    "perl": r"-p?i?[\w.]*[eE]",
+    "python": "-[a-zA-Z]*c",
+    "ruby": "-[a-zA-Z]*e",
+    "pwsh": "-[cC].*",
+    "powershell": "-[cC].*",
+}
 _LONGEST_PATH = 200
 
 
@@ -78,7 +87,7 @@ class CodeEffects:
 
 
 def code_effects(interpreter: str, code: str) -> CodeEffects | None:
-    """The effects of code; None if that cannot be known from the code, or is more than to compute, print and use files."""
+    """The effects of code; None if they cannot be known, or are more than to compute, print and use files."""
     if interpreter.startswith("python"):
         return _of_python(code)
     if interpreter in ("node", "nodejs", "bun"):
@@ -101,7 +110,7 @@ def inline_code(words: tuple[Word, ...]) -> tuple[str, ...] | None:
             break
         if name != "php" and word in ("-r", "--require", "--import", "--loader", "--experimental-loader"):
             return None
-        option = r"-p?i?[\w.]*e|-c" if name == "perl" else r"-[a-zA-Z]*[ceErp]|--eval|--execute|--print|-Command"
+        option = _CODE.get(name.rstrip("0123456789."), r"-[a-zA-Z]*[eErp]|--eval|--execute|--print")
         if re.fullmatch(rf"{option}|-EncodedCommand", word):
             code = rest[at + 1] if at + 1 < len(rest) else None
             if code is None or (name == "perl" and not re.fullmatch(r"-[pnilw0-9]*(?:i\.\w+)?e", word)):
@@ -131,13 +140,22 @@ class _PythonReader:
         )
         self._parts = {id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in _OS}
         calls = [node for node in nodes if isinstance(node, ast.Call)]
+        self._environment = {
+            id(node.value) for node in nodes if isinstance(node, ast.Subscript) and _is_plain_variable([node.slice])
+        } | {
+            id(call.func.value)
+            for call in calls
+            if isinstance(call.func, ast.Attribute)
+            and call.func.attr in ("get", "setdefault")
+            and _is_plain_variable(call.args[:1])
+        }
         self._called = {id(node.func) for node in calls}
         self._texts = {id(one) for call in calls if _is_of_text(call) for one in call.args}
         self._texts |= {
             id(node.value) for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         }
 
-    def is_harmless(self, node: ast.AST) -> bool:
+    def is_harmless(self, node: ast.AST) -> bool:  # noqa: C901, PLR0912 - a case for each kind
         match node:
             case ast.Import(names=names):
                 return all(_is_harmless_module(name.name) and not (name.name == "os" and name.asname) for name in names)
@@ -154,10 +172,14 @@ class _PythonReader:
                 is_function = name not in ("open", "Path", "PurePath", "PosixPath") or id(node) in self._called
                 return is_function and name not in _FORBIDDEN and not re.match("__(?!name__|file__)", name)
             case ast.Attribute(attr=name):
+                if name == "environ" and id(node) not in self._environment:
+                    return False
                 self.effects.writes |= _WRITERS.fullmatch(name) is not None
                 return not _FORBIDDEN_PARTS.fullmatch(name) and (name not in _OPENERS or id(node) in self._called)
             case ast.Call(func=func):
                 name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+                if name == "getenv":
+                    return _is_plain_variable(node.args[:1])
                 return name not in _OPENERS or self._opens(name, node)
             case ast.BinOp(op=ast.Div(), right=right):
                 return not self._uses_paths or isinstance(right, ast.Constant)
@@ -192,7 +214,12 @@ class _PythonReader:
         return _known(node, self._values)
 
 
-def _bindings(nodes: list[ast.AST]) -> Mapping[str, list[ast.AST]]:
+def _is_plain_variable(names: list[ast.expr]) -> bool:
+    """Whether a variable of the environment is named, and not like a credential."""
+    return all(isinstance(one, ast.Constant) and not is_secret_name(str(one.value)) for one in names) and bool(names)
+
+
+def _bindings(nodes: list[ast.AST]) -> Mapping[str, list[ast.AST]]:  # noqa: C901 - a case for each kind
     """The values that are assigned to each name."""
     found: dict[str, list[ast.AST]] = {}
     for node in nodes:
@@ -200,24 +227,28 @@ def _bindings(nodes: list[ast.AST]) -> Mapping[str, list[ast.AST]]:
         match node:
             case ast.Assign(targets=targets, value=value):
                 pairs = [(one, value) for one in targets]
-            case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
-                pairs = [(target, value)]
-            case ast.NamedExpr(target=target, value=value) | ast.AugAssign(target=target, value=value):
-                pairs = [(target, node if isinstance(node, ast.AugAssign) else value)]
-            case ast.AnnAssign(target=target, value=value) if value is not None:
-                pairs = [(target, value)]
-            case ast.withitem(optional_vars=target, context_expr=value) if target is not None:
-                pairs = [(target, value)]
+            case ast.For(
+                target=ast.Tuple(elts=[root, *rest]), iter=ast.Call(func=ast.Attribute(attr="walk"), args=[top])
+            ):
+                pairs = [(root, top), *((one, ast.Constant("*")) for one in rest)]
+            case ast.For() | ast.comprehension():
+                pairs = [(node.target, node.iter)]
+            case ast.NamedExpr() | ast.AnnAssign():
+                pairs = [(node.target, node.value or node)]
+            case ast.AugAssign():
+                pairs = [(node.target, node)]
+            case ast.withitem() if node.optional_vars is not None:
+                pairs = [(node.optional_vars, node.context_expr)]
             case ast.arg(arg=name):
                 found.setdefault(name, []).append(node)
-        for target, value in pairs:
+        for target, assigned in pairs:
             names = [one.id for one in ast.walk(target) if isinstance(one, ast.Name)]
             for name in names:
-                found.setdefault(name, []).append(value if isinstance(target, ast.Name) else target)
+                found.setdefault(name, []).append(assigned if isinstance(target, ast.Name) else target)
     return found
 
 
-def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], depth: int = 0) -> list[str] | None:
+def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], depth: int = 0) -> list[str] | None:  # noqa: C901
     """The strings that an expression can be; None if they are unknown."""
     parts: list[ast.AST] = []
     match node:
@@ -231,6 +262,12 @@ def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], depth: int = 0) -
             parts = list(values[name])
         case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
             parts = list(elements)
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="path"), attr="join"), args=args) if args:
+            known = [_known(one, values, depth + 1) for one in args]
+            joins = product(*(one for one in known if one))
+            return None if None in known else [posixpath.join(*one) for one in islice(joins, MAX_VALUES) if one]
+        case ast.Call(func=ast.Attribute(attr="listdir")):
+            return ["*"]
         case ast.Call(func=ast.Attribute(attr="glob" | "iglob" | "Path"), args=[one, *_]):
             parts = [one]
         case ast.Call(func=ast.Name(id="sorted" | "Path" | "str"), args=[one, *_]):

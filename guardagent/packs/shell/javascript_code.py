@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+from guardagent.packs.shell.paths import is_secret_name
+
 _TOKEN = re.compile(
-    r"\s+|//[^\n]*|/\*.*?\*/|(?P<string>'(?:[^'\\\n]|\\[^xu\d])*'|\"(?:[^\"\\\n]|\\[^xu\d])*\"|`(?:[^`\\$]|\\[^xu\d]|\$(?!\{))*`)"
+    r"\s+|//[^\n]*|/\*.*?\*/"
+    r"|(?P<string>'(?:[^'\\\n]|\\[^xu\d])*'|\"(?:[^\"\\\n]|\\[^xu\d])*\"|`(?:[^`\\$]|\\[^xu\d]|\$(?!\{))*`)"
     r"|(?P<template>`(?:[^`\\]|\\[^xu\d])*`)|(?P<name>[A-Za-z_$][\w$]*)|(?P<number>\d[\w.]*)|(?P<sign>[^\s\w'\"`\\])",
     re.DOTALL,
 )
@@ -18,9 +21,14 @@ _FORBIDDEN = frozenset(
 )
 _MODULES = frozenset("path util url assert fs os events perf_hooks crypto querystring string_decoder buffer".split())
 _PROCESS = frozenset(
-    "version versions argv exit stdin stdout stderr nextTick platform arch cwd memoryUsage hrtime uptime exitCode on".split()
+    "version versions argv exit stdin stdout stderr nextTick platform arch cwd memoryUsage hrtime uptime "
+    "exitCode on".split()
 )
 _WRITES = re.compile(r"(?:write|append|copy|mkdir|truncate|cp|open|save|promises)\w*")
+_FILES = re.compile(
+    r"(?:read|write|append|copy|cp|mkdir|truncate|open|stat|exists|access)(?:File|dir)?Sync"
+    r"|(?:read|write|append|copy)File|createReadStream"
+)
 _JOINS = frozenset("join concat fromCharCode fromCodePoint reverse atob Buffer decode toString String".split())
 _LONGEST_PATH = 200
 
@@ -71,8 +79,10 @@ def _is_harmless_at(tokens: list[tuple[str, str]], at: int) -> bool:
         named = sources[:1] or [after[0]]
         return text == "import" and named[0][0] == "string" and _is_module(named[0][1][1:-1].removeprefix("node:"))
     if text == "process":
-        return after[0][1] == "." and after[1][1] in _PROCESS
-    if _is_file_function(text):
+        variable = tokens[at + 4][1] if len(tokens) > at + 4 and after[1:] == [("name", "env"), ("sign", ".")] else ""
+        is_plain = variable.isidentifier() and not is_secret_name(variable)
+        return after[0][1] == "." and (after[1][1] in _PROCESS or is_plain)
+    if _FILES.fullmatch(text):
         return after[0][1] == "(" and after[1][0] == "string" and after[2][1] in (",", ")")
     return True
 
@@ -87,17 +97,11 @@ _NODE_MODULES = frozenset(
 )
 
 
-def _is_file_function(name: str) -> bool:
-    return re.fullmatch(r"(?:read|write|append|copy|cp|mkdir|truncate|open|stat|exists|access)(?:File|dir|)?(?:Sync)", name) is not None or name in (
-        "readFile", "writeFile", "appendFile", "copyFile", "createReadStream",
-    )  # fmt: skip
-
-
 def _files(tokens: list[tuple[str, str]]) -> list[str]:
     return [
         tokens[n + 2][1][1:-1]
         for n in range(len(tokens) - 2)
-        if tokens[n][0] == "name" and _is_file_function(tokens[n][1]) and tokens[n + 2][0] == "string"
+        if tokens[n][0] == "name" and _FILES.fullmatch(tokens[n][1]) and tokens[n + 2][0] == "string"
     ]
 
 

@@ -15,7 +15,8 @@ _SECRETS = re.compile(
         \.ssh/(?:id_[^/]*|identity|[^/]*\.pem|\*|\?+|)$ | \.ssh$ | \.aws(?:/(?:credentials|config|sso/.*|\*|))?$
       | \.netrc$ | \.gnupg(?:/.*)?$ | \.kube/(?:config|\*)$ | \.docker/config\.json$ | \.git-credentials$ | \.npmrc$
       | \.pypirc$ | \.pgpass$ | \.my\.cnf$ | \.vault-token$ | \.config/(?:gcloud|gh|hub|op)(?:/.*)?$
-      | \.azure(?:/.*)?$ | \.password-store(?:/.*)?$ | \.env(?:\.(?!example$|sample$|template$)[\w-]+)?$
+      | \.azure(?:/.*)?$ | \.password-store(?:/.*)?$
+      | \.env(?:\.(?!(?:example|sample|template|dist|defaults?|test|ci)$)[\w-]+)?$
       | id_(?:rsa|dsa|ecdsa|ed25519)$ | [^/]*\.(?:pem|key|p12|pfx|kdbx)$
       | \.mozilla/.*|logins\.json$|Login\ Data$ | Keychains(?:/.*)?$
     ) | ^/etc/(?:shadow|gshadow|sudoers|ssl/private)(?:$|[-/.]) | ^/proc/[^/]+/(?:environ|mem|maps)$
@@ -27,6 +28,7 @@ _EXAMPLES = (
     "~/.git-credentials", "/root/.ssh/id_rsa", "/home/user/.ssh/id_rsa", "/home/user/.aws/credentials",
     "~/.kube/config", "~/.bash_history", ".env", "/proc/self/environ", "/proc/1/environ",
 )  # fmt: skip
+_SECRET_NAME = re.compile(r"secret|token|pass|key|cred|auth|private|session|dsn|_url$|_uri$", re.IGNORECASE)
 _HISTORY = re.compile(
     r"(?:^|/)\.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|lesshst)_?history$|(?:^|/)\.lesshst$"
 )
@@ -92,6 +94,11 @@ def is_secret(path: str) -> bool:
     return (
         any(sign in path for sign in "*?[") and path != "*" and any(fnmatch.fnmatchcase(one, path) for one in _EXAMPLES)
     )
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of the environment is named like a credential."""
+    return _SECRET_NAME.search(name) is not None
 
 
 def is_history(path: str) -> bool:

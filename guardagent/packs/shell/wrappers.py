@@ -74,6 +74,8 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
             yield replace(command, words=words, variables=(*command.variables, *variables))
     elif name == "find":
         yield from _of_find(command)
+    elif name in ("docker", "podman") and command.words[1:2] == (("compose",),):
+        yield from _of_compose(command)
     elif name in _RUNNERS and command.words[1:2] == (_RUNNERS[name],):
         words = _after_options(command.words[2:], _RUNNER_VALUES, 1 if name == "direnv" else 0)
         yield from [replace(command, words=words)] if words else []
@@ -133,6 +135,14 @@ def _of_find(command: ShellCommand) -> Iterator[ShellCommand]:
             end = next((n for n in range(at, len(words)) if words[n] and words[n][0] in (";", "+")), len(words))
             body = (folders[0] if folders and one == ("{}",) else one for one in words[at + 1 : end])
             yield replace(command, words=tuple(body), sources=())
+
+
+def _of_compose(command: ShellCommand) -> Iterator[ShellCommand]:
+    """The command that `docker compose exec` or `run` starts in a service."""
+    rest = _after_options(command.words[2:], ["f", "p", "file", "env-file", "profile", "project-name"], 0)
+    if rest[:1] in ((("exec",),), (("run",),)):
+        words = _after_options(rest[1:], ["e", "u", "w", "v", "p", "env", "user", "workdir", "name", "entrypoint"], 1)
+        yield from [replace(command, words=words)] if words else []
 
 
 def _of_fd(command: ShellCommand) -> Iterator[ShellCommand]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 
@@ -60,6 +61,8 @@ def _targets(command: ShellCommand) -> tuple[Word, ...]:
     name, found = command.name or "", operands(command)
     if copies_example(command):
         return ()
+    if name == "ln" and len(found) == 2 and all(found) and not found[0][0].startswith(("/", "~")):
+        return ((posixpath.join(posixpath.dirname(found[1][0]), found[0][0]),), found[1])
     if name in _ALL:
         return found
     if name in _LAST:

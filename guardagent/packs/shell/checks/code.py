@@ -14,7 +14,8 @@ from guardagent.packs.shell.wrappers import SHELLS
 _HARMLESS = frozenset(
     "echo printf test [ [[ true false date basename dirname expr seq sleep exit return wait cd pushd "
     "popd pwd whoami id "
-    "pytest jest vitest mocha eslint mypy pyright tsc wc mktemp uname hostname let shift break continue ls du df which type command pgrep ps set local read".split()
+    "pytest jest vitest mocha eslint mypy pyright tsc wc mktemp "
+    "uname hostname let shift break continue ls du df which type command pgrep ps set local read".split()
 )
 _HARMLESS_PAIRS = [(("docker",), (name,)) for name in "logs inspect port top stats images build tag".split()]
 _ESCAPES = re.compile(

@@ -9,9 +9,13 @@ from guardagent.packs.shell.arguments import plain_words
 from guardagent.packs.shell.incoming import printed
 from guardagent.packs.shell.script import ShellCommand
 
-_DELETES = r"(?:^|[ :-])(?:delete|destroy|terminate|remove|rm|rb|purge|drop|uninstall|decommission|wipe|deregister|revoke|reset)"
+_DELETES = (
+    r"(?:^|[ :-])(?:delete|destroy|terminate|remove|rm|rb|purge|drop"
+    r"|uninstall|decommission|wipe|deregister|revoke|reset)"
+)
 _CLOUDS = re.compile(
-    rf"{_DELETES}(?:[- :]|$)|(?:^| )(?:stop|reboot|modify|put|update|scale)-|create-access-key|attach-\S+-policy|add-iam-policy-binding|role assignment create"
+    rf"{_DELETES}(?:[- :]|$)|(?:^| )(?:stop|reboot|modify|put|update|scale)-"
+    r"|create-access-key|attach-\S+-policy|add-iam-policy-binding|role assignment create"
 )
 _CHANGES: dict[str, re.Pattern[str]] = {
     **dict.fromkeys(
