@@ -83,6 +83,9 @@ def _is_harmless_at(tokens: list[tuple[str, str]], at: int) -> bool:
         is_plain = variable.isidentifier() and not is_secret_name(variable)
         return after[0][1] == "." and (after[1][1] in _PROCESS or is_plain)
     if _FILES.fullmatch(text):
+        inner = [one for _, one in tokens[at + 1 : at + 6]]
+        if inner == ["(", "path", ".", "join", "("] and text.startswith("read") and not _joins_strings(tokens):
+            return tokens[at + 6 : at + 7] != [] and tokens[at + 6][0] == "string"
         return after[0][1] == "(" and after[1][0] == "string" and after[2][1] in (",", ")")
     return True
 

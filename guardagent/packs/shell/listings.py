@@ -43,9 +43,12 @@ def listed_by(command: str) -> tuple[str, ...]:
     if re.search(r"[;&$`<>(){}\n]", re.sub(r"'[^']*'", "", command.replace("2>/dev/null", ""))):
         return ()
     try:
-        words = list(shlex.shlex(command.replace("2>/dev/null", ""), posix=True, punctuation_chars="|"))
-        parts = re.split(r"\|", " ".join(map(shlex.quote, words)).replace("'|'", "|")) if "|" in words else [command]
-        return listed([shlex.split(part.replace("2>/dev/null", "")) for part in parts])
+        reader = shlex.shlex(command.replace("2>/dev/null", ""), posix=True, punctuation_chars="|")
+        reader.whitespace_split, reader.commenters = True, ""
+        stages: list[list[str]] = [[]]
+        for word in reader:
+            stages = [*stages, []] if word == "|" else [*stages[:-1], [*stages[-1], word]]
+        return listed(stages)
     except ValueError:
         return ()
 

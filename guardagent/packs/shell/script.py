@@ -11,7 +11,7 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.packs.shell.listings import listed_by
-from guardagent.packs.shell.words import DYNAMIC, MAX_VALUES, Word, text_of, word_of
+from guardagent.packs.shell.words import DYNAMIC, MAX_VALUES, NUMBER, Word, text_of, word_of
 
 MAX_CHARACTERS = 20_000
 MAX_STAGES = 100  # of a pipeline
@@ -46,7 +46,11 @@ class ShellCommand:
         if not self.words or len(self.words[0]) != 1:
             return None
         name = posixpath.basename(self.words[0][0])
-        return None if not name or (any(sign in name for sign in "*?[") and name not in ("[", "[[")) else name
+        return (
+            None
+            if name in ("", NUMBER, "HEAD") or (any(sign in name for sign in "*?[") and name not in ("[", "[["))
+            else name
+        )
 
 
 @dataclass(slots=True)

@@ -40,9 +40,10 @@ _TEMPORARY = re.compile(r"mktemp(?: -[dqu]+| --directory| -t(?= \w)| --suffix=[.
 _HERE_DOCUMENT = re.compile(
     r"cat <<-?[ ]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)\n(?P<text>.*)\n\s*(?P=end)", re.DOTALL
 )
-_NUMBER = "12345"
+NUMBER = "12345"
+"""The value of a number, or another word of the output of a command, that is no option and no path."""
 _HOME = {"HOME": ("~",), "PWD": (".",), "OLDPWD": DYNAMIC, "TMPDIR": ("/tmp",), "USER": ("user",)} | dict.fromkeys(  # noqa: S108
-    ("!", "?", "#", "$", "RANDOM", "SECONDS", "UID", "EUID", "PPID", "LINENO"), (_NUMBER,)
+    ("!", "?", "#", "$", "RANDOM", "SECONDS", "UID", "EUID", "PPID", "LINENO"), (NUMBER,)
 )
 
 
@@ -94,7 +95,7 @@ def _printed(command: str) -> Word:
         if found["program"]:
             return (f"/usr/bin/{found['program']}",)
         known = {"folder": ".", "setup": ":", "branch": "HEAD"}
-        return (known.get(found.lastgroup or "", _NUMBER),)
+        return (known.get(found.lastgroup or "", NUMBER),)
     if _TEMPORARY.fullmatch(command):
         return ("/tmp/temporary",)  # noqa: S108 - a path that `mktemp` makes
     if files := listed_by(command):

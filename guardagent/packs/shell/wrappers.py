@@ -222,6 +222,10 @@ def _of_packages(words: tuple[Word, ...]) -> Iterator[str | None]:
         yield from map(_only, found)
 
 
+def _of_tar(words: tuple[Word, ...]) -> Iterator[str | None]:
+    yield from (_only(after) for one, after in pairwise(words) if one == ("-I",))
+
+
 def _of_alias(words: tuple[Word, ...]) -> Iterator[str | None]:
     for word in words:
         text = _only(word)
@@ -233,6 +237,7 @@ _SCRIPTS: dict[str, Callable[[tuple[Word, ...]], Iterator[str | None]]] = {
     "ssh": _of_ssh,
     "trap": _of_trap,
     "alias": _of_alias,
+    "tar": _of_tar,
     **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bunx"), _of_packages),
 }
 
