@@ -68,7 +68,11 @@ class Protection:
         for one in _expanded(os.path.join(cwd or os.sep, os.path.expanduser(path))):
             for whole in {os.path.normpath(one), real_path(one, cwd)}:
                 for protected in self._paths:
-                    if _is_in(whole, protected) or (holders and _is_in(protected, whole)):
+                    if (
+                        _is_in(whole, protected)
+                        or _is_below(protected, whole)
+                        or (holders and _is_in(protected, whole))
+                    ):
                         return protected
         return None
 
@@ -142,6 +146,12 @@ def _is_path(text: str) -> bool:
 
 def _is_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _is_below(path: str, pattern: str) -> bool:
+    """Whether a path is one of `folder/**` or `folder/**/name`, as the outputs of commands that list files are."""
+    folder, deep, name = pattern.partition("/**")
+    return bool(deep) and _is_in(path, folder or "/") and fnmatchcase(os.path.basename(path), name.strip("/") or "*")
 
 
 def _only_reads(command: ShellCommand) -> bool:

@@ -23,14 +23,17 @@ def listed(stages: Sequence[Sequence[str]]) -> tuple[str, ...]:
         return ()
     if name == "git":
         lists = words[:1] == ["ls-files"] or (words[:1] in (["diff"], ["show"]) and "--name-only" in words)
-        return ("./*",) if lists or (words[:1] == ["grep"] and {"-l", "--name-only"} & set(words)) else ()
+        if not lists and not (words[:1] == ["grep"] and {"-l", "--name-only"} & set(words)):
+            return ()
+        names = [word for word in words[1:] if re.fullmatch(r"\*\.\w+", word)] if words[0] == "ls-files" else []
+        return tuple(_inside(".", name) for name in names or ["*"])
     if name == "find":
         return _found(words)
     plain = [word for word in words if not word.startswith("-")]
     if name in ("grep", "egrep", "rg") and any(
         re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z0]*|--files-with-matches", one) for one in words
     ):
-        return () if {"-e", "-f"} & set(words) else tuple(_inside(one) for one in plain[1:] or ["."])
+        return () if {"-e", "-f"} & set(words) else _searched(words, plain[1:] or ["."])
     if name == "rg" and "--files" in words:
         return tuple(_inside(one) for one in plain or ["."])
     if name == "ls":
@@ -53,6 +56,11 @@ def listed_by(command: str) -> tuple[str, ...]:
         return ()
 
 
+def _searched(words: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
+    names = [word.partition("=")[2] for word in words if word.startswith("--include=")]
+    return tuple(_inside(folder, name) for folder in folders for name in names or ["*"])
+
+
 def _found(words: Sequence[str]) -> tuple[str, ...]:
     at = next((n for n, word in enumerate(words) if word.startswith(("-", "(", "!"))), len(words))
     tests = words[at:]
@@ -69,7 +77,7 @@ def _found(words: Sequence[str]) -> tuple[str, ...]:
 def _inside(folder: str, name: str = "*") -> str:
     if re.search(r"[*?\[]|\.\w+$", folder) and name == "*" and folder not in (".", ".."):
         return folder
-    return f"{folder.rstrip('/')}/{name}"
+    return f"{folder.rstrip('/')}/**" + ("" if name == "*" else f"/{name}")
 
 
 def _is_filter(words: Sequence[str]) -> bool:

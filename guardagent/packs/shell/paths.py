@@ -91,9 +91,8 @@ def is_secret(path: str) -> bool:
     """Whether a path can be that of credentials. A pattern can be if it matches some."""
     if _SECRETS.search(path):
         return True
-    return (
-        any(sign in path for sign in "*?[") and path != "*" and any(fnmatch.fnmatchcase(one, path) for one in _EXAMPLES)
-    )
+    patterns = {path, path.replace("**/", "")} - {"*", "**"} if any(sign in path for sign in "*?[") else ()
+    return any(fnmatch.fnmatchcase(one, pattern) for one in _EXAMPLES for pattern in patterns)
 
 
 def is_secret_name(name: str) -> bool:

@@ -152,7 +152,7 @@ def _of_fd(command: ShellCommand) -> Iterator[ShellCommand]:
         plain = [word[0] for word in words[1:at] if word and not word[0].startswith("-")]
         ends = [after[0] for one, after in pairwise(words[:at]) if one in (("-e",), ("--extension",)) and after]
         folder = next((one for one in reversed(plain) if one not in ends and "/" in one), ".").rstrip("/")
-        found = tuple(f"{folder}/*{f'.{end}' if end else ''}" for end in ends or [""])
+        found = tuple(f"{folder}/**/*.{end}" for end in ends) or (f"{folder}/**",)
         yield replace(command, words=tuple(found if one == ("{}",) else one for one in words[at + 1 :]), sources=())
 
 
