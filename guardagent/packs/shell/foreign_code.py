@@ -231,6 +231,8 @@ def _bindings(nodes: list[ast.AST]) -> Mapping[str, list[ast.AST]]:  # noqa: C90
                 target=ast.Tuple(elts=[root, *rest]), iter=ast.Call(func=ast.Attribute(attr="walk"), args=[top])
             ):
                 pairs = [(root, top), *((one, ast.Constant("*")) for one in rest)]
+            case ast.For(target=ast.Tuple(elts=parts), iter=ast.Call(func=ast.Attribute(attr="items"))):
+                pairs = [(part, node.iter) for part in parts]
             case ast.For() | ast.comprehension():
                 pairs = [(node.target, node.iter)]
             case ast.NamedExpr() | ast.AnnAssign():
@@ -248,7 +250,7 @@ def _bindings(nodes: list[ast.AST]) -> Mapping[str, list[ast.AST]]:  # noqa: C90
     return found
 
 
-def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], depth: int = 0) -> list[str] | None:  # noqa: C901
+def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], depth: int = 0) -> list[str] | None:  # noqa: C901, PLR0912
     """The strings that an expression can be; None if they are unknown."""
     parts: list[ast.AST] = []
     match node:
@@ -266,6 +268,10 @@ def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], depth: int = 0) -
             known = [_known(one, values, depth + 1) for one in args]
             joins = product(*(one for one in known if one))
             return None if None in known else [posixpath.join(*one) for one in islice(joins, MAX_VALUES) if one]
+        case ast.Dict(keys=keys, values=elements) if None not in keys:
+            parts = [*(one for one in keys if one), *elements]
+        case ast.Call(func=ast.Attribute(value=holder, attr="items" | "values" | "keys"), args=[]):
+            parts = [holder]
         case ast.Call(func=ast.Attribute(attr="listdir")):
             return ["*"]
         case ast.Call(func=ast.Attribute(attr="glob" | "iglob" | "Path"), args=[one, *_]):

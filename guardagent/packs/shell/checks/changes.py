@@ -29,6 +29,7 @@ _AFTER_OPTION = {
     "sort": ("-o",),
     "pg_dump": ("-f", "--file"),
     "mysqldump": ("-r", "--result-file"),
+    "find": ("-fprint", "-fprint0", "-fprintf", "-fls"),
     "cpio": ("-D", "--directory"),
 }
 

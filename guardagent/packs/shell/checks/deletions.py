@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from guardagent.packs.shell.arguments import operands, options, plain_words
@@ -25,7 +26,7 @@ def check(command: ShellCommand, workspace: str) -> Iterator[str]:
         yield "delete"
     if name == "find" and ("-delete" in words or set(words) & set(_DELETERS)):
         yield from _of_find(command, workspace)
-    if name == "mv" and "/dev/null" in words:
+    if name == "mv" and ("/dev/null" in words or any(re.search(r"(?:^|/)\.git/?$", one) for one in words[:-1])):
         yield "delete"
     if name == "git" and "clean" in words and any("f" in one and "n" not in one for one in options(command)):
         yield "delete"
