@@ -66,6 +66,8 @@ _CODE = {
     "powershell": "-[cC].*",
 }
 _LONGEST_PATH = 200
+MAX_PERL = 1000
+MAX_EXPRESSIONS = 200  # that a value depends on
 
 
 @dataclass(slots=True)
@@ -94,7 +96,9 @@ def code_effects(interpreter: str, code: str) -> CodeEffects | None:
         found = read_javascript(code)
         return None if found is None else CodeEffects(*found)
     if interpreter == "perl":
-        is_plain = _PERL.fullmatch(code) and not re.search(r"\(\?\??\{|@\{|\$\{|\$\(|@\(", code)
+        is_plain = (
+            len(code) < MAX_PERL and _PERL.fullmatch(code) and not re.search(r"\(\?\??\{|@\{|\$\{|\$\(|@\(", code)
+        )
         return CodeEffects() if is_plain else None
     return CodeEffects() if _CONSTANT.fullmatch(code) else None
 
@@ -211,7 +215,7 @@ class _PythonReader:
         return True
 
     def _known(self, node: ast.AST) -> list[str] | None:
-        return _known(node, self._values)
+        return _known(node, self._values, {})
 
 
 def _is_plain_variable(names: list[ast.expr]) -> bool:
@@ -250,8 +254,20 @@ def _bindings(nodes: list[ast.AST]) -> Mapping[str, list[ast.AST]]:  # noqa: C90
     return found
 
 
-def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], depth: int = 0) -> list[str] | None:  # noqa: C901, PLR0912
+def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], seen: dict[int, list[str] | None]) -> list[str] | None:
     """The strings that an expression can be; None if they are unknown."""
+    if len(seen) > MAX_EXPRESSIONS:
+        return None
+    if id(node) not in seen:
+        seen[id(node)] = None  # a value that depends on itself
+        found = _computed(node, values, seen)
+        seen[id(node)] = found if found is None or len(found) <= MAX_VALUES**2 else None
+    return seen[id(node)]
+
+
+def _computed(  # noqa: C901, PLR0912 - a case for each kind
+    node: ast.AST, values: Mapping[str, list[ast.AST]], seen: dict[int, list[str] | None]
+) -> list[str] | None:
     parts: list[ast.AST] = []
     match node:
         case ast.Constant(value=str(text)):
@@ -260,12 +276,12 @@ def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], depth: int = 0) -
             return []
         case ast.Name(id="__file__"):
             return ["."]
-        case ast.Name(id=name) if name in values and depth < 8:
+        case ast.Name(id=name) if name in values:
             parts = list(values[name])
         case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
             parts = list(elements)
         case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="path"), attr="join"), args=args) if args:
-            known = [_known(one, values, depth + 1) for one in args]
+            known = [_known(one, values, seen) for one in args]
             joins = product(*(one for one in known if one))
             return None if None in known else [posixpath.join(*one) for one in islice(joins, MAX_VALUES) if one]
         case ast.Dict(keys=keys, values=elements) if None not in keys:
@@ -282,7 +298,7 @@ def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], depth: int = 0) -
             parts = [one]
         case _:
             return None
-    found = [_known(one, values, depth + 1) for one in parts]
+    found = [_known(one, values, seen) for one in parts]
     return None if None in found else [text for one in found if one is not None for text in one]
 
 

@@ -18,6 +18,7 @@ DYNAMIC: Word = ()
 SUBSTITUTED = "/dev/fd/63"
 """The value of a process substitution: a file with the output of commands."""
 MAX_VALUES = 16
+MAX_LISTING = 1000  # characters of a substitution whose output is known
 _BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
 # Commands whose output is the working folder, or a word without any meaning to other commands.
 _PRINTS = re.compile(
@@ -91,14 +92,15 @@ def _values(node: Any, variables: Mapping[str, Word]) -> Word:  # noqa: C901 - a
 
 def _printed(command: str) -> Word:
     """The output of a command, if it is known without running it."""
-    if found := _PRINTS.fullmatch(command):
+    short = command if len(command) < MAX_LISTING else ""
+    if found := _PRINTS.fullmatch(short):
         if found["program"]:
             return (f"/usr/bin/{found['program']}",)
         known = {"folder": ".", "setup": ":", "branch": "HEAD"}
         return (known.get(found.lastgroup or "", NUMBER),)
-    if _TEMPORARY.fullmatch(command):
+    if _TEMPORARY.fullmatch(short):
         return ("/tmp/temporary",)  # noqa: S108 - a path that `mktemp` makes
-    if files := listed_by(command):
+    if files := listed_by(short):
         return files
     found = _HERE_DOCUMENT.fullmatch(command)
     is_literal = found is not None and (found["quote"] or not re.search(r"[$`\\]", found["text"]))
