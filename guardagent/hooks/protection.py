@@ -6,10 +6,12 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
 from guardagent.hooks.call_arguments import SHELL_TOOLS, real_path
+from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
 from guardagent.packs.shell.script import ShellCommand, read_script
 from guardagent.packs.shell.wrappers import inner_commands, inner_scripts
 
@@ -66,7 +68,11 @@ class Protection:
         for one in _expanded(os.path.join(cwd or os.sep, os.path.expanduser(path))):
             for whole in {os.path.normpath(one), real_path(one, cwd)}:
                 for protected in self._paths:
-                    if _is_in(whole, protected) or (holders and _is_in(protected, whole)):
+                    if (
+                        _is_in(whole, protected)
+                        or _is_below(protected, whole)
+                        or (holders and _is_in(protected, whole))
+                    ):
                         return protected
         return None
 
@@ -93,9 +99,39 @@ class Protection:
             return found
         if _only_reads(command):
             return None
+        if found := self._of_code(command, folder):
+            return found
         values = [value for word in command.words[1:] for value in word]
         named = (self._named(value, folder, holders=command.name in _WHOLE_FOLDERS) for value in values)
         return next((one for one in named if one), None)
+
+    def _of_code(self, command: ShellCommand, folder: str) -> str | None:
+        """Returns the protected path that the code of an interpreter may change."""
+        if not INTERPRETERS.fullmatch(command.name or ""):
+            return None
+        texts = [command.text, *(one.text for one in command.sources), *(inline_code(command.words) or ())]
+        texts += [value for one in command.sources for word in one.words[1:] for value in word]
+        for text in filter(None, texts):
+            effects = code_effects(command.name or "", text)
+            if effects is None:  # it is denied or asked about; it must not even name the guard
+                if found := self._mentioned(text) or self._like(re.findall(r"[\w.*?-]+", text), folder):
+                    return found
+            elif effects.writes:
+                strings = [*effects.files, *effects.others]
+                reached = (self._reached(one, folder, holders=False) for one in strings if _is_path(one))
+                if found := self._like(strings, folder) or next((one for one in reached if one), None):
+                    return found
+        return None
+
+    def _like(self, strings: Iterable[str], folder: str) -> str | None:
+        """Returns the protected file whose name a string in code has; also one of the folder, by a pattern."""
+        parts = {one.rpartition("/")[2] for one in strings}
+        for path in self._paths:
+            name = os.path.basename(path)
+            is_near = _is_in(path, folder) and any(fnmatchcase(name, part) for part in parts)
+            if "." in name[1:] and (name in parts or is_near):
+                return path
+        return None
 
     def _named(self, value: str, folder: str, *, holders: bool) -> str | None:
         for part in (value, value.partition("=")[2]):
@@ -110,6 +146,12 @@ def _is_path(text: str) -> bool:
 
 def _is_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _is_below(path: str, pattern: str) -> bool:
+    """Whether a path is one of `folder/**` or `folder/**/name`, as the outputs of commands that list files are."""
+    folder, deep, name = pattern.partition("/**")
+    return bool(deep) and _is_in(path, folder or "/") and fnmatchcase(os.path.basename(path), name.strip("/") or "*")
 
 
 def _only_reads(command: ShellCommand) -> bool:

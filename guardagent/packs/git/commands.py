@@ -18,6 +18,7 @@ _KNOWN = frozenset(
         "for-each-ref format-patch fsck gc grep help init lfs log ls-files ls-remote ls-tree maintenance merge "
         "merge-base merge-tree mv name-rev notes prune pull push range-diff rebase reflog remote rerere reset "
         "restore rev-list rev-parse revert rm shortlog show show-ref sparse-checkout stash status submodule "
+        "check-attr check-ref-format diff-files diff-index hash-object patch-id show-branch verify-pack verify-tag "
         "switch symbolic-ref tag update-index var verify-commit version whatchanged worktree "
     ).split()
 )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
+
+_EXAMPLE = re.compile(r"\.env(?:\.\w+)?\.(?:example|sample|template|dist|defaults?)$")
 
 
 def operands(command: ShellCommand) -> tuple[Word, ...]:
@@ -18,6 +22,12 @@ def options(command: ShellCommand) -> set[str]:
 def plain_words(command: ShellCommand) -> list[str]:
     """The arguments as strings; empty strings for unknown ones."""
     return [word[0] if word else "" for word in command.words[1:]]
+
+
+def copies_example(command: ShellCommand) -> bool:
+    """Whether a command makes settings of a project from its example: `cp .env.example .env`."""
+    found = [word[0] if len(word) == 1 else "" for word in operands(command)]
+    return command.name == "cp" and len(found) == 2 and "/" not in found[1] and _EXAMPLE.search(found[0]) is not None
 
 
 def value_after(command: ShellCommand, *names: str) -> tuple[Word, ...]:

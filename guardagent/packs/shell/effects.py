@@ -48,7 +48,7 @@ def secret_kinds(path: str) -> Iterator[str]:
 
 def deleted(path: str | None) -> Iterator[str]:
     """As a change; whole folders are more."""
-    if path in (None, "/", "~", ".", "..", "*", "./*", ".*", "~/*", "/*") or (path or "").endswith("/.git"):
+    if path in (None, "/", "~", ".", "..", "*", "**", "./*", ".*", "~/*", "/*") or (path or "").endswith("/.git"):
         yield "delete" if path is not None else "unreadable"
     elif path is not None and zone(path) not in ("inside", "temporary"):
         yield "delete"

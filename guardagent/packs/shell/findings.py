@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from guardagent.packs.shell.checks import CHECKS
 from guardagent.packs.shell.effects import changed, paths_of, read
@@ -17,6 +17,8 @@ _LOADERS = re.compile(
     r"LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|PATH|IFS|SHELLOPTS|PS4|GIT_SSH_COMMAND|"
     r"GIT_EXTERNAL_DIFF|GIT_PAGER|PAGER|EDITOR|VISUAL|PYTHONSTARTUP|PERL5OPT|RUBYOPT|NODE_OPTIONS"
 )
+_ENVIRONMENT_NAME = re.compile(r"(?i)\^?(?!\w*(?:key|tok|sec|pas|cred|aws|auth))\w{3,}=?")
+_SECRET_NAMES = re.compile(r"\$\{?!?(\w*(?:SECRET|TOKEN|PASSW|API_?KEY|ACCESS_KEY|CREDENTIAL|PRIVATE_KEY)\w*)")
 _PRINTS_SECRETS = re.compile(
     r"\b(?:echo|printf|print|cat|curl|wget|tee|logger)\b[^;&|\n]*\$\{?!?\w*(?:SECRET|TOKEN|PASSW|API_?KEY|ACCESS_KEY|CREDENTIAL|PRIVATE_KEY)"
 )
@@ -50,8 +52,10 @@ class _Findings:
         script = read_script(text, folder)
         yield from _of_whole(script, text)
         files = written_files(script.commands)
+        filtered = _filtered(script.commands)
         for command in script.commands:
-            yield from self.of_command(command, files, depth)
+            if id(command) not in filtered:
+                yield from self.of_command(command, files, depth)
 
     def of_command(self, command: ShellCommand, files: Files, depth: int) -> Iterator[str]:
         if depth > MAX_DEPTH or any(_LOADERS.fullmatch(name) and name != "IFS" for name in command.variables):
@@ -74,7 +78,7 @@ class _Findings:
             yield from check(command, self._workspace)
         for inner in inner_commands(command):
             yield from self.of_command(inner, files, depth + 1)
-        for found in (*incoming(command, files), *((text,) for text in inner_scripts(command))):
+        for found in (*incoming(command, files, self._workspace), *((text,) for text in inner_scripts(command))):
             if isinstance(found, str):
                 yield found
             elif found[0] is not None:
@@ -84,12 +88,27 @@ class _Findings:
                 yield from output_kinds(command.sources)
 
 
+def _own_names(script: ShellScript, text: str) -> bool:
+    """Whether the script itself sets all variables that are named like secrets."""
+    names = set(_SECRET_NAMES.findall(text))
+    is_copied = any(re.search(rf"\b{name}=[\"']?\$\{{?{name}", text) for name in names)
+    return bool(names) and names <= set(script.variables) and not is_copied
+
+
+def _filtered(commands: Iterable[ShellCommand]) -> set[int]:
+    """The commands that print the environment for a search for a word: `env | grep -i proxy`."""
+    searches = (one for one in commands if one.name in ("grep", "egrep", "rg") and one.sources and not one.writes)
+    words = ((one, {word[0] if word else "" for word in one.words[1:]} - {"-i", "-E", "-n"}) for one in searches)
+    found = (one.sources[0] for one, patterns in words if all(map(_ENVIRONMENT_NAME.fullmatch, patterns)) and patterns)
+    return {id(one) for one in found if one.words in ((("env",),), (("printenv",),)) and not one.writes}
+
+
 def _of_whole(script: ShellScript, text: str) -> Iterator[str]:
     if not script.readable or any(map(_LOADERS.fullmatch, script.variables)):
         yield "unreadable"
     if script.recursive:
         yield "fork_bomb"
-    if _PRINTS_SECRETS.search(text):
+    if _PRINTS_SECRETS.search(text) and not _own_names(script, text):
         yield "secrets"
     if any(name.startswith("HIST") for name in script.variables):
         yield "history"

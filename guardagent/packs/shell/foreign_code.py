@@ -1,44 +1,313 @@
-"""Python code in a shell command (`python -c '...'`): only code that computes and prints is harmless."""
+"""Code of other languages in a shell command (`python -c '...'`): harmless if it only computes and uses named files."""
 
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
+import sys
 import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice, product
+
+from guardagent.packs.shell.effects import changed, read
+from guardagent.packs.shell.javascript_code import read_javascript
+from guardagent.packs.shell.paths import is_elsewhere, is_secret_name, resolved, zone
+from guardagent.packs.shell.words import MAX_VALUES, Word
 
 INTERPRETERS = re.compile(
     r"(?:python|perl|ruby|node|nodejs|php|lua|deno|bun|Rscript|osascript|pwsh|powershell|tclsh)[\d.]*"
 )
 _MODULES = frozenset(
     "json sys math re datetime time collections itertools functools decimal fractions statistics string "
-    "random textwrap "
-    "platform uuid hashlib base64 calendar pprint operator typing dataclasses enum struct zlib html unicodedata".split()
+    "random textwrap collections.abc csv tomllib configparser ast glob pathlib argparse io difflib copy heapq bisect "
+    "secrets numbers cmath traceback logging unicodedata contextlib abc sqlite3 fnmatch inspect locale colorsys "
+    "platform uuid hashlib base64 calendar pprint operator typing dataclasses enum struct zlib html "
+    "__future__".split()
 )
+_ONLY_FROM = frozenset(("urllib.parse", "importlib.metadata", "xml.etree.ElementTree", "email.utils", "os.path"))
+# Packages that start programs, load code or send data. Other packages do what a file says, as `python file.py` does.
+_POWERFUL = frozenset(
+    "requests httpx aiohttp urllib3 websocket websockets paramiko fabric invoke sh plumbum pexpect psutil boto3 "
+    "botocore docker kubernetes google azure cloudpickle dill jsonpickle joblib pip setuptools distutils IPython "
+    "ptyprocess pycurl selenium playwright scapy keyring pyperclip execnet ray dask xonsh guardagent".split()
+)
+_OS = frozenset("path environ getenv listdir getcwd walk scandir sep linesep cpu_count getpid name stat".split())
 _FORBIDDEN = frozenset(
-    "open exec eval compile __import__ getattr setattr delattr globals locals vars input breakpoint help memoryview "
+    "exec eval compile __import__ getattr setattr delattr globals locals vars input breakpoint help memoryview "
     "__builtins__ __loader__ __spec__".split()
 )
+_FORBIDDEN_PARTS = re.compile(
+    r"_(?!_(?:name|version|file|doc|len|init)__$).*|modules|os|sys|posix|subprocess|shutil|socket|importlib|ctypes|builtins|pty|meta_path"
+    r"|path_hooks|system|popen|Popen|spawn\w*|exec[lv]\w*|fork\w*|create_subprocess\w*|check_(?:output|call)|rmtree"
+    r"|unlink|rmdir|home|expanduser|expandvars|parents?|chdir|chmod|environb|symlink_to|hardlink_to|link_to|eval"
+    r"|enable_load_extension|unsafe_load|read_pickle|load_extension|import_module|run_module|run_path|rename"
+)
+_WRITERS = re.compile(r"write\w*|to_[a-z]+|savez?\w*|dump|touch|mkdir|copy\w*|move|put|savefig|imwrite|FileHandler")
+_OPENERS = frozenset(("open", "Path", "PurePath", "PosixPath", "glob", "rglob", "iglob", "listdir", "walk", "scandir"))
+_TEXT = re.compile(
+    r"print|r?split|join|startswith|endswith|[lr]?strip|r?find|r?index|count|r?partition|encode|decode|format|sub|subn|match"
+    r"|search|fullmatch|findall|finditer|compile|get|append|re"
+)
+_STATEMENT = re.compile(
+    r"__import__|\b(?:drop\s+\w+|truncate\s|delete\s+from|alter\s+\w+|update\s+\S+\s+set)", re.IGNORECASE
+)
+_PERL = re.compile(
+    r"(?:\s*(?:(?:s|tr|y)(?:/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/|\|(?:[^|\\\n]|\\.)*\|(?:[^|\\\n]|\\.)*\|"
+    r"|\{[^{}\n]*\}\{[^{}\n]*\})[gimsxcdr]*|print(?:\s*\"(?:[^\"@\\$]|\$[\d&]|\\[nt])*\")?)?(?:\s*(?:if|unless)\s*/(?:[^/\\\n]|\\.)*/[ims]*)?\s*(?:;|$))+"
+)
+_CONSTANT = re.compile(r"(?:puts|p|print|echo)\s+[A-Z]\w*(?:::[A-Z]\w*)*\s*;?\s*")
+_CODE = {
+    "perl": r"-p?i?[\w.]*[eE]",
+    "python": "-[a-zA-Z]*c",
+    "ruby": "-[a-zA-Z]*e",
+    "pwsh": "-[cC].*",
+    "powershell": "-[cC].*",
+}
+_LONGEST_PATH = 200
+MAX_PERL = 1000
+MAX_EXPRESSIONS = 200  # that a value depends on
 
 
-def is_harmless_python(code: str) -> bool:
-    """Whether code only computes: it opens no file, starts no program and imports nothing that could."""
+@dataclass(slots=True)
+class CodeEffects:
+    """The files that code opens, other strings that may be files, and whether it changes them."""
+
+    files: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    writes: bool = False
+
+    def kinds(self, folder: str | None, workspace: str) -> Iterator[str]:
+        for one in self.files:
+            path = resolved(one, folder, workspace)
+            yield from changed(path) if self.writes else read(path)
+        for one in self.others:
+            path = resolved(one, folder or "", workspace) or ""
+            is_changed = self.writes and (is_elsewhere(one) or zone(path) == "startup")
+            yield from changed(path) if is_changed else read(path)
+
+
+def code_effects(interpreter: str, code: str) -> CodeEffects | None:
+    """The effects of code; None if they cannot be known, or are more than to compute, print and use files."""
+    if interpreter.startswith("python"):
+        return _of_python(code)
+    if interpreter in ("node", "nodejs", "bun"):
+        found = read_javascript(code)
+        return None if found is None else CodeEffects(*found)
+    if interpreter == "perl":
+        is_plain = (
+            len(code) < MAX_PERL and _PERL.fullmatch(code) and not re.search(r"\(\?\??\{|@\{|\$\{|\$\(|@\(", code)
+        )
+        return CodeEffects() if is_plain else None
+    return CodeEffects() if _CONSTANT.fullmatch(code) else None
+
+
+def inline_code(words: tuple[Word, ...]) -> tuple[str, ...] | None:
+    """The code among the words of an interpreter; None if it has code that is unknown or in an unknown form."""
+    found: list[str] = []
+    name, rest = words[0][0].rpartition("/")[2], [word[0] if len(word) == 1 else None for word in words[1:]]
+    if name == "deno" and rest[:1] == ["eval"]:
+        return None
+    for at, word in enumerate(rest):
+        if word is None or not word.startswith("-") or word == "-":
+            break
+        if name != "php" and word in ("-r", "--require", "--import", "--loader", "--experimental-loader"):
+            return None
+        option = _CODE.get(name.rstrip("0123456789."), r"-[a-zA-Z]*[eErp]|--eval|--execute|--print")
+        if re.fullmatch(rf"{option}|-EncodedCommand", word):
+            code = rest[at + 1] if at + 1 < len(rest) else None
+            if code is None or (name == "perl" and not re.fullmatch(r"-[pnilw0-9]*(?:i\.\w+)?e", word)):
+                return None
+            return (*found, code)
+    return ()
+
+
+def _of_python(code: str) -> CodeEffects | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return all(map(_is_harmless, ast.walk(tree)))
+        return None
+    reader = _PythonReader(tree)
+    return reader.effects if all(map(reader.is_harmless, ast.walk(tree))) else None
 
 
-def _is_harmless(node: ast.AST) -> bool:
+class _PythonReader:
+    def __init__(self, tree: ast.AST) -> None:
+        self.effects = CodeEffects()
+        nodes = list(ast.walk(tree))
+        self._values = _bindings(nodes)
+        self._uses_paths = any(isinstance(node, ast.alias) and node.name == "pathlib" for node in nodes) or any(
+            isinstance(node, ast.ImportFrom) and node.module == "pathlib" for node in nodes
+        )
+        self._parts = {id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in _OS}
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        self._environment = {
+            id(node.value) for node in nodes if isinstance(node, ast.Subscript) and _is_plain_variable([node.slice])
+        } | {
+            id(call.func.value)
+            for call in calls
+            if isinstance(call.func, ast.Attribute)
+            and call.func.attr in ("get", "setdefault")
+            and _is_plain_variable(call.args[:1])
+        }
+        self._called = {id(node.func) for node in calls}
+        self._texts = {id(one) for call in calls if _is_of_text(call) for one in call.args}
+        self._texts |= {
+            id(node.value) for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        }
+
+    def is_harmless(self, node: ast.AST) -> bool:  # noqa: C901, PLR0912 - a case for each kind
+        match node:
+            case ast.Import(names=names):
+                return all(_is_harmless_module(name.name) and not (name.name == "os" and name.asname) for name in names)
+            case ast.ImportFrom(module=module, names=names):
+                wanted = {name.name for name in names}
+                if module == "os":
+                    return wanted <= _OS
+                return (module is None or module in _ONLY_FROM or _is_harmless_module(module)) and not any(
+                    name == "*" or _FORBIDDEN_PARTS.fullmatch(name) or (name == "open") for name in wanted
+                )
+            case ast.Name(id="os"):
+                return id(node) in self._parts
+            case ast.Name(id=name):
+                is_function = name not in ("open", "Path", "PurePath", "PosixPath") or id(node) in self._called
+                return is_function and name not in _FORBIDDEN and not re.match("__(?!name__|file__)", name)
+            case ast.Attribute(attr=name):
+                if name == "environ" and id(node) not in self._environment:
+                    return False
+                self.effects.writes |= _WRITERS.fullmatch(name) is not None
+                return not _FORBIDDEN_PARTS.fullmatch(name) and (name not in _OPENERS or id(node) in self._called)
+            case ast.Call(func=func):
+                name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+                if name == "getenv":
+                    return _is_plain_variable(node.args[:1])
+                return name not in _OPENERS or self._opens(name, node)
+            case ast.BinOp(op=ast.Div(), right=right):
+                return not self._uses_paths or isinstance(right, ast.Constant)
+            case ast.Constant(value=str(text)) if id(node) not in self._texts:
+                if text and len(text) < _LONGEST_PATH and not re.search(r"\s", text):
+                    self.effects.others.append(text)
+                return not _STATEMENT.search(text)
+            case ast.Constant(value=str(text)):
+                return not _STATEMENT.search(text)
+        return True
+
+    def _opens(self, name: str, call: ast.Call) -> bool:
+        """Notes the files of a call that opens some; whether they are known."""
+        is_method = isinstance(call.func, ast.Attribute) and name in ("open", "glob", "rglob", "walk")
+        arguments = [*call.args, *(one.value for one in call.keywords if one.arg in (None, "file"))]
+        if name == "open":
+            modes = [*call.args[:2], *(one.value for one in call.keywords if one.arg == "mode")]
+            known = [self._known(one) for one in (modes if is_method else modes[1:])]
+            self.effects.writes |= any(one is None or any(set(mode) & set("wax+") for mode in one) for one in known)
+        if is_method and not arguments:
+            return True
+        for one in arguments if name in ("Path", "PurePath", "PosixPath") else arguments[:1]:
+            values = self._known(one)
+            if values is None:
+                return False
+            self.effects.files.extend(
+                value for value in values if not (is_method and re.fullmatch("[rwaxbt+]+", value))
+            )
+        return True
+
+    def _known(self, node: ast.AST) -> list[str] | None:
+        return _known(node, self._values, {})
+
+
+def _is_plain_variable(names: list[ast.expr]) -> bool:
+    """Whether a variable of the environment is named, and not like a credential."""
+    return all(isinstance(one, ast.Constant) and not is_secret_name(str(one.value)) for one in names) and bool(names)
+
+
+def _bindings(nodes: list[ast.AST]) -> Mapping[str, list[ast.AST]]:  # noqa: C901 - a case for each kind
+    """The values that are assigned to each name."""
+    found: dict[str, list[ast.AST]] = {}
+    for node in nodes:
+        pairs: list[tuple[ast.AST, ast.AST]] = []
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                pairs = [(one, value) for one in targets]
+            case ast.For(
+                target=ast.Tuple(elts=[root, *rest]), iter=ast.Call(func=ast.Attribute(attr="walk"), args=[top])
+            ):
+                pairs = [(root, top), *((one, ast.Constant("*")) for one in rest)]
+            case ast.For(target=ast.Tuple(elts=parts), iter=ast.Call(func=ast.Attribute(attr="items"))):
+                pairs = [(part, node.iter) for part in parts]
+            case ast.For() | ast.comprehension():
+                pairs = [(node.target, node.iter)]
+            case ast.NamedExpr() | ast.AnnAssign():
+                pairs = [(node.target, node.value or node)]
+            case ast.AugAssign():
+                pairs = [(node.target, node)]
+            case ast.withitem() if node.optional_vars is not None:
+                pairs = [(node.optional_vars, node.context_expr)]
+            case ast.arg(arg=name):
+                found.setdefault(name, []).append(node)
+        for target, assigned in pairs:
+            names = [one.id for one in ast.walk(target) if isinstance(one, ast.Name)]
+            for name in names:
+                found.setdefault(name, []).append(assigned if isinstance(target, ast.Name) else target)
+    return found
+
+
+def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], seen: dict[int, list[str] | None]) -> list[str] | None:
+    """The strings that an expression can be; None if they are unknown."""
+    if len(seen) > MAX_EXPRESSIONS:
+        return None
+    if id(node) not in seen:
+        seen[id(node)] = None  # a value that depends on itself
+        found = _computed(node, values, seen)
+        seen[id(node)] = found if found is None or len(found) <= MAX_VALUES**2 else None
+    return seen[id(node)]
+
+
+def _computed(  # noqa: C901, PLR0912 - a case for each kind
+    node: ast.AST, values: Mapping[str, list[ast.AST]], seen: dict[int, list[str] | None]
+) -> list[str] | None:
+    parts: list[ast.AST] = []
     match node:
-        case ast.Import(names=names):
-            return all(name.name in _MODULES for name in names)
-        case ast.ImportFrom(module=module, names=names):
-            return module in _MODULES and all(name.name not in ("modules", "os", "sys", "*") for name in names)
-        case ast.Name(id=name):
-            return name not in _FORBIDDEN and not name.startswith("__")
-        case ast.Attribute(attr=name):
-            return not name.startswith("_") and name not in ("modules", "os", "sys", "meta_path", "path_hooks")
-    return True
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.Constant():
+            return []
+        case ast.Name(id="__file__"):
+            return ["."]
+        case ast.Name(id=name) if name in values:
+            parts = list(values[name])
+        case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
+            parts = list(elements)
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="path"), attr="join"), args=args) if args:
+            known = [_known(one, values, seen) for one in args]
+            joins = product(*(one for one in known if one))
+            return None if None in known else [posixpath.join(*one) for one in islice(joins, MAX_VALUES) if one]
+        case ast.Dict(keys=keys, values=elements) if None not in keys:
+            parts = [*(one for one in keys if one), *elements]
+        case ast.Call(func=ast.Attribute(value=holder, attr="items" | "values" | "keys"), args=[]):
+            parts = [holder]
+        case ast.Call(func=ast.Attribute(attr="listdir")):
+            return ["*"]
+        case ast.Call(func=ast.Attribute(attr="glob" | "iglob" | "Path"), args=[one, *_]):
+            parts = [one]
+        case ast.Call(func=ast.Name(id="sorted" | "Path" | "str"), args=[one, *_]):
+            parts = [one]
+        case ast.Call(func=ast.Attribute(value=ast.Name(), attr="rglob"), args=[one]):
+            parts = [one]
+        case _:
+            return None
+    found = [_known(one, values, seen) for one in parts]
+    return None if None in found else [text for one in found if one is not None for text in one]
+
+
+def _is_of_text(call: ast.Call) -> bool:
+    """Whether a call has text as its arguments: it opens no files."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return _TEXT.fullmatch(name) is not None or (name == "replace" and len(call.args) > 1)
+
+
+def _is_harmless_module(name: str) -> bool:
+    first = name.partition(".")[0]
+    return name in _MODULES or name == "os" or (first not in sys.stdlib_module_names and first not in _POWERFUL)

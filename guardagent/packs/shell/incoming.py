@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from guardagent.packs.shell.arguments import operands, plain_words, value_after
-from guardagent.packs.shell.foreign_code import INTERPRETERS, is_harmless_python
+from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import SUBSTITUTED
 from guardagent.packs.shell.wrappers import SHELLS, inner_commands
@@ -50,7 +50,7 @@ def written_files(commands: Iterable[ShellCommand]) -> Files:
     """The files that a script downloads or writes."""
     found: dict[str, WrittenFile] = {}
     for command in (inner for one in commands for inner in (one, *inner_commands(one))):
-        file = WrittenFile(output_kinds((command, *command.sources)), _printed((command,)))
+        file = WrittenFile(output_kinds((command, *command.sources)), printed((command,)))
         for path in _written(command):
             found[path.removeprefix("./")] = file
     return found
@@ -67,7 +67,7 @@ def _written(command: ShellCommand) -> Iterator[str]:
         yield from (value for word in operands(command) for value in word)
 
 
-def incoming(command: ShellCommand, files: Files) -> Iterator[str | tuple[str]]:
+def incoming(command: ShellCommand, files: Files, workspace: str) -> Iterator[str | tuple[str]]:
     """The kinds of code that a command gets from elsewhere, and shell scripts among it, as tuples of one."""
     name = command.name or ""
     is_shell = name in SHELLS or name in _SOURCE
@@ -80,7 +80,7 @@ def incoming(command: ShellCommand, files: Files) -> Iterator[str | tuple[str]]:
         yield "unreadable"
         yield from output_kinds(command.sources)
     if _reads_input(command, is_shell=is_shell):
-        yield from _of_input(command, is_shell=is_shell)
+        yield from _of_input(command, workspace, is_shell=is_shell)
 
 
 def _of_file(word: tuple[str, ...], files: Files, *, is_shell: bool) -> Iterator[str | tuple[str]]:
@@ -100,19 +100,19 @@ def _reads_input(command: ShellCommand, *, is_shell: bool) -> bool:
     return not found or found[0] in (("-",), ("/dev/stdin",)) or "-s" in plain_words(command)
 
 
-def _of_input(command: ShellCommand, *, is_shell: bool) -> Iterator[str | tuple[str]]:
-    text = command.text if command.text is not None else _printed(command.sources)
+def _of_input(command: ShellCommand, workspace: str, *, is_shell: bool) -> Iterator[str | tuple[str]]:
+    text = command.text if command.text is not None else printed(command.sources)
     if is_shell and text is not None:
         yield (text,)
-    elif text is not None and (command.name or "").startswith("python") and is_harmless_python(text):
-        return
+    elif text is not None and (effects := code_effects(command.name or "", text)) is not None:
+        yield from effects.kinds(command.folder, workspace)
     elif text is not None or command.sources:
         yield from output_kinds(command.sources)
         if not _is_file(command.sources):
             yield "unreadable"
 
 
-def _printed(sources: tuple[ShellCommand, ...]) -> str | None:
+def printed(sources: tuple[ShellCommand, ...]) -> str | None:
     """The output of a command that only prints literals."""
     if len(sources) != 1 or sources[0].name not in ("echo", "printf", "cat"):
         return None

@@ -8,13 +8,15 @@ import re
 
 _SYSTEM = "bin boot dev etc lib lib32 lib64 opt proc root run sbin srv sys usr var System Library Applications".split()
 _TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108 - paths that commands name
+_ELSEWHERE = re.compile(rf"~|/(?:home|Users|{'|'.join(_SYSTEM)})(?:/|$)|(?:.*/)?\.\./")
 _SAFE_DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/fd")
 _SECRETS = re.compile(
     r"""(?: ^|/ ) (?:
         \.ssh/(?:id_[^/]*|identity|[^/]*\.pem|\*|\?+|)$ | \.ssh$ | \.aws(?:/(?:credentials|config|sso/.*|\*|))?$
       | \.netrc$ | \.gnupg(?:/.*)?$ | \.kube/(?:config|\*)$ | \.docker/config\.json$ | \.git-credentials$ | \.npmrc$
       | \.pypirc$ | \.pgpass$ | \.my\.cnf$ | \.vault-token$ | \.config/(?:gcloud|gh|hub|op)(?:/.*)?$
-      | \.azure(?:/.*)?$ | \.password-store(?:/.*)?$ | \.env(?:\.(?!example$|sample$|template$)[\w-]+)?$
+      | \.azure(?:/.*)?$ | \.password-store(?:/.*)?$
+      | \.env(?:\.(?!(?:example|sample|template|dist|defaults?|test|ci)$)[\w-]+)?$
       | id_(?:rsa|dsa|ecdsa|ed25519)$ | [^/]*\.(?:pem|key|p12|pfx|kdbx)$
       | \.mozilla/.*|logins\.json$|Login\ Data$ | Keychains(?:/.*)?$
     ) | ^/etc/(?:shadow|gshadow|sudoers|ssl/private)(?:$|[-/.]) | ^/proc/[^/]+/(?:environ|mem|maps)$
@@ -26,6 +28,7 @@ _EXAMPLES = (
     "~/.git-credentials", "/root/.ssh/id_rsa", "/home/user/.ssh/id_rsa", "/home/user/.aws/credentials",
     "~/.kube/config", "~/.bash_history", ".env", "/proc/self/environ", "/proc/1/environ",
 )  # fmt: skip
+_SECRET_NAME = re.compile(r"secret|token|pass|key|cred|auth|private|session|dsn|_url$|_uri$", re.IGNORECASE)
 _HISTORY = re.compile(
     r"(?:^|/)\.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|lesshst)_?history$|(?:^|/)\.lesshst$"
 )
@@ -53,6 +56,11 @@ def resolved(path: str, folder: str | None, workspace: str) -> str | None:
     if root and (path == root or path.startswith(root.rstrip("/") + "/")):
         return posixpath.relpath(path, root)
     return path
+
+
+def is_elsewhere(text: str) -> bool:
+    """Whether a string in code names a place of the machine, rather than a route such as `/api/v1`."""
+    return _ELSEWHERE.match(text) is not None
 
 
 def _outside_home(path: str) -> str:
@@ -83,9 +91,13 @@ def is_secret(path: str) -> bool:
     """Whether a path can be that of credentials. A pattern can be if it matches some."""
     if _SECRETS.search(path):
         return True
-    return (
-        any(sign in path for sign in "*?[") and path != "*" and any(fnmatch.fnmatchcase(one, path) for one in _EXAMPLES)
-    )
+    patterns = {path, path.replace("**/", "")} - {"*", "**"} if any(sign in path for sign in "*?[") else ()
+    return any(fnmatch.fnmatchcase(one, pattern) for one in _EXAMPLES for pattern in patterns)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of the environment is named like a credential."""
+    return _SECRET_NAME.search(name) is not None
 
 
 def is_history(path: str) -> bool:

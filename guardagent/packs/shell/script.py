@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.packs.shell.words import DYNAMIC, MAX_VALUES, Word, text_of, word_of
+from guardagent.packs.shell.listings import listed_by
+from guardagent.packs.shell.words import DYNAMIC, MAX_VALUES, NUMBER, Word, text_of, word_of
 
 MAX_CHARACTERS = 20_000
 MAX_STAGES = 100  # of a pipeline
@@ -44,7 +46,11 @@ class ShellCommand:
         if not self.words or len(self.words[0]) != 1:
             return None
         name = posixpath.basename(self.words[0][0])
-        return None if not name or (any(sign in name for sign in "*?[") and name not in ("[", "[[")) else name
+        return (
+            None
+            if name in ("", NUMBER, "HEAD") or (any(sign in name for sign in "*?[") and name not in ("[", "[["))
+            else name
+        )
 
 
 @dataclass(slots=True)
@@ -111,7 +117,7 @@ def _descendants(node: Any, *types: str) -> Iterator[Any]:
 
 class _Reader:
     def __init__(self, root: Any, folder: str | None) -> None:
-        self.script, self._folder = ShellScript(), folder
+        self.script, self._folder, self._root = ShellScript(), folder, root
         self._variables = _constants(root)
         self._bodies: list[str] = []  # the functions around
 
@@ -191,14 +197,18 @@ class _Reader:
 
     def read_command(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         inner = self._inside(node)
-        words, redirects, names = [], [], []
+        words: list[Word] = []
+        redirects: list[Any] = []
+        names: list[str] = []
         for child in node.named_children:
             if child.type == "variable_assignment":
-                names.append(text_of(child.named_children[0]))
+                names.extend(_setting(child))
             elif child.type.endswith("_redirect"):
                 redirects.append(child)
             elif child.type != "comment":
-                words.append(self._word(child))
+                words.append(
+                    self._word(child) or (_begun(child) if words[:1] in ([("curl",)], [("wget",)]) else DYNAMIC)
+                )
         writes, reads, text = self._targets(redirects)
         command = ShellCommand(
             tuple(words), tuple(writes), tuple(reads), text, (*sources, *inner), tuple(names), self._folder
@@ -221,9 +231,13 @@ class _Reader:
             self._folder = posixpath.join(self._folder, target[0][0])
 
     def read_function_definition(self, node: Any, _: tuple[ShellCommand, ...]) -> list[ShellCommand]:
-        self._bodies.append(text_of(node.child_by_field_name("name")))
+        name = text_of(node.child_by_field_name("name"))
+        outer = self._variables
+        self._variables = {**outer, **{key: (word, 0) for key, word in _parameters(self._root, name).items()}}
+        self._bodies.append(name)
         self.visit(node.child_by_field_name("body"))
         self._bodies.pop()
+        self._variables = outer
         return []
 
     def read_declaration_command(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
@@ -235,7 +249,7 @@ class _Reader:
         return []
 
     def read_variable_assignment(self, node: Any, _: tuple[ShellCommand, ...]) -> list[ShellCommand]:
-        self.script.variables.append(text_of(node.named_children[0]))
+        self.script.variables.extend(_setting(node))
         self._inside(node)
         return []
 
@@ -251,6 +265,21 @@ class _Reader:
     def _word(self, node: Any) -> Word:
         known = {name: value for name, (value, start) in self._variables.items() if start < node.start_byte}
         return word_of(node, known | dict.fromkeys(self._variables.keys() - known.keys(), DYNAMIC))
+
+
+# What an unknown part cannot turn into an option or another address: `http://localhost:$PORT/`, `"X-Id: $ID"`.
+_LOCAL = re.compile(r"(?<![\w.@-])(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?=[:/])")
+_ADDRESS = re.compile(r"://|(?<![\w@/.])[\w-]+(?:\.[\w-]+)+(?=[\s:/\"']|$)|\s-(?:x|-proxy|-connect-to|K|-config)")
+_BEGINNINGS = re.compile(
+    r"(?:\"?(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)[:/]|\"(?:[A-Za-z-]+: |\{|\[))[^$`]*(?=[$`])", re.ASCII
+)
+
+
+def _begun(node: Any) -> Word:
+    """The known beginning of a word of `curl`, with `$` for the rest; unknown if the rest matters."""
+    found = _BEGINNINGS.match(text_of(node))
+    rest, addresses = _LOCAL.subn("", text_of(node.parent))
+    return DYNAMIC if found is None or not addresses or _ADDRESS.search(rest) else (found[0].strip('"') + "$",)
 
 
 _EXPANSIONS = ("simple_expansion", "expansion", *_SUBSTITUTIONS)
@@ -280,12 +309,66 @@ def _constants(root: Any) -> Mapping[str, tuple[Word, int]]:
             certain.add(name)
         first.setdefault(name, node.start_byte)
         values.setdefault(name, []).extend(words or [DYNAMIC])
-    setters = (one for one in _descendants_all(root, "command") if _name_of(one) in _SETTERS)
-    changed = {text_of(word) for one in setters for word in one.named_children}
+    changed: set[str] = set()
+    for one in _descendants_all(root, "command"):
+        if _name_of(one) in _SETTERS:
+            names = {text_of(word) for word in one.named_children[1:]}
+            files = _read_files(one)
+            if not files or len(names - {"-r"}) != 1:
+                changed |= names
+                continue
+            name = (names - {"-r"}).pop()
+            certain.add(name)
+            first[name] = min(first.get(name, one.start_byte), one.start_byte)
+            values.setdefault(name, []).append(files)
     return {
         name: (_joined(words) if name in certain and name not in changed else DYNAMIC, first[name])
         for name, words in values.items()
     }
+
+
+def _read_files(command: Any) -> Word:
+    """The files that `read` in the head of a loop reads from a listing: `git ls-files | while read -r f`."""
+    node = command.parent
+    while node is not None and node.type in ("variable_assignments", "redirected_statement"):
+        node = node.parent
+    if _name_of(command) != "read" or node is None or node.type != "while_statement":
+        return DYNAMIC
+    loop, outer = node, node.parent
+    if outer is not None and outer.type == "pipeline" and outer.named_children[-1] == loop:
+        source = outer.text[: loop.start_byte - outer.start_byte].decode().strip().removesuffix("|")
+        return listed_by(source.strip())
+    if outer is not None and outer.type == "redirected_statement":
+        inputs = [one for one in _descendants(outer, "process_substitution") if one.start_byte >= loop.end_byte]
+        return listed_by(text_of(inputs[0])[2:-1].strip()) if len(inputs) == 1 else DYNAMIC
+    return DYNAMIC
+
+
+def _parameters(root: Any, name: str) -> dict[str, Word]:
+    """The values of `$1`, `$2`, ... in a function, if each mention of its name is a call with known words."""
+    calls = [one for one in _descendants_all(root, "command") if _name_of(one) == name]
+    if not calls or len(re.findall(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text_of(root))) != len(calls) + 1:
+        return {}
+    rows = [[word_of(child, {}) for child in one.named_children[1:]] for one in calls]
+    return {str(at + 1): _joined([row[at] for row in rows]) for at in range(min(map(len, rows)))}
+
+
+# Settings that change no program: `PAGER=cat`, or more folders in `PATH` where package managers install.
+_HARMLESS_SETTING = re.compile(
+    r"(?:GIT_)?PAGER=(?:cat|less|more|)|(?:GIT_|GIT_SEQUENCE_)?EDITOR=(?:true|:|cat)"
+    r"|NODE_OPTIONS=(?:\s*--(?:max-old-space-size=\d+|stack-size=\d+|(?:no|experimental|trace|enable|openssl)-[\w-]+))*"
+    r"|ENV=\w*|PATH=(?:(?:^|:|(?<==))(?:\$PATH|\$\{PATH\}|/usr/[\w./-]+|/opt/[\w./-]+|/s?bin|(?:\$PWD/|\$\(pwd\)/|\./)?"
+    r"(?:node_modules/\.bin|\.?venv/bin)|(?:~|\$HOME|\$\{HOME\})/\.?(?:cargo|local|bun|deno|nvm|volta|pyenv|rbenv|go|asdf|yarn|npm"
+    r"|pnpm|dotnet|poetry|fly|foundry|rye)[\w./-]*)(?=:|$))+"
+)
+
+
+def _setting(assignment: Any) -> tuple[str, ...]:
+    """The variable that an assignment sets; empty if it makes no difference to programs."""
+    text = text_of(assignment)
+    name, _, value = text.partition("=")
+    is_harmless = _HARMLESS_SETTING.fullmatch(f"{name}={value.strip(chr(34) + chr(39))}") and ".." not in value
+    return () if is_harmless else (text_of(assignment.named_children[0]),)
 
 
 def _joined(words: list[Word]) -> Word:
@@ -307,7 +390,10 @@ def _descendants_all(node: Any, *types: str) -> Iterator[Any]:
 
 def _is_at_top(node: Any) -> bool:
     parent = node.parent
-    while parent is not None and parent.type in ("variable_assignments", "declaration_command"):
+    while parent is not None and (
+        parent.type in ("variable_assignments", "declaration_command")
+        or (parent.type == "list" and parent.start_byte == node.start_byte)  # the first of `X=1 && ...`
+    ):
         parent = parent.parent
     return parent is not None and parent.type == "program"
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from itertools import islice, product
 from typing import Any
+
+from guardagent.packs.shell.listings import listed_by
 
 Word = tuple[str, ...]
 """The possible values of a word; empty if they are unknown."""
@@ -14,16 +18,34 @@ DYNAMIC: Word = ()
 SUBSTITUTED = "/dev/fd/63"
 """The value of a process substitution: a file with the output of commands."""
 MAX_VALUES = 16
+MAX_LISTING = 1000  # characters of a substitution whose output is known
 _BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
 # Commands whose output is the working folder, or a word without any meaning to other commands.
 _PRINTS = re.compile(
-    r"(?P<folder>pwd|git rev-parse --show-toplevel)|date(?: [+'\"%\w:-]+)*|nproc|whoami|hostname|uname(?: -\w+)*"
-    r"|id -[ug]n?|git rev-parse (?:--short )?HEAD"
+    r"""(?P<folder>pwd|git\ rev-parse\ --show-toplevel)
+    | (?P<branch>git\ (?:branch\ --show-current|rev-parse\ --abbrev-ref\ HEAD|symbolic-ref\ --short\ HEAD))
+    | (?:which|command\ -v)\ (?P<program>[\w.-]+)
+    | (?P<setup>(?:pyenv|rbenv|nodenv|goenv|direnv|conda|mamba|fnm|brew|mise|zoxide|opam|ssh-agent|minikube)
+      (?:\ [\w.-]+)*\ ?(?:init\ -?\w*|hook\ ?\w*|shellenv|env|docker-env|-s))
+    | date(?:\ [+'"%\w:-]+)* | nproc | whoami | hostname | uname(?:\ -\w+)* | id\ -[ug]n?
+    | git\ rev-parse\ (?:--short(?:=\d+)?\ |--verify\ |-q\ )*[\w.~^@/-]+ | git\ merge-base\ [\w./\ -]+
+    | cat\ [\w./-]*pid[\w.-]*
+    | git\ describe[\w\ .=-]* | git\ log\ -1\ --(?:format|pretty)=(?:format:)?['"]?%[hH]['"]?
+    | git\ rev-list\ --count\ [\w./~^-]+ | lsof\ (?:[\w:-]+\ )*-t[\w:-]*(?:\ [\w:-]+)*
+    | [^;&$`\n]*\|\s*(?:wc\ -[lcw]|grep\ -c\ [^|;&$`\n]*) | wc\ -[lcw]\ *<\ *[\w./-]+ | grep\ -c\ [^|;&$`\n]*
+    | grep\ -n(?:\ -m\ ?1)?\ (?:'[^']*'|"[^"]*"|\w+)\ [\w./-]+\ *(?:\|\ *(?:head|tail)\ -n?\ ?1\ *)?
+      \|\ *cut\ -d:\ -f1(?:\ *\|\ *(?:head|tail)\ -n?\ ?1)?""",
+    re.VERBOSE,
 )
+_TEMPORARY = re.compile(r"mktemp(?: -[dqu]+| --directory| -t(?= \w)| --suffix=[.\w-]+| (?:/tmp/)?[\w.-]*X{3,}[\w.]*)*")
 _HERE_DOCUMENT = re.compile(
     r"cat <<-?[ ]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)\n(?P<text>.*)\n\s*(?P=end)", re.DOTALL
 )
-_HOME = {"HOME": ("~",), "PWD": (".",), "OLDPWD": DYNAMIC}
+NUMBER = "12345"
+"""The value of a number, or another word of the output of a command, that is no option and no path."""
+_HOME = {"HOME": ("~",), "PWD": (".",), "OLDPWD": DYNAMIC, "TMPDIR": ("/tmp",), "USER": ("user",)} | dict.fromkeys(  # noqa: S108
+    ("!", "?", "#", "$", "RANDOM", "SECONDS", "UID", "EUID", "PPID", "LINENO"), (NUMBER,)
+)
 
 
 def text_of(node: Any) -> str:
@@ -60,7 +82,7 @@ def _values(node: Any, variables: Mapping[str, Word]) -> Word:  # noqa: C901 - a
         case "process_substitution":
             return (SUBSTITUTED,)
         case "command_substitution":
-            return _printed(text_of(node)[2:-1].strip())
+            return _printed(text_of(node)[2:-1].strip()) or _part_of_path(node, variables)
         case "extglob_pattern" | "regex":
             return (text_of(node),)
         case kind if not node.is_named:
@@ -70,8 +92,16 @@ def _values(node: Any, variables: Mapping[str, Word]) -> Word:  # noqa: C901 - a
 
 def _printed(command: str) -> Word:
     """The output of a command, if it is known without running it."""
-    if found := _PRINTS.fullmatch(command):
-        return (".",) if found["folder"] else ("0",)
+    short = command if len(command) < MAX_LISTING else ""
+    if found := _PRINTS.fullmatch(short):
+        if found["program"]:
+            return (f"/usr/bin/{found['program']}",)
+        known = {"folder": ".", "setup": ":", "branch": "HEAD"}
+        return (known.get(found.lastgroup or "", NUMBER),)
+    if _TEMPORARY.fullmatch(short):
+        return ("/tmp/temporary",)  # noqa: S108 - a path that `mktemp` makes
+    if files := listed_by(short):
+        return files
     found = _HERE_DOCUMENT.fullmatch(command)
     is_literal = found is not None and (found["quote"] or not re.search(r"[$`\\]", found["text"]))
     return (_quoted(found["text"]),) if found is not None and is_literal else DYNAMIC
@@ -106,11 +136,50 @@ def _joined(parts: Iterable[Word]) -> Word:
 
 
 def _variable(node: Any, variables: Mapping[str, Word]) -> Word:
-    plain = re.fullmatch(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", text_of(node))
-    if plain is None:
+    found = _EXPANSION.fullmatch(text_of(node))
+    if found is None:
         return DYNAMIC
-    name = plain[1] or plain[2]
-    return variables.get(name, _HOME.get(name, DYNAMIC))
+    name = found["name"] or found["braced"]
+    values = variables.get(name, _HOME.get(name, DYNAMIC))
+    if found["old"]:
+        return tuple(value.replace(found["old"], found["new"], -1 if found["all"] else 1) for value in values)
+    return tuple(_cut(value, found["cut"], found["pattern"]) for value in values) if found["cut"] else values
+
+
+def _cut(value: str, sign: str, pattern: str) -> str:
+    """The value of `${value%pattern}` and its like."""
+    is_end = sign[0] == "%"
+    ends = range(len(value) + 1) if is_end == (len(sign) > 1) else range(len(value), -1, -1)
+    for at in ends:
+        kept, part = (value[:at], value[at:]) if is_end else (value[at:], value[:at])
+        if fnmatchcase(part, pattern):
+            return kept
+    return value
+
+
+def _part_of_path(node: Any, variables: Mapping[str, Word]) -> Word:
+    """The output of `dirname` and `basename` for known words."""
+    command = node.named_children[0] if len(node.named_children) == 1 else None
+    if (
+        command is None
+        or command.type != "command"
+        or text_of(command.named_children[0]) not in ("dirname", "basename")
+    ):
+        return DYNAMIC
+    words = [_values(child, variables) for child in command.named_children[1:]]
+    if not words or not all(words) or any(word[0].startswith("-") for word in words):
+        return DYNAMIC
+    if text_of(command.named_children[0]) == "dirname":
+        return tuple(posixpath.dirname(value) or "." for value in words[0])
+    suffixes = words[1] if words[1:] else ("",)
+    return tuple(posixpath.basename(value.rstrip("/")).removesuffix(suffixes[0]) for value in words[0])
+
+
+_EXPANSION = re.compile(
+    r"\$(?:(?P<name>\w+|[!?#$])|\{(?P<braced>\w+)(?:(?P<cut>%%?|##?)(?P<pattern>[\w./*,-]+)"
+    r"|/(?P<all>/?)(?P<old>[\w.,-]+)/(?P<new>[\w./,-]*))?\})",
+    re.ASCII,
+)
 
 
 def _splits(value: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from guardagent.packs.shell.listings import listed
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
 
@@ -34,11 +35,27 @@ _WRAPPERS: dict[str, str] = {
     "runuser": "u g",
     "systemd-run": "p u unit",
     "script": "T",
+    "entr": "",
+    "watchexec": "w e f i",
+    "xvfb-run": "s n",
+    "rlwrap": "",
+    "unbuffer": "",
+    "firejail": "",
+    "dotenv": "f e",
     **dict.fromkeys(
         "nohup setsid command builtin unshare chroot chronic caffeinate torsocks coproc busybox gosu ! then do".split(),
         "",
     ),
 }
+# Managers that run a program with one of their commands.
+_RUNNERS = {
+    **dict.fromkeys("uv poetry pipenv pdm hatch rye conda".split(), ("run",)),
+    **dict.fromkeys("bundle direnv mise pnpm yarn npm".split(), ("exec",)),
+}
+_RUNNER_VALUES = "p w python with project directory env-file extra group n name C".split()
+_RUNS = re.compile(
+    r"--?(?:[\w-]+-)?(?:pre|preview|exec|command|cmd|run|shell|rsh|editor|pager|hook)(?:=(?P<value>.+))?", re.DOTALL
+)
 _SKIPPED = {"timeout": 1, "chroot": 1, "flock": 1, "gosu": 1}  # operands before the command
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -52,21 +69,46 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
             variables = tuple(
                 word[0].partition("=")[0] for word in command.words[1:] if word and _ASSIGNMENT.match(word[0])
             )
-            if name == "xargs" and (printed := _printed_words(command.sources)):
-                words = (*words, *printed)
+            if name == "xargs" and (printed := printed_words(command)):
+                words = _with_inputs(command, words, printed)
             yield replace(command, words=words, variables=(*command.variables, *variables))
     elif name == "find":
         yield from _of_find(command)
+    elif name in ("docker", "podman") and command.words[1:2] == (("compose",),):
+        yield from _of_compose(command)
+    elif name in _RUNNERS and command.words[1:2] == (_RUNNERS[name],):
+        words = _after_options(command.words[2:], _RUNNER_VALUES, 1 if name == "direnv" else 0)
+        yield from [replace(command, words=words)] if words else []
+    elif name in ("fd", "fdfind"):
+        yield from _of_fd(command)
     elif name in ("docker", "podman") and command.words[1:2] == (("exec",),):
         words = _after_options(command.words[2:], ["e", "u", "w", "env", "user", "workdir"], 1)
         yield from [replace(command, words=words)] if words else []
 
 
-def _printed_words(sources: tuple[ShellCommand, ...]) -> tuple[Word, ...]:
-    """The arguments that `xargs` reads, if they are printed by `echo` or `printf`."""
+def printed_words(command: ShellCommand) -> tuple[Word, ...]:
+    """The arguments that `xargs` reads, if they are printed by `echo` or `printf`, or are listed files."""
+    sources = command.sources
+    stages = [[word[0] if len(word) == 1 else "" for word in one.words] for one in sources]
+    if files := listed(stages):
+        return (files,)
     if len(sources) != 1 or sources[0].name not in ("echo", "printf"):
         return ()
     return tuple((part,) for word in sources[0].words[1:] for value in word for part in value.split())
+
+
+def _with_inputs(command: ShellCommand, words: tuple[Word, ...], inputs: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The words of the command that `xargs` runs; with `-I{}`, in place of `{}`."""
+    options = [word[0] for word in command.words[1 : len(command.words) - len(words)] if word]
+    at = next((n for n, one in enumerate(options) if one.startswith("-I")), None)
+    if at is None:
+        return (*words, *inputs)
+    sign = options[at][2:] or "".join(options[at + 1 : at + 2]) or "{}"
+    values = [value for word in inputs for value in word]
+    return tuple(
+        tuple(one.replace(sign, value) for one in word for value in values) if word and sign in word[0] else word
+        for word in words
+    )
 
 
 def _after_options(words: tuple[Word, ...], valued: list[str], skipped: int) -> tuple[Word, ...]:
@@ -95,15 +137,56 @@ def _of_find(command: ShellCommand) -> Iterator[ShellCommand]:
             yield replace(command, words=tuple(body), sources=())
 
 
+def _of_compose(command: ShellCommand) -> Iterator[ShellCommand]:
+    """The command that `docker compose exec` or `run` starts in a service."""
+    rest = _after_options(command.words[2:], ["f", "p", "file", "env-file", "profile", "project-name"], 0)
+    if rest[:1] in ((("exec",),), (("run",),)):
+        words = _after_options(rest[1:], ["e", "u", "w", "v", "p", "env", "user", "workdir", "name", "entrypoint"], 1)
+        yield from [replace(command, words=words)] if words else []
+
+
+def _of_fd(command: ShellCommand) -> Iterator[ShellCommand]:
+    words = command.words
+    at = next((n for n, word in enumerate(words) if word and word[0] in ("-x", "-X", "--exec", "--exec-batch")), None)
+    if at is not None:
+        plain = [word[0] for word in words[1:at] if word and not word[0].startswith("-")]
+        ends = [after[0] for one, after in pairwise(words[:at]) if one in (("-e",), ("--extension",)) and after]
+        folder = next((one for one in reversed(plain) if one not in ends and "/" in one), ".").rstrip("/")
+        found = tuple(f"{folder}/**/*.{end}" for end in ends) or (f"{folder}/**",)
+        yield replace(command, words=tuple(found if one == ("{}",) else one for one in words[at + 1 :]), sources=())
+
+
 def inner_scripts(command: ShellCommand) -> Iterator[str | None]:
     """The scripts that a command runs; None for one that is not known."""
     name, words = command.name or "", command.words[1:]
+    if name not in SHELLS:
+        yield from _of_options(words)
     if name in SHELLS or name in ("su", "runuser"):
         yield from _of_shell(words)
     elif name in _SCRIPTS:
         yield from _SCRIPTS[name](words)
-    elif name in ("watch", "parallel", "script", "flock", "env", "tmux", "screen"):
+    elif name in (
+        "watch",
+        "parallel",
+        "script",
+        "flock",
+        "env",
+        "tmux",
+        "screen",
+        "hyperfine",
+        "nodemon",
+        "concurrently",
+    ):
         yield from (text for word in words if (text := _only(word)) is None or " " in text)
+
+
+def _of_options(words: tuple[Word, ...]) -> Iterator[str]:
+    """The values of options that are named like one that runs a command, such as `--preview '...'`."""
+    for at, word in enumerate(words):
+        found = _RUNS.fullmatch(word[0]) if word else None
+        if found is not None:
+            values = (found["value"],) if found["value"] else words[at + 1] if at + 1 < len(words) else ()
+            yield from (value for value in values if " " in value)
 
 
 def _of_shell(words: tuple[Word, ...]) -> Iterator[str | None]:
@@ -130,6 +213,19 @@ def _of_trap(words: tuple[Word, ...]) -> Iterator[str | None]:
         yield _only(words[0])
 
 
+def _of_packages(words: tuple[Word, ...]) -> Iterator[str | None]:
+    """`npm exec -c '...'` and `npx -c '...'`."""
+    if words[:1] in ((("exec",),), (("x",),), (("dlx",),)) or any(
+        word and word[0] in ("-c", "--call") for word in words[:1]
+    ):
+        found = [after for one, after in pairwise(words) if one in (("-c",), ("--call",))]
+        yield from map(_only, found)
+
+
+def _of_tar(words: tuple[Word, ...]) -> Iterator[str | None]:
+    yield from (_only(after) for one, after in pairwise(words) if one == ("-I",))
+
+
 def _of_alias(words: tuple[Word, ...]) -> Iterator[str | None]:
     for word in words:
         text = _only(word)
@@ -141,6 +237,8 @@ _SCRIPTS: dict[str, Callable[[tuple[Word, ...]], Iterator[str | None]]] = {
     "ssh": _of_ssh,
     "trap": _of_trap,
     "alias": _of_alias,
+    "tar": _of_tar,
+    **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bunx"), _of_packages),
 }
 
 

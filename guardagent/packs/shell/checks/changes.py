@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 
-from guardagent.packs.shell.arguments import operands, options, plain_words, value_after
+from guardagent.packs.shell.arguments import copies_example, operands, options, plain_words, value_after
 from guardagent.packs.shell.effects import changed, paths_of
+from guardagent.packs.shell.paths import is_elsewhere
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
 
@@ -14,8 +16,8 @@ _FORMATTERS = re.compile(
     r"(?:mkfs(?:\..*)?|wipefs|s?fdisk|s?gdisk|parted|blkdiscard|mkswap|hdparm|cryptsetup|[lvp]vremove|vgremove|zpool|"
     r"badblocks|diskutil)"
 )
-_ALL = ("mv", "ln", "link", "tee", "touch", "mkdir", "truncate", "setfacl", "mkfifo", "mknod", "gunzip")
-_LAST = ("cp", "install", "rsync", "scp")
+_ALL = ("mv", "ln", "link", "tee", "touch", "mkdir", "truncate", "setfacl", "mkfifo", "mknod", "gunzip", "sponge")
+_LAST = ("cp", "install", "rsync", "scp", "split", "csplit", "ffmpeg", "convert", "magick")
 _AFTER_MODE = ("chmod", "chown", "chgrp", "chattr")
 _AFTER_OPTION = {
     "curl": ("-o", "--output", "--output-dir"),
@@ -25,11 +27,15 @@ _AFTER_OPTION = {
     "unzip": ("-d",),
     "patch": ("-d", "-o"),
     "sort": ("-o",),
+    "pg_dump": ("-f", "--file"),
+    "mysqldump": ("-r", "--result-file"),
+    "find": ("-fprint", "-fprint0", "-fprintf", "-fls"),
+    "cpio": ("-D", "--directory"),
 }
 
 
 def check(command: ShellCommand, workspace: str) -> Iterator[str]:
-    for path in paths_of(_targets(command), command, workspace):
+    for path in paths_of((*_targets(command), *_outputs(command)), command, workspace):
         yield from changed(path)
     if _FORMATTERS.fullmatch(command.name or ""):
         yield "device"
@@ -41,17 +47,34 @@ def check(command: ShellCommand, workspace: str) -> Iterator[str]:
         yield "outside"
 
 
+def _outputs(command: ShellCommand) -> Iterator[Word]:
+    """The files of `-o FILE` of any program, if they are outside of projects."""
+    joined = (word[2:] for word in plain_words(command) if re.match(r"-o[/~]", word))
+    equal = (word.partition("=")[2] for word in plain_words(command) if re.match(r"--?out(?:put|file)?\S*=", word))
+    after = value_after(command, "-o", "-O", "--output", "--output-file", "--outfile", "--out", "-out", "--output-dir")
+    for value in (*joined, *equal, *(value for word in after for value in word)):
+        if is_elsewhere(value):
+            yield (value,)
+
+
 def _targets(command: ShellCommand) -> tuple[Word, ...]:
     """The files that a command changes."""
     name, found = command.name or "", operands(command)
+    if copies_example(command):
+        return ()
+    if name == "ln" and len(found) == 2 and all(found) and not found[0][0].startswith(("/", "~")):
+        return ((posixpath.join(posixpath.dirname(found[1][0]), found[0][0]),), found[1])
     if name in _ALL:
         return found
     if name in _LAST:
         return value_after(command, "-t", "--target-directory") or found[-1:]
-    if name in _AFTER_MODE or (
-        name == "sed" and any(re.match(r"-[a-zA-Z]*i|--in-place", one) for one in options(command))
-    ):
-        return found[1:]
+    if name in _AFTER_MODE or name in ("perl", "ruby"):
+        in_place = name in _AFTER_MODE or any(re.match(r"-[a-z0-9]*i", one) for one in options(command))
+        return found[1:] if in_place else ()
+    if name == "sed":
+        scripts = value_after(command, "-e", "-f", "--expression", "--file")
+        in_place = any(re.match(r"-[a-zA-Z]*i|--in-place", one) for one in options(command))
+        return () if not in_place else tuple(one for one in found if one not in scripts) if scripts else found[1:]
     if name == "dd":
         return tuple((value[3:],) for word in found for value in word if value.startswith("of="))
     if name == "git" and found[:1] == (("clone",),):

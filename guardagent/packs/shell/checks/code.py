@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
-from guardagent.packs.shell.foreign_code import INTERPRETERS, is_harmless_python
+from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.wrappers import SHELLS
 
@@ -13,8 +14,10 @@ from guardagent.packs.shell.wrappers import SHELLS
 _HARMLESS = frozenset(
     "echo printf test [ [[ true false date basename dirname expr seq sleep exit return wait cd pushd "
     "popd pwd whoami id "
+    "pytest jest vitest mocha eslint mypy pyright tsc wc mktemp "
     "uname hostname let shift break continue ls du df which type command pgrep ps set local read".split()
 )
+_HARMLESS_PAIRS = [(("docker",), (name,)) for name in "logs inspect port top stats images build tag".split()]
 _ESCAPES = re.compile(
     r"^--checkpoint-action|^--to-command|^--use-compress-program|^--rsh|^-oProxyCommand|^ProxyCommand=|^LocalCommand=|^-TT$|"
     r"(?:core\.(?:sshCommand|editor|pager|hooksPath|fsmonitor)|diff\.external|credential\.helper)(?:=|$)|alias\.[\w-]+=|"
@@ -29,12 +32,17 @@ _DATABASES = {
     "mysql": re.compile(r"\\!|\bsystem\b"),
     "mariadb": re.compile(r"\\!|\bsystem\b"),
 }
-_SETTINGS = ("complete", "bind", "enable", "hash", "gdb")
+_SETTINGS = ("complete", "bind", "enable", "hash")
+_DEBUGGER_COMMAND = re.compile(
+    r"(?:thread apply all )?(?:bt|backtrace)(?: \w+)*|r|run|q|quit|info [\w ]+|set (?:pagination|confirm) off"
+)
 
 
-def check(command: ShellCommand, _: str) -> Iterator[str]:
+def check(command: ShellCommand, workspace: str) -> Iterator[str]:
     if any(found(command) for found in _UNREADABLE):
         yield "unreadable"
+    if INTERPRETERS.fullmatch(command.name or ""):
+        yield from _of_foreign_code(command, workspace)
 
 
 def _known(command: ShellCommand) -> list[str | None]:
@@ -42,20 +50,16 @@ def _known(command: ShellCommand) -> list[str | None]:
 
 
 def _is_dynamic(command: ShellCommand) -> bool:
-    return command.name not in _HARMLESS and any(not word for word in command.words[1:])
+    is_harmless = command.name in _HARMLESS or command.words[:2] in _HARMLESS_PAIRS
+    return not is_harmless and any(not word for word in command.words[1:])
 
 
-def _has_foreign_code(command: ShellCommand) -> bool:
-    name, words = command.name or "", _known(command)
-    if not INTERPRETERS.fullmatch(name):
-        return False
-    for at, word in enumerate(words):
-        if word is None or not word.startswith("-") or word == "-":
-            return False
-        if re.fullmatch(r"-[a-zA-Z]*[ceEr]|--eval|--execute|-p|--print|-Command|-EncodedCommand", word):
-            code = words[at + 1] if at + 1 < len(words) else None
-            return not (name.startswith("python") and word == "-c" and code is not None and is_harmless_python(code))
-    return False
+def _of_foreign_code(command: ShellCommand, workspace: str) -> Iterator[str]:
+    codes = inline_code(command.words)
+    found = [code_effects(command.name or "", code) for code in codes or ()]
+    if codes is None or None in found:
+        yield "unreadable"
+    yield from (kind for one in found if one for kind in one.kinds(command.folder, workspace))
 
 
 def _has_script(command: ShellCommand) -> bool:
@@ -81,6 +85,12 @@ def _runs_by_option(command: ShellCommand) -> bool:
         return True
     if name in _SETTINGS:
         return bool(words)
+    if name == "gdb":
+        commands = [after for one, after in pairwise(words) if one in ("-ex", "--ex", "-eval-command")]
+        plain = {"-batch", "--batch", "-q", "-p", "--args", "-ex", "--ex", *commands}
+        return not all(map(_DEBUGGER_COMMAND.fullmatch, commands)) or any(
+            one[0] == "-" for one in words if one and one not in plain
+        )
     if name in _DATABASES and any(map(_DATABASES[name].search, [*words, command.text or ""])):
         return True
     return any(map(_ESCAPES.search, words))
@@ -93,4 +103,4 @@ def _make_runs_by_option(words: list[str]) -> bool:
     )
 
 
-_UNREADABLE = (_is_dynamic, _has_foreign_code, _has_script, _runs_by_option)
+_UNREADABLE = (_is_dynamic, _has_script, _runs_by_option)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from guardagent.packs.shell.arguments import operands, options, plain_words
 from guardagent.packs.shell.effects import deleted, paths_of
 from guardagent.packs.shell.paths import zone
 from guardagent.packs.shell.script import ShellCommand
+from guardagent.packs.shell.wrappers import printed_words
 
 _DELETERS = ("rm", "rmdir", "unlink", "shred", "srm", "trash")
 _NARROWING = {"-name", "-iname", "-path", "-regex", "-empty"}
@@ -20,11 +22,11 @@ def check(command: ShellCommand, workspace: str) -> Iterator[str]:
             yield from deleted(path)
     if name in ("shred", "srm") or (name == "rm" and "--no-preserve-root" in words):
         yield "delete"
-    if name == "xargs" and set(words) & set(_DELETERS):
+    if name == "xargs" and set(words) & set(_DELETERS) and not printed_words(command):
         yield "delete"
     if name == "find" and ("-delete" in words or set(words) & set(_DELETERS)):
         yield from _of_find(command, workspace)
-    if name == "mv" and "/dev/null" in words:
+    if name == "mv" and ("/dev/null" in words or any(re.search(r"(?:^|/)\.git/?$", one) for one in words[:-1])):
         yield "delete"
     if name == "git" and "clean" in words and any("f" in one and "n" not in one for one in options(command)):
         yield "delete"

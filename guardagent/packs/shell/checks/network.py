@@ -31,15 +31,27 @@ _CLOUD = {
 }
 
 
+_HERE = re.compile(r"(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d+)?(?:[/?][^@$]*)?")
+_OTHER_HOST = re.compile(
+    r"://|^[\w-]+(?:\.[\w-]+)+(?::\d+)?(?:[/?]|$)|^-(?:x|-proxy|-connect-to|-resolve|K|-config|L)", re.ASCII
+)
+
+
+def _stays_here(words: list[str]) -> bool:
+    """Whether all addresses of a command are of this machine."""
+    here = [word for word in words if _HERE.fullmatch(word)]
+    return bool(here) and not any(_OTHER_HOST.search(word) for word in words if word not in here)
+
+
 def check(command: ShellCommand, _: str) -> Iterator[str]:
     name, text = command.name or "", " ".join(plain_words(command))
     if name in ("ssh", "mosh", "autossh"):
         yield "reverse_shell" if re.search(r"(?:^| )-\w*[RLDwN]", text) else "upload"
     if name in _CLOUD and _CLOUD[name].search(text):
         yield "upload"
-    if name in _SOCKETS:
+    if name in _SOCKETS and not re.fullmatch(r"(?:-(?:[vnu]*z[vnu]*|v|n|w ?\d+) )+[\w.-]+ [\d-]+", text):
         yield "reverse_shell" if _SHELL_SOCKET.search(text) else "upload"
-    if name == "curl" and _CURL_FILES.search(text):
+    if name == "curl" and _CURL_FILES.search(text) and not _stays_here(plain_words(command)):
         yield "upload"
     if name == "wget" and re.search(r"--(?:post|body)-file", text):
         yield "upload"

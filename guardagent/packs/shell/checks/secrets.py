@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from guardagent.packs.shell.arguments import operands, plain_words
+from guardagent.packs.shell.arguments import copies_example, operands, plain_words
 from guardagent.packs.shell.effects import secret_kinds
 from guardagent.packs.shell.paths import resolved
 from guardagent.packs.shell.script import ShellCommand
 
-_NO_READERS = ("git", "mkdir", "rmdir", "echo", "printf")
+_NO_READERS = ("git", "mkdir", "rmdir", "echo", "printf", "test", "[", "[[", "ls", "stat")
 _METADATA = ("169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]")
 _KEY_STORES = {
     "security": ("find-generic-password", "find-internet-password", "dump-keychain"),
@@ -22,7 +22,7 @@ _KEY_STORES = {
 
 def check(command: ShellCommand, workspace: str) -> Iterator[str]:
     name, words = command.name or "", plain_words(command)
-    if name not in _NO_READERS:
+    if name not in _NO_READERS and not copies_example(command):
         for word in words:
             yield from _of_word(word.partition("=")[2] or word, command, workspace)
     if _prints_environment(command) or set(words) & set(_KEY_STORES.get(name, ())):

@@ -6,12 +6,17 @@ import re
 from collections.abc import Iterator
 
 from guardagent.packs.shell.arguments import plain_words
+from guardagent.packs.shell.incoming import printed
 from guardagent.packs.shell.script import ShellCommand
 
 _DELETES = (
-    r"(?:^|[ :-])(?:delete|destroy|terminate|remove|rm|rb|purge|drop|uninstall|decommission|wipe|deregister|revoke)"
+    r"(?:^|[ :-])(?:delete|destroy|terminate|remove|rm|rb|purge|drop"
+    r"|uninstall|decommission|wipe|deregister|revoke|reset)"
 )
-_CLOUDS = re.compile(rf"{_DELETES}(?:[- :]|$)|(?:^| )(?:stop|reboot|modify|put|update|scale)-")
+_CLOUDS = re.compile(
+    rf"{_DELETES}(?:[- :]|$)|(?:^| )(?:stop|reboot|modify|put|update|scale)-"
+    r"|create-access-key|keys create|attach-\S+-policy|add-iam-policy-binding|role assignment create"
+)
 _CHANGES: dict[str, re.Pattern[str]] = {
     **dict.fromkeys(
         "aws gcloud az doctl linode-cli hcloud oci ibmcloud flyctl fly heroku vercel netlify".split(), _CLOUDS
@@ -29,7 +34,7 @@ _CHANGES: dict[str, re.Pattern[str]] = {
         ("docker", "podman"),
         re.compile(
             r"^(?:volume (?:rm|prune)|(?:system|image|container|network) prune|(?:stack|service|secret) rm|swarm leave)"
-            r"|^compose .*\bdown\b.* (?:-v|--volumes)|^compose .*\brm\b"
+            r"|^compose .*\bdown\b.* (?:-v|--volumes)|^compose (?:-\S+ (?:\S+ )?)*rm\b"
         ),
     ),
     "docker-compose": re.compile(r"\bdown\b.* (?:-v|--volumes)"),
@@ -52,11 +57,12 @@ _CHANGES: dict[str, re.Pattern[str]] = {
 }
 _STATEMENTS = re.compile(
     r"\b(?:drop\s+(?:database|table|schema|user|role|view|index|column)|truncate\b|delete\s+from|alter\s+(?:table|user|role|system)"
-    r"|update\s+\S+\s+set|grant\s|revoke\s|dropDatabase|deleteMany|remove\(|drop\(\))",
+    r"|update\s+\S+\s+set|grant\s|revoke\s|dropDatabase|deleteMany|remove\(|drop\(\)|flush(?:all|db)\b)",
     re.IGNORECASE,
 )
 _DATABASES = frozenset(
-    "psql mysql mariadb sqlite3 mongo mongosh sqlcmd sqlplus duckdb clickhouse-client cqlsh bq snowsql".split()
+    "redis-cli psql mysql mariadb sqlite3 mongo mongosh sqlcmd sqlplus duckdb clickhouse-client cqlsh bq "
+    "snowsql".split()
 )
 _CREDENTIALS: dict[str, re.Pattern[str]] = {
     "gh": re.compile(r"^auth (?:token|status .*-t)"),
@@ -86,9 +92,11 @@ _SYSTEM_PACKAGES = frozenset("apt apt-get dpkg rpm dnf yum zypper pacman apk bre
 
 def check(command: ShellCommand, _: str) -> Iterator[str]:
     name, text = command.name or "", " ".join(plain_words(command))
+    if name not in _DATABASES and plain_words(command)[-1:] == ["--help"]:
+        return
     if name in _CHANGES and _CHANGES[name].search(text):
         yield "services"
-    if name in _DATABASES and any(map(_STATEMENTS.search, (text, command.text or ""))):
+    if name in _DATABASES and any(map(_STATEMENTS.search, (text, command.text or printed(command.sources) or ""))):
         yield "services"
     if name in _CREDENTIALS and _CREDENTIALS[name].search(text):
         yield "secrets"
