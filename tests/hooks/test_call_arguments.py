@@ -34,8 +34,8 @@ def test_a_branch_is_unknown_if_the_head_is_elsewhere(tmp_path: Path) -> None:
 
 def test_a_patch_is_named_so() -> None:
     patch = "*** Begin Patch\n*** Update File: a.py\n"
-    assert judged_arguments("apply_patch", {"command": patch}, "/work") == {
+    assert judged_arguments("apply_patch", {"command": patch}, "/srv") == {
         "patch": patch,
-        "cwd": "/work",
+        "cwd": "/srv",
         "git_branch": "",
     }

@@ -17,7 +17,7 @@ from guardagent.hooks.protection import Protection
 from tests.hooks.payloads import POLICY
 
 FOLDER = Path(__file__).parent / "commands"
-PROJECT, HOME = "/work/shop", "/home/ann"
+PROJECT, HOME = "/srv/shop", "/home/ann"
 
 
 @pytest.fixture(scope="module")

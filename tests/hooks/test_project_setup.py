@@ -67,7 +67,7 @@ def test_a_waiting_call_is_shown_in_full_and_answered_once(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     asks = PendingAsks(open_state(f"sqlite:{state_folder() / 'asks.db'}"))
-    args = {"command": "rm $X\n\x1b[31m", "cwd": "/work"}
+    args = {"command": "rm $X\n\x1b[31m", "cwd": "/srv"}
     asks.request("codex", "s1", "Bash", args, ("a part is unknown",))
     shown = cli("watch", "--once").out
     assert "rm $X" in shown
