@@ -23,7 +23,7 @@ _SIGNS = {
     "gemini-cli": (".gemini", "GEMINI.md"),
 }
 _SKIPPED = frozenset((".venv", "venv", "node_modules", ".git", "site-packages", "build", "dist", ".tox"))
-_CODING = ("shell", "filesystem", "git", "secrets", "tests_first", "runaway")
+_CODING = ("shell", "filesystem", "git", "secrets", "tests_first", "network", "runaway")
 _CONSTANTS = {
     "shell": "constants: {{workspace: {folder}}}, ",
     "filesystem": "constants: {{workspace: {folder}}}, ",

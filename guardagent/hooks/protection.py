@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Any
 
 from guardagent.hooks.call_arguments import SHELL_TOOLS, real_path
+from guardagent.packs.shell.all_commands import all_commands
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
-from guardagent.packs.shell.script import ShellCommand, read_script
-from guardagent.packs.shell.wrappers import inner_commands, inner_scripts
+from guardagent.packs.shell.script import ShellCommand
 
 _READING = frozenset(
     "cat less more head tail grep egrep fgrep rg ls stat file wc diff cmp md5sum sha256sum jq tree du find fd bat nl "
@@ -29,7 +29,7 @@ _OWN_COMMANDS = re.compile(r"hook\s+(?:install|uninstall)|guardagent[\w./-]*\s+w
 # Commands that change folders with all that is in them.
 _WHOLE_FOLDERS = frozenset(("rm", "mv", "rmdir", "shred", "chmod", "chown", "chattr", "rsync", "ln", "mount", "find"))
 _LONGEST_PATH = 4096
-_MAX_DEPTH, _MAX_MATCHES, _MAX_COMMANDS = 8, 1000, 2000
+_MAX_MATCHES, _MAX_COMMANDS = 1000, 2000
 _REASON = "This would change what guards this agent: {}. Only its operator may."
 
 
@@ -82,7 +82,7 @@ class Protection:
         text = command if isinstance(command, str) else " ".join(map(str, command)) if isinstance(command, list) else ""
         if _OWN_COMMANDS.search(text):
             return _REASON.format("its hooks")
-        commands = list(islice(_commands(text, cwd, 0), _MAX_COMMANDS))
+        commands = list(islice(all_commands(text), _MAX_COMMANDS))
         for one in commands:
             if one is None:  # unknown: what it says must not even name the guard
                 found = next((tail for tail in self._tails if tail in text), None)
@@ -157,34 +157,6 @@ def _is_below(path: str, pattern: str) -> bool:
 def _only_reads(command: ShellCommand) -> bool:
     options = {value.partition("=")[0] for word in command.words[1:] for value in word}
     return command.name in _READING and not options & _WRITING_OPTIONS
-
-
-def _commands(text: str, folder: str | None, depth: int) -> Iterator[ShellCommand | None]:
-    """Yields the commands of a script, with those inside of others; None for what cannot be read."""
-    if depth > _MAX_DEPTH:
-        yield None
-        return
-    script = read_script(text)
-    if not script.readable:
-        yield None
-    for command in script.commands:
-        yield from _with_inner(command, folder, depth)
-
-
-def _with_inner(command: ShellCommand, folder: str | None, depth: int) -> Iterator[ShellCommand | None]:
-    if depth > _MAX_DEPTH:
-        yield None
-        return
-    yield command
-    if command.folder is None or any(not word for word in (*command.words, *command.writes)):
-        yield None
-    for inner in inner_commands(command):
-        yield from _with_inner(inner, folder, depth + 1)
-    for script in inner_scripts(command):
-        if script is None:
-            yield None
-        else:
-            yield from _commands(script, folder, depth + 1)
 
 
 def _expanded(path: str) -> Sequence[str]:

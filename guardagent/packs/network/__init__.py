@@ -1,0 +1,1 @@
+"""The pack `guardagent:network`."""

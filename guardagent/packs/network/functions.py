@@ -1,0 +1,134 @@
+"""The functions of the pack's rules: the use of the network by shell commands, and files with credentials."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from guardagent.packs.arguments import named_values, strings
+from guardagent.packs.filesystem.places import is_secret
+from guardagent.packs.shell.all_commands import all_commands
+from guardagent.packs.shell.arguments import plain_words
+from guardagent.packs.shell.findings import shell_kinds
+from guardagent.packs.shell.script import ShellCommand, require_parser
+from guardagent.packs.web.hosts import is_known, plain_host
+
+require_parser()
+_COMMANDS = frozenset("command cmd script commands bashcommand shellcommand commandline argv code input".split())
+_PATHS = frozenset("path paths file files filepath filename absolutepath notebookpath targetfile".split())
+_CLIENTS = frozenset(
+    "curl wget http https xh aria2c ssh scp sftp mosh ftp lftp telnet nc ncat netcat socat rclone dig nslookup host "
+    "ping traceroute whois mail sendmail mutt aws gcloud gsutil az gh glab kubectl helm heroku vercel netlify flyctl "
+    "twine ngrok cloudflared".split()
+)
+# A program -> its commands that use the network.
+_ACTIONS = {
+    "git": re.compile(
+        r"(?:^| )(?:push|fetch|pull|clone|ls-remote|submodule (?:update|add)|remote update|send-email|lfs)\b"
+    ),
+    "rsync": re.compile(r"\S+:"),
+    **dict.fromkeys(
+        (
+            "npm",
+            "pnpm",
+            "yarn",
+            "bun",
+            "pip",
+            "pip3",
+            "uv",
+            "poetry",
+            "pipx",
+            "cargo",
+            "gem",
+            "bundle",
+            "composer",
+            "go",
+            "mix",
+        ),
+        re.compile(
+            r"(?:^| )(?:install|i|ci|add|update|upgrade|publish|get|mod download|sync|fetch|download|push|login)\b"
+        ),
+    ),
+    **dict.fromkeys(("docker", "podman"), re.compile(r"(?:^| )(?:pull|push|login|build)\b")),
+    **dict.fromkeys(
+        ("apt", "apt-get", "brew", "dnf", "yum", "apk"), re.compile(r"(?:^| )(?:install|update|upgrade|add)\b")
+    ),
+    "openssl": re.compile(r"^s_client"),
+}
+_IN_CODE = re.compile(
+    r"\b(?:requests|urllib|httpx|aiohttp|socket|http\.client|fetch\(|https?\.(?:get|request)|LWP|Net::HTTP|open-uri)"
+)
+_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://)(?:[^\s/@]*@)?(\[[0-9a-f:]+\]|[^\s/:?#'\"\\]+)", re.IGNORECASE)
+_REMOTE = re.compile(r"(?:[\w.-]+@)?([\w-]+(?:\.[\w-]+)+):")
+_LOCAL = re.compile(
+    r"localhost|127(?:\.\d+){3}|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal|[\w.-]+\.(?:localhost|local|test)"
+)
+_LISTENS = re.compile(
+    r"(?:--(?:host|bind|listen|addr(?:ess)?|ip)[= ]|-b |-H |(?:^| ))(?:0\.0\.0\.0|\[?::\]?|\*)(?::\d+)?(?: |$)"
+    r"|-m http\.server(?!.*(?:127\.|localhost))"
+)
+
+
+def network_use(arguments: dict[str, Any], hosts: Sequence[str]) -> list[str]:
+    """The use of the network by a shell command: `network`, `other` hosts than those of a list, and `listens`."""
+    found: set[str] = set()
+    for text in _texts(arguments):
+        found |= _of_script(text, tuple(hosts))
+    return sorted(found)
+
+
+def reads_secret(arguments: dict[str, Any]) -> bool:
+    """Whether a shell command reads a file with credentials."""
+    return any("secrets" in shell_kinds(text) for text in _texts(arguments))
+
+
+def names_secret(arguments: dict[str, Any]) -> bool:
+    """Whether a call names a file with credentials."""
+    paths = (path for value in named_values(arguments, _PATHS) for path in strings(value) or ())
+    return any(is_secret(path.lower()) for path in paths)
+
+
+def _texts(arguments: dict[str, Any]) -> Iterator[str]:
+    for value in named_values(arguments, _COMMANDS):
+        if isinstance(value, list):
+            yield " ".join(map(str, value))
+        elif isinstance(value, str):
+            yield value
+
+
+@lru_cache(1024)
+def _of_script(text: str, hosts: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(kind for command in all_commands(text) if command for kind in _of_command(command, hosts))
+
+
+def _of_command(command: ShellCommand, hosts: tuple[str, ...]) -> Iterator[str]:
+    name, words = command.name or "", plain_words(command)
+    text = " ".join(words)
+    if _LISTENS.search(text) or (name in ("nc", "ncat", "netcat", "socat") and re.search(r"(?:^| )-\w*l|LISTEN", text)):
+        yield "listens"
+    action = _ACTIONS.get(name)
+    code = "" if action is not None else f"{text} {command.text or ''}"
+    if not (name in _CLIENTS or (action is not None and action.search(text)) or _IN_CODE.search(code)):
+        return
+    named = [
+        plain_host(one)
+        for word in (*words, command.text or "")
+        for one in (*_URL.findall(word), *_REMOTE.findall(word))
+    ]
+    if name in ("ssh", "mosh", "ping", "nc", "ncat", "telnet", "curl", "wget", "http"):
+        named += [
+            plain_host(one.rpartition("@")[2].partition("/")[0].partition(":")[0])
+            for one in words[-2:]
+            if _names_host(one)
+        ]
+    if named and all(map(_LOCAL.fullmatch, named)):
+        return
+    yield "network"
+    if hosts and not all(is_known(one, hosts) or _LOCAL.fullmatch(one) for one in named):
+        yield "other"
+
+
+def _names_host(word: str) -> bool:
+    return bool(re.fullmatch(r"(?:[\w.-]+@)?(?:localhost|[\w-]+(?:\.[\w-]+)+)(?::\d+)?(?:/\S*)?", word))
