@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
 from guardagent.packs.shell.script import ShellCommand
+from guardagent.packs.shell.words import SUBSTITUTED
 from guardagent.packs.shell.wrappers import SHELLS
 
 # Commands for which an unknown argument makes no difference.
@@ -97,7 +98,7 @@ def _runs_by_option(command: ShellCommand) -> bool:
 
 
 def _make_runs_by_option(words: list[str]) -> bool:
-    is_other = {"/dev/stdin", "-f-", "-"} & set(words)
+    is_other = {"/dev/stdin", "-f-", "-", SUBSTITUTED} & set(words)
     return bool(is_other) or any(
         one.startswith(("SHELL=", ".SHELLFLAGS=", "--eval", "-E", "MAKEFLAGS=")) for one in words
     )

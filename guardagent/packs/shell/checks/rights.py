@@ -26,6 +26,10 @@ _READING = {
 _ODD_MODES = re.compile(
     r"0?000|[0-7]?[0-7]{2}[2367]|[2467][0-7]{3}|[augo]*[ao][augo]*[+=][rxX]*w[rxXst]*|[+=][rx]*w.*|[augo]*[+=][rwx]*s.*"
 )
+_DEVELOPMENT_SERVER = re.compile(
+    r"(?:python3? (?:-m )?|node |npx )?(?:uvicorn|gunicorn|flask run|vite|webpack|next dev|nodemon|http\.server|"
+    r"(?:manage\.py )?runserver|npm run \w+|jest|pytest|storybook|playwright)(?: [\w.:=-]+)*"
+)
 _LEAVES_CONTAINER = re.compile(
     r"--privileged|--(?:pid|ipc|userns|net|network)[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|"
     r"(?:-v|--volume|--mount)[= ]?(?:\S*source=)?(?:/(?:etc|root|var|home)?|~|/(?:home|Users)/[\w.-]+)[,:]"
@@ -36,7 +40,10 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
     name, words = command.name or "", plain_words(command)
     if name in _OTHER_USERS:
         yield "privilege"
-    if name in _CONTROL and (words[0] if words else "") not in _READING.get(name, ()):
+    ends_server = (
+        name == "pkill" and len(words) == 2 and words[0] == "-f" and bool(_DEVELOPMENT_SERVER.fullmatch(words[1]))
+    )
+    if name in _CONTROL and (words[0] if words else "") not in _READING.get(name, ()) and not ends_server:
         yield "control"
     if name == "kill" and words[-1:] in (["-1"], ["1"], ["0"]):
         yield "control"
