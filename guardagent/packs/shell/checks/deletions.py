@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import dropwhile, takewhile
 
 from guardagent.packs.shell.arguments import operands, options, plain_words
 from guardagent.packs.shell.effects import deleted, paths_of
 from guardagent.packs.shell.paths import zone
 from guardagent.packs.shell.script import ShellCommand
+from guardagent.packs.shell.words import Word
 from guardagent.packs.shell.wrappers import printed_words
 
 _DELETERS = ("rm", "rmdir", "unlink", "shred", "srm", "trash")
@@ -35,8 +37,26 @@ def check(command: ShellCommand, workspace: str) -> Iterator[str]:
 
 
 def _of_find(command: ShellCommand, workspace: str) -> Iterator[str]:
-    """Deletes by `find` need a narrowed search inside of the workspace."""
-    narrowed = options(command) & _NARROWING and "*" not in plain_words(command)
-    for path in paths_of(operands(command)[:1] or ((".",),), command, workspace):
-        if path is None or zone(path) not in ("inside", "temporary") or not narrowed:
+    """A search that is narrowed by a name deletes files; another one deletes its whole folders, as `rm -r` does."""
+    is_narrowed = _is_narrowed(plain_words(command))
+    for path in paths_of(_roots(command) or ((".",),), command, workspace):
+        if path is None:
             yield "delete"
+        elif not is_narrowed:
+            yield from deleted(path)
+        elif zone(path) not in ("inside", "temporary"):
+            yield "delete"
+
+
+def _roots(command: ShellCommand) -> tuple[Word, ...]:
+    """The folders in which `find` begins: all words before its first test."""
+    rest = dropwhile(lambda word: bool(word) and re.fullmatch(r"-(?:[HLP]|O\d+)", word[0]), command.words[1:])
+    return tuple(takewhile(lambda word: not word or not word[0].startswith(("-", "(", "!", "\\")), rest))
+
+
+def _is_narrowed(words: list[str]) -> bool:
+    """Whether a search finds only some names. One that excludes names, or takes every name, does not."""
+    return any(
+        one in _NARROWING and before not in ("!", "-not") and (one == "-empty" or any(map(str.isalnum, pattern)))
+        for before, one, pattern in zip(["", *words], words, [*words[1:], ""], strict=False)
+    )

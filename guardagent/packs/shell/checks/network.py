@@ -32,6 +32,8 @@ _CLOUD = {
 
 
 _HERE = re.compile(r"(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d+)?(?:[/?][^@$]*)?")
+_SERVER = re.compile(r"-m (?:http\.server|SimpleHTTPServer)")
+_LOCAL = re.compile(r" (?:-b|--bind)[ =](?:localhost|127\.0\.0\.1|::1)(?: |$)")
 _OTHER_HOST = re.compile(
     r"://|^[\w-]+(?:\.[\w-]+)+(?::\d+)?(?:[/?]|$)|^-(?:x|-proxy|-connect-to|-resolve|K|-config|L)", re.ASCII
 )
@@ -59,5 +61,9 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
         yield "upload"
     if name == "openssl" and text.startswith("s_client"):
         yield "upload"
-    if name.startswith("python") and re.search(r"-m (?:http\.server|SimpleHTTPServer)", text):
+    if (
+        name.startswith("python")
+        and re.search(r"-m (?:http\.server|SimpleHTTPServer)", text)
+        and not _LOCAL.search(text)
+    ):
         yield "upload"
