@@ -182,7 +182,7 @@ def test_temporal_rules_hold_over_subagents_parallel_hooks_and_a_resume(user: Ho
 def test_an_answer_of_the_hosts_user_is_a_step_of_the_history(claude: HookUser) -> None:
     """The host asks its user; the call that runs then counts."""
     claude.run("touch a.py")
-    args = {"command": "pytest $EXTRA"}
+    args = {"command": "npm test $EXTRA"}
     assert claude.before("Bash", args, "asked") == "ask"
     assert claude.run("git push origin topic") == "deny"
     claude.after("Bash", args, "asked")
