@@ -249,7 +249,9 @@ class Approvals:
         self._request("shop.agent", "/v1/sessions", {"attachment": attachment, "id": name}, f"{name}-o")
         call = {"id": "c", "tool": "refund", "args": {"amount": 900 + number}}
         path = f"/v1/sessions/{name}"
-        approval = self._request("shop.agent", f"{path}/check", {"call": call}, f"{name}-c").json()["approval"]["id"]
+        checked = self._request("shop.agent", f"{path}/check", {"call": call}, f"{name}-c").json()
+        assert "approval" in checked, checked
+        approval = checked["approval"]["id"]
         answers = [
             threading.Thread(target=self._answer, args=(approval, choice, f"{name}-{choice}"))
             for choice in ("approve", "reject")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import dropwhile, takewhile
+from itertools import dropwhile, groupby, pairwise, takewhile
 
 from guardagent.packs.shell.arguments import operands, options, plain_words
 from guardagent.packs.shell.effects import deleted, paths_of
@@ -14,6 +14,8 @@ from guardagent.packs.shell.words import Word
 from guardagent.packs.shell.wrappers import printed_words
 
 _DELETERS = ("rm", "rmdir", "unlink", "shred", "srm", "trash")
+_NOT, _ALTERNATIVES = ("!", "-not"), ("-o", "-or", ",")
+_EXCLUDED_GROUPS = [(one, group) for one in _NOT for group in ("(", "\\(")]
 _NARROWING = {"-name", "-iname", "-path", "-regex", "-empty"}
 
 
@@ -55,8 +57,15 @@ def _roots(command: ShellCommand) -> tuple[Word, ...]:
 
 
 def _is_narrowed(words: list[str]) -> bool:
-    """Whether a search finds only some names. One that excludes names, or takes every name, does not."""
+    """Whether a search finds only some names: each of its alternatives asks for one, and no group is excluded."""
+    excludes_group = any(pair in _EXCLUDED_GROUPS for pair in pairwise(words))
+    alternatives = [list(group) for is_or, group in groupby(words, _ALTERNATIVES.__contains__) if not is_or]
+    return not excludes_group and all(map(_asks_for_name, alternatives))
+
+
+def _asks_for_name(words: list[str]) -> bool:
+    """Whether a name is asked for. To exclude one, or to take every name, is not enough."""
     return any(
-        one in _NARROWING and before not in ("!", "-not") and (one == "-empty" or any(map(str.isalnum, pattern)))
+        one in _NARROWING and before not in _NOT and (one == "-empty" or any(map(str.isalnum, pattern)))
         for before, one, pattern in zip(["", *words], words, [*words[1:], ""], strict=False)
     )
