@@ -28,6 +28,7 @@ _WRITING_OPTIONS = frozenset(
 _OWN_COMMANDS = re.compile(r"hook\s+(?:install|uninstall)|guardagent[\w./-]*\s+watch|hook_daemon|hooks[./]client")
 # Commands that change folders with all that is in them.
 _WHOLE_FOLDERS = frozenset(("rm", "mv", "rmdir", "shred", "chmod", "chown", "chattr", "rsync", "ln", "mount", "find"))
+_PACKAGE_MANAGERS = frozenset("pip pip3 pipx uv poetry pdm conda mamba".split())
 _LONGEST_PATH = 4096
 _MAX_MATCHES, _MAX_COMMANDS = 1000, 2000
 _REASON = "This would change what guards this agent: {}. Only its operator may."
@@ -97,6 +98,8 @@ class Protection:
         written = (value for word in command.writes for value in word)
         if found := next((one for value in written if (one := self._touched(value, folder))), None):
             return found
+        if _removes_package(command):
+            return "its package"
         if _only_reads(command):
             return None
         if found := self._of_code(command, folder):
@@ -157,6 +160,19 @@ def _is_below(path: str, pattern: str) -> bool:
 def _only_reads(command: ShellCommand) -> bool:
     options = {value.partition("=")[0] for word in command.words[1:] for value in word}
     return command.name in _READING and not options & _WRITING_OPTIONS
+
+
+def _removes_package(command: ShellCommand) -> bool:
+    """Whether a package manager removes this package, or replaces it by a version that is named."""
+    words = [word[0] if word else "" for word in command.words]
+    if command.name not in _PACKAGE_MANAGERS and words[1:3] != ["-m", "pip"]:
+        return False
+    is_removed = bool({"uninstall", "remove", "rm"} & set(words)) and "guardagent" in (
+        re.split(r"[\[=]", one)[0].lower() for one in words[1:]
+    )
+    return is_removed or any(
+        re.match(r"guardagent(?:\[[\w,-]*\])?\s*(?:[=<!~]=|<|@)", one, re.IGNORECASE) for one in words
+    )
 
 
 def _expanded(path: str) -> Sequence[str]:

@@ -53,6 +53,8 @@ CHANGES = [
     "pkill -f hook_daemon",
     "vim H/policy.yaml",
     "git -C H/.state init",
+    "pip uninstall -y guardagent",
+    "uv pip install 'guardagent[hooks]==0.1'",
 ]
 READS = [
     "cat H/.claude/settings.json",
@@ -66,6 +68,8 @@ READS = [
     "guardagent lint H/work/p.yaml",
     "python3 -c 'print(1)'",
     "find . -name '*.pyc' -delete",
+    "pip install guardagent",
+    "git commit -m 'Uninstall guardagent'",
 ]
 
 

@@ -31,6 +31,11 @@ def copies_example(command: ShellCommand) -> bool:
 
 
 def value_after(command: ShellCommand, *names: str) -> tuple[Word, ...]:
-    """The values of options that are words of their own."""
-    words = command.words
-    return tuple(words[at + 1] for at in range(1, len(words) - 1) if words[at] and words[at][0] in names)
+    """The values of options: `-o FILE`, `--output FILE` and `--output=FILE`."""
+    found: list[Word] = []
+    for at, word in enumerate(command.words[1:], 1):
+        if word and word[0] in names:
+            found.extend(command.words[at + 1 : at + 2])
+        elif word and word[0].startswith("--") and word[0].partition("=")[0] in names:
+            found.append(tuple(value.partition("=")[2] for value in word))
+    return tuple(found)

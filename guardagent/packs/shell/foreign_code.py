@@ -39,7 +39,7 @@ _FORBIDDEN = frozenset(
     "__builtins__ __loader__ __spec__".split()
 )
 _FORBIDDEN_PARTS = re.compile(
-    r"_(?!_(?:name|version|file|doc|len|init)__$).*|modules|os|sys|posix|subprocess|shutil|socket|importlib|ctypes|builtins|pty|meta_path"
+    r"_(?!_(?:name|version|file|doc|len|init|mro|class|module|qualname|annotations|all)__$).*|modules|os|sys|posix|subprocess|shutil|socket|importlib|ctypes|builtins|pty|meta_path"
     r"|path_hooks|system|popen|Popen|spawn\w*|exec[lv]\w*|fork\w*|create_subprocess\w*|check_(?:output|call)|rmtree"
     r"|unlink|rmdir|home|expanduser|expandvars|parents?|chdir|chmod|environb|symlink_to|hardlink_to|link_to|eval"
     r"|enable_load_extension|unsafe_load|read_pickle|load_extension|import_module|run_module|run_path|rename"
@@ -57,7 +57,9 @@ _PERL = re.compile(
     r"(?:\s*(?:(?:s|tr|y)(?:/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/|\|(?:[^|\\\n]|\\.)*\|(?:[^|\\\n]|\\.)*\|"
     r"|\{[^{}\n]*\}\{[^{}\n]*\})[gimsxcdr]*|print(?:\s*\"(?:[^\"@\\$]|\$[\d&]|\\[nt])*\")?)?(?:\s*(?:if|unless)\s*/(?:[^/\\\n]|\\.)*/[ims]*)?\s*(?:;|$))+"
 )
-_CONSTANT = re.compile(r"(?:puts|p|print|echo)\s+[A-Z]\w*(?:::[A-Z]\w*)*\s*;?\s*")
+_CONSTANT = re.compile(
+    r"(?:\s*require(?:_relative)?\s*(?P<quote>['\"])[\w./-]+(?P=quote)\s*[;\n])*\s*(?:puts|p|print|echo)\s+[A-Z]\w*(?:::[A-Z]\w*)*\s*;?\s*"
+)
 _CODE = {
     "perl": r"-p?i?[\w.]*[eE]",
     "python": "-[a-zA-Z]*c",
@@ -109,8 +111,14 @@ def inline_code(words: tuple[Word, ...]) -> tuple[str, ...] | None:
     name, rest = words[0][0].rpartition("/")[2], [word[0] if len(word) == 1 else None for word in words[1:]]
     if name == "deno" and rest[:1] == ["eval"]:
         return None
-    for at, word in enumerate(rest):
+    at = -1
+    while (at := at + 1) < len(rest):
+        word = rest[at]
         if word is None or not word.startswith("-") or word == "-":
+            break
+        if name.startswith("python") and word in ("-m", "-mtimeit"):
+            if "timeit" in (word[2:], *rest[at + 1 : at + 2]):
+                return None
             break
         if name != "php" and word in ("-r", "--require", "--import", "--loader", "--experimental-loader"):
             return None
@@ -119,8 +127,11 @@ def inline_code(words: tuple[Word, ...]) -> tuple[str, ...] | None:
             code = rest[at + 1] if at + 1 < len(rest) else None
             if code is None or (name == "perl" and not re.fullmatch(r"-[pnilw0-9]*(?:i\.\w+)?e", word)):
                 return None
-            return (*found, code)
-    return ()
+            found.append(code)
+            if name.startswith("python"):  # what follows are arguments of the code
+                break
+            at += 1
+    return tuple(found)
 
 
 def _of_python(code: str) -> CodeEffects | None:

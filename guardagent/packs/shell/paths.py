@@ -28,6 +28,9 @@ _EXAMPLES = (
     "~/.git-credentials", "/root/.ssh/id_rsa", "/home/user/.ssh/id_rsa", "/home/user/.aws/credentials",
     "~/.kube/config", "~/.bash_history", ".env", "/proc/self/environ", "/proc/1/environ",
 )  # fmt: skip
+_HOMES = re.compile(
+    r"/|(?:~|/root|/(?:home|Users)(?:/[^/]+)?)(?:/\.config|/\.docker|/\.kube)?(?:/\*{0,2})?|/proc(?:/[^/]+)?"
+)
 _SECRET_NAME = re.compile(r"secret|token|pass|key|cred|auth|private|session|dsn|_url$|_uri$", re.IGNORECASE)
 _HISTORY = re.compile(
     r"(?:^|/)\.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|lesshst)_?history$|(?:^|/)\.lesshst$"
@@ -93,6 +96,11 @@ def is_secret(path: str) -> bool:
         return True
     patterns = {path, path.replace("**/", "")} - {"*", "**"} if any(sign in path for sign in "*?[") else ()
     return any(fnmatch.fnmatchcase(one, pattern) for one in _EXAMPLES for pattern in patterns)
+
+
+def holds_secrets(folder: str) -> bool:
+    """Whether a folder has credentials in it or in folders in it: a home, one of its settings, or a folder around."""
+    return _HOMES.fullmatch(folder) is not None
 
 
 def is_secret_name(name: str) -> bool:

@@ -206,9 +206,7 @@ class _Reader:
             elif child.type.endswith("_redirect"):
                 redirects.append(child)
             elif child.type != "comment":
-                words.append(
-                    self._word(child) or (_begun(child) if words[:1] in ([("curl",)], [("wget",)]) else DYNAMIC)
-                )
+                words.append(self._word(child) or _partly_known(child, words))
         writes, reads, text = self._targets(redirects)
         command = ShellCommand(
             tuple(words), tuple(writes), tuple(reads), text, (*sources, *inner), tuple(names), self._folder
@@ -280,6 +278,26 @@ def _begun(node: Any) -> Word:
     found = _BEGINNINGS.match(text_of(node))
     rest, addresses = _LOCAL.subn("", text_of(node.parent))
     return DYNAMIC if found is None or not addresses or _ADDRESS.search(rest) else (found[0].strip('"') + "$",)
+
+
+# Programs that run or check the files they name, whose unknown arguments matter only if they can be options.
+_FILE_RUNNERS = frozenset(
+    (one,) for one in "pytest py.test jest vitest mocha rspec phpunit eslint mypy pyright tsc ruff black".split()
+)
+_VALUED = frozenset((one,) for one in "-k -m -n -t -g -e --grep --shard --project --filter --testNamePattern".split())
+_FILE_NAME = re.compile(r"\"([\w./][^$`]*)[$`]")
+
+
+def _partly_known(node: Any, before: list[Word]) -> Word:
+    """A word whose unknown part makes no difference, with `$` for that part; otherwise unknown."""
+    if before[:1] in ([("curl",)], [("wget",)]):
+        return _begun(node)
+    if not _FILE_RUNNERS & set(before):
+        return DYNAMIC
+    if before[-1] in _VALUED and text_of(node).startswith('"'):
+        return ("$",)
+    found = _FILE_NAME.match(text_of(node))
+    return DYNAMIC if found is None else (found[1] + "$",)
 
 
 _EXPANSIONS = ("simple_expansion", "expansion", *_SUBSTITUTIONS)

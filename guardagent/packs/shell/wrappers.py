@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 
 from guardagent.packs.shell.listings import listed
 from guardagent.packs.shell.script import ShellCommand
@@ -56,6 +56,7 @@ _RUNNER_VALUES = "p w python with project directory env-file extra group n name 
 _RUNS = re.compile(
     r"--?(?:[\w-]+-)?(?:pre|preview|exec|command|cmd|run|shell|rsh|editor|pager|hook)(?:=(?P<value>.+))?", re.DOTALL
 )
+_MODULE_PROGRAMS = frozenset((one,) for one in "pytest mypy pip pipx poetry twine coverage".split())
 _SKIPPED = {"timeout": 1, "chroot": 1, "flock": 1, "gosu": 1}  # operands before the command
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -81,6 +82,8 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
         yield from [replace(command, words=words)] if words else []
     elif name in ("fd", "fdfind"):
         yield from _of_fd(command)
+    elif re.fullmatch(r"python[\d.]*", name or "") and (words := _of_module(command.words[1:])):
+        yield replace(command, words=words)
     elif name in ("docker", "podman") and command.words[1:2] == (("exec",),):
         words = _after_options(command.words[2:], ["e", "u", "w", "env", "user", "workdir"], 1)
         yield from [replace(command, words=words)] if words else []
@@ -137,6 +140,12 @@ def _of_find(command: ShellCommand) -> Iterator[ShellCommand]:
             yield replace(command, words=tuple(body), sources=())
 
 
+def _of_module(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The program that `python -m NAME` runs, if it is one by this name, too."""
+    rest = tuple(dropwhile(lambda word: bool(word) and re.fullmatch(r"-[bBdEiIOqsSuvx]+", word[0]), words))
+    return rest[1:] if rest[:1] == (("-m",),) and rest[1:2] and rest[1][:1] in _MODULE_PROGRAMS else ()
+
+
 def _of_compose(command: ShellCommand) -> Iterator[ShellCommand]:
     """The command that `docker compose exec` or `run` starts in a service."""
     rest = _after_options(command.words[2:], ["f", "p", "file", "env-file", "profile", "project-name"], 0)
@@ -153,7 +162,10 @@ def _of_fd(command: ShellCommand) -> Iterator[ShellCommand]:
         ends = [after[0] for one, after in pairwise(words[:at]) if one in (("-e",), ("--extension",)) and after]
         folder = next((one for one in reversed(plain) if one not in ends and "/" in one), ".").rstrip("/")
         found = tuple(f"{folder}/**/*.{end}" for end in ends) or (f"{folder}/**",)
-        yield replace(command, words=tuple(found if one == ("{}",) else one for one in words[at + 1 :]), sources=())
+        body = words[at + 1 :]
+        is_named = any(re.search(r"\{[/.]{0,2}\}", value) for word in body for value in word)
+        named = tuple(found if word and re.fullmatch(r"\{[/.]{0,2}\}", word[0]) else word for word in body)
+        yield replace(command, words=named if is_named else (*body, found), sources=())
 
 
 def inner_scripts(command: ShellCommand) -> Iterator[str | None]:

@@ -16,7 +16,7 @@ _FORMATTERS = re.compile(
     r"(?:mkfs(?:\..*)?|wipefs|s?fdisk|s?gdisk|parted|blkdiscard|mkswap|hdparm|cryptsetup|[lvp]vremove|vgremove|zpool|"
     r"badblocks|diskutil)"
 )
-_ALL = ("mv", "ln", "link", "tee", "touch", "mkdir", "truncate", "setfacl", "mkfifo", "mknod", "gunzip", "sponge")
+_ALL = frozenset("mv ln link tee touch mkdir truncate setfacl mkfifo mknod gunzip sponge fallocate".split())
 _LAST = ("cp", "install", "rsync", "scp", "split", "csplit", "ffmpeg", "convert", "magick")
 _AFTER_MODE = ("chmod", "chown", "chgrp", "chattr")
 _AFTER_OPTION = {
@@ -31,6 +31,13 @@ _AFTER_OPTION = {
     "mysqldump": ("-r", "--result-file"),
     "find": ("-fprint", "-fprint0", "-fprintf", "-fls"),
     "cpio": ("-D", "--directory"),
+    **dict.fromkeys(
+        ("pytest", "py.test"), ("--basetemp", "--junitxml", "--junit-xml", "--log-file", "--html", "--report-log")
+    ),
+    "mypy": ("--cache-dir", "--junit-xml", "--html-report", "--txt-report", "--xml-report"),
+    "tsc": ("--outDir", "--declarationDir", "--tsBuildInfoFile"),
+    "jest": ("--outputFile", "--coverageDirectory", "--cacheDirectory"),
+    "eslint": ("--cache-location",),
 }
 
 

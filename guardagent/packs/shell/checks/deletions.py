@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import dropwhile, groupby, pairwise, takewhile
 
-from guardagent.packs.shell.arguments import operands, options, plain_words
+from guardagent.packs.shell.arguments import operands, options, plain_words, value_after
 from guardagent.packs.shell.effects import deleted, paths_of
 from guardagent.packs.shell.paths import zone
 from guardagent.packs.shell.script import ShellCommand
@@ -21,9 +21,9 @@ _NARROWING = {"-name", "-iname", "-path", "-regex", "-empty"}
 
 def check(command: ShellCommand, workspace: str) -> Iterator[str]:
     name, words = command.name, plain_words(command)
-    if name in _DELETERS:
-        for path in paths_of(operands(command), command, workspace):
-            yield from deleted(path)
+    emptied = value_after(command, "--basetemp") if name in ("pytest", "py.test") else ()
+    for path in paths_of(operands(command) if name in _DELETERS else emptied, command, workspace):
+        yield from deleted(path)
     if name in ("shred", "srm") or (name == "rm" and "--no-preserve-root" in words):
         yield "delete"
     if name == "xargs" and set(words) & set(_DELETERS) and not printed_words(command):

@@ -26,6 +26,7 @@ _ACTIONS = {name: frozenset(actions.split()) for names, actions in _INSTALLS.ite
 _OTHER_INDEX = re.compile(
     r"(?:--(?:extra-)?index-url|--find-links|--registry|--trusted-host|--source|--git|--repo)(?:=|$)"
 )
+_CHANGES_PACKAGES = frozenset("install i add link update up upgrade require uninstall un remove rm unlink".split())
 _SETTINGS = {
     "npm": ("set", "edit"),
     "pnpm": ("set",),
@@ -54,8 +55,24 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
             and words[:1] == ["run"]
         ):
             yield "remote_code"
+    if _installs_for_user(name, words):
+        yield "outside"
     if words[:1] == ["config"] and set(_SETTINGS.get(name, ())) & set(words[1:]):
         yield "persistence"
+
+
+def _installs_for_user(name: str, words: list[str]) -> bool:
+    """Whether packages are added or removed outside of the project, by an option that says so."""
+    if name in ("npm", "pnpm", "bun"):
+        is_global = bool({"-g", "--global", "--location=global"} & set(words))
+        return is_global and bool(set(words) & _CHANGES_PACKAGES)
+    if name in ("yarn", "composer"):
+        return words[:1] == ["global"] and bool(set(words[1:2]) & _CHANGES_PACKAGES)
+    return (
+        name in ("pip", "pip3")
+        and words[:1] == ["install"]
+        and bool({"--user", "--break-system-packages"} & set(words))
+    )
 
 
 def _short_index(name: str, words: list[str]) -> bool:

@@ -36,6 +36,33 @@ _LEAVES_CONTAINER = re.compile(
 )
 
 
+_LISTS_PROCESSES = ("ps", "pgrep", "pidof")
+_PORT = re.compile(r"-?\w*i?(?:tcp)?:\d+|-i|\d+/(?:tcp|udp)")
+
+
+def _ends_found(command: ShellCommand, words: list[str]) -> bool:
+    """Whether `kill` ends what its input lists, other than the server of a port and development servers."""
+    if not command.sources or not all(word.startswith("-") for word in words):
+        return False
+    first = command.sources[0]
+    if first.name == "lsof":
+        return not any(map(_PORT.fullmatch, plain_words(first)))
+    patterns = [
+        word
+        for one in command.sources
+        if one.name in ("pgrep", "grep", "egrep", "rg")
+        for word in plain_words(one)
+        if not word.startswith("-") and word != "grep"
+    ]
+    return first.name in _LISTS_PROCESSES and not (patterns and all(map(_DEVELOPMENT_SERVER.fullmatch, patterns)))
+
+
+def _ends_users_of_files(words: list[str]) -> bool:
+    """Whether `fuser -k` ends the processes that use files, rather than the server of a port."""
+    is_kill = any(re.fullmatch(r"-[a-z]*k[a-z]*|--kill", one) for one in words)
+    return is_kill and not all(one.startswith("-") or _PORT.fullmatch(one) for one in words)
+
+
 def check(command: ShellCommand, _: str) -> Iterator[str]:
     name, words = command.name or "", plain_words(command)
     if name in _OTHER_USERS:
@@ -47,15 +74,21 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
         yield "control"
     if name == "kill" and words[-1:] in (["-1"], ["1"], ["0"]):
         yield "control"
+    if (name == "kill" and _ends_found(command, words)) or (name == "fuser" and _ends_users_of_files(words)):
+        yield "control"
     if name == "chmod" and any(_ODD_MODES.fullmatch(word[:MAX_MODE]) for word in words[:2]):
         yield "permissions"
     if name in ("chown", "setfacl", "chattr", "setcap"):
         yield "permissions"
-    if name in ("nsenter", "unshare", "chroot", "capsh"):
-        yield "isolation"
-    if name in ("docker", "podman", "nerdctl", "kubectl") and _LEAVES_CONTAINER.search(" ".join(words)):
-        yield "isolation"
+    yield from _of_containers(name, words)
     if name in ("crontab", "at", "batch") and words != ["-l"]:
         yield "persistence"
     if (name == "systemctl" and "enable" in words) or name == "launchctl":
         yield "persistence"
+
+
+def _of_containers(name: str, words: list[str]) -> Iterator[str]:
+    if name in ("nsenter", "unshare", "chroot", "capsh"):
+        yield "isolation"
+    if name in ("docker", "podman", "nerdctl", "kubectl") and _LEAVES_CONTAINER.search(" ".join(words)):
+        yield "isolation"

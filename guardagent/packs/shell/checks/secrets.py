@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from guardagent.packs.shell.arguments import copies_example, operands, plain_words
-from guardagent.packs.shell.effects import secret_kinds
-from guardagent.packs.shell.paths import resolved
+from guardagent.packs.shell.arguments import copies_example, operands, options, plain_words
+from guardagent.packs.shell.effects import paths_of, secret_kinds
+from guardagent.packs.shell.paths import holds_secrets, resolved
 from guardagent.packs.shell.script import ShellCommand
 
 _NO_READERS = ("git", "mkdir", "rmdir", "echo", "printf", "test", "[", "[[", "ls", "stat")
@@ -25,6 +25,10 @@ def check(command: ShellCommand, workspace: str) -> Iterator[str]:
     if name not in _NO_READERS and not copies_example(command):
         for word in words:
             yield from _of_word(word.partition("=")[2] or word, command, workspace)
+    if _reads_whole_folders(command):
+        for path in paths_of(operands(command), command, workspace):
+            if path is not None and holds_secrets(path):
+                yield "secrets"
     if _prints_environment(command) or set(words) & set(_KEY_STORES.get(name, ())):
         yield "secrets"
     if name == "history" or (name == "set" and "history" in words):
@@ -40,6 +44,15 @@ def _of_word(word: str, command: ShellCommand, workspace: str) -> Iterator[str]:
         yield "secrets"
     if re.search(r"/dev/(?:tcp|udp)/", word):
         yield "reverse_shell"
+
+
+def _reads_whole_folders(command: ShellCommand) -> bool:
+    name = command.name or ""
+    if name in ("grep", "egrep", "fgrep", "cp", "zip", "scp", "diff"):
+        return any(re.match(r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive", one) for one in options(command)) or (
+            name == "cp" and bool({"-a", "--archive"} & options(command))
+        )
+    return name in ("rg", "ag", "ack", "tar", "rsync", "7z")
 
 
 def _prints_environment(command: ShellCommand) -> bool:

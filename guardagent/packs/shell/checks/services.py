@@ -52,7 +52,7 @@ _CHANGES: dict[str, re.Pattern[str]] = {
     ),
     "rabbitmqadmin": re.compile(r"^(?:delete|purge)"),
     "rabbitmqctl": re.compile(r"^(?:delete|purge|reset|force_reset|stop)"),
-    "ansible-playbook": re.compile(""),
+    "ansible-playbook": re.compile(r"^(?!.*--(?:syntax-check|list-(?:hosts|tasks|tags)|version)\b)"),
     "vault": re.compile(r"^(?:delete|kv (?:delete|destroy|put)|write|operator)"),
 }
 _STATEMENTS = re.compile(
