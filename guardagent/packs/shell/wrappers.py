@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import dropwhile, pairwise
@@ -204,9 +205,17 @@ def _of_options(words: tuple[Word, ...]) -> Iterator[str]:
 def _of_shell(words: tuple[Word, ...]) -> Iterator[str | None]:
     at = next((n for n, word in enumerate(words) if word and re.fullmatch(r"-[a-zA-Z]*c|--command", word[0])), None)
     if at is not None:
-        yield _only(words[at + 1]) if at + 1 < len(words) else None
+        yield _with_parameters(_only(words[at + 1]), words[at + 3 :]) if at + 1 < len(words) else None
     elif any(not word for word in words):
         yield None
+
+
+def _with_parameters(text: str | None, arguments: tuple[Word, ...]) -> str | None:
+    """A script with its positional parameters, as a function that is called with them."""
+    known = [_only(word) for word in arguments]
+    if text is None or None in known or not re.search(r"\$\{?[1-9]", text):
+        return text
+    return f"_script() {{\n{text}\n}}\n_script {shlex.join(filter(None, known))}"
 
 
 def _of_eval(words: tuple[Word, ...]) -> Iterator[str | None]:
@@ -232,6 +241,8 @@ def _of_packages(words: tuple[Word, ...]) -> Iterator[str | None]:
     ):
         found = [after for one, after in pairwise(words) if one in (("-c",), ("--call",))]
         yield from map(_only, found)
+    if words[:2] == (("pkg",), ("set",)):  # `npm pkg set scripts.NAME='...'`
+        yield from (value.partition("=")[2] for word in words[2:] for value in word if value.startswith("scripts."))
 
 
 def _of_tar(words: tuple[Word, ...]) -> Iterator[str | None]:

@@ -84,6 +84,8 @@ def _targets(command: ShellCommand) -> tuple[Word, ...]:
         return () if not in_place else tuple(one for one in found if one not in scripts) if scripts else found[1:]
     if name == "dd":
         return tuple((value[3:],) for word in found for value in word if value.startswith("of="))
+    if name in ("docker", "podman") and ("cp",) in found[:2]:
+        return tuple(word for word in found[-1:] if not word or ":" not in word[0])
     if name == "git" and found[:1] == (("clone",),):
         return found[2:3]
     return value_after(command, *_AFTER_OPTION.get(name, ()))

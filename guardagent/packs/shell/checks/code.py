@@ -21,7 +21,7 @@ _HARMLESS_PAIRS = [(("docker",), (name,)) for name in "logs inspect port top sta
 _ESCAPES = re.compile(
     r"^--checkpoint-action|^--to-command|^--use-compress-program|^--rsh|^-oProxyCommand|^ProxyCommand=|^LocalCommand=|^-TT$|"
     r"(?:core\.(?:sshCommand|editor|pager|hooksPath|fsmonitor)|diff\.external|credential\.helper)(?:=|$)|alias\.[\w-]+=|"
-    r"^--upload-pack=|^--exec="
+    r"^--upload-pack=|^--exec=|^--[\w-]*program(?:=|$)|^--rsync-path"
 )
 _EDITORS = frozenset("vi vim nvim ex ed emacs nano view less more man".split())
 _AWK = re.compile(r"system\s*\(|getline|\|\s*\"|>\s*\"|@load")

@@ -9,6 +9,7 @@ from guardagent.packs.shell.arguments import plain_words
 from guardagent.packs.shell.script import ShellCommand
 
 _SOCKETS = ("nc", "ncat", "netcat", "socat", "telnet")
+_TRANSFERS = ("sftp", "ftp", "lftp")
 _SHELL_SOCKET = re.compile(r"(?:^| )-\w*[ecl]|exec:|system:|--exec|--sh-exec|listen", re.IGNORECASE)
 _CURL_FILES = re.compile(r"(?:^| )(?:-T|--upload-file)|(?:^| )(?:-d|--data\S*|-F|--form) ?\S*@")
 _REMOTE = re.compile(r"[\w.-]+@?[\w.-]*:")
@@ -39,6 +40,12 @@ _OTHER_HOST = re.compile(
 )
 
 
+def _sends_file(command: ShellCommand) -> bool:
+    """Whether HTTPie sends a file: `@file`, `field@file`, `field:=@file`, or its standard input."""
+    has_file = any(re.match(r"(?:[\w.-]*:?=?)@", word) for word in plain_words(command))
+    return has_file or bool(command.sources or command.reads)
+
+
 def _stays_here(words: list[str]) -> bool:
     """Whether all addresses of a command are of this machine."""
     here = [word for word in words if _HERE.fullmatch(word)]
@@ -57,7 +64,9 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
         yield "upload"
     if name == "wget" and re.search(r"--(?:post|body)-file", text):
         yield "upload"
-    if name in ("scp", "rsync", "sftp", "ftp") and _REMOTE.search(re.sub(r"(?:https?|file)://\S+", "", text)):
+    if name in ("http", "https", "xh") and _sends_file(command) and not _stays_here(plain_words(command)):
+        yield "upload"
+    if name in _TRANSFERS or (name in ("scp", "rsync") and _REMOTE.search(re.sub(r"(?:https?|file)://\S+", "", text))):
         yield "upload"
     if name == "openssl" and text.startswith("s_client"):
         yield "upload"

@@ -11,7 +11,7 @@ from guardagent.packs.shell.script import ShellCommand
 MAX_MODE = 40  # characters of a mode
 _OTHER_USERS = ("sudo", "su", "doas", "pkexec", "runuser", "gosu")
 _CONTROL = frozenset(
-    "shutdown reboot halt poweroff init telinit killall killall5 pkill iptables ip6tables nft ufw "
+    "shutdown reboot halt poweroff init telinit killall killall5 pkill skill snice iptables ip6tables nft ufw "
     "swapoff modprobe insmod "
     "rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec systemctl service "
     "sysctl setenforce "
@@ -81,6 +81,8 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
     if name in ("chown", "setfacl", "chattr", "setcap"):
         yield "permissions"
     yield from _of_containers(name, words)
+    if name == "systemd-run" and any(re.match(r"--(?:on-|timer|path-|socket-)", word) for word in words):
+        yield "persistence"
     if name in ("crontab", "at", "batch") and words != ["-l"]:
         yield "persistence"
     if (name == "systemctl" and "enable" in words) or name == "launchctl":

@@ -24,6 +24,7 @@ _CHANGES: dict[str, re.Pattern[str]] = {
     **dict.fromkeys("railway render wrangler firebase supabase eksctl kops".split(), _CLOUDS),
     "kubectl": re.compile(
         r"(?:^| )(?:delete|drain|cordon|replace|scale|rollout (?:undo|restart)|taint|exec|edit|patch)\b"
+        r"|(?:^| )create (?:cluster)?role|(?:^| )auth reconcile"
     ),
     "helm": re.compile(r"^(?:uninstall|delete|rollback|upgrade)\b"),
     **dict.fromkeys(
@@ -47,6 +48,9 @@ _CHANGES: dict[str, re.Pattern[str]] = {
     "npm": re.compile(r"^(?:unpublish|deprecate|owner|access|token|dist-tag (?:add|rm))"),
     "dropdb": re.compile(""),
     "dropuser": re.compile(""),
+    "pg_restore": re.compile(r"(?:^| )(?:-[a-zA-Z]*[cC]|--clean|--create)\b"),
+    "mongorestore": re.compile(r"--drop\b"),
+    "mysqladmin": re.compile(r"(?:^| )(?:drop|shutdown|password|kill|flush-privileges)\b"),
     "redis-cli": re.compile(
         r"(?:^| )(?:flushall|flushdb|shutdown|config set|debug|slaveof|replicaof)\b", re.IGNORECASE
     ),
