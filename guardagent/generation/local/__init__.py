@@ -2,7 +2,8 @@
 
     turn = guarded_generate(model, tokenizer, messages, tools, session)
 
-- `decoding`: the decoder; `result`: the generated turn; `ending`: the final text if no allowed call is found
+- `decoding`: one turn; `batch`: many at once; `turn_request`: what is asked for; `result`: the generated turn
+- `decoder`: chooses tokens, checks and backtracks; `ending`: the final text if no allowed call is found
 - `turn`: the tokens of the turn; `formats`: the formats of tool calls; `json_scanner`: incremental JSON
 - `vocabulary`: tokens as bytes, and grammars; `sampling`: the choice of a token; `token_trie`: forbidden continuations
 - `turn_check`: the checks against the session; `tool_schemas`: the tools; `engines`: the engines that run models
@@ -19,18 +20,32 @@ _MISSING = [name for name in ("torch", "transformers", "llguidance") if find_spe
 if _MISSING:
     raise InputError(f"{', '.join(_MISSING)} missing; guarded decoding needs: pip install 'guardagent[generation]'")
 
+from guardagent.generation.local.batch import (  # noqa: E402
+    BatchEngine,
+    GuardedBatch,
+    PendingTurn,
+    TransformersBatch,
+    guarded_generate_batch,
+)
 from guardagent.generation.local.decoding import guarded_generate  # noqa: E402
 from guardagent.generation.local.engines import ModelEngine  # noqa: E402 - the extra is looked for first
 from guardagent.generation.local.formats import Format, format_names  # noqa: E402
 from guardagent.generation.local.processor import GuardedLogits  # noqa: E402
 from guardagent.generation.local.result import GeneratedCall, GeneratedTurn  # noqa: E402
+from guardagent.generation.local.turn_request import TurnRequest  # noqa: E402
 
 __all__ = [
+    "BatchEngine",
     "Format",
     "GeneratedCall",
     "GeneratedTurn",
+    "GuardedBatch",
     "GuardedLogits",
     "ModelEngine",
+    "PendingTurn",
+    "TransformersBatch",
+    "TurnRequest",
     "format_names",
     "guarded_generate",
+    "guarded_generate_batch",
 ]

@@ -15,8 +15,9 @@ def prompt_tokens(tokenizer: Any, messages: Any, tools: Iterable[Any]) -> list[i
     """The tokens of a prompt: chat messages, a string, or a list of tokens.
 
     Raises:
-        InputError: the prompt is none of these, or the tokenizer has no chat template.
+        InputError: the prompt is none of these, the tokenizer is not a fast tokenizer, or it has no chat template.
     """
+    _check_tokenizer(tokenizer)
     if isinstance(messages, str):
         return list(tokenizer(messages)["input_ids"])
     if not isinstance(messages, Sequence):
@@ -43,11 +44,15 @@ def end_tokens(tokenizer: Any, defaults: Any) -> list[int]:
     Raises:
         InputError: neither defines one, or the tokenizer is not a fast tokenizer.
     """
-    from transformers import PreTrainedTokenizerFast
-
-    if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise InputError(f"'tokenizer' is a {type(tokenizer).__name__}; expected a fast tokenizer of transformers")
+    _check_tokenizer(tokenizer)
     for found in (getattr(defaults, "eos_token_id", None), tokenizer.eos_token_id):
         if found is not None:
             return [int(one) for one in found] if isinstance(found, Iterable) else [int(found)]
     raise InputError("no token ends a turn; expected an 'eos_token_id' in the model's configuration or the tokenizer")
+
+
+def _check_tokenizer(tokenizer: Any) -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise InputError(f"'tokenizer' is a {type(tokenizer).__name__}; expected a fast tokenizer of transformers")

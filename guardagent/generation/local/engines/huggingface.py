@@ -21,8 +21,7 @@ class HuggingFace:
             raise InputError("the model is an encoder-decoder; expected a causal language model")
         self.defaults = model.generation_config
         self._model = model
-        parameters = inspect.signature(model.forward).parameters
-        self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+        self._last_only, self._cache_argument = last_logits_only(model), cache_argument(model)
         self._tokens: list[int] = []
         self._cached = 0  # the number of tokens in the cache
         self._floor = 0  # the shortest length to which the cache can be truncated
@@ -79,8 +78,9 @@ class HuggingFace:
 
         with torch.no_grad():
             ids = torch.tensor([tokens], device=self._model.device)
-            output = self._model(input_ids=ids, past_key_values=self._cache, use_cache=True, **self._last_only)
-        self._cache = output.past_key_values
+            options = {self._cache_argument: self._cache, **self._last_only}
+            output = self._model(input_ids=ids, use_cache=True, **options)
+        self._cache = getattr(output, self._cache_argument)
         self._cached += len(tokens)
         if not self._cache.is_croppable:
             raise InputError(
@@ -102,6 +102,16 @@ class HuggingFace:
         self._floor = length if any(self._cached >= window for window in windows) else self._floor
         self._cache.crop(length - self._cached)
         self._cached = length
+
+
+def cache_argument(model: Any) -> str:
+    """The name of the argument that takes the cache, which later versions of transformers call `cache`."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+
+
+def last_logits_only(model: Any) -> dict[str, int]:
+    """The option for the logits of the last token alone, if the model has it."""
+    return {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
 
 
 def engine(model: Any) -> HuggingFace | None:
