@@ -16,7 +16,7 @@ ROOMS := $(or $(addprefix tests/,$(PART)),tests)
 # Tests start many processes, each of which would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-slow test-frameworks test-frameworks-oldest test-engines docs lint format clean
+.PHONY: demo test test-all test-slow test-frameworks test-frameworks-oldest test-engines test-model-engines docs lint format clean
 
 demo: .venv/core
 	$(BIN)/guardagent demo
@@ -25,7 +25,7 @@ demo: .venv/core
 test: lint
 	$(BIN)/pytest -n 2 -m 'not slow' --ignore=tests/test_words.py $(ROOMS)
 
-test-all: test test-slow test-frameworks test-engines
+test-all: test test-slow test-frameworks test-engines test-model-engines
 
 # Properties run a second time, with fifty times as many examples.
 test-slow: .venv-dev-all/ready
@@ -57,6 +57,26 @@ test-engine-%: .venv-%/ready
 	.venv-$*/bin/pip install --quiet --disable-pip-version-check -e '.[$*,solver]'
 	rm -f build/engine-$*.xml
 	$(ENGINE_TESTS) || { test ! -e build/engine-$*.xml && $(ENGINE_TESTS); }
+
+# Engines of local models, likewise.
+test-model-engines: test-model-engine-llama-cpp test-model-engine-vllm
+
+test-model-engine-%: .venv-%/ready
+	.venv-$*/bin/pytest -p no:xdist -W default tests/generation/engines/test_$(subst -,_,$*).py
+
+# It is compiled, which takes minutes.
+.venv-llama-cpp/ready: export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAMA_CURL=OFF -DMTMD_BUILD=OFF
+
+# Only vLLM's interface: its kernels, and most of what it needs, are for GPUs.
+.venv-vllm/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check --no-deps vllm==0.33.0
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check -e '.[solver]' pytest hypothesis \
+	  torch==2.13.0 'transformers>=5.16.1,<5.21' 'llguidance>=1.7,<1.8' $(VLLM_IMPORTS)
+	@touch $@
+
+VLLM_IMPORTS = aiohttp blake3 cachetools cbor2 cloudpickle msgspec openai openai_harmony pillow psutil py-cpuinfo \
+  pybase64 pydantic pyzmq regex requests uvloop
 
 .venv-%/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-$*
