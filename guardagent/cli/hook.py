@@ -19,6 +19,10 @@ Project = Annotated[
     bool, typer.Option("--project/--user", help="For the project of this folder, or for all projects of this user.")
 ]
 
+KeepDays = Annotated[
+    int, typer.Option(metavar="DAYS", help="For how many days after its last use the history of a session is kept.")
+]
+
 
 def claude_code(*, policies: PolicyFile) -> None:
     """Answer one event of Claude Code, from standard input. For tries: installed hooks are faster."""
@@ -49,12 +53,14 @@ def _run(name: str, policies: Path) -> None:
     raise typer.Exit(output.status)
 
 
-def install(host: HostName, *, policies: PolicyFile, project: Project = False, as_json: Json = False) -> None:
+def install(
+    host: HostName, *, policies: PolicyFile, project: Project = False, keep_days: KeepDays = 30, as_json: Json = False
+) -> None:
     """Install the hooks of a coding agent, bound to a policy as it is now. Other hooks stay."""
     from guardagent.hooks.installation import host_named
     from guardagent.hooks.installation import install as install_hooks
 
-    lock, backup = install_hooks(host, policies, Path.cwd() if project else None)
+    lock, backup = install_hooks(host, policies, Path.cwd() if project else None, keep_days)
     found = host_named(host)
     if as_json:
         described = {"settings": lock.settings, "policy": lock.policy, "digest": lock.digest}

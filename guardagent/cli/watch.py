@@ -34,7 +34,8 @@ def watch(*, once: Once = False, denials: Denials = False) -> None:
     while True:
         for seq, fields in _entries(log, seen):
             seen = seq
-            if fields.get("kind") == "verdict" and not (denials and fields.get("decision") == "allow"):
+            is_allowed = fields.get("kind") == "verdict" and fields.get("decision") == "allow"
+            if fields.get("kind") in ("verdict", "unchecked") and not (denials and is_allowed):
                 print_line(_line(fields))
         _answer_new(asks, shown)
         if once:
@@ -60,6 +61,8 @@ def _line(fields: dict[str, Any]) -> str:
     what = args.get("command") or args.get("file_path") or json.dumps(args, ensure_ascii=False, default=str)
     why = "" if fields.get("decision") == "allow" else "; ".join(map(str, fields.get("reasons") or []))
     mark = _MARKS.get(str(fields.get("decision")), " ")
+    if fields.get("kind") == "unchecked":
+        mark, why = "#", "; ".join(filter(None, ["it ran without a verdict that allows it", why]))
     parts = [mark, str(fields.get("time", ""))[11:19], str(fields.get("tool")), str(what)[:200], why and f"({why})"]
     return printable(" ".join(" ".join(parts).split()))
 

@@ -13,7 +13,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from guardagent._support import strict_json
@@ -24,8 +24,12 @@ from guardagent.hooks.hook_event import HookKind, HookOutput
 from guardagent.hooks.hook_host import HOSTS, HookHost, denied
 from guardagent.hooks.hook_judge import HookJudge
 from guardagent.hooks.hook_lock import read_lock
+from guardagent.hooks.session_retention import delete_old_sessions
 
 IDLE_SECONDS = 1800.0
+QUIET_SECONDS = 60.0
+"""Longer than any check: after this time without an event no session is in use."""
+RETENTION_SECONDS = 86400.0
 READ_SECONDS = 10.0
 _log = logging.getLogger("guardagent")
 
@@ -36,13 +40,16 @@ class HookDaemon:
     Args:
         folder: the state folder, which only this user can use.
         idle_seconds: after this time without an event it ends.
+        clock: returns the seconds since the epoch, for the age of sessions.
     """
 
-    def __init__(self, folder: Path, idle_seconds: float = IDLE_SECONDS) -> None:
-        self._folder, self._idle = folder, idle_seconds
+    def __init__(
+        self, folder: Path, idle_seconds: float = IDLE_SECONDS, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._folder, self._idle, self._clock = folder, idle_seconds, clock
         self._judges: dict[str, tuple[int, HookHost, HookJudge]] = {}
         self._lock = threading.Lock()
-        self._code = _code_version()
+        self._code, self._cleaned = _code_version(), 0.0
 
     def output(self, host: str, event: str, lock: str, text: bytes) -> HookOutput:
         """Returns the answer to an event. Never raises."""
@@ -92,14 +99,21 @@ class HookDaemon:
                 listener.bind(SOCKET)
                 os.chmod(SOCKET, 0o600)  # noqa: PTH101
                 listener.listen(128)
-                listener.settimeout(self._idle)
+                listener.settimeout(min(self._idle, QUIET_SECONDS))
+                self._delete_old_sessions()
                 self._accept(listener)
 
     def _accept(self, listener: socket.socket) -> None:
+        last = time.monotonic()
         while True:
             try:
                 connection, _ = listener.accept()
+                last = time.monotonic()
             except TimeoutError:
+                if time.monotonic() - last < self._idle:
+                    if time.monotonic() - self._cleaned > RETENTION_SECONDS:
+                        self._delete_old_sessions()
+                    continue
                 Path(SOCKET).unlink(missing_ok=True)
                 return
             if _code_version() != self._code:
@@ -108,6 +122,16 @@ class HookDaemon:
                 Path(SOCKET).unlink(missing_ok=True)
                 return
             threading.Thread(target=self._handle, args=(connection,), daemon=True).start()
+
+    def _delete_old_sessions(self) -> None:
+        """Deletes old sessions, while none is in use. If this fails they stay; the next daemon tries again."""
+        self._cleaned = time.monotonic()
+        try:
+            deleted = delete_old_sessions(self._folder, self._clock)
+            for _, _, judge in self._judges.values():
+                judge.forget(deleted)
+        except Exception as error:  # noqa: BLE001 - no hook waits for this
+            _log.error("old sessions cannot be deleted: %s", error_text(error))
 
     def _handle(self, connection: socket.socket) -> None:
         with connection:

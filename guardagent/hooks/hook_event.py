@@ -31,6 +31,7 @@ class HookEvent:
         tool, args, call_id: the tool call; the id is empty if the host has none.
         agent: the sub-agent that proposes the call, if there is one.
         output, failed: the outcome of the call; `failed` is None if the host does not say.
+        ran: False if the host says that the call never ran.
         repeated: whether the agent goes on because of an earlier answer to such an event.
     """
 
@@ -45,6 +46,7 @@ class HookEvent:
     output: Any = None
     failed: bool | None = None
     repeated: bool = False
+    ran: bool = True
 
 
 class HookDecision(StrEnum):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from guardagent.hooks.hook_host import HookHost
 from guardagent.hooks.hook_lock import HookLock, changed
 from guardagent.hooks.pending_asks import PendingAsks
 from guardagent.hooks.protection import Protection
+from guardagent.hooks.session_retention import SessionRetention
+from guardagent.hooks.unchecked_calls import record_unchecked
 from guardagent.log import AuditLog
 from guardagent.policy.file.lock_contents import policy_contents
 from guardagent.server.state import open_state
@@ -52,12 +55,14 @@ class HookJudge:
         package = Path(__file__).parents[1]
         files = [lock.policy, lock.settings, str(folder), str(package), *map(str, host.agent_files(project))]
         self._protection = Protection(files)
-        self.asks = PendingAsks(open_state(f"sqlite:{folder / 'asks.db'}"))
+        state = open_state(f"sqlite:{folder / 'asks.db'}")
+        self.asks, self._retention = PendingAsks(state), SessionRetention(state)
         self._ledger = SqliteLedger(folder / "ledger.db")
+        self._log = AuditLog(folder / "log.db")
         self._guard = ToolGuard(
             self._policies,
             ledger=self._ledger,
-            log=AuditLog(folder / "log.db"),
+            log=self._log,
             deadline=CHECK_SECONDS,
             max_replans=MAX_REPLANS,
         )
@@ -65,6 +70,7 @@ class HookJudge:
     def answer(self, event: HookEvent) -> HookAnswer:
         """Answers an event. Never raises: an error before a tool runs is a denial."""
         try:
+            self._retention.note_use(self._conversation(event))
             match event.kind:
                 case HookKind.BEFORE:
                     return self._before(event)
@@ -80,6 +86,11 @@ class HookJudge:
             if event.kind is HookKind.BEFORE:
                 return HookAnswer(HookDecision.DENY, reason)
         return HookAnswer()
+
+    def forget(self, conversations: Iterable[str]) -> None:
+        """Forgets sessions that were deleted."""
+        for one in conversations:
+            self._guard.release(one)
 
     def _require_locked_policy(self) -> None:
         """Requires that the files of the policy are those that were locked.
@@ -129,21 +140,30 @@ class HookJudge:
         outcome = Outcome(event.output, event.failed)
         conversation = self._conversation(event)
         call_id = event.call_id or self._open_call(conversation, event.tool, args)
+        if not event.ran:
+            if self._guard.claimed_calls.session(conversation).claimed(call_id) is not None:
+                self._guard.claimed_calls.withdraw(conversation, call_id, "the host did not run it")
+            return
         try:
             self._guard.claimed_calls.record(conversation, call_id, outcome)
         except ClaimConflictError:
             _log.warning("call %r has another outcome already", call_id)
         except (NotClaimedError, NotBegunError):
-            self._approved_by_host(event, args, outcome)
+            self._ran_without_verdict(event, args, outcome)
 
-    def _approved_by_host(self, event: HookEvent, args: dict[str, Any], outcome: Outcome) -> None:
-        """Records a call that ran although no verdict allowed it: the host's user was asked, and agreed."""
+    def _ran_without_verdict(self, event: HookEvent, args: dict[str, Any], outcome: Outcome) -> None:
+        """Records a call that ran although no verdict allowed it: the host's user agreed, or nobody decided."""
         call = self._call(event, args)
-        verdict = self._guard.resolve(call, Approval("approve", of=call.digest, by="the host's user"))
-        if verdict.label:
-            _log.error("a call of %r ran without a verdict that allows it: %s", event.tool, verdict.reasons)
-            return
-        self._guard.claimed_calls.record(self._conversation(event), call.id, outcome)
+        asked = self.asks.answer_of(self._lock.host, event.session, call.tool, call.args)
+        is_rejected = asked is not None and asked.status == "rejected"
+        if self._host.asks and self._guard.has_request(call) and not is_rejected:
+            verdict = self._guard.resolve(call, Approval("approve", of=call.digest, by="the host's user"))
+            if verdict.label == 0:
+                self._guard.claimed_calls.record(self._conversation(event), call.id, outcome)
+                return
+        found = record_unchecked(self._guard.claimed_calls.session(self._conversation(event)), self._log, call, outcome)
+        if found is not None:
+            _log.error("a call of %r ran without a verdict that allows it: %s", event.tool, found.reasons)
 
     # --- the end of a turn
 

@@ -16,7 +16,8 @@ from guardagent.errors import InputError
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 
-VERSION = 1
+VERSION = 2
+KEEP_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class HookLock:
         policy: the policy file.
         digest: the hash of the policy and all its files.
         project: the folder of the project; empty for a hook of the user.
+        keep_days: for how many days after its last use a session is kept.
     """
 
     host: str
@@ -36,6 +38,7 @@ class HookLock:
     policy: str
     digest: str
     project: str = ""
+    keep_days: int = KEEP_DAYS
 
     @property
     def name(self) -> str:
@@ -63,13 +66,16 @@ class HookLock:
         return policies
 
     @classmethod
-    def of(cls, host: str, settings: Path, policy: Path, project: Path | None) -> HookLock:
+    def of(cls, host: str, settings: Path, policy: Path, project: Path | None, keep_days: int = KEEP_DAYS) -> HookLock:
         """Returns the lock of a policy as it is now.
 
         Raises:
-            InputError: the policy is invalid.
+            InputError: the policy or the number of days is invalid.
         """
-        lock = cls(host, str(settings), str(policy.resolve()), "", "" if project is None else str(project.resolve()))
+        if keep_days < 1:
+            raise InputError(f"sessions are kept for {keep_days} days; expected at least one")
+        folder = "" if project is None else str(project.resolve())
+        lock = cls(host, str(settings), str(policy.resolve()), "", folder, keep_days)
         return replace(lock, digest=load_policies(lock.policy).digest)
 
 
@@ -85,9 +91,19 @@ def read_lock(path: Path) -> HookLock:
         raise InputError(f"{path}: the lock of the hook cannot be read ({error}); install the hook again") from None
     names = ("host", "settings", "policy", "digest", "project")
     is_whole = isinstance(value, Mapping) and value.get("version") == VERSION
-    if not is_whole or not all(isinstance(value.get(name), str) for name in names):
+    days = value.get("keep_days") if is_whole else None
+    if type(days) is not int or days < 1 or not all(isinstance(value.get(name), str) for name in names):
         raise InputError(f"{path}: is no lock of a hook; install the hook again")
-    return HookLock(*(value[name] for name in names))
+    return HookLock(**{name: value[name] for name in names}, keep_days=days)
+
+
+def read_locks(folder: Path) -> list[HookLock]:
+    """Reads all locks of a state folder.
+
+    Raises:
+        InputError: one is malformed.
+    """
+    return [read_lock(path) for path in sorted(folder.glob("*-*.json"))]
 
 
 def changed(policy: str) -> str:

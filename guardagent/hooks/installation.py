@@ -18,8 +18,9 @@ from guardagent.errors import GuardError, InputError
 from guardagent.hooks import client
 from guardagent.hooks.hook_event import HookKind, HookOutput
 from guardagent.hooks.hook_host import HOSTS, HookHost
-from guardagent.hooks.hook_lock import HookLock, read_lock, state_folder, state_path
+from guardagent.hooks.hook_lock import KEEP_DAYS, HookLock, read_locks, state_folder, state_path
 from guardagent.hooks.nested_hooks import MARK
+from guardagent.hooks.session_retention import delete_old_sessions
 from guardagent.packs.shell.script import require_parser
 
 
@@ -33,25 +34,26 @@ def host_named(name: str) -> HookHost:
     return found
 
 
-def install(name: str, policy: Path, project: Path | None) -> tuple[HookLock, Path | None]:
+def install(name: str, policy: Path, project: Path | None, keep_days: int = KEEP_DAYS) -> tuple[HookLock, Path | None]:
     """Installs the hooks of a host; those that were there are replaced.
 
     Args:
         name: the name of the host.
         policy: the policy file.
         project: the folder of the project; None for all projects of the user.
+        keep_days: for how many days after its last use a session is kept.
 
     Returns:
         The lock, and the backup of the settings; None if there were no settings.
 
     Raises:
-        InputError: the policy or the settings are invalid.
+        InputError: the policy, the settings or the number of days is invalid.
     """
     require_parser()
     host = host_named(name)
     path = host.settings_file(project)
     settings = _read(path)
-    lock = HookLock.of(name.replace("-", "_"), path, policy, project)
+    lock = HookLock.of(name.replace("-", "_"), path, policy, project, keep_days)
     host.remove(settings)
     locked = lock.write(state_folder())
     host.install(settings, _commands(host, lock.host, locked))
@@ -67,6 +69,7 @@ def answer_once(name: str, policy: Path, text: bytes) -> HookOutput:
     host, folder = host_named(name), state_folder() / "tries"
     folder.mkdir(mode=0o700, exist_ok=True)
     lock = HookLock.of(name, host.settings_file(None), policy, None).write(folder)
+    delete_old_sessions(folder)
     return HookDaemon(folder).output(name, next(iter(host.events)), str(lock), text)
 
 
@@ -106,8 +109,7 @@ def installed() -> list[InstalledHook]:
         InputError: the state folder cannot be used.
     """
     folder = state_folder() if state_path().exists() else state_path()
-    locks = [read_lock(path) for path in sorted(folder.glob("*-*.json"))]
-    return [InstalledHook(lock, tuple(_problems(lock))) for lock in locks]
+    return [InstalledHook(lock, tuple(_problems(lock))) for lock in read_locks(folder)]
 
 
 def _problems(lock: HookLock) -> list[str]:

@@ -88,6 +88,14 @@ class PendingAsks:
         found = [self._current(one.name, one.value) for one in self._state.page(_KIND, _TENANT, None, 200)]
         return [one for one in found if one.status == "pending"]
 
+    def delete_old(self, seconds: Callable[[PendingAsk], float]) -> None:
+        """Deletes the requests that are older than a time that depends on them."""
+        last, now = 0, self._clock()
+        while page := self._state.oldest(_KIND, _TENANT, last, 200):
+            last = page[-1].number
+            found = [self._current(one.name, one.value) for one in page]
+            self._state.delete(_KIND, _TENANT, *(one.name for one in found if now - one.since > seconds(one)))
+
     def _find(self, name: str) -> tuple[PendingAsk | None, int]:
         item = self._state.get(_KIND, _TENANT, name)
         return (None, 0) if item is None else (self._current(name, item.value), item.version)

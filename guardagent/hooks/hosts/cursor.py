@@ -50,6 +50,7 @@ class Host(HookHost):
             output=payload.get("tool_output", payload.get("error_message")),
             failed=_has_failed(name, payload),
             repeated=type(loops) is int and loops > 0,
+            ran=payload.get("failure_type") != "permission_denied",
         )
 
     def write(self, event: HookEvent, answer: HookAnswer) -> HookOutput:

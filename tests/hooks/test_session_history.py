@@ -1,0 +1,168 @@
+"""What a session knows: calls that ran without a verdict, and for how long its history is kept."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tree_sitter_bash")
+
+from guardagent.cli.watch import watch
+from guardagent.errors import InputError
+from guardagent.hooks.hook_daemon import HookDaemon
+from guardagent.hooks.hook_lock import HookLock, state_folder
+from guardagent.hooks.pending_asks import PendingAsks
+from guardagent.hooks.session_retention import delete_old_sessions
+from guardagent.log.selection import Selection
+from guardagent.server.state import open_state
+from tests.hooks.payloads import EVENTS, POLICY, SHELLS, decision, event
+
+DAY = 86400
+PUSH = {"command": "git push origin topic"}
+
+
+class Daemon:
+    """A daemon in this process, for the hook of a host."""
+
+    def __init__(self, folder: Path, host: str, policy: str = POLICY, keep_days: int = 30) -> None:
+        self.host, self.project, self.folder = host, folder / "shop", state_folder()
+        self.project.mkdir()
+        path = folder / "policy.yaml"
+        path.write_text(policy.replace("PROJECT", str(self.project)))
+        lock = HookLock.of(host.replace("-", "_"), folder / "settings.json", path, None, keep_days)
+        self.lock = lock.write(self.folder)
+        self.restart()
+
+    def restart(self) -> None:
+        self.daemon = HookDaemon(self.folder)
+
+    def before(self, args: Mapping[str, Any], call_id: str, session: str = "s1") -> str:
+        return decision(self.host, self._sent("before", args, call_id, session))
+
+    def after(self, args: Mapping[str, Any], call_id: str, session: str = "s1", **more: Any) -> None:
+        outcome = {"tool_response": {"stdout": "ok"}, "tool_output": '{"exitCode": 0}', **more}
+        self._sent("after", args, call_id, session, **outcome)
+
+    def run(self, args: Mapping[str, Any], call_id: str) -> None:
+        assert self.before(args, call_id) == "allow"
+        self.after(args, call_id)
+
+    def entries(self, kind: str) -> list[Mapping[str, Any]]:
+        found = Selection().entries([str(self.folder / "log.db")])
+        return [one.fields for one in found if one.fields["kind"] == kind]
+
+    def _sent(self, kind: str, args: Mapping[str, Any], call_id: str, session: str, **outcome: Any) -> Any:
+        fields = {"tool_name": SHELLS[self.host], "tool_input": dict(args), "tool_use_id": call_id, **outcome}
+        payload = event(self.host, kind, self.project, session, **fields)
+        name = EVENTS[self.host][kind]
+        found = self.daemon.output(self.host.replace("-", "_"), name, str(self.lock), json.dumps(payload).encode())
+        found_text = (found.status, found.stdout, found.stderr)
+        return type("Ran", (), dict(zip(("returncode", "stdout", "stderr"), found_text, strict=True)))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.mark.parametrize("host", ["claude-code", "codex", "cursor"])
+def test_a_call_that_was_never_checked_is_a_step_of_the_history(host: str, tmp_path: Path) -> None:
+    """An edit asks for new tests, tests count, and a repeated event changes nothing."""
+    daemon = Daemon(tmp_path, host)
+    daemon.run({"command": "pytest"}, "1")
+    assert daemon.before(PUSH, "2") == "allow"
+    for _ in range(2):
+        daemon.after({"command": "touch a.py"}, "3")
+    assert daemon.before(PUSH, "4") == "deny"
+    daemon.restart()
+    assert daemon.before(PUSH, "5") == "deny", "the history outlives the daemon"
+    [entry] = daemon.entries("unchecked")
+    assert (entry["tool"], entry["call_id"], entry["status"]) == (SHELLS[host], "3", "ok")
+    daemon.after({"command": "pytest"}, "6")
+    assert daemon.before(PUSH, "7") == "allow"
+
+
+def test_a_denied_call_that_ran_is_shown_with_its_objections(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Later calls are judged as before."""
+    daemon = Daemon(tmp_path, "claude-code")
+    assert daemon.before({"command": "rm -rf ~/x"}, "1") == "deny"
+    daemon.after({"command": "rm -rf ~/x"}, "1")
+    assert daemon.entries("unchecked")[0]["decision"] == "deny"
+    assert daemon.before({"command": "ls"}, "2") == "allow"
+    assert daemon.before({"command": "rm -rf ~/x"}, "3") == "deny"
+    watch(once=True, denials=True)
+    shown = capsys.readouterr().out
+    assert "rm -rf ~/x (it ran without a verdict that allows it; This deletes whole folders" in shown
+
+
+def test_a_rule_can_name_unchecked_calls(tmp_path: Path) -> None:
+    """Here, after one, no further command runs in this session."""
+    rule = 'policies: [{id: a, temporal: "G (unchecked -> X G !tool:Bash)"}]'
+    daemon = Daemon(tmp_path, "claude-code", f"version: 1\nunlisted: allow\n{rule}\n")
+    daemon.run({"command": "ls"}, "1")
+    daemon.after({"command": "ls -l"}, "2")
+    assert daemon.before({"command": "ls"}, "3") == "deny"
+    assert daemon.before({"command": "ls"}, "4", session="s2") == "allow"
+
+
+def test_a_call_that_the_host_cannot_ask_about_and_runs_is_unchecked(tmp_path: Path) -> None:
+    """Only the answer of a host's user is an approval."""
+    daemon = Daemon(tmp_path, "codex")
+    assert daemon.before({"command": "make $X"}, "1") == "deny"
+    daemon.after({"command": "make $X"}, "1")
+    assert len(daemon.entries("unchecked")) == 1
+
+
+def test_a_call_that_the_host_did_not_run_is_no_step(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, "cursor")
+    daemon.run({"command": "pytest"}, "1")
+    assert daemon.before({"command": "touch a.py"}, "2") == "allow"
+    daemon.after({"command": "touch a.py"}, "2", failure_type="permission_denied")
+    assert daemon.before({"command": "rm -rf ~/x"}, "3") == "deny"
+    daemon.after({"command": "rm -rf ~/x"}, "3", failure_type="permission_denied")
+    assert daemon.before(PUSH, "4") == "allow"
+    assert daemon.entries("unchecked") == []
+
+
+def test_a_session_is_deleted_some_days_after_its_last_use(tmp_path: Path) -> None:
+    """If it comes back it starts empty, so that what needs a history is denied. The log stays."""
+    daemon = Daemon(tmp_path, "claude-code", keep_days=7)
+    daemon.run({"command": "pytest"}, "1")
+    assert delete_old_sessions(daemon.folder, lambda: time.time() + 6 * DAY) == []
+    assert daemon.before(PUSH, "2") == "allow"
+    logged = len(daemon.entries("verdict"))
+    assert delete_old_sessions(daemon.folder, lambda: time.time() + 8 * DAY) == ["claude_code/s1"]
+    assert daemon.before(PUSH, "3") == "deny", "a running daemon sees it, too"
+    daemon.restart()
+    assert daemon.before(PUSH, "4") == "deny"
+    assert len(daemon.entries("verdict")) == logged + 2
+    daemon.run({"command": "pytest"}, "5")
+    assert daemon.before(PUSH, "6") == "allow"
+
+
+def test_requests_for_a_person_are_deleted_too(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, "claude-code")
+    assert daemon.before({"command": "make $X"}, "1") == "ask"
+    delete_old_sessions(daemon.folder, lambda: time.time() + 31 * DAY)
+    assert PendingAsks(open_state(f"sqlite:{daemon.folder / 'asks.db'}")).pending() == []
+
+
+def test_a_session_is_kept_for_a_day_at_least(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least one"):
+        Daemon(tmp_path, "claude-code", keep_days=0)
+
+
+def test_old_sessions_are_deleted_when_the_daemon_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the daemon changes it
+    daemon = Daemon(tmp_path, "claude-code")
+    daemon.run({"command": "pytest"}, "1")
+    HookDaemon(daemon.folder, idle_seconds=0.1, clock=lambda: time.time() + 31 * DAY).serve()
+    daemon.restart()
+    assert daemon.before(PUSH, "2") == "deny"
