@@ -11,6 +11,7 @@ from google.adk.tools.set_model_response_tool import SetModelResponseTool
 from google.genai import types
 
 from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.denials import withheld
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 from guardagent.frameworks.adk.adapter.messages import text_of
@@ -100,11 +101,6 @@ class AnswerJudge:
         if verdict.label:
             run.note("answer", verdict)
         return verdict if verdict.label else None
-
-
-def withheld(verdict: Verdict) -> str:
-    """Returns the text in place of a denied answer."""
-    return f"The answer is withheld.\n{verdict.feedback()}"
 
 
 def _replaced(event: Event, content: Any) -> Event:

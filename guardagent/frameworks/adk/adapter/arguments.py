@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -11,13 +10,14 @@ from typing import Any
 
 from guardagent._support.arguments import ambiguous_names
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.plain_values import opaque_type, plain_value
+from guardagent.enforcement.hosts.argument_copies import JSON_SCALARS, copied_values, value_copy
+from guardagent.enforcement.hosts.function_signatures import refuse_opaque
+from guardagent.enforcement.plain_values import plain_value
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 from guardagent.types import EMPTY
 
 ANY: Mapping[str, Any] = {"type": "object"}
-_JSON = frozenset({str, int, float, bool, type(None)})
 _VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
@@ -48,7 +48,7 @@ def bind_function(tool: Any, args: Mapping[str, Any], unjudged: Collection[str])
     """
     hidden = {tool._context_param_name, *unjudged}  # noqa: SLF001 - the host has no public name for it
     apart = {name: value for name, value in args.items() if name in hidden or _is_injected(tool, name, value)}
-    own = {name: value_copy(value, name) for name, value in args.items() if name not in apart}
+    own = copied_values({name: value for name, value in args.items() if name not in apart})
     _require_fit(tool, args)
     for name, default in shape_of(tool.func).defaults.items():
         if name not in args and name not in tool._ignore_params:  # noqa: SLF001 - as above
@@ -78,7 +78,7 @@ def bind_schema(tool: Any, args: Any, unjudged: Collection[str]) -> BoundArgumen
     schema = schema_of(tool)
     required = [one for one in schema.get("required", ()) if one not in apart]
     checked = validate_arguments(tool.name, own, {**schema, "required": required} if apart else schema)
-    return BoundArguments({name: value_copy(value, name) for name, value in checked.items()}, apart)
+    return BoundArguments(copied_values(checked), apart)
 
 
 def spec_of(tool: Any, unjudged: Collection[str] = ()) -> ToolSpec:
@@ -89,12 +89,8 @@ def spec_of(tool: Any, unjudged: Collection[str] = ()) -> ToolSpec:
     """
     function = getattr(tool, "func", None)
     beyond = None if function is not None and shape_of(function).names is None else frozenset[str]()
-    for name, kind in getattr(getattr(tool, "_spec", None), "type_hints", {}).items():
-        if name not in {*getattr(tool, "_ignore_params", ()), *unjudged, "return"} and (found := opaque_type(kind)):
-            raise InputError(
-                f"{name!r} of the tool {tool.name!r} is a {found}, which has no lossless form for rules; expected a "
-                "plain type, or name it in unjudged=..."
-            )
+    hints = getattr(getattr(tool, "_spec", None), "type_hints", {})
+    refuse_opaque(tool.name, hints, {*getattr(tool, "_ignore_params", ()), *unjudged, "return"}, may_hide=True)
     return ToolSpec(tool.name, schema_of(tool), tool.description or "", unlisted_arguments=beyond)
 
 
@@ -151,7 +147,7 @@ def _shape(function: Any) -> FunctionShape:
 
 def _is_injected(tool: Any, name: str, value: Any) -> bool:
     """Whether the host has filled in an argument, such as a credential; the model can only write JSON."""
-    return name in tool._ignore_params and type(value) not in {*_JSON, dict, list}  # noqa: SLF001 - as above
+    return name in tool._ignore_params and type(value) not in {*JSON_SCALARS, dict, list}  # noqa: SLF001 - as above
 
 
 def _is_plain(value: Any) -> bool:
@@ -160,22 +156,3 @@ def _is_plain(value: Any) -> bool:
     except InputError:
         return False
     return True
-
-
-def value_copy(value: Any, place: str) -> Any:
-    """Returns a deep copy of JSON values; others are checked for a form that rules can read.
-
-    Raises:
-        InputError: there is no copy, or no such form.
-    """
-    if type(value) in _JSON:
-        return value
-    if type(value) is dict:
-        return {name: value_copy(item, f"{place}.{name}") for name, item in value.items()}
-    if type(value) is list:
-        return [value_copy(item, f"{place}[]") for item in value]
-    try:
-        plain_value(value, place)
-        return copy.deepcopy(value)
-    except Exception as error:  # noqa: BLE001 - whatever a copy raises
-        raise InputError(f"{place} cannot be judged and copied: {error}") from None

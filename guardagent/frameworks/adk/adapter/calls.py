@@ -5,15 +5,18 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 from google.adk.workflow._errors import NodeInterruptedError
 
-from guardagent._support.procedures import Operation, Procedure, adrive
+from guardagent._support.procedures import Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
+from guardagent.enforcement.hosts.denials import explained_denial
+from guardagent.enforcement.hosts.surroundings import awaited
 from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import GuardError, InputError, ToolDenied, error_text
@@ -21,7 +24,7 @@ from guardagent.frameworks.adk.adapter.approvals import approval_of
 from guardagent.frameworks.adk.adapter.arguments import BoundArguments
 from guardagent.frameworks.adk.adapter.messages import calling_event
 from guardagent.frameworks.adk.adapter.outcomes import outcome_of, require_finished
-from guardagent.frameworks.adk.adapter.runs import UNNAMED, AdkRun, AdkRuns, AdkScope, conversation_id, enter
+from guardagent.frameworks.adk.adapter.runs import SURROUNDINGS, UNNAMED, AdkRun, AdkRuns, AdkScope, conversation_id
 from guardagent.types import Decision, thaw, unchecked_verdict
 
 HANDOFF = "handoff"
@@ -263,8 +266,7 @@ class AdkCalls:
         notes, inside = self.notes(run), AdkScope(run, call, self)
 
         async def work() -> Any:
-            with enter(inside):
-                return require_finished(proposed.name, await proposed.work({**bound.own, **bound.apart}))
+            return require_finished(proposed.name, await proposed.work({**bound.own, **bound.apart}))
 
         def failure(error: BaseException) -> Outcome | None:
             if isinstance(
@@ -277,25 +279,19 @@ class AdkCalls:
         def outcome(output: Any) -> Outcome | None:
             return None if inspect.isasyncgen(output) else outcome_of(output)
 
-        operation = Operation(_no_sync, work)
-        output = await adrive(self.guard.lifecycle.execute(call, operation, outcome, failure))
+        running = SURROUNDINGS.within(inside, awaited(work))
+        output = await adrive(self.guard.lifecycle.execute(call, running, outcome, failure))
         return self._streamed(call, output, inside) if inspect.isasyncgen(output) else output
 
     async def _streamed(self, call: HostCall, stream: Any, inside: AdkScope) -> AsyncIterator[Any]:
         """Yields the parts of a live tool's output, and records the outcome at its end."""
         try:
-            while True:
-                with enter(inside):
-                    try:
-                        part = await anext(stream)
-                    except StopAsyncIteration:
-                        break
-                yield part
+            async with aclosing(SURROUNDINGS.stream_within(inside, stream)) as parts:
+                async for part in parts:
+                    yield part
         except BaseException as error:
             self.guard.after(call, Outcome.of_error(error))
             raise
-        finally:
-            await stream.aclose()
         await self.guard.aafter(call, Outcome())
 
     def _denied(self, denied: ToolDenied, run: AdkRun) -> dict[str, Any]:
@@ -307,10 +303,7 @@ class AdkCalls:
         run.note(denied.tool, denied.verdict)
         if run.halted is not None:
             raise run.halted from None
-        verdict = denied.verdict
-        if not run.conversation:
-            verdict = replace(verdict, errors=(*verdict.errors, UNNAMED))
-        return {"error": verdict.feedback()}
+        return {"error": explained_denial(denied, run.conversation, UNNAMED).verdict.feedback()}
 
 
 def _validation(proposed: ProposedCall) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
@@ -323,7 +316,3 @@ def _unbound(_: Mapping[str, Any]) -> BoundArguments:
 
 async def _unrun(_: dict[str, Any]) -> Any:
     raise InputError("this call cannot run")
-
-
-def _no_sync() -> Any:
-    raise InputError("this call has to be awaited")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from guardagent.enforcement import HostCall
-from guardagent.enforcement.tool_guard import gave_up
+from guardagent.enforcement.hosts.host_runs import HostRun
+from guardagent.enforcement.hosts.surroundings import Surroundings
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.adk.adapter.messages import ShownMessages
-from guardagent.types import Decision, Verdict
 
 UNNAMED = "this run names no conversation: the function conversation=... of the GuardPlugin has returned none"
 MAX_RUNS = 10_000  # a run that is cancelled leaves its record behind
@@ -23,38 +21,25 @@ class RunnerHalted(ToolDenied):
     """A rule has halted the run: iterating over its events raises this. `verdict` says why."""
 
 
-@dataclass(slots=True)
-class AdkRun:
+@dataclass(slots=True, kw_only=True)
+class AdkRun(HostRun):
     """One invocation of a runner.
 
     Attributes:
         conversation: its id; None if there is none.
-        outer: the run around it, whose tool runs it; None for a run that a program started.
         nested: whether it runs inside a tool.
-        final: the guard's answer, which ends the run.
-        halted: the halt that ends the run.
         passed: the answers that were judged and may be shown.
         shown: the messages of the session.
         notes: the adapter's notes on the conversation; None until they are read.
     """
 
+    halt_error = RunnerHalted
+
     conversation: str | None
-    outer: AdkRun | None = None
     nested: bool = False
-    final: str | None = None
-    halted: RunnerHalted | None = None
     passed: set[str] = field(default_factory=set)
     shown: ShownMessages = field(default_factory=ShownMessages)
     notes: dict[Any, Any] | None = None
-
-    def note(self, tool: str, verdict: Verdict) -> None:
-        """Notes a denial. After a halt, or once the agent gave up, this run and those around it end."""
-        halted = RunnerHalted(tool, verdict) if verdict.decision is Decision.HALT else None
-        final = f"{verdict.feedback()}\n{verdict.reasons[-1]}" if gave_up(verdict) else None
-        run: AdkRun | None = self
-        while run is not None:
-            run.final, run.halted = run.final or final, run.halted or halted
-            run = run.outer
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +57,8 @@ class AdkScope:
     calls: Any
 
 
-_scope: ContextVar[AdkScope | None] = ContextVar("guardagent_adk", default=None)
-
-
-def scope() -> AdkScope | None:
-    """Returns the surroundings of the calling code; None outside of a guarded tool."""
-    return _scope.get()
-
-
-@contextmanager
-def enter(around: AdkScope) -> Iterator[None]:
-    """Code inside has these surroundings."""
-    token = _scope.set(around)
-    try:
-        yield
-    finally:
-        _scope.reset(token)
+SURROUNDINGS: Surroundings[AdkScope] = Surroundings("adk")
+scope, enter = SURROUNDINGS.scope, SURROUNDINGS.enter
 
 
 class AdkRuns:
@@ -102,7 +73,11 @@ class AdkRuns:
         if (known := self._known.get(key)) is not None:
             return known
         around = scope()
-        run = AdkRun(name()) if around is None else AdkRun(around.call.conversation, around.run, nested=True)
+        run = (
+            AdkRun(conversation=name())
+            if around is None
+            else AdkRun(around.run, conversation=around.call.conversation, nested=True)
+        )
         while len(self._known) >= MAX_RUNS:
             self._known.pop(next(iter(self._known)), None)
         self._known[key] = run

@@ -12,11 +12,11 @@ from google.adk.tools.set_model_response_tool import SetModelResponseTool
 from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts.listed_tools import UNREAD, ListedTools, unaccepted_names
 from guardagent.errors import InputError
 from guardagent.frameworks.adk.adapter.arguments import spec_of
 from guardagent.frameworks.adk.adapter.inspection import declared_tools
 
-_UNREAD = "Not accepted by the operator yet: each call is denied."
 MAX_KNOWN = 4096
 
 
@@ -33,9 +33,8 @@ class ToolLists:
         self, guard: EnforcementPoint, unjudged: Callable[[Any], Collection[str]], unguarded: frozenset[str]
     ) -> None:
         self._guard, self._unjudged, self._unguarded = guard, unjudged, unguarded
-        self._listed: dict[str, ToolSpec] = {}
+        self._listed = ListedTools(guard)
         self._read: dict[tuple[Any, ...], ToolSpec] = {}
-        self._checked: dict[str, ToolSpec] | None = None
         self._roots: set[int] = set()
         self._unlisted: list[Any] = []
 
@@ -51,7 +50,7 @@ class ToolLists:
         self._list(tools)
         self._unlisted += sets
         if not self._unlisted:
-            self._compare()
+            self._listed.check()
         self._roots.add(id(root))
 
     async def update(self, context: Any, request: Any) -> None:
@@ -64,7 +63,7 @@ class ToolLists:
         self._list(tools)
         late = self._update_servers(agent, tools)
         try:
-            self._compare()
+            self._listed.check()
         except InputError:
             if not self._unlisted:
                 raise
@@ -72,7 +71,7 @@ class ToolLists:
         for declared in getattr(request.config, "tools", None) or () if late else ():
             for one in getattr(declared, "function_declarations", None) or ():
                 if one.name in late:
-                    one.description, one.parameters, one.parameters_json_schema = _UNREAD, None, None
+                    one.description, one.parameters, one.parameters_json_schema = UNREAD, None, None
 
     async def _list_all(self, context: Any) -> None:
         """Lists the toolsets of all agents."""
@@ -80,13 +79,13 @@ class ToolLists:
         while self._unlisted:
             self._list(await self._unlisted[-1].get_tools_with_prefix(reader))
             self._unlisted.pop()
-        self._compare()
+        self._listed.check()
 
     def _list(self, tools: Iterable[Any]) -> None:
         for tool in tools:
             if isinstance(tool, SetModelResponseTool | TransferToAgentTool) or tool.name in self._unguarded:
                 continue
-            self._listed[tool.name] = self._spec(tool)
+            self._listed.specs[tool.name] = self._spec(tool)
 
     def _spec(self, tool: Any) -> ToolSpec:
         """Returns the declaration of a tool; that of a function is read once, as the host builds its tool anew."""
@@ -99,21 +98,13 @@ class ToolLists:
             self._read[key] = spec_of(tool, self._unjudged(tool))
         return self._read[key]
 
-    def _compare(self) -> None:
-        if self._checked != self._listed:
-            self._guard.attach(self._listed.values())
-            self._checked = dict(self._listed)
-
     def _update_servers(self, agent: Any, tools: Iterable[Any]) -> set[str]:
         keys = [server_of(one) for one in getattr(agent, "tools", None) or ()]  # a server may have no tool yet
-        servers: dict[str, list[ToolSpec]] = {key: [] for key in keys if key is not None}
+        servers: dict[str, list[ToolSpec]] = {f"{key} of {agent.name}": [] for key in keys if key is not None}
         for tool in tools:
             if (server := server_of(tool)) is not None and tool.name not in self._unguarded:
-                servers.setdefault(server, []).append(self._listed[tool.name])
-        for server, listed in servers.items():
-            self._guard.update_server_tools(f"{server} of {agent.name}", listed)
-        names = {one.name for listed in servers.values() for one in listed}
-        return {name for name in names if self._guard.accepted.unaccepted(name) is not None}
+                servers.setdefault(f"{server} of {agent.name}", []).append(self._listed.specs[tool.name])
+        return unaccepted_names(self._guard, servers)
 
 
 def server_of(tool: Any) -> str | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.plain_values import opaque_type, plain_arguments, plain_value
+from guardagent.enforcement.hosts.argument_copies import copied_values
+from guardagent.enforcement.hosts.function_signatures import defaults_of, refuse_opaque
+from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError
-from guardagent.types import FrozenMapping, thaw
-
-_JSON = frozenset({str, int, float, bool, type(None)})
+from guardagent.types import FrozenMapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +44,7 @@ class Ag2Arguments:
         if model.args_name is not None:
             raise InputError(f"the tool {tool.name!r} takes arguments by position only; expected named parameters")
         injected = frozenset({*model.dependencies, *model.custom_fields})
-        for one in model.params:
-            if one.field_name not in injected and (found := opaque_type(one.field_type)) is not None:
-                raise InputError(
-                    f"{one.field_name!r} of the tool {tool.name!r} is a {found}, which has no lossless form for rules; "
-                    "expected a plain type"
-                )
+        refuse_opaque(tool.name, {one.field_name: one.field_type for one in model.params}, injected)
         names = frozenset(one.field_name for one in model.params) - injected
         declared = frozenset(function.parameters.get("properties", {})) - injected
         spec = ToolSpec(tool.name, dict(function.parameters), function.description, unlisted_arguments=names)
@@ -74,9 +68,9 @@ class Ag2Arguments:
             InputError: one cannot be judged.
         """
         apart = {name: value for name, value in kwargs.items() if name in self.injected}
-        named = {name: _copy(value, name) for name, value in kwargs.items() if name not in apart}
-        left = {name: _copy(value, name) for name, value in self.defaults.items() if name not in named}
-        return {**left, **named}, apart
+        named = {name: value for name, value in kwargs.items() if name not in apart}
+        left = {name: value for name, value in self.defaults.items() if name not in named}
+        return copied_values({**left, **named}), apart
 
     def judged(self, own: Mapping[str, Any]) -> FrozenMapping:
         """Returns arguments as rules read them.
@@ -101,33 +95,7 @@ class Ag2Arguments:
 
 def _defaults_of(model: Any, injected: frozenset[str]) -> dict[str, Any]:
     try:
-        parameters = inspect.signature(model.call).parameters.values()
+        found = defaults_of(inspect.signature(model.call))
     except (TypeError, ValueError):
         return {}
-    return {one.name: one.default for one in parameters if one.default is not one.empty and one.name not in injected}
-
-
-def same(args: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-    """Whether two sets of judged arguments are equal, also in their types."""
-    return repr(_canonical(thaw(args))) == repr(_canonical(thaw(others)))
-
-
-def _canonical(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _canonical(value[name]) for name in sorted(value)}
-    return [_canonical(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _copy(value: Any, place: str) -> Any:
-    """Returns a deep copy of JSON values; others are checked for a form that rules can read."""
-    if type(value) in _JSON:
-        return value
-    if type(value) is dict:
-        return {name: _copy(item, f"{place}.{name}") for name, item in value.items()}
-    if type(value) is list:
-        return [_copy(item, f"{place}[]") for item in value]
-    try:
-        plain_value(value, place)
-        return copy.deepcopy(value)
-    except Exception as error:  # noqa: BLE001 - whatever a copy raises
-        raise InputError(f"{place} cannot be judged and copied: {error}") from None
+    return {name: default for name, default in found.items() if name not in injected}

@@ -16,6 +16,8 @@ from ag2.tools.final.function_tool import FunctionTool
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts.listed_tools import ListedTools
 from guardagent.errors import InputError
 from guardagent.frameworks.ag2.adapter.arguments import Ag2Arguments
 from guardagent.frameworks.ag2.adapter.calls import Ag2Calls, Named
@@ -72,9 +74,8 @@ class Ag2Attachment:
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
         self.guard, self._unguarded = guard, unguarded
         self.calls = Ag2Calls(guard, named)
-        self._listed: dict[str, ToolSpec] = {}
+        self._listed = ListedTools(guard)
         self._servers: dict[str, dict[str, ToolSpec]] = {}
-        self._checked: Any = None
 
     # --- agents
 
@@ -86,7 +87,7 @@ class Ag2Attachment:
         if owner is not None and owner.guard is not self.guard:
             raise InputError("this agent has another guard already; expected one guard for all agents")
         if owner is not None:
-            self._listed.update(owner._listed)  # noqa: SLF001 - of the same class
+            self._listed.add(*owner._listed.specs.values())  # noqa: SLF001 - of the same class
             return
         require_parts(agent, *PARTS)
         vars(agent)[ATTACHMENT] = self
@@ -148,13 +149,13 @@ class Ag2Attachment:
         if isinstance(inner, Agent):
             self.guard_agent(inner)
         arguments = Ag2Arguments.of(tool)
-        self._listed[tool.name] = arguments.spec
+        self._listed.add(arguments.spec)
         return guarded_function_tool(tool, arguments, self.calls)
 
     def _server_tool(self, tool: Any) -> Any:
         function = tool.schema.function
         spec = ToolSpec(function.name, dict(function.parameters), function.description)
-        self._listed[spec.name] = spec
+        self._listed.add(spec)
         self._servers.setdefault(_server_of(tool), {})[spec.name] = spec
         return guarded_server_tool(tool, self.calls)
 
@@ -163,21 +164,18 @@ class Ag2Attachment:
         for server, specs in self._servers.items():
             self.guard.update_server_tools(server, list(specs.values()))
         self._servers.clear()
-        if self._checked != self._listed:
-            self.guard.attach(self._listed.values())
-            self._checked = dict(self._listed)
+        self._listed.check()
 
     # --- a turn
 
     def begin(self, agent: str, context: Any) -> Ag2Scope:
         """Returns the surroundings of a new turn: within a tool, those of the call."""
         around = scope() or Ag2Scope(None)
-        inside = around.run is not None or around.call is not None
-        named = around.conversation if inside else self.calls.name_of(context) or around.conversation
-        if named and not inside:
+        named = around.conversation if around.inside else self.calls.name_of(context) or around.conversation
+        if named and not around.inside:
             self.guard.turn(named)
-        proposed: set[str] = self.guard.notes(named).setdefault("proposed", set()) if named else set()
-        return Ag2Scope(named, Ag2Run(agent, proposed, around.run), around.call)
+        run = Ag2Run(around.run, agent=agent, proposed=proposed_ids(self.guard, named))
+        return Ag2Scope(named, run, around.call)
 
 
 def _server_of(tool: Any) -> str:

@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from guardagent._support.procedures import Operation, adrive
+from guardagent._support.procedures import adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
-from guardagent.errors import InputError, ToolDenied
+from guardagent.enforcement.hosts.denials import noted_denial
+from guardagent.enforcement.hosts.surroundings import awaited
+from guardagent.errors import ToolDenied
 from guardagent.frameworks.ag2.adapter.approvals import judged
-from guardagent.frameworks.ag2.adapter.runs import UNNAMED, Ag2Scope, enter, scope
+from guardagent.frameworks.ag2.adapter.runs import SURROUNDINGS, UNNAMED, Ag2Scope, scope
 
 ValidateEdit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 Named = str | Callable[[Any], str | None] | None
@@ -45,20 +47,16 @@ class Ag2Calls:
         try:
             call, allowed = await adrive(life.authorize(call, judged(self.guard, call, around.context, around.tool_id)))
         except ToolDenied as denied:
-            raise self._noted(denied, around) from None
+            raise noted_denial(denied, around, UNNAMED) from None
         inside = Ag2Scope(call.conversation, around.run, call)
-
-        async def inner() -> Any:
-            with enter(inside):
-                return await work(allowed)
-
-        return await adrive(life.execute(call, Operation(_no_sync, inner), outcome))
+        running = SURROUNDINGS.within(inside, awaited(lambda: work(allowed)))
+        return await adrive(life.execute(call, running, outcome))
 
     async def refusal(self, name: str, problem: str) -> ToolDenied:
         """Denies a call that cannot be judged as it stands."""
         around = self._around()
         verdict = await self.guard.arefuse(self._call(name, {}, around), problem)
-        return self._noted(ToolDenied(name, verdict), around)
+        return noted_denial(ToolDenied(name, verdict), around, UNNAMED)
 
     def name_of(self, context: Any) -> str | None:
         """Returns the operator's name of the conversation."""
@@ -66,7 +64,7 @@ class Ag2Calls:
 
     def _around(self) -> Ag2Scope:
         around = scope() or Ag2Scope(None)
-        if around.run is not None or around.call is not None or around.context is None:
+        if around.inside or around.context is None:
             return around
         return replace(around, conversation=self.name_of(around.context) or around.conversation)
 
@@ -75,20 +73,7 @@ class Ag2Calls:
     ) -> HostCall:
         options: dict[str, Any] = {"validate_edit": validate_edit}
         if (run := around.run) is not None:
-            options |= {"step": f"{run.id}.{run.step}", "agent": run.agent}
-            if around.call is None:
-                options |= {"messages": run.messages, "seen": run.seen}
+            options |= {"agent": run.agent, **run.call_options(nested=around.call is not None)}
         if around.tool_id:
             options["id"] = around.tool_id
         return HostCall(name, args, around.conversation, **options)
-
-    def _noted(self, denied: ToolDenied, around: Ag2Scope) -> ToolDenied:
-        if around.run is not None:
-            around.run.note(denied.tool, denied.verdict)
-        if around.conversation:
-            return denied
-        return ToolDenied(denied.tool, replace(denied.verdict, errors=(*denied.verdict.errors, UNNAMED)))
-
-
-def _no_sync() -> Any:
-    raise InputError("calls of this host have to be awaited")

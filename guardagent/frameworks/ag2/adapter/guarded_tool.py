@@ -6,21 +6,20 @@ keeps: one at the end of the tool's middleware, and one around its function, beh
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import functools
-import inspect
-from collections.abc import AsyncIterator, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from ag2.events import ToolErrorEvent
 
+from guardagent.enforcement.hosts.argument_copies import same_arguments
+from guardagent.enforcement.hosts.finished_work import finished
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.ag2.adapter.arguments import Ag2Arguments, same
+from guardagent.frameworks.ag2.adapter.arguments import Ag2Arguments
 from guardagent.frameworks.ag2.adapter.calls import Ag2Calls
 from guardagent.frameworks.ag2.adapter.outcomes import outcome_of, outcome_of_event
 from guardagent.frameworks.ag2.adapter.runs import Ag2Scope, enter, scope
@@ -96,12 +95,12 @@ def _guarded_function(arguments: Ag2Arguments, calls: Ag2Calls) -> Any:
             raise await calls.refusal(name, str(error)) from None
 
         async def work(allowed: Mapping[str, Any]) -> Any:
-            live = own if same(allowed, args) else _edited(allowed)
+            live = own if same_arguments(allowed, args) else _edited(allowed)
             return finished(name, await function(**live, **apart))
 
         def _edited(allowed: Mapping[str, Any]) -> dict[str, Any]:
             live = arguments.edited(thaw(allowed), apart)
-            if not same(allowed, arguments.judged(live)):
+            if not same_arguments(allowed, arguments.judged(live)):
                 raise InputError(f"the edited arguments of {name!r} change when they are read; expected stable values")
             return live
 
@@ -111,22 +110,6 @@ def _guarded_function(arguments: Ag2Arguments, calls: Ag2Calls) -> Any:
         return await calls.run(name, args, validated, work, outcome_of)
 
     return call
-
-
-def finished(name: str, output: Any) -> Any:
-    """Returns a tool's output if its work is done.
-
-    Raises:
-        InputError: the work has not begun, as that of a generator.
-        TimeoutError: the work is still running, and may or may not finish.
-    """
-    if not (inspect.isawaitable(output) or isinstance(output, Future | Iterator | AsyncIterator)):
-        return output
-    if close := getattr(output, "close", None):
-        close()
-    raise (TimeoutError if isinstance(output, Future | asyncio.Future) else InputError)(
-        f"{name} returned a {type(output).__name__}, whose work is not done yet; expected what it has found"
-    )
 
 
 def _marked(hook: Any, calls: Ag2Calls) -> Any:

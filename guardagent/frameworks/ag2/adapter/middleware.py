@@ -16,6 +16,7 @@ from ag2.events import (
 from ag2.middleware import BaseMiddleware
 
 from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.denials import withheld
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.ag2.adapter.messages import chat, last_user_text, result_ids, text_of
 from guardagent.frameworks.ag2.adapter.runs import Ag2Run, Ag2Scope, enter, scope
@@ -128,11 +129,6 @@ class HoldingStream:
             await self._stream.send(event, replace(context, stream=self._stream))
 
 
-def withheld(verdict: Verdict) -> str:
-    """Returns the text in place of a denied answer."""
-    return f"The answer is withheld.\n{verdict.feedback()}"
-
-
 def _surroundings() -> tuple[Ag2Scope, Ag2Run]:
     around = scope() or Ag2Scope(None)
-    return around, around.run or Ag2Run("", set())
+    return around, around.run or Ag2Run(agent="", proposed=set())

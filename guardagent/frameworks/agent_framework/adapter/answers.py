@@ -9,6 +9,7 @@ from typing import Any
 from agent_framework import ChatResponse, ChatResponseUpdate, Content, Message, ResponseStream
 
 from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.denials import withheld
 from guardagent.frameworks.agent_framework.adapter.messages import call_ids, last_user_text
 from guardagent.frameworks.agent_framework.adapter.runs import ClientRun, ClientScope
 from guardagent.types import Verdict
@@ -160,7 +161,7 @@ def _without_answer(response: Any, verdict: Verdict) -> Any:
         messages[-1].contents = [_replaced(one, verdict) for one in messages[-1].contents]
     kept = [one for one in messages if one.contents]
     return ChatResponse(
-        messages=[*kept, _message(_withheld(verdict))],
+        messages=[*kept, _message(withheld(verdict))],
         response_id=response.response_id,
         conversation_id=response.conversation_id,
         model=response.model,
@@ -181,12 +182,8 @@ def _stripped(message: Any) -> Any:
 def _replaced(content: Any, verdict: Verdict) -> Any:
     if content.type != "function_result":
         return content
-    return Content.from_function_result(call_id=content.call_id, id=content.id, result=_withheld(verdict))
+    return Content.from_function_result(call_id=content.call_id, id=content.id, result=withheld(verdict))
 
 
 def _message(text: str) -> Message:
     return Message(role="assistant", contents=[Content.from_text(text)])
-
-
-def _withheld(verdict: Verdict) -> str:
-    return f"The answer is withheld.\n{verdict.feedback()}"

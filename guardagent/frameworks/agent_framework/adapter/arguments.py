@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -12,15 +10,19 @@ from typing import Any
 from agent_framework import FunctionTool
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.plain_values import opaque_type, plain_arguments
+from guardagent.enforcement.hosts.argument_copies import copied_values, same_arguments
+from guardagent.enforcement.hosts.function_signatures import (
+    NAMED,
+    annotations_of,
+    defaults_of,
+    read_signature,
+    refuse_opaque,
+)
+from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.agent_framework.adapter.host_names import KEPT_FROM_SERVERS
 from guardagent.frameworks.agent_framework.adapter.servers import server_of
-from guardagent.types import freeze
-
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-_JSON = frozenset({str, int, float, bool, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +57,13 @@ class FunctionToolArguments:
         context = tool._context_parameter_name  # noqa: SLF001 - the host has no public name for it
         hidden = frozenset({*unjudged, *([context] if context else ())})
         signature = _signature(tool)
-        for one in signature.parameters.values():
-            if one.name not in hidden and (found := opaque_type(one.annotation)) is not None:
-                raise InputError(
-                    f"{one.name!r} of the tool {tool.name!r} is a {found}, which has no lossless form for rules; "
-                    "expected a plain type, or name it in unjudged=..."
-                )
-        named = {one.name for one in signature.parameters.values() if one.kind in _NAMED}
+        refuse_opaque(tool.name, annotations_of(signature), hidden, may_hide=True)
+        named = {one.name for one in signature.parameters.values() if one.kind in NAMED}
         spec = ToolSpec(
             tool.name, tool.parameters(), tool.description or "", unlisted_arguments=frozenset(named - hidden)
         )
-        parameters = signature.parameters.values()
-        defaults = {one.name: one.default for one in parameters if one.default is not inspect.Parameter.empty}
-        return cls(spec, tool, signature, defaults, context, frozenset(unjudged), server_of(tool) is not None)
+        defaults, remote = defaults_of(signature), server_of(tool) is not None
+        return cls(spec, tool, signature, defaults, context, frozenset(unjudged), remote)
 
     def bind(self, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns copies of the arguments that the function gets, with defaults, and what is not judged.
@@ -82,7 +78,7 @@ class FunctionToolArguments:
                 named = {**self._of_program(apart.get(self.context)), **named}
             if self.tool.input_model is None:
                 named = validate_arguments(self.spec.name, named, self.spec.schema)
-            return {name: _copy(value) for name, value in self._with_defaults(named, apart).items()}, apart
+            return copied_values(self._with_defaults(named, apart)), apart
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a value raises when it is read or copied
@@ -94,10 +90,10 @@ class FunctionToolArguments:
         Raises:
             InputError: the function would get other arguments than the judged ones.
         """
-        if freeze(judged) == plain_arguments(own):
+        if same_arguments(judged, plain_arguments(own)):
             return dict(own)
         edited = self.of_edit(judged, apart)
-        if freeze(judged) != plain_arguments(edited):
+        if not same_arguments(judged, plain_arguments(edited)):
             raise InputError(f"{self.spec.name!r} would get other arguments than the judged ones")
         return edited
 
@@ -118,7 +114,7 @@ class FunctionToolArguments:
 
     def _with_defaults(self, named: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
         names = self.signature.parameters
-        known = [name for name, one in names.items() if one.kind in _NAMED]
+        known = [name for name, one in names.items() if one.kind in NAMED]
         odd = named.keys() - set(known) if len(known) == len(names) else ()
         absent = [one for one in known if one not in named and one not in apart and one not in self.defaults]
         if odd or absent:
@@ -128,27 +124,8 @@ class FunctionToolArguments:
         return {**{name: named.get(name, self.defaults.get(name)) for name in known if name not in hidden}, **named}
 
 
-def _copy(value: Any) -> Any:
-    """Returns a deep copy of JSON values; others are read as rules read them, and copied."""
-    if type(value) in _JSON:
-        return value
-    if type(value) is dict:
-        return {name: _copy(item) for name, item in value.items()}
-    return [_copy(item) for item in value] if type(value) is list else copy.deepcopy(value)
-
-
 def _signature(tool: FunctionTool) -> inspect.Signature:
     """Returns the signature of a tool's function, without `self`, as the host leaves it out."""
     function = tool.func.func if isinstance(tool.func, FunctionTool) else tool.func
     assert function is not None
-    try:
-        signature = inspect.signature(function)
-        with contextlib.suppress(Exception):  # an annotation may name what is not there at run time
-            signature = inspect.signature(function, eval_str=True)
-    except (TypeError, ValueError):
-        raise InputError(f"{tool.name!r} has no readable signature; wrap it in a function that has one") from None
-    own = [one for one in signature.parameters.values() if one.name not in ("self", "cls")]
-    for one in own:
-        if one.kind not in (*_NAMED, inspect.Parameter.VAR_KEYWORD):
-            raise InputError(f"{tool.name!r} takes {str(one)!r} by position only; expected named parameters")
-    return signature.replace(parameters=own)
+    return read_signature(function, tool.name, omit=("self", "cls"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from agent_framework import (
@@ -16,7 +16,9 @@ from agent_framework import (
 )
 
 from guardagent._support.host_versions import require_parts
-from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.listed_tools import UNREAD, ListedTools
+from guardagent.enforcement.hosts.surroundings import Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework.adapter.arguments import FunctionToolArguments
 from guardagent.frameworks.agent_framework.adapter.calls import FunctionToolCalls
@@ -27,10 +29,8 @@ from guardagent.frameworks.agent_framework.adapter.runs import ClientRun
 from guardagent.frameworks.agent_framework.adapter.servers import update_servers
 
 Target = TypeVar("Target", bound=RawAgent[Any] | BaseChatClient[Any] | Workflow)
-Named = str | Callable[[], str | None] | None
 _PARTS = ("get_response", "function_invocation_configuration")
 _MOST = 1000
-_UNREAD = "Not accepted by the operator yet: each call is denied."
 
 
 def guarded(
@@ -72,6 +72,7 @@ class ClientAttachment:
 
     Attributes:
         guard: decides.
+        name: returns the operator's name of the conversation.
         calls: judges and runs the calls of the tools.
         arguments: of each tool, by its name.
         servers: the MCP servers of the agent.
@@ -85,11 +86,11 @@ class ClientAttachment:
         unguarded: frozenset[str],
     ) -> None:
         self.guard, self._named, self._unjudged, self._unguarded = guard, named, unjudged, unguarded
+        self.name = naming(named)
         self.calls = FunctionToolCalls(guard, self.name)
         self._guarded: dict[int, tuple[Any, FunctionTool]] = {}  # id of a tool -> its guarded copy, which holds it
         self.arguments: dict[str, FunctionToolArguments] = {}
-        self._listed: dict[str, ToolSpec] = {}
-        self._checked: dict[str, ToolSpec] | None = None
+        self._listed = ListedTools(guard)
         self.servers: Sequence[Any] = ()
         self._with_servers = False
 
@@ -201,14 +202,12 @@ class ClientAttachment:
         self.arguments[tool.name] = arguments
         self._with_servers = self._with_servers or arguments.server
         if listed:
-            self._listed[tool.name] = arguments.spec
+            self._listed.add(arguments.spec)
         return created
 
     def check_tools(self) -> None:
         """Compares new or changed tools with the rules."""
-        if self._checked != self._listed:
-            self.guard.attach(self._listed.values())
-            self._checked = dict(self._listed)
+        self._listed.check()
 
     def refresh(self, tools: Any, run: ClientRun) -> None:
         """Guards tools that were added to a run, and compares those of servers again."""
@@ -217,10 +216,6 @@ class ClientAttachment:
         if self._with_servers or not all(guard_of(one) is self.calls for one in tools):
             tools[:] = self.tools(tools, run.handoffs)
             self.check_tools()
-
-    def name(self) -> str | None:
-        """Returns the operator's name of the conversation."""
-        return self._named() if callable(self._named) else self._named
 
 
 def _outside(name: str, why: str) -> InputError:
@@ -241,5 +236,5 @@ def _name_of(tool: Any) -> str:
 def _without_description(tool: Any) -> Any:
     """Returns a tool without its server's unreviewed description and schema."""
     created = copy.copy(tool)
-    created.description, created._cached_parameters = _UNREAD, {"type": "object", "properties": {}}  # noqa: SLF001
+    created.description, created._cached_parameters = UNREAD, {"type": "object", "properties": {}}  # noqa: SLF001
     return created

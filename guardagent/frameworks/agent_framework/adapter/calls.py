@@ -11,6 +11,8 @@ from agent_framework import MiddlewareTermination
 from guardagent._support.procedures import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
+from guardagent.enforcement.hosts.denials import noted_denial
+from guardagent.enforcement.hosts.surroundings import awaited
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
@@ -18,7 +20,7 @@ from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, Func
 from guardagent.frameworks.agent_framework.adapter.arguments import FunctionToolArguments
 from guardagent.frameworks.agent_framework.adapter.guarded_tool import Work
 from guardagent.frameworks.agent_framework.adapter.outcomes import outcome_of, outcome_of_error, outcome_of_server_error
-from guardagent.frameworks.agent_framework.adapter.runs import UNNAMED, ClientScope, enter, scope
+from guardagent.frameworks.agent_framework.adapter.runs import SURROUNDINGS, UNNAMED, ClientScope, scope
 from guardagent.types import Decision, unchecked_verdict
 
 HANDOFF = "handoff"
@@ -61,7 +63,7 @@ class FunctionToolCalls:
         """Returns the denial of a call that cannot be judged."""
         around = self._around()
         verdict = await self.guard.arefuse(self._call(name, {}, around), problem)
-        return self._denied(ToolDenied(name, verdict), around)
+        return noted_denial(ToolDenied(name, verdict), around, UNNAMED)
 
     def _steps(self, arguments: FunctionToolArguments, kwargs: Mapping[str, Any], work: Work) -> Procedure[Any]:
         around = self._around()
@@ -72,7 +74,7 @@ class FunctionToolCalls:
             live = yield from self._edited(arguments, call, around, lambda: arguments.rebound(judged, own, apart))
         if arguments.context is not None and (context := apart.get(arguments.context)) is not None:
             context.arguments = dict(live)
-        running = _within(around.within(call), lambda: work({**live, **apart}))
+        running = SURROUNDINGS.within(around.within(call), awaited(lambda: work({**live, **apart})))
         failure = outcome_of_server_error if arguments.server else outcome_of_error
         return (yield from self.guard.lifecycle.execute(call, running, outcome_of, failure))
 
@@ -91,7 +93,7 @@ class FunctionToolCalls:
             return self._call(name, plain_arguments(own), around, validate), own, apart
         except InputError as error:
             verdict = yield from self.guard.lifecycle.refuse(self._call(name, {}, around), str(error))
-            raise self._denied(ToolDenied(name, verdict), around) from None
+            raise noted_denial(ToolDenied(name, verdict), around, UNNAMED) from None
 
     def _edited(
         self,
@@ -110,7 +112,7 @@ class FunctionToolCalls:
         except Exception as error:  # noqa: BLE001 - the call has a permit, and does not run
             yield from self.guard.lifecycle.withdraw(call, error_text(error), used=True)
             verdict = unchecked_verdict(error_text(error), checked_by="policy")
-            raise self._denied(ToolDenied(arguments.spec.name, verdict), around) from None
+            raise noted_denial(ToolDenied(arguments.spec.name, verdict), around, UNNAMED) from None
 
     def _handed_over(self, to: str, args: Mapping[str, Any], work: Callable[[], Any]) -> Procedure[Any]:
         around, life = self._around(), self.guard.lifecycle
@@ -123,7 +125,7 @@ class FunctionToolCalls:
         try:
             return (yield from self.guard.lifecycle.authorize(call, self._judge(call, around)))
         except ToolDenied as denied:
-            raise self._denied(denied, around) from None
+            raise noted_denial(denied, around, UNNAMED) from None
 
     def _judge(self, call: HostCall, around: ClientScope) -> Procedure[JudgedCall]:
         """Judges a call, with a reviewer's answer if there is one.
@@ -162,21 +164,12 @@ class FunctionToolCalls:
         validate_edit: Any = None,
         action: str | None = None,
     ) -> HostCall:
-        run, options = around.run, {"validate_edit": validate_edit, "action": action}
-        if run is not None:
-            options["step"] = f"{run.id}.{run.step}"
-        if run is not None and around.call is None:
-            options |= {"messages": run.messages, "seen": run.seen}
+        options: dict[str, Any] = {"validate_edit": validate_edit, "action": action}
+        if around.run is not None:
+            options |= around.run.call_options(nested=around.call is not None)
         if around.tool_id is not None and around.call is None:
             options["id"] = around.tool_id
         return HostCall(name, args, around.conversation, agent=around.agent, **options)
-
-    def _denied(self, denied: ToolDenied, around: ClientScope) -> ToolDenied:
-        if around.run is not None:
-            around.run.note(denied.tool, denied.verdict)
-        if around.conversation:
-            return denied
-        return ToolDenied(denied.tool, replace(denied.verdict, errors=(*denied.verdict.errors, UNNAMED)))
 
 
 def _uneditable(args: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG001 - as the other validations
@@ -186,13 +179,3 @@ def _uneditable(args: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG001 -
 def _of_hand_off(error: BaseException) -> Outcome:
     """Returns the outcome of a hand-off: the host ends the run with an exception of its own."""
     return Outcome() if isinstance(error, MiddlewareTermination) else Outcome.of_error(error)
-
-
-def _within(inside: ClientScope, work: Callable[[], Any]) -> Operation:
-    """Returns work that runs inside a call, so that agents in it share its conversation."""
-
-    async def run() -> Any:
-        with enter(inside):
-            return await work()
-
-    return Operation(run, run)

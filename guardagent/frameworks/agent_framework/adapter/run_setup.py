@@ -10,6 +10,7 @@ from agent_framework import AgentSession
 from guardagent._support.host_versions import require_parts
 from guardagent._support.procedures import adrive
 from guardagent.enforcement import Approval, HostCall
+from guardagent.enforcement.hosts.conversation_notes import proposed_ids
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework.adapter.answers import ClientAnswers
@@ -86,7 +87,7 @@ class RunSetup:
         if around.conversation:
             if around.call is None:
                 guard.turn(around.conversation)
-            run.proposed = guard.notes(around.conversation).setdefault("proposed", set())
+            run.proposed = proposed_ids(guard, around.conversation)
         run.seen = [one for one in call_ids(self._messages, "function_result") if one not in run.proposed]
         asks = asks or bool(self._config.get("disable_approval_response_binding", False))
         return ClientScope(around.conversation, run, around.call, agent, asks=asks), run

@@ -18,7 +18,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.answers import AnswerHold
 from guardagent.frameworks.autogen.adapter.guarded_tool import AutoGenTool, undumped
 from guardagent.frameworks.autogen.adapter.messages import chat, result_ids
-from guardagent.frameworks.autogen.adapter.runs import AutoGenRun, AutoGenScope, enter, scope, streamed
+from guardagent.frameworks.autogen.adapter.runs import SURROUNDINGS, AutoGenRun, AutoGenScope, enter, scope
 from guardagent.frameworks.autogen.adapter.workbenches import guard_of_workbench
 
 ATTACHMENT = "guardagent_attachment"
@@ -48,7 +48,7 @@ class _GuardedChatAgent(BaseChatAgent):
         attachment = vars(self)[ATTACHMENT]
         attachment.refresh(self)
         outermost, around = attachment.begin(self.name)
-        events = streamed(super().on_messages_stream(messages, cancellation_token), around)
+        events = SURROUNDINGS.stream_within(around, super().on_messages_stream(messages, cancellation_token))
         ended = _until_ended(self, events, around.run, cancellation_token)
         if outermost and attachment.guard.judges_answers:
             context = getattr(self, "_model_context", None)

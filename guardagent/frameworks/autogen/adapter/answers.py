@@ -12,6 +12,7 @@ from autogen_agentchat.messages import BaseChatMessage, TextMessage
 from autogen_core.models import AssistantMessage
 
 from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.denials import withheld
 from guardagent.frameworks.autogen.adapter.messages import spoken_text
 from guardagent.frameworks.autogen.adapter.runs import AutoGenScope
 from guardagent.types import Verdict
@@ -86,11 +87,6 @@ class AnswerHold:
         for at in range(start, len(messages)):
             if isinstance(messages[at], AssistantMessage) and isinstance(messages[at].content, str):
                 messages[at] = AssistantMessage(content=text, source=messages[at].source)
-
-
-def withheld(verdict: Verdict) -> str:
-    """Returns the text in place of a denied answer."""
-    return f"The answer is withheld.\n{verdict.feedback()}"
 
 
 def _message_of(event: Any) -> Any:

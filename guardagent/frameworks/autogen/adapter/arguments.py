@@ -9,9 +9,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.plain_values import opaque_type, plain_value
+from guardagent.enforcement.hosts.function_signatures import refuse_opaque
+from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
-from guardagent.types import FrozenMapping, thaw
+from guardagent.types import FrozenMapping
 
 _SERVER_TOOL = "McpToolAdapter"
 
@@ -38,12 +39,7 @@ class AutoGenArguments:
             InputError: it has an argument of a type that no rule can read.
         """
         model = tool.args_type()
-        for argument, one in model.model_fields.items():
-            if (found := opaque_type(one.annotation)) is not None:
-                raise InputError(
-                    f"{argument!r} of the tool {name!r} is a {found}, which has no lossless form for rules; "
-                    "expected a plain type"
-                )
+        refuse_opaque(name, {argument: one.annotation for argument, one in model.model_fields.items()})
         schema = tool.schema.get("parameters", {})
         more = frozenset(model.model_fields) if model.model_config.get("extra") != "allow" else None
         spec = ToolSpec(name, dict(schema), tool.description or "", unlisted_arguments=more)
@@ -87,14 +83,3 @@ class AutoGenArguments:
         if unknown:
             raise InputError(f"{self.spec.name!r} has no argument {unknown[0]!r}")
         return self.copied(self.model.model_validate(dict(args)))
-
-
-def same(args: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-    """Whether two sets of judged arguments are equal, also in their types."""
-    return repr(_canonical(thaw(args))) == repr(_canonical(thaw(others)))
-
-
-def _canonical(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _canonical(value[name]) for name in sorted(value)}
-    return [_canonical(item) for item in value] if isinstance(value, list | tuple) else value

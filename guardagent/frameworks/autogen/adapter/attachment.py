@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from autogen_agentchat.agents import (
@@ -18,6 +18,9 @@ from autogen_agentchat.teams import BaseGroupChat
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts.listed_tools import ListedTools
+from guardagent.enforcement.hosts.surroundings import Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.agent_class import ASSISTANT_PARTS, ATTACHMENT, guarded_agent_class
 from guardagent.frameworks.autogen.adapter.assistant_tools import AssistantTools
@@ -29,7 +32,6 @@ from guardagent.frameworks.autogen.adapter.team_class import TEAM_PARTS, GuardTe
 from guardagent.frameworks.autogen.adapter.workbenches import server_key
 
 AnyAgent = TypeVar("AnyAgent", bound=BaseChatAgent | Team)
-Named = str | Callable[[], str | None] | None
 _PARTS: Mapping[type, tuple[str, ...]] = {
     AssistantAgent: ASSISTANT_PARTS,
     CodeExecutorAgent: ("on_messages_stream", "_code_executor"),
@@ -73,13 +75,12 @@ class AutoGenAttachment:
     """
 
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
-        self.guard, self._named, self._unguarded = guard, named, unguarded
+        self.guard, self._name, self._unguarded = guard, naming(named), unguarded
         self.calls = AutoGenCalls(guard, self._name)
         self._agents: dict[int, AssistantTools] = {}
         self._tools: dict[tuple[int, str], tuple[Any, AutoGenTool]] = {}  # with the tool, so that its id stays its own
-        self._listed: dict[str, ToolSpec] = {}
+        self._listed = ListedTools(guard)
         self._servers: dict[str, dict[str, ToolSpec]] = {}
-        self._checked: Any = None
 
     # --- agents
 
@@ -100,7 +101,7 @@ class AutoGenAttachment:
             agent.__class__ = made(kind)
             vars(agent)[ATTACHMENT] = self
         elif owner is not self:
-            self._listed.update(owner._listed)  # noqa: SLF001 - of the same class
+            self._listed.add(*owner._listed.specs.values())  # noqa: SLF001 - of the same class
         self.guard_parts(agent)
 
     def _parts_of(self, agent: Any) -> tuple[str, ...]:
@@ -139,7 +140,7 @@ class AutoGenAttachment:
         agent._handoff_tools = [own.handoff(one) for one in agent._handoff_tools]  # noqa: SLF001 - as above
 
     def _executor(self, executor: Any) -> Any:
-        self._listed[EXECUTE.name] = EXECUTE
+        self._listed.add(EXECUTE)
         if not isinstance(executor, GuardedExecutor):
             return GuardedExecutor(executor, self.calls)
         if executor.guardagent_calls.guard is not self.guard:
@@ -163,22 +164,21 @@ class AutoGenAttachment:
 
     def _list(self, tool: Any, spec: ToolSpec, target: str | None) -> None:
         if target is None:
-            self._listed[spec.name] = spec
+            self._listed.add(spec)
         if (params := getattr(tool, "_server_params", None)) is not None:
             self._servers.setdefault(server_key(params, type(tool).__name__), {})[spec.name] = spec
 
     def listed(self, server: str, specs: list[ToolSpec]) -> set[str]:
         """Compares a server's list with the accepted tools. Returns the names of the tools that may be called."""
-        self._listed.update({one.name: one for one in specs})
+        self._listed.add(*specs)
         return {one.name for one in self.guard.update_server_tools(server, specs)}
 
     def check_tools(self) -> None:
         """Compares new or changed tools with the rules."""
-        if self._checked != self._listed:
+        if self._listed.changed:
             for server, specs in self._servers.items():
                 self.guard.update_server_tools(server, list(specs.values()))
-            self.guard.attach(self._listed.values())
-            self._checked = dict(self._listed)
+            self._listed.check()
 
     # --- a run
 
@@ -190,21 +190,13 @@ class AutoGenAttachment:
         """
         around = scope() or AutoGenScope(None)
         call, run = around.call, around.run
-        named = around.conversation if run is not None or call is not None else self._name() or around.conversation
-        if call is None and run is None and named:
+        named = around.conversation if around.inside else self._name() or around.conversation
+        if named and not around.inside:
             self.guard.turn(named)
         if run is None or run.call is not call:  # else it is an agent of a team, or a team of an agent
-            run = AutoGenRun(run, call)
-        outermost = around.run is None and call is None
-        return outermost, AutoGenScope(named, run, self._turn(agent, named), call)
-
-    def _turn(self, agent: str | None, named: str | None) -> AutoGenTurn | None:
-        if agent is None:
-            return None
-        return AutoGenTurn(agent, self.guard.notes(named).setdefault("proposed", set()) if named else set())
-
-    def _name(self) -> str | None:
-        return self._named() if callable(self._named) else self._named
+            run = AutoGenRun(run, call=call)
+        turn = AutoGenTurn(agent, proposed_ids(self.guard, named)) if agent is not None else None
+        return not around.inside, AutoGenScope(named, run, call, turn)
 
 
 def _end_with_guard(team: Any) -> None:

@@ -7,10 +7,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from guardagent._support.procedures import Operation, adrive, drive
+from guardagent._support.procedures import adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
-from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.autogen.adapter.runs import UNNAMED, AutoGenScope, enter, scope, streamed
+from guardagent.enforcement.hosts.denials import noted_denial
+from guardagent.enforcement.hosts.surroundings import awaited
+from guardagent.errors import ToolDenied
+from guardagent.frameworks.autogen.adapter.runs import SURROUNDINGS, UNNAMED, AutoGenScope, scope
 
 ValidateEdit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 HANDOFF = "handoff"
@@ -34,12 +36,8 @@ class PermittedCall:
 
     async def run(self, work: Callable[[], Awaitable[Any]], outcome: Callable[[Any], Outcome]) -> Any:
         """Runs the tool and records its outcome."""
-
-        async def inner() -> Any:
-            with enter(self.inside):
-                return await work()
-
-        return await adrive(self.guard.lifecycle.execute(self.call, Operation(_no_sync, inner), outcome))
+        running = SURROUNDINGS.within(self.inside, awaited(work))
+        return await adrive(self.guard.lifecycle.execute(self.call, running, outcome))
 
     async def stream(
         self, results: AsyncGenerator[Any, None], outcome: Callable[[Any], Outcome]
@@ -47,7 +45,7 @@ class PermittedCall:
         """Yields the results of a tool, and records the last one as its outcome."""
         life, last = self.guard.lifecycle, None
         try:
-            async with aclosing(streamed(results, self.inside)) as events:
+            async with aclosing(SURROUNDINGS.stream_within(self.inside, results)) as events:
                 async for last in events:
                     yield last
             ended = outcome(last)
@@ -83,7 +81,7 @@ class AutoGenCalls:
         try:
             call, judged = await adrive(self.guard.lifecycle.authorize(call))
         except ToolDenied as denied:
-            raise self._noted(denied, around) from None
+            raise noted_denial(denied, around, UNNAMED) from None
         inside = replace(around, conversation=call.conversation, call=call, turn=None, tool_id=None)
         return PermittedCall(self.guard, call, judged, inside)
 
@@ -91,7 +89,7 @@ class AutoGenCalls:
         """Denies a call that cannot be judged as it stands."""
         around = self._around()
         verdict = await self.guard.arefuse(self._call(name, {}, around), problem)
-        return self._noted(ToolDenied(name, verdict), around)
+        return noted_denial(ToolDenied(name, verdict), around, UNNAMED)
 
     def _around(self) -> AutoGenScope:
         return scope() or AutoGenScope(self._named())
@@ -110,14 +108,3 @@ class AutoGenCalls:
         if name == HANDOFF:
             options["action"] = HANDOFF
         return HostCall(name, args, around.conversation, **options)
-
-    def _noted(self, denied: ToolDenied, around: AutoGenScope) -> ToolDenied:
-        if around.run is not None:
-            around.run.note(denied.tool, denied.verdict)
-        if around.conversation:
-            return denied
-        return ToolDenied(denied.tool, replace(denied.verdict, errors=(*denied.verdict.errors, UNNAMED)))
-
-
-def _no_sync() -> Any:
-    raise InputError("calls of this host have to be awaited")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import copy
-import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -18,10 +16,12 @@ from pydantic import BaseModel
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import ToolSpec
+from guardagent.enforcement.hosts.argument_copies import same_arguments
+from guardagent.enforcement.hosts.finished_work import finished
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
-from guardagent.frameworks.autogen.adapter.arguments import AutoGenArguments, same
+from guardagent.frameworks.autogen.adapter.arguments import AutoGenArguments
 from guardagent.frameworks.autogen.adapter.calls import HANDOFF, AutoGenCalls, PermittedCall
 from guardagent.frameworks.autogen.adapter.outcomes import outcome_of
 
@@ -89,10 +89,10 @@ class AutoGenTool(BaseTool[BaseModel, Any]):
 
     def _received(self, judged: Mapping[str, Any], own: BaseModel) -> BaseModel:
         """Returns the arguments that run: the judged copies, or those of a reviewer's edits."""
-        if same(judged, self._shown(self._arguments.judged(own))):
+        if same_arguments(judged, self._shown(self._arguments.judged(own))):
             return own
         own = self._arguments.edited(self._unshown(judged))
-        if not same(judged, self._shown(self._arguments.judged(own))):
+        if not same_arguments(judged, self._shown(self._arguments.judged(own))):
             raise InputError(f"the edited arguments of {self.name!r} change when they are read; expected stable values")
         return own
 
@@ -186,22 +186,6 @@ def guarded_tool(tool: Any, name: str, calls: AutoGenCalls, target: str | None =
     ):
         return AutoGenJsonTool(tool, arguments, calls, target)
     return (AutoGenStreamTool if streams else AutoGenTool)(tool, arguments, calls, target)
-
-
-def finished(name: str, output: Any) -> Any:
-    """Returns a tool's output if its work is done.
-
-    Raises:
-        InputError: the work has not begun, as that of a generator.
-        TimeoutError: the work is still running, and may or may not finish.
-    """
-    if not (inspect.isawaitable(output) or isinstance(output, Future | Iterator | AsyncIterator)):
-        return output
-    if close := getattr(output, "close", None):
-        close()
-    raise (TimeoutError if isinstance(output, Future | asyncio.Future) else InputError)(
-        f"{name} returned a {type(output).__name__}, whose work is not done yet; expected what it has found"
-    )
 
 
 def _in_this_context(tool: Any) -> Any:

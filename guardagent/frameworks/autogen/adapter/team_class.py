@@ -14,7 +14,7 @@ from autogen_agentchat.teams import BaseGroupChat
 from guardagent.frameworks.autogen.adapter.agent_class import ATTACHMENT
 from guardagent.frameworks.autogen.adapter.answers import AnswerHold
 from guardagent.frameworks.autogen.adapter.guarded_tool import undumped
-from guardagent.frameworks.autogen.adapter.runs import scope, streamed
+from guardagent.frameworks.autogen.adapter.runs import SURROUNDINGS, scope
 
 TEAM_PARTS = (
     "run_stream",
@@ -39,7 +39,7 @@ class _GuardedTeam(BaseGroupChat):
         attachment = vars(self)[ATTACHMENT]
         attachment.refresh(self)
         outermost, around = attachment.begin(None)
-        events = streamed(super().run_stream(task=task, **kwargs), around)
+        events = SURROUNDINGS.stream_within(around, super().run_stream(task=task, **kwargs))
         if outermost and attachment.guard.judges_answers:
             messages = [] if task is None else [task] if not isinstance(task, list | tuple) else task
             events = AnswerHold(attachment.guard, around, self.name, messages).judged(events)

@@ -19,6 +19,7 @@ from autogen_core.tools import (
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import ToolSpec
+from guardagent.enforcement.hosts.listed_tools import UNREAD
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
@@ -28,7 +29,6 @@ from guardagent.frameworks.autogen.adapter.outcomes import outcome_of_result
 from guardagent.types import thaw
 
 _STATIC = ("list_tools", "call_tool", "call_tool_stream")
-_UNREAD = "Not accepted by the operator yet: each call is denied."
 
 
 class ToolOwner(Protocol):
@@ -218,7 +218,7 @@ def server_key(params: Any, shown: str) -> str:
 
 def _hidden(name: str) -> ToolSchema:
     """Returns the schema of a tool without its server's unreviewed description."""
-    return ToolSchema(name=name, description=_UNREAD)
+    return ToolSchema(name=name, description=UNREAD)
 
 
 def _server_of(workbench: Any, place: str) -> str:

@@ -10,6 +10,7 @@ from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts.surroundings import Named
 from guardagent.errors import InputError
 from guardagent.frameworks.claude_agent_sdk.adapter.built_in_tools import built_in_tools
 from guardagent.frameworks.claude_agent_sdk.adapter.calls import ClaudeCalls
@@ -17,7 +18,6 @@ from guardagent.frameworks.claude_agent_sdk.adapter.closed_options import closed
 from guardagent.frameworks.claude_agent_sdk.adapter.hook_outputs import PRE
 from guardagent.frameworks.claude_agent_sdk.adapter.hooks import ClaudeHooks
 from guardagent.frameworks.claude_agent_sdk.adapter.permissions import ReviewedCalls
-from guardagent.frameworks.claude_agent_sdk.adapter.scopes import Named
 from guardagent.frameworks.claude_agent_sdk.adapter.servers import GuardedServer
 from guardagent.frameworks.claude_agent_sdk.adapter.sessions import ClaudeSessions
 

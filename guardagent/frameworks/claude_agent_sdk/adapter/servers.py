@@ -17,10 +17,11 @@ from claude_agent_sdk import create_sdk_mcp_server
 from guardagent._support.host_versions import require_parts
 from guardagent._support.procedures import Operation, adrive
 from guardagent.enforcement import Outcome, ToolSpec
+from guardagent.enforcement.hosts.surroundings import HostScope
 from guardagent.errors import InputError
 from guardagent.frameworks.claude_agent_sdk.adapter.calls import ClaudeCalls
 from guardagent.frameworks.claude_agent_sdk.adapter.outcomes import outcome_of_result, plain_result
-from guardagent.frameworks.claude_agent_sdk.adapter.scopes import ClaudeScope, enter
+from guardagent.frameworks.claude_agent_sdk.adapter.scopes import enter
 from guardagent.types import thaw
 
 _CALL, _LIST = "tools/call", "tools/list"
@@ -117,7 +118,7 @@ class _CallGate:
         async def work() -> Any:
             token = _raised.set(raised)
             try:
-                with enter(ClaudeScope(call.conversation, call)):
+                with enter(HostScope(call.conversation, call=call)):
                     return await call_next(judged)
             finally:
                 _raised.reset(token)

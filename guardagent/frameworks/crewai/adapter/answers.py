@@ -9,6 +9,7 @@ from crewai.lite_agent_output import LiteAgentOutput
 from crewai.tasks.task_output import TaskOutput
 
 from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.denials import withheld
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 from guardagent.frameworks.crewai.adapter.runs import scope
@@ -60,11 +61,6 @@ def judge_result(guard: EnforcementPoint, request: str, result: Any) -> Any:
     """Returns the result of a task that an agent ran without a guarded crew, or the reason why it is withheld."""
     verdict = denial(guard, request, result)
     return result if verdict is None else withheld(verdict)
-
-
-def withheld(verdict: Verdict) -> str:
-    """Returns the text in place of a denied final answer."""
-    return f"The answer is withheld.\n{verdict.feedback()}"
 
 
 def answer_text(answer: Any) -> str:

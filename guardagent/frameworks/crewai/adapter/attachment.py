@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -16,12 +16,15 @@ from crewai.utilities.string_utils import sanitize_tool_name
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts.listed_tools import ListedTools, unaccepted_names
+from guardagent.enforcement.hosts.surroundings import Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.crewai.adapter import agent_class, crew_class, executor_class
 from guardagent.frameworks.crewai.adapter.agent_class import guarded_agent_class
 from guardagent.frameworks.crewai.adapter.arguments import CrewArguments
 from guardagent.frameworks.crewai.adapter.attachment_base import CrewParts
-from guardagent.frameworks.crewai.adapter.calls import CrewCalls, proposed_ids
+from guardagent.frameworks.crewai.adapter.calls import CrewCalls
 from guardagent.frameworks.crewai.adapter.crew_class import guarded_crew_class, watch_last_tasks
 from guardagent.frameworks.crewai.adapter.executor_class import guarded_executor_class
 from guardagent.frameworks.crewai.adapter.guarded_tool import CrewTool, guarded_tool, server_of
@@ -29,7 +32,6 @@ from guardagent.frameworks.crewai.adapter.provider_tools import refuse_provider_
 from guardagent.frameworks.crewai.adapter.runs import CrewRun, CrewScope, scope
 
 AnyCrew = TypeVar("AnyCrew", Crew, Agent)
-Named = str | Callable[[], str | None] | None
 
 
 def guarded(
@@ -77,10 +79,9 @@ class CrewAttachment(CrewParts):
         unjudged: Mapping[str, Collection[str]],
         unguarded: frozenset[str] = frozenset(),
     ) -> None:
-        self.guard, self._named, self._unjudged, self._unguarded = guard, named, unjudged, unguarded
+        self.guard, self._name, self._unjudged, self._unguarded = guard, naming(named), unjudged, unguarded
         self._calls = CrewCalls(guard, self._name)
-        self._listed: dict[str, ToolSpec] = {}
-        self._checked: dict[str, str] | None = None
+        self._listed = ListedTools(guard)
 
     # --- crews and agents
 
@@ -117,7 +118,7 @@ class CrewAttachment(CrewParts):
         if owner is None:
             require_parts(host, *parts)
         elif owner is not self:
-            self._listed = {**owner._listed, **self._listed}  # noqa: SLF001 - of the same class
+            self._listed.specs = {**owner._listed.specs, **self._listed.specs}  # noqa: SLF001 - of the same class
             host._guardagent = self  # noqa: SLF001 - of the guarded class
         return owner is None
 
@@ -164,7 +165,7 @@ class CrewAttachment(CrewParts):
         named = sanitize_tool_name(tool.name)
         require_parts(tool, "_run", "_arun", "_validate_kwargs", "args_schema", "format_output_for_agent")
         arguments = CrewArguments.of(tool, self._unjudged.get(named) or self._unjudged.get(tool.name, ()))
-        self._listed[arguments.spec.name] = arguments.spec
+        self._listed.add(arguments.spec)
         return arguments
 
     def _unaccepted(self, tools: Iterable[tuple[BaseTool, CrewArguments]]) -> set[str]:
@@ -173,10 +174,7 @@ class CrewAttachment(CrewParts):
         for tool, arguments in tools:
             if (server := server_of(tool)) is not None:
                 servers.setdefault(server, []).append(arguments.spec)
-        for server, listed in servers.items():
-            self.guard.update_server_tools(server, listed)
-        names = {one.name for listed in servers.values() for one in listed}
-        return {name for name in names if self.guard.accepted.unaccepted(name) is not None}
+        return unaccepted_names(self.guard, servers)
 
     def list_tools(self, crew: Any) -> None:
         """Compares the tools that are known now with the rules; the others come with their first run."""
@@ -189,26 +187,17 @@ class CrewAttachment(CrewParts):
         for tool in tools:
             self._read(tool)
         if not any(one.mcps or one.apps for one in agents):
-            self._check_tools()
-
-    def _check_tools(self) -> None:
-        listed = {name: spec.digest for name, spec in self._listed.items()}
-        if self._checked != listed:
-            self.guard.attach(self._listed.values())
-            self._checked = listed
+            self._listed.check()
 
     # --- runs
 
-    def _name(self) -> str | None:
-        return self._named() if callable(self._named) else self._named
-
     def begin(self, executor: Any = None, last_task: Any = None) -> CrewScope:
         if executor is not None:
-            self._check_tools()  # the host makes executors before it knows all tools
+            self._listed.check()  # the host makes executors before it knows all tools
         around = scope()
         outer = around.run if around is not None else None
-        run = CrewRun(outer, executor, last_task)
-        if around is not None and (around.call is not None or outer is not None):
+        run = CrewRun(outer, executor=executor, last_task=last_task)
+        if around is not None and around.inside:
             return CrewScope(around.conversation, run, around.call)
         named = self._name() or (around.conversation if around is not None else None)
         if named:
@@ -220,5 +209,5 @@ class CrewAttachment(CrewParts):
         call_id = proposed[0] if proposed else None
         if not isinstance(call_id, str) or around.call is not None:
             return around
-        proposed_ids(self.guard, around).add(call_id)
+        proposed_ids(self.guard, around.conversation).add(call_id)
         return replace(around, tool_id=call_id)

@@ -8,15 +8,18 @@ from typing import Any
 
 from crewai.tools.tool_failure import ToolFailure, ToolFailureReason
 
-from guardagent._support.procedures import Operation, Procedure, adrive, drive
+from guardagent._support.procedures import Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall
+from guardagent.enforcement.hosts.argument_copies import as_judged
+from guardagent.enforcement.hosts.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts.denials import noted_denial
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
-from guardagent.frameworks.crewai.adapter.arguments import CrewArguments, as_judged
+from guardagent.frameworks.crewai.adapter.arguments import CrewArguments
 from guardagent.frameworks.crewai.adapter.guarded_tool import CrewTool
 from guardagent.frameworks.crewai.adapter.messages import chat, result_ids
 from guardagent.frameworks.crewai.adapter.outcomes import outcome_of, outcome_of_error
-from guardagent.frameworks.crewai.adapter.runs import UNNAMED, CrewScope, enter, scope
+from guardagent.frameworks.crewai.adapter.runs import SURROUNDINGS, UNNAMED, CrewScope, scope
 
 
 class CrewCalls:
@@ -54,7 +57,7 @@ class CrewCalls:
         except ToolDenied as denied:
             return self._failure(denied, around, tool)
         inside = replace(around, conversation=call.conversation, call=call, tool_id=None)
-        work = _within(inside, tool.work({**as_judged(judged, own, plain), **apart}))
+        work = SURROUNDINGS.within(inside, tool.work({**as_judged(judged, own, plain), **apart}))
         remote = tool.guardagent_server is not None
         try:
             return (yield from life.execute(call, work, outcome_of, lambda one: outcome_of_error(one, remote=remote)))
@@ -72,7 +75,7 @@ class CrewCalls:
             options |= {"step": run.step, "agent": executor.agent.role.strip()}
         if executor is not None and around.call is None:
             messages = executor.state.messages
-            proposed = proposed_ids(self.guard, around)
+            proposed = proposed_ids(self.guard, around.conversation)
             seen = [one for one in result_ids(messages) if one not in proposed]
             options |= {"messages": chat(messages), "seen": seen}
         if around.tool_id is not None:
@@ -82,11 +85,7 @@ class CrewCalls:
     def _failure(self, denied: ToolDenied, around: CrewScope, tool: CrewTool) -> ToolFailure:
         """Returns a denial in the host's form."""
         tool.forget_use()
-        if around.run is not None:
-            around.run.note(denied.tool, denied.verdict)
-        if not around.conversation:
-            verdict = replace(denied.verdict, errors=(*denied.verdict.errors, UNNAMED))
-            denied = ToolDenied(denied.tool, verdict)
+        denied = noted_denial(denied, around, UNNAMED)
         details = {"decision": str(denied.verdict.decision.value), "rules": list(denied.verdict.rules)}
         return ToolFailure(message=str(denied), details=details)
 
@@ -95,26 +94,6 @@ def _failed(error: Exception) -> ToolFailure:
     """Returns a tool's error in the host's form."""
     message, code = f"Error executing tool: {error_text(error)}", type(error).__name__
     return ToolFailure(message=message, reason=ToolFailureReason.EXCEPTION, code=code)
-
-
-def proposed_ids(guard: EnforcementPoint, around: CrewScope) -> set[str]:
-    """Returns the ids of the calls that models proposed in this conversation."""
-    known: set[str] = guard.notes(around.conversation).setdefault("proposed", set()) if around.conversation else set()
-    return known
-
-
-def _within(inside: CrewScope, work: Operation) -> Operation:
-    """Returns work that runs inside a call, so that agents in it share its conversation."""
-
-    def run() -> Any:
-        with enter(inside):
-            return work.sync_call()
-
-    async def arun() -> Any:
-        with enter(inside):
-            return await work.async_call()
-
-    return Operation(run, arun)
 
 
 def _validation(arguments: CrewArguments, apart: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:

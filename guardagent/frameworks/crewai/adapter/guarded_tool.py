@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from crewai.tools import BaseTool
@@ -14,10 +13,10 @@ from crewai.tools.tool_failure import ToolFailure
 from pydantic import BaseModel, PrivateAttr, create_model
 
 from guardagent._support.procedures import Operation
-from guardagent.errors import InputError
+from guardagent.enforcement.hosts.finished_work import finished
+from guardagent.enforcement.hosts.listed_tools import UNREAD
 from guardagent.frameworks.crewai.adapter.arguments import CrewArguments
 
-UNREAD = "Not accepted by the operator yet: each call is denied."
 _NO_ARGUMENTS: type[BaseModel] = create_model("Unread")
 
 
@@ -69,12 +68,12 @@ class CrewTool(BaseTool):
 
     def _call(self, args: Mapping[str, Any]) -> Any:
         output = self._tool._run(**args)  # noqa: SLF001 - as the host calls it
-        return _finished(self.name, asyncio.run(output) if inspect.iscoroutine(output) else output)
+        return finished(self.name, asyncio.run(output) if inspect.iscoroutine(output) else output)
 
     async def _acall(self, args: Mapping[str, Any]) -> Any:
         overridden = type(self._tool)._arun not in (BaseTool._arun, Tool._arun)  # noqa: SLF001
         output = self._tool._arun(**args) if overridden else self._tool._run(**args)  # noqa: SLF001
-        return _finished(self.name, await output if inspect.isawaitable(output) else output)
+        return finished(self.name, await output if inspect.isawaitable(output) else output)
 
 
 def guarded_tool(tool: BaseTool, arguments: CrewArguments, invoker: CrewInvoker, *, unread: bool) -> CrewTool:
@@ -109,19 +108,3 @@ def server_of(tool: BaseTool) -> str | None:
 def never_cached(_args: Any = None, _result: Any = None) -> bool:
     """The cache function of guarded tools: a cached result would get past the guard."""
     return False
-
-
-def _finished(name: str, output: Any) -> Any:
-    """Returns a tool's output if its work is done.
-
-    Raises:
-        InputError: the work has not begun, as that of a generator.
-        TimeoutError: the work is still running, and may or may not finish.
-    """
-    if not (inspect.isawaitable(output) or isinstance(output, Future | Iterator | AsyncIterator)):
-        return output
-    if close := getattr(output, "close", None):
-        close()
-    raise (TimeoutError if isinstance(output, Future) else InputError)(
-        f"{name} returned a {type(output).__name__}, whose work is not done yet; expected what it has found"
-    )

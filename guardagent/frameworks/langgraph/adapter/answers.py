@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.denials import withheld
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 from guardagent.frameworks.langgraph.adapter.guard_state import state_of
@@ -82,7 +83,7 @@ class Answers:
 
     def _record(self, answer: FinalAnswer, verdict: Verdict) -> Verdict | None:
         if verdict.label:
-            self._passed.put((answer.conversation, _digest(_withheld(verdict))))  # the guard's own text is no answer
+            self._passed.put((answer.conversation, _digest(withheld(verdict))))  # the guard's own text is no answer
             return verdict
         for one in (*answer.parts, *answer.copies):
             self._passed.put((answer.conversation, _digest(one)))
@@ -130,7 +131,7 @@ def without_answer(response: Any, verdict: Verdict) -> Any:
     from langchain_core.messages import AIMessage
 
     first = next((one for one in response.result if one.type == "ai"), None)
-    message = AIMessage(content=_withheld(verdict), id=first.id if first else None)
+    message = AIMessage(content=withheld(verdict), id=first.id if first else None)
     return replace(response, result=[message], structured_response=None)
 
 
@@ -148,9 +149,9 @@ def without_ending(state: Any, verdict: Verdict, key: str = "messages") -> dict[
             raise InputError("an answer that is withheld cannot be taken back: its message has no id; use add_messages")
         if one.type == "tool":
             call = {"tool_call_id": one.tool_call_id, "name": one.name, "status": "error"}
-            instead.append(ToolMessage(content=_withheld(verdict), id=one.id, **call))
+            instead.append(ToolMessage(content=withheld(verdict), id=one.id, **call))
         else:
-            instead.append(AIMessage(content=_withheld(verdict), id=one.id, tool_calls=getattr(one, "tool_calls", [])))
+            instead.append(AIMessage(content=withheld(verdict), id=one.id, tool_calls=getattr(one, "tool_calls", [])))
     structured = isinstance(state, Mapping) and state.get("structured_response") is not None
     return {key: instead, **({"structured_response": None} if structured else {})}
 
@@ -159,11 +160,7 @@ def without_result(call: Mapping[str, Any], verdict: Verdict) -> Any:
     """Builds the message that replaces a withheld answer of a tool."""
     from langchain_core.messages import ToolMessage
 
-    return ToolMessage(content=_withheld(verdict), tool_call_id=call.get("id") or "", name=call["name"], status="error")
-
-
-def _withheld(verdict: Verdict) -> str:
-    return f"The answer is withheld.\n{verdict.feedback()}"
+    return ToolMessage(content=withheld(verdict), tool_call_id=call.get("id") or "", name=call["name"], status="error")
 
 
 def _structured(value: Any) -> str:

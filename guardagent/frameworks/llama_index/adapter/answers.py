@@ -10,6 +10,7 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import ToolOutput
 
 from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.denials import withheld
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 from guardagent.frameworks.llama_index.adapter.messages import last_user_text
@@ -53,7 +54,7 @@ async def denial(guard: EnforcementPoint, *parts: Any) -> Verdict | None:
     if text in run.passed or (run.final is not None and text == run.final):
         return None
     verdict = await guard.aanswer(around.conversation or "", last_user_text(run.messages), text)
-    run.passed.update([_withheld(verdict)] if verdict.label else [text, *map(_text, parts)])
+    run.passed.update([withheld(verdict)] if verdict.label else [text, *map(_text, parts)])
     if verdict.label:
         run.note("answer", verdict)
         if run.halted is not None:
@@ -63,19 +64,15 @@ async def denial(guard: EnforcementPoint, *parts: Any) -> Verdict | None:
 
 def without_answer(output: AgentOutput, verdict: Verdict) -> AgentOutput:
     """Takes the answer out of a model's output."""
-    output.response = ChatMessage(role="assistant", content=_withheld(verdict))
+    output.response = ChatMessage(role="assistant", content=withheld(verdict))
     output.raw = output.structured_response = None
     return output
 
 
 def without_result(result: ToolOutput, verdict: Verdict) -> ToolOutput:
     """Returns the error in place of a tool's output that would have been the answer."""
-    text = _withheld(verdict)
+    text = withheld(verdict)
     return ToolOutput(tool_name=result.tool_name, content=text, raw_input={}, raw_output=text, is_error=True)
-
-
-def _withheld(verdict: Verdict) -> str:
-    return f"The answer is withheld.\n{verdict.feedback()}"
 
 
 def _text(answer: Any) -> str:

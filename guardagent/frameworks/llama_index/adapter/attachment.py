@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -11,7 +11,10 @@ from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
 from llama_index.core.tools import FunctionTool, ToolMetadata
 
 from guardagent._support.host_versions import require_parts
-from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts.listed_tools import UNREAD, ListedTools
+from guardagent.enforcement.hosts.surroundings import Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.llama_index.adapter.arguments import LlamaArguments
 from guardagent.frameworks.llama_index.adapter.calls import HANDOFF, LlamaCalls
@@ -21,8 +24,6 @@ from guardagent.frameworks.llama_index.adapter.servers import update_servers
 from guardagent.frameworks.llama_index.adapter.workflow_class import ATTACHMENT, PARTS, guarded_class
 
 AnyAgent = TypeVar("AnyAgent", bound=BaseWorkflowAgent | AgentWorkflow)
-Named = str | Callable[[], str | None] | None
-_UNREAD = "Not accepted by the operator yet: each call is denied."
 
 
 def guarded(
@@ -63,11 +64,10 @@ class LlamaAttachment:
     """
 
     def __init__(self, guard: EnforcementPoint, named: Named, unjudged: Mapping[str, Collection[str]]) -> None:
-        self.guard, self._named, self._unjudged = guard, named, unjudged
+        self.guard, self._name, self._unjudged = guard, naming(named), unjudged
         self._calls = LlamaCalls(guard, self._name)
         self._guarded: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # tool -> its guarded copy
-        self._listed: dict[str, ToolSpec] = {}
-        self._checked: dict[str, ToolSpec] | None = None
+        self._listed = ListedTools(guard)
 
     def guard_agent(self, agent: Any) -> None:
         """Guards an agent, or a workflow and its agents. Does nothing to what is guarded already."""
@@ -97,7 +97,7 @@ class LlamaAttachment:
         for one in own:
             if one not in self._guarded:
                 self._guarded[one] = self._tool(one)
-        late = update_servers(self.guard, own, self._listed)
+        late = update_servers(self.guard, own, self._listed.specs)
         return [
             _without_description(self._guarded.get(one, one))
             if one.metadata.name in late
@@ -109,14 +109,12 @@ class LlamaAttachment:
         name = tool.metadata.get_name()
         arguments = LlamaArguments.of(tool, self._unjudged.get(name, ()))
         if name != HANDOFF:
-            self._listed[name] = arguments.spec
+            self._listed.add(arguments.spec)
         return guarded_tool(tool, arguments, self._calls)
 
     def check_tools(self) -> None:
         """Compares new or changed tools with the rules."""
-        if self._checked != self._listed:
-            self.guard.attach(self._listed.values())
-            self._checked = dict(self._listed)
+        self._listed.check()
 
     def begin(self, memory: Any) -> LlamaScope:
         """Returns the surroundings of a new run."""
@@ -125,15 +123,9 @@ class LlamaAttachment:
             self.guard.turn(around.conversation)
         return around
 
-    def _name(self) -> str | None:
-        return self._named() if callable(self._named) else self._named
-
     def proposed(self, around: LlamaScope) -> set[str]:
         """Returns the ids of the calls that models proposed in this conversation."""
-        known: set[str] = (
-            self.guard.notes(around.conversation).setdefault("proposed", set()) if around.conversation else set()
-        )
-        return known
+        return proposed_ids(self.guard, around.conversation)
 
 
 def _without_description(tool: Any) -> Any:
@@ -141,5 +133,5 @@ def _without_description(tool: Any) -> Any:
     if not isinstance(tool, FunctionTool):
         return tool
     created = copy.copy(tool)
-    created._metadata = ToolMetadata(description=_UNREAD, name=tool.metadata.name)  # noqa: SLF001 - it has no setter
+    created._metadata = ToolMetadata(description=UNREAD, name=tool.metadata.name)  # noqa: SLF001 - it has no setter
     return created

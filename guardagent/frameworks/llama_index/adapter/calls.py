@@ -9,15 +9,20 @@ from typing import Any
 from llama_index.core.agent.workflow.multi_agent_workflow import handoff
 from workflows.runtime.types.results import WaitingForEvent
 
-from guardagent._support.procedures import Operation, Procedure, adrive, drive
+from guardagent._support.procedures import Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
+from guardagent.enforcement.hosts.argument_copies import as_judged
+from guardagent.enforcement.hosts.conversation_notes import paused_calls
+from guardagent.enforcement.hosts.denials import noted_denial
+from guardagent.enforcement.hosts.host_approval import HostApproval
 from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.llama_index.adapter.approvals import ask_host, explained
-from guardagent.frameworks.llama_index.adapter.arguments import LlamaArguments, as_judged
+from guardagent.frameworks.llama_index.adapter.arguments import LlamaArguments
 from guardagent.frameworks.llama_index.adapter.guarded_tool import Work
 from guardagent.frameworks.llama_index.adapter.outcomes import outcome_of
-from guardagent.frameworks.llama_index.adapter.runs import UNNAMED, LlamaScope, enter, scope
+from guardagent.frameworks.llama_index.adapter.runs import SURROUNDINGS, UNNAMED, LlamaScope, scope
 
 HANDOFF = handoff.__name__
 
@@ -32,7 +37,7 @@ class LlamaCalls:
 
     def __init__(self, guard: EnforcementPoint, named: Callable[[], str | None]) -> None:
         self.guard, self._named = guard, named
-        self._has_escalated = False
+        self._host_approval = HostApproval(guard)
 
     def invoke(self, arguments: LlamaArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Work) -> Any:
         """Judges a call, and runs it with the judged arguments.
@@ -55,20 +60,22 @@ class LlamaCalls:
         name, life = arguments.spec.name, self.guard.lifecycle
         try:
             own, apart = arguments.bind(args, kwargs)
-            call = self._call(name, arguments.judged(_shown(name, own)), around, _validation(arguments, apart))
+            shown = _shown(name, own)
+            plain = plain_arguments(shown)
+            call = self._call(name, plain, around, _validation(arguments, apart))
         except InputError as error:
             verdict = yield from life.refuse(self._call(name, {}, around), str(error))
-            raise self._denied(ToolDenied(name, verdict), around) from None
-        paused = self.guard.notes(call.conversation).setdefault("paused", {}) if call.conversation else {}
+            raise noted_denial(ToolDenied(name, verdict), around, UNNAMED) from None
+        paused = paused_calls(self.guard, call.conversation)
         started = paused.pop((name, around.tool_id), None)
         if started is not None and started.args == call.args:
-            call, judged = started, dict(_shown(name, own))
+            call, judged = started, shown
         else:
             try:
                 call, judged = yield from life.authorize(call, self._judge(call, around, awaited=awaited))
             except ToolDenied as denied:
-                raise self._denied(denied, around) from None
-        live = _received(name, as_judged(judged, _shown(name, own)))
+                raise noted_denial(denied, around, UNNAMED) from None
+        live = _received(name, as_judged(judged, shown, plain))
         inside = replace(around, conversation=call.conversation, call=call)
 
         def failure(error: BaseException) -> Outcome | None:
@@ -77,54 +84,26 @@ class LlamaCalls:
                 return None
             return Outcome.of_error(error)
 
-        return (yield from life.execute(call, _within(inside, work(**live, **apart)), outcome_of, failure))
+        return (yield from life.execute(call, SURROUNDINGS.within(inside, work(**live, **apart)), outcome_of, failure))
 
     def _judge(self, call: HostCall, around: LlamaScope, *, awaited: bool) -> Procedure[JudgedCall]:
         """Judges a call. If a rule escalates it and the guard has no approver, the host asks a reviewer."""
-        if awaited and around.ctx is not None and around.call is None and call.conversation and self._escalates:
+        can_ask = awaited and around.ctx is not None and around.call is None and bool(call.conversation)
+        if can_ask and self._host_approval.may_be_needed:
             judged = yield from ask_host(self.guard, replace(call, step=None, messages=None, seen=None), around.ctx)
             if judged is not None:
                 return judged
         verdict, call = yield from self.guard.lifecycle.judge(call)
         return explained(verdict), call
 
-    @property
-    def _escalates(self) -> bool:
-        """Whether a rule may escalate a call; conversations may run under an earlier version of the rules."""
-        self._has_escalated = self._has_escalated or self.guard.may_escalate
-        return self.guard.approver is None and self._has_escalated
-
     def _call(self, name: str, args: Mapping[str, Any], around: LlamaScope, validate_edit: Any = None) -> HostCall:
-        run, options = around.run, {"validate_edit": validate_edit}
-        if run is not None:
-            options["step"] = f"{run.id}.{run.step}"
-        if run is not None and around.call is None:
-            options |= {"messages": run.messages, "seen": run.seen}
+        options: dict[str, Any] = {"validate_edit": validate_edit}
+        if around.run is not None:
+            options |= around.run.call_options(nested=around.call is not None)
         if around.tool_id is not None and around.call is None:
             options["id"] = around.tool_id
         action = {"action": HANDOFF} if name == HANDOFF else {}
         return HostCall(name, args, around.conversation, agent=around.agent, **action, **options)
-
-    def _denied(self, denied: ToolDenied, around: LlamaScope) -> ToolDenied:
-        if around.run is not None:
-            around.run.note(denied.tool, denied.verdict)
-        if around.conversation:
-            return denied
-        return ToolDenied(denied.tool, replace(denied.verdict, errors=(*denied.verdict.errors, UNNAMED)))
-
-
-def _within(inside: LlamaScope, work: Operation) -> Operation:
-    """Returns work that runs inside a call, so that agents in it share its conversation."""
-
-    def run() -> Any:
-        with enter(inside):
-            return work.sync_call()
-
-    async def arun() -> Any:
-        with enter(inside):
-            return await work.async_call()
-
-    return Operation(run, arun)
 
 
 def _validation(
@@ -134,7 +113,7 @@ def _validation(
 
     def validated(edited: Mapping[str, Any]) -> Mapping[str, Any]:
         own, _ = arguments.bind((), {**_received(name, edited), **apart})
-        return arguments.judged(_shown(name, own))
+        return plain_arguments(_shown(name, own))
 
     return validated
 

@@ -10,6 +10,7 @@ from typing import Any
 from llama_index.core.tools import FunctionTool
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts.listed_tools import unaccepted_names
 
 
 def server_of(tool: Any) -> str | None:
@@ -40,8 +41,4 @@ def update_servers(guard: EnforcementPoint, tools: Iterable[Any], specs: dict[st
     for tool in tools:
         if (server := server_of(tool)) is not None:
             servers.setdefault(server, []).append(specs[tool.metadata.get_name()])
-    for server, listed in servers.items():
-        guard.update_server_tools(server, listed)
-    return {
-        one.name for listed in servers.values() for one in listed if guard.accepted.unaccepted(one.name) is not None
-    }
+    return unaccepted_names(guard, servers)

@@ -8,15 +8,13 @@ the context object; `group_id` of the RunConfig.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agents import get_current_trace
 
-from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.hosts.surroundings import HostScope, HostSurroundings
 
 UNNAMED = (
     "this run names no conversation: run it with GuardedRunner and a session, inside conversation(id), with a context "
@@ -46,50 +44,19 @@ class AgentRun:
 
 
 @dataclass(frozen=True, slots=True)
-class RunScope:
-    """The surroundings of a run.
+class RunScope(HostScope):
+    """The surroundings of a run. Its run is that of an agent as a tool, which shares all else with the enclosing one.
 
     Attributes:
-        conversation: its id.
-        run: the run of an agent as a tool, which shares everything else with the enclosing run.
-        call: the running tool call; runs inside it are nested.
         held: whether GuardedRunner holds the stream.
     """
 
-    conversation: str | None
     run: AgentRun | None = None
-    call: HostCall | None = None
     held: bool = False
 
-    @property
-    def inside(self) -> bool:
-        return self.call is not None
 
-
-_scope: ContextVar[RunScope | None] = ContextVar("guardagent_openai_agents", default=None)
-
-
-def scope() -> RunScope | None:
-    """Returns the surroundings of this run; None if there are none."""
-    return _scope.get()
-
-
-@contextmanager
-def enter(around: RunScope) -> Iterator[None]:
-    """Runs inside have this scope."""
-    token = _scope.set(around)
-    try:
-        yield
-    finally:
-        _scope.reset(token)
-
-
-@contextmanager
-def conversation(name: str) -> Iterator[None]:
-    """Runs that begin inside belong to this conversation; within a tool, to the one that the tool was called in."""
-    around = scope()
-    with enter(around if around is not None and around.inside else RunScope(name)):
-        yield
+SURROUNDINGS = HostSurroundings("openai_agents", RunScope)
+scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
 
 
 class Runs:

@@ -11,9 +11,8 @@ from typing import Any
 from agents import FunctionTool
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts.listed_tools import UNREAD
 from guardagent.enforcement.tools_lock import declared
-
-_UNREAD = "Not accepted by the operator yet: each call is denied."
 
 
 def unaccepted_tools(guard: EnforcementPoint, servers: Iterable[Any], tools: Iterable[Any]) -> set[str]:
@@ -34,7 +33,7 @@ def unaccepted_tools(guard: EnforcementPoint, servers: Iterable[Any], tools: Ite
 def without_description(tool: Any) -> Any:
     """Returns a tool without its server's unreviewed description and schema."""
     created = copy.copy(tool)
-    created.description, created.params_json_schema = _UNREAD, {"type": "object", "properties": {}}
+    created.description, created.params_json_schema = UNREAD, {"type": "object", "properties": {}}
     return created
 
 

@@ -13,6 +13,7 @@ from pydantic_ai.models import CompletedStreamedResponse, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 
 from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.denials import withheld
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai.adapter.messages import last_user_text
@@ -122,11 +123,6 @@ def _forgotten(part: Any, text: str) -> Any:
     if isinstance(part, TextPart):
         return TextPart(text)
     return replace(part, args={}) if isinstance(part, ToolCallPart) else part
-
-
-def withheld(verdict: Verdict) -> str:
-    """Returns the text in place of a denied answer."""
-    return f"The answer is withheld.\n{verdict.feedback()}"
 
 
 def pass_text(run: PydanticRun, text: str) -> None:

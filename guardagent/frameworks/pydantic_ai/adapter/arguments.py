@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,12 +10,12 @@ from typing import Any, get_origin
 from pydantic_ai import RunContext
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.plain_values import opaque_type, plain_arguments, plain_value
+from guardagent.enforcement.hosts.argument_copies import copied_values, same_arguments
+from guardagent.enforcement.hosts.function_signatures import refuse_opaque
+from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 from guardagent.types import thaw
-
-_JSON = frozenset({str, int, float, bool, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +66,7 @@ class PydanticArguments:
         function = getattr(made_of, "function", None)
         single = getattr(made_of, "single_arg_name", None)
         parameters = [] if function is None else parameters_of(function)
-        for one in parameters:
-            if (found := opaque_type(one.annotation)) is not None:
-                raise InputError(
-                    f"{one.name!r} of the tool {name!r} is a {found}, which has no lossless form for rules; expected a "
-                    "plain type"
-                )
+        refuse_opaque(name, {one.name: one.annotation for one in parameters})
         defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
         generic = function is None or any(one.kind is one.VAR_KEYWORD for one in parameters)
         beyond = None if generic else frozenset(one.name for one in parameters)
@@ -92,7 +86,7 @@ class PydanticArguments:
         """
         named = dict(args) if self.schema is None else validate_arguments(self.spec.name, args, self.schema)
         named = {**{name: one for name, one in self.defaults.items() if name not in named}, **named}
-        return {name: value_copy(value, name) for name, value in named.items()}
+        return copied_values(named)
 
     def rebind(self, shown: Mapping[str, Any]) -> dict[str, Any]:
         """As `bind`, of arguments as rules read them, which a reviewer has edited.
@@ -114,45 +108,12 @@ class PydanticArguments:
         Raises:
             InputError: the tool would read the edits in another way than they were judged.
         """
-        if same_arguments(judged(own), args):
+        if same_arguments(plain_arguments(own), args):
             return own
         edited = self.rebind(args)
-        if not same_arguments(judged(edited), args):
+        if not same_arguments(plain_arguments(edited), args):
             raise InputError(f"the edited arguments of {self.spec.name!r} have no unique form")
         return edited
-
-
-def judged(named: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the arguments as rules read them.
-
-    Raises:
-        InputError: one has no form that rules can read.
-    """
-    return plain_arguments(named)
-
-
-def same_arguments(args: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-    """Whether arguments are equal as rules read them, with the types of their values."""
-    return repr(sorted(thaw(args).items())) == repr(sorted(thaw(others).items()))
-
-
-def value_copy(value: Any, place: str) -> Any:
-    """Returns a deep copy of a value. One that is not JSON is checked for a form that rules can read.
-
-    Raises:
-        InputError: it cannot be judged or copied.
-    """
-    if type(value) in _JSON:
-        return value
-    if type(value) is dict:
-        return {name: value_copy(item, f"{place}.{name}") for name, item in value.items()}
-    if type(value) is list:
-        return [value_copy(item, f"{place}[]") for item in value]
-    try:
-        plain_value(value, place)
-        return copy.deepcopy(value)
-    except Exception as error:  # noqa: BLE001 - whatever a copy raises
-        raise InputError(f"{place} cannot be judged and copied: {error}") from None
 
 
 def schema_of(tool: Any) -> Any:

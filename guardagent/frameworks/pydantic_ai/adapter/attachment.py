@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from pydantic_ai import Agent
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
 
 from guardagent._support.host_versions import require_parts
-from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.listed_tools import UNREAD, ListedTools
+from guardagent.enforcement.hosts.surroundings import Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai.adapter.agent_class import ATTACHMENT, StreamMark, guarded_class
 from guardagent.frameworks.pydantic_ai.adapter.agent_class import PARTS as AGENT_PARTS
@@ -30,8 +32,6 @@ from guardagent.frameworks.pydantic_ai.adapter.runs import PydanticRun, new_run
 from guardagent.frameworks.pydantic_ai.adapter.servers import is_durable, late_tools, server_of
 
 AnyAgent = TypeVar("AnyAgent", bound=Agent[Any, Any])
-Named = str | Callable[[], str | None] | None
-_UNREAD = "Not accepted by the operator yet: each call is denied."
 _DURABLE = "{} runs tools in another process, where this guard does not judge; expected an agent without it"
 
 
@@ -68,10 +68,9 @@ class PydanticAttachment:
     """
 
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
-        self.guard, self._named, self._unguarded = guard, named, unguarded
+        self.guard, self._name, self._unguarded = guard, naming(named), unguarded
         self.calls = PydanticCalls(guard)
-        self._listed: dict[str, ToolSpec] = {}
-        self._checked: dict[str, ToolSpec] | None = None
+        self._listed = ListedTools(guard)
         self._read: dict[str, tuple[Any, Any, PydanticArguments]] = {}  # name -> what was read, and the arguments
 
     def guard_agent(self, agent: Any) -> None:
@@ -99,14 +98,12 @@ class PydanticAttachment:
                 made_of = tool.function_schema
                 schema, described = made_of.json_schema, tool.description
                 read = PydanticArguments.declared(name, schema, described, made_of.validator, made_of)
-                self._listed[name] = read.spec
+                self._listed.add(read.spec)
         self.check_tools()
 
     def check_tools(self) -> None:
         """Compares new or changed tools with the rules."""
-        if self._checked != self._listed:
-            self.guard.attach(self._listed.values())
-            self._checked = dict(self._listed)
+        self._listed.check()
 
     def _refuse_durable(self, capability: Any) -> None:
         found: list[Any] = []
@@ -122,7 +119,7 @@ class PydanticAttachment:
         capabilities = list(options.get("capabilities") or ())
         output_type = options.get("output_type") or agent.output_type
         run = new_run(
-            self._named() if callable(self._named) else self._named,
+            self._name(),
             explicit=any(options.get(name) is not None for name in ("conversation_id", "conversation")),
             streamed=any(isinstance(one, StreamMark) for one in capabilities),
             waits=may_wait(output_type),
@@ -176,7 +173,7 @@ class PydanticAttachment:
             if name not in arguments:
                 arguments[name] = self._arguments(name, tool)
             if self.guard.accepted.unaccepted(name) is None:
-                self._listed[name] = arguments[name].spec
+                self._listed.specs[name] = arguments[name].spec
         self.check_tools()
 
     def own_tools(
@@ -188,7 +185,7 @@ class PydanticAttachment:
         if server is None:
             return tools
         late = late_tools(self.guard, server, [arguments[names[name]].spec for name in tools])
-        return {name: without_description(one, _UNREAD) if names[name] in late else one for name, one in tools.items()}
+        return {name: without_description(one, UNREAD) if names[name] in late else one for name, one in tools.items()}
 
     def _arguments(self, name: str, tool: Any) -> PydanticArguments:
         """Reads the declaration of a tool, unless it is the one that was read before."""

@@ -8,9 +8,14 @@ from typing import Any
 
 from pydantic_ai import ApprovalRequired, ToolFailed
 
-from guardagent._support.procedures import Operation, Procedure, adrive
+from guardagent._support.procedures import Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
+from guardagent.enforcement.hosts.argument_copies import same_arguments
+from guardagent.enforcement.hosts.denials import explained_denial
+from guardagent.enforcement.hosts.host_approval import HostApproval
+from guardagent.enforcement.hosts.surroundings import awaited
 from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.pydantic_ai.adapter.approvals import (
     answered,
@@ -20,15 +25,15 @@ from guardagent.frameworks.pydantic_ai.adapter.approvals import (
     rejected_call,
     shown_calls,
 )
-from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments, judged, same_arguments
+from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments
 from guardagent.frameworks.pydantic_ai.adapter.messages import chat, proposal, result_ids
 from guardagent.frameworks.pydantic_ai.adapter.outcomes import failure_of, outcome_of
 from guardagent.frameworks.pydantic_ai.adapter.runs import (
+    SURROUNDINGS,
     UNNAMED,
     Permission,
     PydanticRun,
     PydanticScope,
-    enter,
     scope,
 )
 from guardagent.types import Decision, unchecked_verdict
@@ -46,7 +51,7 @@ class PydanticCalls:
 
     def __init__(self, guard: EnforcementPoint) -> None:
         self.guard = guard
-        self._has_escalated = False
+        self._host_approval = HostApproval(guard)
 
     async def invoke(
         self, run: PydanticRun | None, arguments: PydanticArguments, args: Any, ctx: Any, tool: Any, work: Work
@@ -66,7 +71,7 @@ class PydanticCalls:
             run.note(denied.tool, denied.verdict)
             if run.halted is not None:
                 raise run.halted from None
-            raise ToolFailed(_explanation(run, denied)) from None
+            raise ToolFailed(str(explained_denial(denied, run.conversation, UNNAMED))) from None
 
     async def ask_first(self, run: PydanticRun, arguments: PydanticArguments, args: Any, ctx: Any) -> None:
         """Judges a call whose tool requires approval, before the host asks a reviewer.
@@ -76,7 +81,7 @@ class PydanticCalls:
         """
         run.read(ctx)
         try:
-            call = self._call(run, arguments, judged(arguments.bind(args)), ctx)
+            call = self._call(run, arguments, plain_arguments(arguments.bind(args)), ctx)
             verdict = await adrive(ask_host(self.guard, call, by_host=True))
             if verdict.label:
                 verdict = await self.guard.abefore(call)  # again, so that it is recorded
@@ -87,7 +92,7 @@ class PydanticCalls:
             run.note(call.tool, verdict)
             if run.halted is not None:
                 raise run.halted
-            raise ToolFailed(_explanation(run, ToolDenied(call.tool, verdict)))
+            raise ToolFailed(str(explained_denial(ToolDenied(call.tool, verdict), run.conversation, UNNAMED)))
         await self.guard.awithdraw(call, _NEEDS_APPROVAL)
 
     async def invoke_output(
@@ -122,7 +127,7 @@ class PydanticCalls:
         if held is None or held.used or held.tool != name:
             return False
         try:
-            held.used = same_arguments(judged(args), held.args)
+            held.used = same_arguments(plain_arguments(args), held.args)
         except InputError:
             return False
         return held.used
@@ -135,7 +140,7 @@ class PydanticCalls:
         name, life = arguments.spec.name, self.guard.lifecycle
         try:
             own = arguments.bind(args)
-            call = self._call(run, arguments, judged(own), ctx)
+            call = self._call(run, arguments, plain_arguments(own), ctx)
         except InputError as error:
             verdict = yield from life.refuse(self._call(run, arguments, {}, ctx), str(error))
             raise ToolDenied(name, verdict) from None
@@ -146,16 +151,13 @@ class PydanticCalls:
             yield from life.withdraw(call, str(error), used=True)
             raise ToolDenied(name, unchecked_verdict(str(error), checked_by="policy")) from None
         inside = PydanticScope(call.conversation, run, call, Permission(name, call.args))
-
-        async def within() -> Any:
-            with enter(inside):
-                return await work(live)
+        running = SURROUNDINGS.within(inside, awaited(lambda: work(live)))
 
         def failure(error: BaseException) -> Outcome | None:
             return None if isinstance(error, ApprovalRequired) else failure_of(error)
 
         try:
-            return (yield from life.execute(call, Operation(_no_sync, within), outcome_of, failure))
+            return (yield from life.execute(call, running, outcome_of, failure))
         except ApprovalRequired:  # the tool itself asks a person: it has not run
             yield from life.withdraw(call, _NEEDS_APPROVAL, used=True)
             yield from life.record_host_request(as_shown(call))
@@ -169,18 +171,12 @@ class PydanticCalls:
         if waits and ctx.tool_call_approved:
             original = self._original(call, arguments, ctx, tool)
             return (yield from answered(self.guard, call, original, ctx.tool_call_metadata))
-        if waits and self.escalates:
+        if waits and self._host_approval.may_be_needed:
             yield from ask_host(self.guard, call)
         verdict, call = yield from self.guard.lifecycle.judge(call)
-        if verdict.decision is Decision.ESCALATE and waits and self.escalates:
+        if verdict.decision is Decision.ESCALATE and waits and self._host_approval.may_be_needed:
             yield from ask_host(self.guard, call)  # only since another call is in flight
         return explained(verdict, output=tool is None), call
-
-    @property
-    def escalates(self) -> bool:
-        """Whether a rule may escalate a call; conversations may run under an earlier version of the rules."""
-        self._has_escalated = self._has_escalated or self.guard.may_escalate
-        return self.guard.approver is None and self._has_escalated
 
     def _original(self, call: HostCall, arguments: PydanticArguments, ctx: Any, tool: Any) -> HostCall:
         """Returns an approved call as the model proposed it, before the reviewer's edits."""
@@ -193,33 +189,23 @@ class PydanticCalls:
                 raw = validator.validate_json(part.args or "{}", **options)
             else:
                 raw = validator.validate_python(part.args or {}, **options)
-            return replace(call, args=judged(arguments.bind(raw)))
+            return replace(call, args=plain_arguments(arguments.bind(raw)))
         except Exception:  # noqa: BLE001 - a stored call that fits no more; then the call itself needs a request
             return call
 
     def _call(self, run: PydanticRun, arguments: PydanticArguments, args: Mapping[str, Any], ctx: Any) -> HostCall:
-        options: dict[str, Any] = {"agent": getattr(ctx.agent, "name", None), "step": f"{run.id}.{run.step}"}
+        options: dict[str, Any] = {"agent": getattr(ctx.agent, "name", None)}
         if ctx.tool_call_id:
             options["id"] = ctx.tool_call_id
-        if run.call is None:
-            if run.step == 0:  # continued with the answers of reviewers, without a message of the model
-                run.messages = chat(ctx.messages)
-                run.seen = [one for one in result_ids(ctx.messages) if one not in run.proposed(self.guard)]
-            options |= {"messages": run.messages, "seen": run.seen}
+        if (
+            run.call is None and run.step == 0
+        ):  # continued with the answers of reviewers, without a message of the model
+            run.messages = chat(ctx.messages)
+            run.seen = [one for one in result_ids(ctx.messages) if one not in run.proposed(self.guard)]
+        options |= run.call_options(nested=run.call is not None)
         run.proposed(self.guard).add(options.get("id", ""))
 
         def validate(edited: Mapping[str, Any]) -> Mapping[str, Any]:
-            return judged(arguments.rebind(edited))
+            return plain_arguments(arguments.rebind(edited))
 
         return HostCall(arguments.spec.name, args, run.conversation, validate_edit=validate, **options)
-
-
-def _explanation(run: PydanticRun, denied: ToolDenied) -> str:
-    verdict = denied.verdict
-    if not run.conversation:
-        verdict = replace(verdict, errors=(*verdict.errors, UNNAMED))
-    return str(ToolDenied(denied.tool, verdict))
-
-
-def _no_sync() -> Any:
-    raise InputError("the tools of Pydantic AI are awaited")

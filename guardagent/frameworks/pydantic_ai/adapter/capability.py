@@ -11,14 +11,9 @@ from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.messages import ModelResponse, TextPart
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts.denials import withheld
 from guardagent.errors import ToolDenied
-from guardagent.frameworks.pydantic_ai.adapter.answers import (
-    GuardedModel,
-    denial,
-    forget_answer,
-    pass_text,
-    withheld,
-)
+from guardagent.frameworks.pydantic_ai.adapter.answers import GuardedModel, denial, forget_answer, pass_text
 from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments, parameters_of
 from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticCalls
 from guardagent.frameworks.pydantic_ai.adapter.messages import chat, result_ids
@@ -93,11 +88,10 @@ class GuardCapability(AbstractCapability[Any]):
         return response
 
     def _last_words(self, parameters: Any) -> ModelResponse:
-        verdict = self.run.final
+        verdict, text = self.run.gave_up, self.run.final or ""
         assert verdict is not None
         if not (parameters.allow_text_output and parameters.output_mode in ("text", "tool")):
             raise AgentRunEnded("", verdict)
-        text = f"{verdict.feedback()}\n{verdict.reasons[-1]}"
         pass_text(self.run, text)
         return ModelResponse(parts=[TextPart(text)])
 

@@ -119,6 +119,6 @@ def surroundings(conversation: str | None, agent: Any) -> SmolagentsScope:
     """Returns the surroundings of a new run: within a tool, those of the call."""
     around = scope()
     if around is not None and around.call is not None:
-        return SmolagentsScope(around.conversation, SmolagentsRun(agent, around.run), around.call)
+        return SmolagentsScope(around.conversation, SmolagentsRun(around.run, agent=agent), around.call)
     named = conversation or (around.conversation if around is not None else None)
-    return SmolagentsScope(named, SmolagentsRun(agent))
+    return SmolagentsScope(named, SmolagentsRun(agent=agent))

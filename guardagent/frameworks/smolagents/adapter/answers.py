@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from smolagents.memory import ActionStep, FinalAnswerStep, PlanningStep
 from smolagents.models import ChatMessageStreamDelta
 
+from guardagent.enforcement.hosts.denials import withheld
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.smolagents.adapter.memory import chat
-from guardagent.frameworks.smolagents.adapter.runs import SmolagentsScope, enter, scope, withheld
+from guardagent.frameworks.smolagents.adapter.runs import SmolagentsScope, enter, scope
 from guardagent.types import Verdict
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from guardagent.enforcement import ToolSpec
+from guardagent.enforcement.hosts.function_signatures import bound_by_name, named_by_schema, read_signature
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 
@@ -19,7 +20,7 @@ _ATOMS = frozenset(
     {str, int, float, bool, type(None), Decimal, bytes, uuid.UUID, dt.date, dt.datetime, dt.time, dt.timedelta}
 )
 _SEQUENCES = frozenset({list, tuple, set, frozenset})
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_SELF = frozenset({"self"})  # which `@tool` declares for a static function
 _DEEPEST = 100
 _COMBINED = frozenset({"anyOf", "oneOf", "allOf", "$ref"})
 
@@ -46,7 +47,7 @@ class ToolArguments:
             InputError: the tool has no argument of a name in `unjudged`.
         """
         generic = getattr(tool, "skip_forward_signature_validation", False) is True
-        signature = None if generic else _own_signature(tool.forward, tool.name, tool.inputs)
+        signature = None if generic else read_signature(tool.forward, tool.name, omit=_SELF - tool.inputs.keys())
         spec = ToolSpec(tool.name, _schema(tool.inputs), tool.description)
         return cls(spec, signature, _known(unjudged, tool.inputs, tool.name))
 
@@ -57,7 +58,7 @@ class ToolArguments:
         Raises:
             InputError: it has none.
         """
-        signature = _own_signature(function, name)
+        signature = read_signature(function, name, omit=_SELF)
         schema = {"type": "object", "properties": {one: {} for one in signature.parameters}}
         spec = ToolSpec(name, schema, inspect.getdoc(function) or "")
         return cls(spec, signature, _known(unjudged, signature.parameters, name))
@@ -77,19 +78,8 @@ class ToolArguments:
 
     def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if self.signature is None:
-            names = tuple(self.spec.schema["properties"])
-            if len(args) > len(names) or set(names[: len(args)]) & kwargs.keys():
-                raise InputError(f"the arguments of {self.spec.name!r} do not fit; expected {', '.join(names)}")
-            return {**dict(zip(names, args, strict=False)), **kwargs}
-        try:
-            bound = self.signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise InputError(f"the arguments of {self.spec.name!r} do not fit: {error}") from None
-        bound.apply_defaults()
-        named: dict[str, Any] = {}
-        for name, value in bound.arguments.items():
-            named |= {name: value} if self.signature.parameters[name].kind in _NAMED else value
-        return named
+            return named_by_schema(self.spec.schema, args, kwargs, self.spec.name)
+        return bound_by_name(self.signature, args, kwargs, self.spec.name)
 
 
 def value_copy(value: Any, place: str, depth: int = 0) -> Any:
@@ -114,19 +104,6 @@ def value_copy(value: Any, place: str, depth: int = 0) -> Any:
         f"{place[:80]} is a {kind.__name__}, which cannot be judged and copied; expected plain values, "
         "or name the argument in unjudged=... if no rule needs it"
     )
-
-
-def _own_signature(function: Any, name: str, inputs: Collection[str] = ()) -> inspect.Signature:
-    """Returns a signature without `self`, which `@tool` declares for a static function."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        raise InputError(f"{name!r} has no readable signature; wrap it in a function that has one") from None
-    own = [one for one in signature.parameters.values() if one.name != "self" or "self" in inputs]
-    for one in own:
-        if one.kind not in (*_NAMED, inspect.Parameter.VAR_KEYWORD):
-            raise InputError(f"{name!r} takes {str(one)!r} by position only; expected named parameters")
-    return signature.replace(parameters=own)
 
 
 def _schema(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from smolagents import CodeAgent, FinalAnswerTool, MultiStepAgent, Tool
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec, run
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.hosts.argument_copies import as_judged
+from guardagent.enforcement.hosts.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts.denials import noted_denial
+from guardagent.enforcement.hosts.listed_tools import ListedTools
+from guardagent.enforcement.hosts.surroundings import Named, naming
+from guardagent.enforcement.plain_values import plain_arguments, plain_value
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.smolagents.adapter.agent_class import PARTS, guarded_class, surroundings
 from guardagent.frameworks.smolagents.adapter.answers import AnswerCheck
@@ -20,10 +24,8 @@ from guardagent.frameworks.smolagents.adapter.executor import guard_executor, gu
 from guardagent.frameworks.smolagents.adapter.guarded_tool import SmolagentsTool, code_function
 from guardagent.frameworks.smolagents.adapter.memory import call_key, chat, shown_calls
 from guardagent.frameworks.smolagents.adapter.runs import UNNAMED, SmolagentsScope, enter, scope
-from guardagent.types import Verdict
 
 AnyAgent = TypeVar("AnyAgent", bound=MultiStepAgent)
-Named = str | Callable[[], str | None] | None
 _TASK: Mapping[str, Any] = {"type": "object", "properties": {"task": {"type": "string"}, "additional_args": {}}}
 
 
@@ -61,9 +63,8 @@ class SmolagentsAttachment(SmolagentsParts):
     """Guards the tools of agents, and judges their calls."""
 
     def __init__(self, guard: EnforcementPoint, named: Named, unjudged: Mapping[str, Collection[str]]) -> None:
-        self.guard, self.unjudged, self._named = guard, unjudged, named
-        self._listed: dict[str, ToolSpec] = {}
-        self._checked: dict[str, str] | None = None
+        self.guard, self.unjudged, self._name = guard, unjudged, naming(named)
+        self._listed = ListedTools(guard)
 
     # --- agents and tools
 
@@ -78,7 +79,7 @@ class SmolagentsAttachment(SmolagentsParts):
             require_parts(agent, *PARTS)
             agent.__class__ = guarded_class(type(agent), self)
         elif owner is not self:
-            self._listed.update(owner._listed)  # noqa: SLF001 - of the same class
+            self._listed.add(*owner._listed.specs.values())  # noqa: SLF001 - of the same class
         self._guard_parts(agent)
 
     def refresh(self, agent: Any) -> None:
@@ -122,19 +123,16 @@ class SmolagentsAttachment(SmolagentsParts):
         return code_function(self._tool(tool), name) if isinstance(tool, Tool) else guarded_function(self, tool, name)
 
     def list_tool(self, spec: ToolSpec) -> None:
-        self._listed[spec.name] = spec
+        self._listed.add(spec)
 
     def check_tools(self) -> None:
         """Compares new or changed tools with the rules."""
-        if self._checked is None or len(self._checked) != len(self._listed):
-            self.guard.attach(self._listed.values())
-            self._checked = {name: spec.digest for name, spec in self._listed.items()}
+        self._listed.check()
 
     # --- a run
 
     def begin(self, agent: Any) -> SmolagentsScope:
-        named = self._named() if callable(self._named) else self._named
-        around = surroundings(named, agent)
+        around = surroundings(self._name(), agent)
         if around.call is None and around.conversation:
             self.guard.turn(around.conversation)
         return around
@@ -142,7 +140,7 @@ class SmolagentsAttachment(SmolagentsParts):
     def propose(self, call: Any) -> None:
         around = scope()
         if around is not None and around.conversation:
-            self.guard.notes(around.conversation).setdefault("proposed", set()).add(call_key(call))
+            proposed_ids(self.guard, around.conversation).add(call_key(call))
 
     # --- a call
 
@@ -171,16 +169,15 @@ class SmolagentsAttachment(SmolagentsParts):
 
         def execute(args: Mapping[str, Any]) -> Any:
             with enter(SmolagentsScope(call.conversation, inner.run if inner is not None else None, call)):
-                return work(_as_judged(args, judged))
+                return work(as_judged(args, judged, plain_arguments(judged)))
 
         try:
             return run(self.guard, call, execute, _outcome)
         except ToolDenied as denied:
-            self._note(name, denied.verdict)
-            raise self._explained(call, denied) from None
+            raise noted_denial(denied, inner or SmolagentsScope(call.conversation), UNNAMED) from None
 
     def _call(self, name: str, args: Mapping[str, Any], **options: Any) -> HostCall:
-        around = scope() or SmolagentsScope(self._named() if callable(self._named) else self._named)
+        around = scope() or SmolagentsScope(self._name())
         if around.run is not None:
             options |= {"step": f"{around.run.id}.{around.run.step}", "agent": around.run.agent.name}
         if around.run is not None and around.call is None:
@@ -192,26 +189,10 @@ class SmolagentsAttachment(SmolagentsParts):
 
     def _refusal(self, name: str, problem: str) -> ToolDenied:
         verdict = self.guard.refuse(self._call(name, {}), problem)
-        self._note(name, verdict)
-        return ToolDenied(name, verdict)
-
-    def _note(self, name: str, verdict: Verdict) -> None:
-        around = scope()
+        denied, around = ToolDenied(name, verdict), scope()
         if around is not None and around.run is not None:
             around.run.note(name, verdict)
-
-    def _explained(self, call: HostCall, denied: ToolDenied) -> ToolDenied:
-        if call.conversation:
-            return denied
-        return ToolDenied(denied.tool, replace(denied.verdict, errors=(*denied.verdict.errors, UNNAMED)))
-
-
-def _as_judged(args: Mapping[str, Any], judged: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments that run: the judged copies, or a reviewer's edits where they differ."""
-    return {
-        name: judged[name] if name in judged and repr(plain_value(judged[name])) == repr(value) else value
-        for name, value in args.items()
-    }
+        return denied
 
 
 def _outcome(output: Any) -> Outcome:

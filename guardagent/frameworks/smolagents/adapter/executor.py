@@ -10,10 +10,11 @@ from typing import Any
 from smolagents.local_python_executor import BASE_PYTHON_TOOLS, ExecutionTimeoutError, LocalPythonExecutor
 
 from guardagent._support.host_versions import require_parts
+from guardagent.enforcement.hosts.finished_work import finished
 from guardagent.errors import InputError
 from guardagent.frameworks.smolagents.adapter.arguments import ToolArguments
 from guardagent.frameworks.smolagents.adapter.attachment_base import SmolagentsParts
-from guardagent.frameworks.smolagents.adapter.guarded_tool import code_function, finished, is_code_function
+from guardagent.frameworks.smolagents.adapter.guarded_tool import code_function, is_code_function
 
 
 def guard_executor(executor: Any, attachment: SmolagentsParts) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from smolagents import Tool
 
-from guardagent.errors import InputError
+from guardagent.enforcement.hosts.finished_work import finished
 from guardagent.frameworks.smolagents.adapter.arguments import ToolArguments
 
 Invoke = Callable[[ToolArguments, tuple[Any, ...], Mapping[str, Any], Callable[..., Any]], Any]
@@ -54,22 +53,6 @@ class SmolagentsTool(Tool):
 
     def to_dict(self) -> dict[str, Any]:
         return dict(self._tool.to_dict())
-
-
-def finished(name: str, output: Any) -> Any:
-    """Returns a tool's output if its work is done.
-
-    Raises:
-        InputError: the work has not begun, as that of a generator.
-        TimeoutError: the work is still running, and may or may not finish.
-    """
-    if not (inspect.isawaitable(output) or isinstance(output, Future | Iterator | AsyncIterator)):
-        return output
-    if close := getattr(output, "close", None):
-        close()
-    raise (TimeoutError if isinstance(output, Future) else InputError)(
-        f"{name} returned a {type(output).__name__}, whose work is not done yet; expected what it has found"
-    )
 
 
 def code_function(tool: Callable[..., Any], name: str) -> Callable[..., Any]:

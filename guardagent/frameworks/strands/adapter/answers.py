@@ -10,6 +10,7 @@ from strands.tools.structured_output.structured_output_tool import StructuredOut
 from strands.types._events import EventLoopStopEvent, ModelStopReason, ModelStreamChunkEvent, TextStreamEvent
 
 from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.denials import withheld
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 from guardagent.frameworks.strands.adapter.messages import last_user_text, message_text, tool_uses
@@ -77,10 +78,6 @@ def answer_text(answer: Any) -> str:
         return json.dumps(plain_value(answer), ensure_ascii=False, default=str)
     except (InputError, TypeError, ValueError):
         return str(answer)
-
-
-def withheld(verdict: Verdict) -> str:
-    return f"The answer is withheld.\n{verdict.feedback()}"
 
 
 async def _denial(guard: EnforcementPoint, around: StrandsScope, run: StrandsRun, parts: list[str]) -> Verdict | None:

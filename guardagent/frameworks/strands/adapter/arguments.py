@@ -11,13 +11,12 @@ from strands.tools.decorator import DecoratedFunctionTool
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.plain_values import opaque_type, plain_arguments, plain_value
+from guardagent.enforcement.hosts.argument_copies import copied_values, same_arguments
+from guardagent.enforcement.hosts.function_signatures import refuse_opaque
+from guardagent.enforcement.plain_values import plain_arguments, plain_value
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.strands.adapter.outcomes import RETURNED
-from guardagent.types import thaw
-
-_JSON = frozenset({str, int, float, bool, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +50,7 @@ class StrandsArguments:
         require_parts(tool, "_metadata", "_tool_func", "_wrap_tool_result")
         require_parts(tool._metadata, "validate_input", "input_model", "inject_special_parameters")  # noqa: SLF001 - the host's validation has no public name
         fields = tool._metadata.input_model.model_fields  # noqa: SLF001 - as above
-        for name, one in fields.items():
-            if (found := opaque_type(one.annotation)) is not None:
-                raise InputError(
-                    f"{name!r} of the tool {spec.name!r} is a {found}, which has no lossless form for rules; "
-                    "expected a plain type"
-                )
+        refuse_opaque(spec.name, {name: one.annotation for name, one in fields.items()})
         return cls(tool, declared, replace(spec, unlisted_arguments=frozenset(fields)), function=True)
 
     def bind(self, proposed: Any) -> dict[str, Any]:
@@ -69,15 +63,7 @@ class StrandsArguments:
             kind = type(proposed).__name__
             raise InputError(f"the arguments of {self.spec.name!r} are a {kind}; expected an object")
         named = self._validated(dict(proposed)) if self.function else self._checked(proposed)
-        return {name: _copy(value, name) for name, value in named.items()}
-
-    def judged(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns the arguments as rules read them.
-
-        Raises:
-            InputError: one has no form that rules can read.
-        """
-        return plain_arguments(named)
+        return copied_values(named)
 
     def received(self, judged: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any]:
         """Returns the arguments that run: the judged copies, or those that a reviewer's edit leads to.
@@ -85,10 +71,10 @@ class StrandsArguments:
         Raises:
             InputError: the tool would get other arguments than the edited ones.
         """
-        if _same(self.judged(own), judged):
+        if same_arguments(plain_arguments(own), judged):
             return own
         edited = self.bind(judged)
-        if not _same(self.judged(edited), judged):
+        if not same_arguments(plain_arguments(edited), judged):
             raise InputError(f"{self.spec.name!r} would get other arguments than the judged ones")
         return edited
 
@@ -133,29 +119,3 @@ class _JudgedMetadata:
 
     def validate_input(self, _: Any) -> dict[str, Any]:
         return dict(self._named)
-
-
-def _copy(value: Any, place: str) -> Any:
-    """Returns a deep copy of JSON values; others are checked for a form that rules can read."""
-    if type(value) in _JSON:
-        return value
-    if type(value) is dict:
-        return {name: _copy(item, f"{place}.{name}") for name, item in value.items()}
-    if type(value) is list:
-        return [_copy(item, f"{place}[]") for item in value]
-    try:
-        plain_value(value, place)
-        return copy.deepcopy(value)
-    except Exception as error:  # noqa: BLE001 - whatever a copy raises
-        raise InputError(f"{place} cannot be judged and copied: {error_text(error)}") from None
-
-
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two forms of arguments are equal, with the types of their values."""
-    return repr(_sorted(thaw(one))) == repr(_sorted(thaw(other)))
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return sorted((name, _sorted(item)) for name, item in value.items())
-    return [_sorted(item) for item in value] if isinstance(value, list) else value

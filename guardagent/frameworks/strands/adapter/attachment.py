@@ -12,7 +12,10 @@ from strands.agent._agent_as_tool import _AgentAsTool
 from strands.types._events import EventLoopStopEvent, ModelStopReason
 
 from guardagent._support.host_versions import require_parts
-from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts.listed_tools import ListedTools
+from guardagent.enforcement.hosts.surroundings import Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.strands.adapter.answers import is_structured_output, judged_end, reply_events, without_denied
 from guardagent.frameworks.strands.adapter.arguments import StrandsArguments
@@ -26,7 +29,6 @@ from guardagent.frameworks.strands.adapter.runs import StrandsRun, StrandsScope,
 from guardagent.frameworks.strands.adapter.servers import update_servers, without_unread
 from guardagent.frameworks.strands.adapter.tool_proxy import StrandsToolProxy
 
-Named = str | Callable[[], str | None] | None
 PARTS = (
     "_middleware_registry",
     "_intervention_registry",
@@ -46,11 +48,10 @@ class StrandsAttachment:
     """
 
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: Collection[str]) -> None:
-        self.guard, self._named, self._unguarded = guard, named, frozenset(unguarded)
+        self.guard, self._name, self._unguarded = guard, naming(named), frozenset(unguarded)
         self._team_session: Callable[[], str | None] | None = None
         self._calls = StrandsCalls(guard, self._arguments_of, self._surroundings)
-        self._listed: dict[str, ToolSpec] = {}
-        self._checked: dict[str, ToolSpec] | None = None
+        self._listed = ListedTools(guard)
         self._lock = threading.RLock()  # one attachment serves the agents of many threads
 
     # --- agents
@@ -89,11 +90,9 @@ class StrandsAttachment:
         tools = [one for one in _tools(agent) if not (is_structured_output(one) or is_handoff(one))]
         with self._lock:
             for tool in tools:
-                self._listed[str(tool.tool_name)] = self._read(agent, tool).spec
-            update_servers(self.guard, agent, tools, self._listed)
-            if self._checked != self._listed:
-                self.guard.attach(self._listed.values())
-                self._checked = dict(self._listed)
+                self._listed.specs[str(tool.tool_name)] = self._read(agent, tool).spec
+            update_servers(self.guard, agent, tools, self._listed.specs)
+            self._listed.check()
 
     def _read(self, agent: Any, tool: Any) -> StrandsArguments:
         """Reads the declaration of a tool again if it has changed. Guards the agent behind it."""
@@ -125,12 +124,11 @@ class StrandsAttachment:
             self.guard.turn(around.conversation)
 
     def _around(self, agent: Any) -> StrandsScope:
-        named = self._named() if callable(self._named) else self._named
         manager = getattr(agent, "_session_manager", None)  # `agent.session_id` is random without one
         session = getattr(manager, "session_id", None)
         if session is None and self._team_session is not None:
             session = self._team_session()
-        return surroundings(named, session if isinstance(session, str) else None)
+        return surroundings(self._name(), session if isinstance(session, str) else None)
 
     def _surroundings(self, agent: Any) -> StrandsScope:
         around = self._around(agent)
@@ -147,10 +145,7 @@ class StrandsAttachment:
 
     def _proposed(self, around: StrandsScope) -> set[str]:
         """Returns the ids of the calls that models proposed in this conversation."""
-        known: set[str] = (
-            self.guard.notes(around.conversation).setdefault("proposed", set()) if around.conversation else set()
-        )
-        return known
+        return proposed_ids(self.guard, around.conversation)
 
     def _judges(self, run: StrandsRun) -> bool:
         return self.guard.judges_answers and run.answers

@@ -14,7 +14,11 @@ from strands.types._events import ToolInterruptEvent, ToolResultEvent
 
 from guardagent._support.procedures import Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
+from guardagent.enforcement.hosts.conversation_notes import paused_calls
+from guardagent.enforcement.hosts.denials import noted_denial
+from guardagent.enforcement.hosts.host_approval import HostApproval
 from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.strands.adapter.approvals import ask_host, explained
 from guardagent.frameworks.strands.adapter.arguments import StrandsArguments
@@ -43,7 +47,7 @@ class StrandsCalls:
         surroundings_of: Callable[[Any], StrandsScope],
     ) -> None:
         self.guard, self._arguments_of, self._surroundings_of = guard, arguments_of, surroundings_of
-        self._has_escalated = False
+        self._host_approval = HostApproval(guard)
 
     async def stream(
         self, context: Any, tool: Any, tool_use: Any, state: dict[str, Any], options: dict[str, Any]
@@ -78,23 +82,16 @@ class StrandsCalls:
             arguments = self._arguments_of(context.agent, tool)
             own = arguments.bind(tool_use.get("input"))
             validate = _validation(arguments, tool)
-            call = self._call(name, as_judged(tool, arguments.judged(own)), around, context, validate)
+            call = self._call(name, as_judged(tool, plain_arguments(own)), around, context, validate)
         except Exception as error:  # noqa: BLE001 - whatever the host's validation raises
             call = self._call(name, {}, around, context)
             verdict = await adrive(self.guard.lifecycle.refuse(call, error_text(error)))
             raise ToolDenied(name, verdict) from None
-        started = self._paused(call).pop((name, call.id), None)
+        started = paused_calls(self.guard, call.conversation).pop((name, call.id), None)
         if started is not None and started.args == call.args:
             return started, arguments, own
         call, judged = await adrive(self.guard.lifecycle.authorize(call, self._judge(call, context, options)))
         return call, arguments, await self._received(arguments, tool, call, judged, own)
-
-    def _paused(self, call: HostCall) -> dict[Any, HostCall]:
-        """Returns the running calls whose tools wait for a person."""
-        known: dict[Any, HostCall] = (
-            self.guard.notes(call.conversation).setdefault("paused", {}) if call.conversation else {}
-        )
-        return known
 
     async def _received(
         self, arguments: StrandsArguments, tool: Any, call: HostCall, judged: Mapping[str, Any], own: dict[str, Any]
@@ -121,7 +118,7 @@ class StrandsCalls:
                         break
                     yield event
         except InterruptException:
-            self._paused(call)[call.tool, call.id] = call
+            paused_calls(self.guard, call.conversation)[call.tool, call.id] = call
             raise
         except Exception as error:
             await adrive(life.after(call, Outcome.of_error(error)))
@@ -130,7 +127,7 @@ class StrandsCalls:
             drive(life.after(call, Outcome.of_error(error)))  # not awaited: the task is cancelled
             raise
         if isinstance(last, ToolInterruptEvent):  # it asks a person itself: it runs again, as the same call
-            self._paused(call)[call.tool, call.id] = call
+            paused_calls(self.guard, call.conversation)[call.tool, call.id] = call
         else:
             await adrive(life.after(call, outcome_of(last)))
         if isinstance(last, ToolInterruptEvent | ToolResultEvent):
@@ -139,7 +136,7 @@ class StrandsCalls:
     def _judge(self, call: HostCall, context: Any, options: Mapping[str, Any]) -> Procedure[JudgedCall]:
         """Judges a call. If a rule escalates it and the guard has no approver, the host asks a reviewer."""
         direct = is_direct(context.invocation_state)
-        if not direct and call.conversation and self._escalates:
+        if not direct and call.conversation and self._host_approval.may_be_needed:
             shown = replace(call, step=None, messages=None, seen=None)
             judged = yield from ask_host(self.guard, shown, context, options)
             if judged is not None:
@@ -147,31 +144,19 @@ class StrandsCalls:
         verdict, call = yield from self.guard.lifecycle.judge(call)
         return explained(verdict, direct=direct), call
 
-    @property
-    def _escalates(self) -> bool:
-        """Whether a rule may escalate a call; conversations may run under an earlier version of the rules."""
-        self._has_escalated = self._has_escalated or self.guard.may_escalate
-        return self.guard.approver is None and self._has_escalated
-
     def _call(
         self, name: str, args: Mapping[str, Any], around: StrandsScope, context: Any, validate_edit: Any = None
     ) -> HostCall:
-        run = around.run
         options: dict[str, Any] = {"validate_edit": validate_edit, "id": str(context.tool_use.get("toolUseId"))}
-        if run is not None:
-            options["step"] = f"{run.id}.{run.step}"
-        if run is not None and around.call is None:
-            options |= {"messages": run.messages, "seen": run.seen}
+        if around.run is not None:
+            options |= around.run.call_options(nested=around.call is not None)
         if name == HANDOFF:
             options["action"] = HANDOFF
         return HostCall(name, args, around.conversation, agent=context.agent.name, **options)
 
     def _denied(self, denied: ToolDenied, around: StrandsScope, tool_use: Any) -> Any:
         """Returns the host's own error of a tool, with the reason and the remedy."""
-        if around.run is not None:
-            around.run.note(denied.tool, denied.verdict)
-        if not around.conversation:
-            denied = ToolDenied(denied.tool, replace(denied.verdict, errors=(*denied.verdict.errors, UNNAMED)))
+        denied = noted_denial(denied, around, UNNAMED)
         result = {"toolUseId": str(tool_use.get("toolUseId")), "status": "error", "content": [{"text": str(denied)}]}
         return ToolResultEvent(result, exception=denied)
 
@@ -203,6 +188,6 @@ async def _run(
 
 def _validation(arguments: StrandsArguments, tool: Any) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     def validated(edited: Mapping[str, Any]) -> Mapping[str, Any]:
-        return as_judged(tool, arguments.judged(arguments.bind(as_received(tool, edited))))
+        return as_judged(tool, plain_arguments(arguments.bind(as_received(tool, edited))))
 
     return validated

@@ -12,8 +12,9 @@ from strands.multiagent.graph import Graph
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.hosts.surroundings import Named
 from guardagent.errors import InputError
-from guardagent.frameworks.strands.adapter.attachment import Named, StrandsAttachment
+from guardagent.frameworks.strands.adapter.attachment import StrandsAttachment
 from guardagent.frameworks.strands.adapter.middleware import attachment_of
 from guardagent.frameworks.strands.adapter.teams import guard_team
 

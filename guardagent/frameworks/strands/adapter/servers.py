@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from strands.tools.mcp import MCPAgentTool, MCPClient
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts.listed_tools import UNREAD
 
-_UNREAD = "Not accepted by the operator yet: each call is denied."
 _STABLE = (str, bytes, int, float, bool, type(None), BaseModel)
 
 
@@ -37,7 +37,7 @@ def update_servers(guard: EnforcementPoint, agent: Any, tools: Iterable[Any], sp
 
 def without_unread(guard: EnforcementPoint, declared: Iterable[Any]) -> list[Any]:
     """Returns the declarations for the model; those of unaccepted tools have no text of their server."""
-    hidden = {"description": _UNREAD, "inputSchema": {"json": {"type": "object", "properties": {}}}}
+    hidden = {"description": UNREAD, "inputSchema": {"json": {"type": "object", "properties": {}}}}
     return [
         one if guard.accepted.unaccepted(one["name"]) is None else {"name": one["name"], **hidden} for one in declared
     ]

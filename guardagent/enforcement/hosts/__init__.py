@@ -1,0 +1,1 @@
+"""The parts that the adapters of agent frameworks share. None of them knows a framework."""
