@@ -154,8 +154,8 @@ class HookJudge:
     def _ran_without_verdict(self, event: HookEvent, args: dict[str, Any], outcome: Outcome) -> None:
         """Records a call that ran although no verdict allowed it: the host's user agreed, or nobody decided."""
         call = self._call(event, args)
-        asked = self.asks.answer_of(self._lock.host, event.session, call.tool, call.args)
-        is_rejected = asked is not None and asked.status == "rejected"
+        request = self.asks.answer_of(self._lock.host, event.session, call.tool, call.args)
+        is_rejected = request is not None and request.status == "rejected"
         if self._host.asks and self._guard.has_request(call) and not is_rejected:
             verdict = self._guard.resolve(call, Approval("approve", of=call.digest, by="the host's user"))
             if verdict.label == 0:

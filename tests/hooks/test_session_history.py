@@ -1,4 +1,4 @@
-"""What a session knows: calls that ran without a verdict, and for how long its history is kept."""
+"""The history of a session: the calls in it that ran without a verdict, and how long it is kept."""
 
 from __future__ import annotations
 
