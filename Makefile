@@ -68,6 +68,7 @@ test-model-engine-%: .venv-%/ready
 .venv-llama-cpp/ready: export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAMA_CURL=OFF -DMTMD_BUILD=OFF
 
 # Only vLLM's interface: its kernels, and most of what it needs, are for GPUs.
+test-model-engine-vllm: export VLLM_TARGET_DEVICE = cpu
 .venv-vllm/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-vllm
 	.venv-vllm/bin/pip install --quiet --disable-pip-version-check --no-deps vllm==0.33.0
@@ -75,8 +76,8 @@ test-model-engine-%: .venv-%/ready
 	  torch==2.13.0 'transformers>=5.16.1,<5.21' 'llguidance>=1.7,<1.8' $(VLLM_IMPORTS)
 	@touch $@
 
-VLLM_IMPORTS = aiohttp blake3 cachetools cbor2 cloudpickle msgspec openai openai_harmony pillow psutil py-cpuinfo \
-  pybase64 pydantic pyzmq regex requests uvloop
+VLLM_IMPORTS = aiohttp blake3 cachetools cbor2 cloudpickle fastapi jsonschema msgspec openai openai-harmony \
+  partial-json-parser pillow prometheus_client psutil py-cpuinfo pybase64 pydantic pyzmq regex requests six uvloop xgrammar
 
 .venv-%/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-$*
