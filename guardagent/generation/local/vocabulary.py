@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import weakref
 from collections.abc import Sequence
 from functools import cached_property
@@ -12,8 +13,10 @@ import numpy as np
 
 from guardagent.errors import InputError
 from guardagent.generation.local.formats import Format, find_format
+from guardagent.generation.local.thinking import ThinkingMarks, thinking_marks
 from guardagent.generation.local.tool_schemas import ClosedSchema
 
+_MARK = re.compile(r"(<[|\uff5c][^<>]*[|\uff5c]>)")
 _MAX_GRAMMARS = 64  # compiled grammars in the cache
 _CACHE: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], Vocabulary]] = weakref.WeakKeyDictionary()
 
@@ -26,7 +29,7 @@ class Vocabulary:
         ends: the tokens that end a turn.
     """
 
-    _ENDS = frozenset(b'",}]')
+    _ENDS = frozenset(b'",}])>')
 
     def __init__(self, tokenizer: Any, ends: Sequence[int]) -> None:
         self._template = _template(tokenizer)  # keeps no reference to the tokenizer, which is the weak key of the cache
@@ -34,6 +37,7 @@ class Vocabulary:
         self._bytes: dict[int, bytes] = {}
         self._matchers: dict[tuple[Any, ...], Any] = {}
         self.tokens: dict[str, int] = tokenizer.get_vocab()
+        self.added: dict[str, int] = tokenizer.get_added_vocab()  # those that no merge of others gives
         self.special = frozenset(tokenizer.all_special_ids)
         self.size = len(tokenizer)
 
@@ -54,11 +58,20 @@ class Vocabulary:
         """Finds a format by name; `auto` detects it from the tokenizer's chat template."""
         return find_format(name, self._template, self.tokens)
 
+    @cached_property
+    def thinking(self) -> tuple[ThinkingMarks, ...]:
+        """The marks of thinking blocks, from the chat template and the tokens."""
+        return thinking_marks(self._template, self.tokens)
+
     def literal(self, text: str) -> str:
         """A string as a literal of a grammar: as bytes, or as the special token of that name if there is one."""
         token = self.tokens.get(text)
         special = f" | <[{token}]>" if token is not None and self._guide.is_special_token(token) else ""
         return f"({json.dumps(text, ensure_ascii=False)}{special})"
+
+    def literals(self, text: str) -> str:
+        """As `literal`, for a string with several marks."""
+        return " ".join(self.literal(piece) for piece in _MARK.split(text) if piece)
 
     def matcher(self, tool_format: Format, tools: Sequence[ClosedSchema], before: bytes | str) -> Any:
         """A matcher that constrains tokens to a block of calls.
@@ -76,7 +89,7 @@ class Vocabulary:
         if (found := self._matchers.get(key)) is None:
             while len(self._matchers) >= _MAX_GRAMMARS:
                 del self._matchers[next(iter(self._matchers))]
-            head = self.literal(before) if isinstance(before, str) and before else _literal_bytes(before)
+            head = self.literals(before) if isinstance(before, str) and before else _literal_bytes(before)
             text = f"start: {head} block\n{tool_format.grammar(tools, self.tokens, self.literal)}"
             found = self._matchers[key] = self._compiled(text)
         return found.deep_copy()

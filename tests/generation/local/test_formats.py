@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - the marks of DeepSeek have a wide vertical line
 """Calls are recognized in each format, for every tokenization of the text."""
 
 import json
@@ -38,10 +39,10 @@ def bytes_read(form: Format, text: bytes, sizes: list[int]) -> list[tuple[str, d
         so_far += text[start : start + next(pieces)]
         while start < len(so_far):
             if reader is None:
-                opening = form.opening(so_far, free)
+                opening = form.opening(so_far, free, 0 if not free else None)
                 if opening is None:
                     break
-                reader, start = form.reader(), opening[1]
+                reader, start = form.reader(list(read_tools(TOOLS).values())), opening[1]
                 continue
             found += reader.read(so_far, start)
             start, reader, free = len(so_far), None if reader.is_closed else reader.copy(), len(so_far)
@@ -175,12 +176,41 @@ def test_malformed_json_is_an_error(text: bytes) -> None:
         parse_value(text)
 
 
-def test_the_format_is_detected_from_the_chat_template_or_the_tokens() -> None:
-    """Each format has its own marks; without any, the format must be named."""
-    assert find_format("auto", "…<tool_call>…", []) is find_format("hermes", "", [])
+TEMPLATES = {
+    "hermes": "<tool_call>\n{{ call | tojson }}\n</tool_call> <parameter=",
+    "qwen3_coder": "<tool_call>\n<function={{ name }}>\n<parameter={{ key }}>\n{{ value }}\n</parameter>",
+    "glm": "<tool_call>{{ name }}\n<arg_key>",
+    "minimax_m2": '<minimax:tool_call> <invoke name="{{ name }}"> <parameter name="{{ key }}">',
+    "llama3": "<|python_tag|>",
+    "pythonic": "in the format of [func_name1(params_name1=params_value1)] <|python_tag|>",
+    "mistral": "[TOOL_CALLS]",
+    "deepseek_v3": "<｜tool▁calls▁begin｜>{{ type }}<｜tool▁sep｜>{{ name }}\\n```json\\n",
+    "deepseek_v31": "<｜tool▁calls▁begin｜>{{ name }}<｜tool▁sep｜>",
+    "kimi_k2": "<|tool_calls_section_begin|>",
+    "harmony": "<|start|>assistant to=functions.{{ name }}<|channel|>commentary",
+    "cohere": "<|START_ACTION|>[",
+    "granite": "<|tool_call|>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(TEMPLATES))
+def test_the_format_is_detected_from_the_chat_template(name: str) -> None:
+    """Each template fits one format, also with the tokens that other formats have in common with it."""
+    assert find_format("auto", TEMPLATES[name], []) is find_format(name, "", [])
+    assert find_format("auto", TEMPLATES[name], ["<think>"]) is find_format(name, "", [])
+    assert {*format_names()} == {*TEMPLATES}
+
+
+def test_the_format_is_detected_from_the_tokens() -> None:
+    """If the tokens differ. Otherwise the error names those that fit, or all."""
     assert find_format("auto", "", ["<|python_tag|>"]) is find_format("llama3", "", [])
     assert find_format("auto", "", ["[TOOL_CALLS]"]) is find_format("mistral", "", [])
-    assert {*format_names()} >= {"hermes", "llama3", "mistral"}
+    assert find_format("auto", "", ["<tool_call>", "<arg_key>"]) is find_format("glm", "", [])
+    assert find_format("auto", "", ["<|constrain|>"]) is find_format("harmony", "", [])
+    with pytest.raises(InputError, match=r"several formats.*'hermes' or 'qwen3_coder'$"):
+        find_format("auto", "", ["<tool_call>"])
+    with pytest.raises(InputError, match=r"several formats.*'deepseek_v3' or 'deepseek_v31'$"):
+        find_format("auto", "", ["<｜tool▁calls▁begin｜>"])
     for name in ("auto", "hermse"):
         with pytest.raises(InputError, match="'hermes'"):
-            find_format(name, "", [])
+            find_format(name, "", ["<|tool_call|>", "<|/tool_call|>"])

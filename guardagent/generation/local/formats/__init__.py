@@ -6,6 +6,7 @@ incrementally.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -57,32 +58,52 @@ class BlockReader(Protocol):
 
 
 class Format(Protocol):
-    """A format of tool calls.
+    """A format of tool calls."""
 
-    Attributes:
-        longest: the greatest length of an opening in bytes.
-        is_parallel: whether the calls of one turn may run in any order.
-        forced: the opening of a turn that must be a call.
-    """
+    @property
+    def longest(self) -> int:
+        """The greatest length of an opening in bytes."""
+        ...
 
-    longest: int
-    is_parallel: bool
-    forced: str
+    @property
+    def is_parallel(self) -> bool:
+        """Whether the calls of one turn may run in any order."""
+        ...
+
+    @property
+    def forced(self) -> str:
+        """The opening of a turn that must be a call."""
+        ...
+
+    @property
+    def headers(self) -> re.Pattern[bytes] | None:
+        """The headers of messages in free text, which are not shown to users."""
+        ...
 
     def fits(self, template: str, tokens: Collection[str]) -> bool:
         """Whether a model with this chat template and these tokens uses the format."""
         ...
 
-    def opening(self, text: bytearray, since: int) -> tuple[int, int] | None:
-        """The next opening of a block, from an offset on: (its start, its end)."""
+    def opening(self, text: bytearray, since: int, begin: int | None) -> tuple[int, int] | None:
+        """The next opening of a block: (its start, its end).
+
+        Args:
+            text: the text of the turn.
+            since: the offset from which to look for marks.
+            begin: the offset at which the free text of the turn begins; None once it had a block.
+        """
         ...
 
     def grammar(self, tools: Sequence[ClosedSchema], tokens: Collection[str], literal: LiteralWriter) -> str:
-        """The rule `block` as a Lark grammar: the text after an opening, to the end of the block."""
+        """The rule `block` as a Lark grammar: the text after an opening, to the end of the block.
+
+        Raises:
+            InputError: the format cannot write the name of a tool or an argument.
+        """
         ...
 
-    def reader(self) -> BlockReader:
-        """A parser for a block, starting after its opening."""
+    def reader(self, tools: Sequence[ClosedSchema]) -> BlockReader:
+        """A parser for a block of calls of these tools, starting after its opening."""
         ...
 
 
@@ -92,24 +113,30 @@ def format_names() -> tuple[str, ...]:
 
 
 def find_format(name: str, template: str, tokens: Collection[str]) -> Format:
-    """Finds a format by name; `auto` finds the one that fits the chat template and the tokens.
+    """Finds a format by name; `auto` finds the only one that fits the chat template and the tokens.
 
     Raises:
-        InputError: no format has that name, or none fits.
+        InputError: no format has that name, none fits, or several fit.
     """
     if name != "auto":
         if name not in _FORMATS:
             raise UnknownNameError("tool format", name, [*_FORMATS, "auto"])
         named: Format = _FORMATS.load(name).FORMAT
         return named
-    for _, module in _FORMATS.load_all():
-        found: Format = module.FORMAT
-        if found.fits(template, tokens):
-            return found
+    fitting: dict[str, Format] = {
+        found: module.FORMAT for found, module in _FORMATS.load_all() if module.FORMAT.fits(template, tokens)
+    }
+    if len(fitting) == 1:
+        return next(iter(fitting.values()))
+    if fitting:
+        raise InputError(
+            f"several formats of tool calls fit the tokenizer; expected 'tool_format' {_alternatives(fitting)}"
+        )
     raise InputError(
-        f"the format of tool calls cannot be detected from the tokenizer; expected 'tool_format' {_either()}"
+        "the format of tool calls cannot be detected from the tokenizer; expected 'tool_format' "
+        f"{_alternatives(_FORMATS)}"
     )
 
 
-def _either() -> str:
-    return " or ".join(map(repr, _FORMATS))
+def _alternatives(names: Collection[str] | Plugins) -> str:
+    return " or ".join(map(repr, names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from guardagent.generation.local.formats import PartialCall
@@ -11,13 +11,20 @@ from guardagent.generation.local.json_scanner import JsonMember, JsonScanner, Ma
 from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.types import EMPTY
 
-_STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 """JSON as chat templates write it. Free whitespace would give each call infinitely many spellings."""
+EITHER_STYLE = {"whitespace_flexible": False, "item_separator": ",[ ]?", "key_separator": ":[ ]?"}
+"""JSON as templates write it, or without spaces."""
 
 
-def arguments(tool: ClosedSchema) -> str:
+def arguments(tool: ClosedSchema, style: Mapping[str, Any] = STYLE) -> str:
     """The grammar of a tool's arguments."""
-    return f"%json {json.dumps({**tool.schema, 'x-guidance': _STYLE})}"
+    return json_grammar(tool.schema, style)
+
+
+def json_grammar(schema: Mapping[str, Any], style: Mapping[str, Any] = STYLE) -> str:
+    """The grammar of the JSON values that a schema allows."""
+    return f"%json {json.dumps({**schema, 'x-guidance': style})}"
 
 
 def quoted(text: str) -> str:
@@ -27,10 +34,20 @@ def quoted(text: str) -> str:
 
 def call_rules(tools: Sequence[ClosedSchema], key: str, tail: str = "") -> str:
     """The rule `call`: an object with the name of a tool, and its arguments under a key."""
+    return object_rules(tools, lambda name: quoted(f'{{"name": {quoted(name)}, {quoted(key)}: '), tail)
+
+
+def object_rules(tools: Sequence[ClosedSchema], head: Callable[[str], str], tail: str = "") -> str:
+    """The rule `call`: the head of an object, the arguments of a tool, and the tail of the object.
+
+    Args:
+        tools: the tools.
+        head: the grammar of the head of a call, given the name of the tool.
+        tail: the grammar between the arguments and the closing brace.
+    """
     lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(tools)))}"]
     for at, tool in enumerate(tools):
-        head = quoted(f'{{"name": {quoted(tool.name)}, {quoted(key)}: ')
-        lines += [f'call_{at}: {head} args_{at} {tail} "}}"', f"args_{at}: {arguments(tool)}"]
+        lines += [f'call_{at}: {head(tool.name)} args_{at} {tail} "}}"', f"args_{at}: {arguments(tool)}"]
     return "\n".join(lines)
 
 
@@ -40,11 +57,12 @@ class ObjectReader:
     Args:
         key: the key of the arguments.
         closing: the end mark of the block; empty if only the end of the turn ends it.
+        name_key: the key of the name.
     """
 
-    def __init__(self, key: str, closing: bytes = b"") -> None:
+    def __init__(self, key: str, closing: bytes = b"", name_key: str = "name") -> None:
         self.is_closed = False
-        self._key, self._closing = key, closing
+        self._key, self._name_key, self._closing = key, name_key, closing
         self._call: JsonScanner | None = None  # None between calls
         self._between: int | None = None  # the start of the text between calls
         self._tool, self._last = "", 0
@@ -83,7 +101,7 @@ class ObjectReader:
         return len(text)
 
     def _partial_call(self, member: JsonMember, text: bytearray) -> list[PartialCall]:
-        if member.path == ("name",):
+        if member.path == (self._name_key,):
             self._tool = _name(parse_value(text[member.start : member.end]))
         elif len(member.path) == 2 and member.path[0] == self._key:
             self._args = {**self._args, member.path[1]: parse_value(text[member.start : member.end])}
@@ -96,7 +114,7 @@ class ObjectReader:
         args = call.get(self._key)
         if not isinstance(args, dict):
             raise MalformedCall(f"the arguments of {self._tool!r} are not an object")
-        return PartialCall(_name(call.get("name")), args, self._last, is_complete=True)
+        return PartialCall(_name(call.get(self._name_key)), args, self._last, is_complete=True)
 
 
 def _name(value: Any) -> str:

@@ -11,31 +11,33 @@ import re
 from collections.abc import Collection, Sequence
 
 from guardagent.generation.local.formats import LiteralWriter
+from guardagent.generation.local.formats._marked import MarkedFormat
 from guardagent.generation.local.formats._objects import ObjectReader, call_rules
 from guardagent.generation.local.tool_schemas import ClosedSchema
 
-_TAG = "<|python_tag|>"
 _BRACE = re.compile(rb"\s*\{")
+_PYTHONIC = "[func_name1("
 
 
-class Llama3:
-    longest = len(_TAG)
-    is_parallel = False
-    forced = ""
+class Llama3(MarkedFormat):
+    mark = "<|python_tag|>"
+
+    @property
+    def forced(self) -> str:
+        return ""
 
     def fits(self, template: str, tokens: Collection[str]) -> bool:
-        return _TAG in template or _TAG in tokens
+        return _PYTHONIC not in template and super().fits(template, tokens)
 
-    def opening(self, text: bytearray, since: int) -> tuple[int, int] | None:
-        if brace := _BRACE.match(text):
+    def opening(self, text: bytearray, since: int, begin: int | None) -> tuple[int, int] | None:
+        if begin is not None and (brace := _BRACE.match(text, begin)):
             return brace.end() - 1, brace.end() - 1
-        at = text.find(_TAG.encode(), since)
-        return None if at < 0 else (at, at + len(_TAG))
+        return super().opening(text, since, begin)
 
     def grammar(self, tools: Sequence[ClosedSchema], tokens: Collection[str], literal: LiteralWriter) -> str:  # noqa: ARG002 - see the protocol
         return f'block: call ("; " call)*\n{call_rules(tools, "parameters")}'
 
-    def reader(self) -> ObjectReader:
+    def reader(self, tools: Sequence[ClosedSchema]) -> ObjectReader:  # noqa: ARG002 - see the protocol
         return ObjectReader("parameters")
 
 
