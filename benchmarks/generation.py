@@ -1,7 +1,8 @@
 """The cost of guarded decoding: `python benchmarks/generation.py [ROUNDS]`, in CPU time.
 
-A model with random weights generates the same tokens with transformers alone and guarded, in the same rounds. Then it
-measures judging a complete call, querying whether a partial call can still comply, a token within a call, and
+A model with random weights generates the same tokens with transformers alone and guarded, in the same rounds: one
+sequence, and batches of 1 and 16 in which each sequence has a session of its own. Then it measures turns with a call in
+such batches, judging a complete call, querying whether a partial call can still comply, a token within a call, and
 backtracking, beside the cost of generating the discarded tokens.
 """
 
@@ -21,7 +22,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from guardagent import Event, Session, load_policies
-from guardagent.generation.local import guarded_generate
+from guardagent.generation.local import TransformersBatch, TurnRequest, guarded_generate, guarded_generate_batch
 from guardagent.generation.local.engines.huggingface import HuggingFace
 from guardagent.generation.local.sampling import Sampler
 from guardagent.generation.local.tool_schemas import read_tools
@@ -45,7 +46,17 @@ TOOLS = [
     {"name": "get_order", "parameters": {"type": "object", "properties": {"order": {"type": "string"}}}},
 ]
 CALL = '<tool_call>\n{"name": "refund", "arguments": {"order": "W7", "amount": 5}}\n</tool_call>'
-PROMPT, TOKENS, CHECKS = 200, 100, 200
+CALL_TOOLS = [
+    {
+        "name": "refund",
+        "parameters": {
+            "type": "object",
+            "properties": {"order": {"enum": ["W1", "W2"]}, "amount": {"type": "integer", "minimum": 0, "maximum": 99}},
+            "required": ["order", "amount"],
+        },
+    }
+]
+PROMPT, TOKENS, CHECKS, LENGTH = 200, 100, 200, 320
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
@@ -128,6 +139,71 @@ def free_text(rounds: int, layers: int, hidden: int) -> None:
         end="",
     )
     print(f"; {100 * (ratio - 1):+.2f} %")
+
+
+def plain_batch(of: Any, prompts: Sequence[list[int]]) -> list[list[int]]:
+    """The same batch and the same choices, with nothing around them."""
+    engine = TransformersBatch(of, len(prompts), LENGTH)
+    sampler = Sampler(None, do_sample=False)
+    sequences = [engine.open() for _ in prompts]
+    for one, prompt in zip(sequences, prompts, strict=True):
+        one.start(prompt)
+    for _ in range(TOKENS):
+        engine.compute(sequences)
+        for one in sequences:
+            token = sampler.choose((), one.logits(), None)
+            assert token is not None
+            one.step(token)
+    return [one.tokens[len(prompt) :] for one, prompt in zip(sequences, prompts, strict=True)]
+
+
+def batch_of_free_text(rounds: int, layers: int, hidden: int, count: int) -> None:
+    """Free text in a batch."""
+    words = tokenizer()
+    of, prompts = model(layers, hidden, len(words)), [[65 + at] * PROMPT for at in range(count)]
+    sessions = [session() for _ in range(count)]
+
+    def guarded() -> list[list[int]]:
+        requests = [
+            TurnRequest(prompt, TOOLS, judge, tool_format="hermes", do_sample=False, max_new_tokens=TOKENS)
+            for prompt, judge in zip(prompts, sessions, strict=True)
+        ]
+        turns = guarded_generate_batch(TransformersBatch(of, count, LENGTH), words, requests)
+        return [[*turn.tokens] for turn in turns]
+
+    assert guarded() == plain_batch(of, prompts)
+    pairs = [_both(partial(plain_batch, of, prompts), guarded, first=at % 2) for at in range(rounds)]
+    bare = statistics.median(alone for alone, _ in pairs) / TOKENS / count
+    ratio = statistics.median(guard / alone for alone, guard in pairs)
+    print(
+        f"free text, {layers} layers of {hidden}, batch of {count}: {bare:.3f} ms a token; {100 * (ratio - 1):+.2f} %"
+    )
+
+
+def batch_of_calls(rounds: int, layers: int, hidden: int, count: int) -> None:
+    """A turn that must be a call, with a guard and held to the grammar alone. Both have the same tokens."""
+    words = tokenizer()
+    of = model(layers, hidden, len(words))
+    free = "version: 1\npolicies:\n  - {id: any, temporal: 'forall(refund(amount=a), a >= -1000000000)'}\n"
+    rules = load_policies(text=free)
+
+    def turns(*, guard: bool) -> list[tuple[int, ...]]:
+        requests = [
+            TurnRequest(
+                [65 + at] * PROMPT, CALL_TOOLS, rules.session() if guard else None, tool_format="hermes",
+                tool_choice="required", do_sample=True, seed=at, max_new_tokens=TOKENS,
+            )
+            for at in range(count)
+        ]  # fmt: skip
+        found = guarded_generate_batch(TransformersBatch(of, count, LENGTH), words, requests)
+        assert all(turn.calls for turn in found)
+        return [turn.tokens for turn in found]
+
+    assert turns(guard=True) == turns(guard=False)
+    pairs = [_both(partial(turns, guard=False), partial(turns, guard=True), first=at % 2) for at in range(rounds)]
+    extra = statistics.median(guard - alone for alone, guard in pairs) / count
+    alone = statistics.median(bare for bare, _ in pairs) / count
+    print(f"a call, {layers} layers of {hidden}, batch of {count}: {alone:.1f} ms, guarded {extra:+.2f} ms")
 
 
 def _both(alone: Callable[[], object], guarded: Callable[[], object], first: int) -> tuple[float, float]:
@@ -239,6 +315,10 @@ if __name__ == "__main__":
     ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     for size in ((1, 64), (4, 256), (8, 512)):
         free_text(ROUNDS, *size)
+    for size in ((4, 256), (8, 512)):
+        for count in (1, 16):
+            batch_of_free_text(max(3, ROUNDS // 4), *size, count)
+            batch_of_calls(max(3, ROUNDS // 4), *size, count)
     own_share()
     judging()
     open_call()

@@ -66,6 +66,9 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "review": LazyCommand("guardagent.cli.review", "review", "Review a translated policy, sentence by sentence."),
     "lock": LazyCommand("guardagent.cli.lock", "lock", "Write a lock file with the hashes of all content."),
     "serve": LazyCommand("guardagent.cli.serve", "serve", "Serve guards to the agents of a team over HTTP."),
+    "generate-server": LazyCommand(
+        "guardagent.cli.generate_server", "generate_server", "Serve a local model that writes no forbidden call."
+    ),
     "mcp-proxy": LazyCommand("guardagent.cli.mcp", "mcp_proxy", "Run a guard in front of an MCP server."),
     "compile": LazyCommand(
         "guardagent.cli.compile", "compile_", "Compile a guard request into a program that needs no model."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from guardagent.generation.local.result import GeneratedCall
@@ -12,6 +12,9 @@ from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.policy.logic.reasoner import Reasoner
 from guardagent.session.session import Session
 from guardagent.types import Verdict, freeze
+
+ReserveCalls = Callable[[Sequence[tuple[str, Mapping[str, Any]]]], Sequence[Verdict]]
+"""Reserves the calls of a turn elsewhere: returns a verdict for each. If one is denied, none is in flight."""
 
 
 class TurnChecker:
@@ -25,6 +28,7 @@ class TurnChecker:
         is_parallel: whether the calls may run in any order; then each must be allowed in every order.
         facts: the facts of this turn.
         agent: the name of the agent.
+        reserve: reserves the calls in place of the session.
 
     Attributes:
         calls: the accepted calls with their arguments.
@@ -42,6 +46,7 @@ class TurnChecker:
         is_parallel: bool = False,
         facts: Mapping[str, Any] | None = None,
         agent: str | None = None,
+        reserve: ReserveCalls | None = None,
     ) -> None:
         self.calls: list[tuple[str, Mapping[str, Any]]] = []
         self.denied: Verdict | None = None
@@ -50,6 +55,7 @@ class TurnChecker:
         self._session, self._tools, self._is_parallel, self._facts, self._agent = (
             session, tools, is_parallel, facts, agent,
         )  # fmt: skip
+        self._reserve = reserve
         self._trial: Session | None = None  # created with the first call
         self._answers: dict[str, bool] = {}
 
@@ -102,7 +108,10 @@ class TurnChecker:
         """Reserves the accepted calls in the session; None if one is no longer allowed, so that none is reserved."""
         if self._session is None:
             return tuple(GeneratedCall(tool, freeze(args)) for tool, args in self.calls)
-        if self._is_parallel:
+        verdicts: Sequence[Verdict]
+        if self._reserve is not None:
+            verdicts = self._reserve(self.calls)
+        elif self._is_parallel:
             verdicts = self._session.check_all(self.calls, **self._options)
         else:
             verdicts = [self._session.check(tool, args, **self._options) for tool, args in self.calls]

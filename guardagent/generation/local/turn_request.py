@@ -14,7 +14,7 @@ from guardagent.generation.local.prompt import end_tokens, prompt_tokens
 from guardagent.generation.local.sampling import Sampler
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import ToolChoice, TurnBuffer
-from guardagent.generation.local.turn_check import TurnChecker
+from guardagent.generation.local.turn_check import ReserveCalls, TurnChecker
 from guardagent.generation.local.vocabulary import vocabulary_of
 from guardagent.session.session import Session
 
@@ -49,6 +49,7 @@ class TurnRequest:
         seed: the seed for sampling.
         generator: a `torch.Generator` instead of a seed.
         logits_processor: further logits processors of transformers.
+        reserve: reserves the calls of the turn elsewhere than in the session; they have no permits then.
 
     Raises:
         InputError: an option is invalid.
@@ -74,6 +75,7 @@ class TurnRequest:
     seed: int | None = None
     generator: Any = None
     logits_processor: Iterable[Callable[[Any, Any], Any]] = ()
+    reserve: ReserveCalls | None = None
 
     def __post_init__(self) -> None:
         check_ending(self.ending)
@@ -111,7 +113,9 @@ class TurnRequest:
             engine,
             self._sampler(engine.defaults),
             TurnBuffer(vocabulary, format_used, list(schemas.values()), self.tool_choice if schemas else "none"),
-            TurnChecker(self.session, schemas, is_parallel=is_parallel, facts=self.facts, agent=self.agent),
+            TurnChecker(
+                self.session, schemas, is_parallel=is_parallel, facts=self.facts, agent=self.agent, reserve=self.reserve
+            ),
             ends=frozenset(ends),
             prompt=prompt,
             is_exact=self.mode == "exact",

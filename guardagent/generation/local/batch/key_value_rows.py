@@ -14,7 +14,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 @dataclass(slots=True)
 class RowWrite:
-    """Where the next tokens are written, in all layers.
+    """The places of the next tokens, in all layers.
 
     Attributes:
         rows: the rows that are computed, as a slice; all of them if their number is fixed.
@@ -27,7 +27,7 @@ class RowWrite:
     width: int
 
 
-class RowLayer(CacheLayerMixin):  # type: ignore[misc] - transformers has no types here
+class RowLayer(CacheLayerMixin):  # type: ignore[misc]
     """The keys and values of one layer.
 
     Args:

@@ -1,8 +1,8 @@
 """Runs a model of transformers on several sequences at once.
 
 With `invariant`, each computation has the same shape: all slots, occupied or not, and the whole length of the cache. So
-the tokens of a sequence do not depend on the others, nor on their number, not even by rounding. Otherwise the slots up to
-the last occupied one are computed, as far as the longest of them.
+the tokens of a sequence do not depend on the others, nor on their number, not even by rounding. Otherwise the slots up
+to the last occupied one are computed, as far as the longest of them.
 """
 
 from __future__ import annotations

@@ -1,0 +1,81 @@
+"""Loads a model, and serves its completions at an address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from guardagent._support.http.admission import HttpAdmission
+from guardagent._support.http.endpoint import HttpEndpoint, serve
+from guardagent._support.http.request_limits import RequestLimits
+from guardagent.enforcement import ToolGuard
+from guardagent.errors import InputError
+from guardagent.generation.local import GuardedBatch, TransformersBatch
+from guardagent.log import AuditLog
+from guardagent.server.completions.completions_application import CompletionsApplication, CompletionSettings
+from guardagent.server.completions.generation_thread import GenerationThread
+from guardagent.server.completions.served_conversations import ServedConversations
+
+
+def load_batch(model: str, *, device: str, dtype: str, slots: int, max_length: int) -> GuardedBatch:
+    """Loads a model with its tokenizer from a folder.
+
+    Args:
+        model: the folder.
+        device: its device.
+        dtype: the type of its numbers.
+        slots: the most turns at once.
+        max_length: the most tokens of a prompt with its turn; the model's own limit, if that is lower.
+
+    Raises:
+        InputError: it cannot be loaded.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    if not Path(model).is_dir():
+        raise InputError(f"'{model}' is no folder; expected that of a model of transformers")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
+        loaded = AutoModelForCausalLM.from_pretrained(model, dtype=dtype, local_files_only=True).to(device).eval()
+    except (OSError, ValueError, RuntimeError, ImportError) as error:
+        raise InputError(f"the model in '{model}' cannot be loaded: {error}") from None
+    longest = getattr(loaded.config.get_text_config(decoder=True), "max_position_embeddings", None) or max_length
+    return GuardedBatch(TransformersBatch(loaded, slots, min(max_length, longest)), tokenizer)
+
+
+def open_guard(
+    policies: Sequence[Path], state: str | None, log: Path | None, principals: Mapping[str, Any] | None
+) -> ToolGuard:
+    """Opens the guard of all conversations.
+
+    Args:
+        policies: the policy files.
+        state: the address of the ledger; None to keep conversations in memory.
+        log: the file of the audit log; None for none.
+        principals: the principals of conversations; None if callers are not known.
+
+    Raises:
+        InputError: the policies are invalid, or a store cannot be opened.
+    """
+    principal = None if principals is None else principals.get
+    return ToolGuard(list(policies), ledger=state, log=None if log is None else AuditLog(log), principal=principal)
+
+
+async def run_completions_server(
+    settings: CompletionSettings,
+    conversations: ServedConversations,
+    batch: GuardedBatch,
+    endpoint: HttpEndpoint[RequestLimits],
+) -> None:
+    """Serves until it is stopped.
+
+    Raises:
+        InputError: the address is not available.
+    """
+    thread = GenerationThread(batch, conversations, endpoint.limits.requests)
+    admission = HttpAdmission(endpoint.hosts, endpoint.authenticate)
+    try:
+        await serve(CompletionsApplication(settings, conversations, thread, admission, endpoint.limits), endpoint)
+    finally:
+        thread.close()
