@@ -129,40 +129,32 @@ class CompletionsApplication:
         if self._thread.is_full:
             raise RefusedError(503, "too many turns wait for the model", head=[(b"retry-after", b"1")])
         text = await asgi.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
-        completion_request = read_chat_request(loads(text, self._limits.body))
-        if completion_request.model != self._settings.model:
-            raise RefusedError(
-                404, f"there is no model {completion_request.model[:60]!r}; expected {self._settings.model!r}"
-            )
-        turn = await run_in_threadpool(self._conversations.begin, _session(request), completion_request, caller)
+        chat = read_chat_request(loads(text, self._limits.body))
+        if chat.model != self._settings.model:
+            raise RefusedError(404, f"there is no model {chat.model[:60]!r}; expected {self._settings.model!r}")
+        turn = await run_in_threadpool(self._conversations.begin, _session(request), chat, caller)
         stream = None
         try:
-            decoding = await run_in_threadpool(self._request, completion_request, turn)
-            is_stream = completion_request.is_stream and not turn.guard.judges_answers
+            decoding = await run_in_threadpool(self._request, chat, turn)
+            is_stream = chat.is_stream and not turn.guard.judges_answers
             stream = self._thread.submit(decoding, turn, is_stream=is_stream)
         finally:
             if stream is None:
                 self._conversations.end(turn)
-        if completion_request.is_stream:
-            return StreamingResponse(
-                self._chunks(completion_request, stream), media_type="text/event-stream", headers=_HEADERS
-            )
-        return await self._whole(request, completion_request, stream)
+        if chat.is_stream:
+            return StreamingResponse(self._chunks(chat, stream), media_type="text/event-stream", headers=_HEADERS)
+        return await self._whole(request, chat, stream)
 
-    def _request(self, completion_request: ChatRequest, turn: ServedTurn) -> TurnRequest:
+    def _request(self, chat: ChatRequest, turn: ServedTurn) -> TurnRequest:
         settings = self._settings
-        most = (
-            settings.max_tokens
-            if completion_request.max_tokens is None
-            else min(completion_request.max_tokens, settings.max_tokens)
-        )
-        mode: Mode = "fast" if completion_request.sampling.get("do_sample") is False else settings.mode
+        most = settings.max_tokens if chat.max_tokens is None else min(chat.max_tokens, settings.max_tokens)
+        mode: Mode = "fast" if chat.sampling.get("do_sample") is False else settings.mode
         return TurnRequest(
-            completion_request.messages, completion_request.tools, turn.session, mode=mode, max_new_tokens=most,
-            tool_format=settings.tool_format, tool_choice=completion_request.tool_choice, reserve=turn.reserve, **completion_request.sampling,
+            chat.messages, chat.tools, turn.session, mode=mode, max_new_tokens=most,
+            tool_format=settings.tool_format, tool_choice=chat.tool_choice, reserve=turn.reserve, **chat.sampling,
         )  # fmt: skip
 
-    async def _whole(self, request: Request, completion_request: ChatRequest, stream: TurnStream) -> Response:
+    async def _whole(self, request: Request, chat: ChatRequest, stream: TurnStream) -> Response:
         collecting = asyncio.ensure_future(self._last(stream))
         leaving = asyncio.ensure_future(asgi.gone(request.receive))
         delivered = False
@@ -171,10 +163,8 @@ class CompletionsApplication:
             if not collecting.done():
                 raise RefusedError(499, "the client has left")
             turn = collecting.result()
-            text = await self._text(completion_request, stream, turn)
-            body = ChatCompletion(completion_request.model).whole(
-                turn, text, stream.turn.call_ids, _prompt_size(stream)
-            )
+            text = await self._text(chat, stream, turn)
+            body = ChatCompletion(chat.model).whole(turn, text, stream.turn.call_ids, _prompt_size(stream))
             delivered = True
             return _json(body)
         finally:
@@ -182,21 +172,21 @@ class CompletionsApplication:
             leaving.cancel()
             self._leave(stream, delivered=delivered)
 
-    async def _chunks(self, completion_request: ChatRequest, stream: TurnStream) -> AsyncIterator[bytes]:
-        completion, delivered = ChatCompletion(completion_request.model), False
+    async def _chunks(self, chat: ChatRequest, stream: TurnStream) -> AsyncIterator[bytes]:
+        completion, delivered = ChatCompletion(chat.model), False
         try:
             yield _event(completion.begin())
             async for event in stream.events():
                 if isinstance(event, str):
                     yield _event(completion.text(event))
                     continue
-                rest = (await self._text(completion_request, stream, event))[stream.sent :]
+                rest = (await self._text(chat, stream, event))[stream.sent :]
                 if rest:
                     yield _event(completion.text(rest))
                 delivered = True  # a client that leaves now may have the calls
                 for chunk in completion.end(event, stream.turn.call_ids):
                     yield _event(chunk)
-                if completion_request.has_usage:
+                if chat.has_usage:
                     yield _event(completion.usage(event, _prompt_size(stream)))
             yield b"data: [DONE]\n\n"
         except Exception as error:  # noqa: BLE001 - the status is sent; the error is the last event
@@ -216,11 +206,11 @@ class CompletionsApplication:
                 return event
         raise GuardError("the turn could not be generated")
 
-    async def _text(self, completion_request: ChatRequest, stream: TurnStream, turn: GeneratedTurn) -> str:
+    async def _text(self, chat: ChatRequest, stream: TurnStream, turn: GeneratedTurn) -> str:
         """The text of a turn; what a rule says instead, if it forbids this answer."""
         if turn.calls or not stream.turn.guard.judges_answers:
             return turn.text
-        verdict: Verdict = await run_in_threadpool(partial(stream.turn.judge_answer, completion_request, turn.text))
+        verdict: Verdict = await run_in_threadpool(partial(stream.turn.judge_answer, chat, turn.text))
         return "\n".join(["I cannot answer this.", *verdict.reasons]) if verdict.label else turn.text
 
 
