@@ -7,12 +7,12 @@ import datetime as dt
 import decimal
 import hashlib
 import json
-import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from guardagent._support.random_ids import random_id
 from guardagent.enforcement.uri import normalised, readings
 from guardagent.errors import InputError, error_text
 from guardagent.types import EMPTY, FrozenMapping, freeze
@@ -24,7 +24,7 @@ _TEXT_TYPES = (decimal.Decimal, dt.date, dt.time, dt.timedelta, uuid.UUID, bytes
 
 
 def _random_id() -> str:
-    return f"call-{secrets.token_hex(8)}"
+    return f"call-{random_id()}"
 
 
 @dataclass(frozen=True, slots=True)

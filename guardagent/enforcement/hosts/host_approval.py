@@ -1,4 +1,4 @@
-"""When a host has to ask its reviewers."""
+"""The need of a host to ask its reviewers."""
 
 from __future__ import annotations
 

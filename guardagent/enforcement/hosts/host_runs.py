@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
+from guardagent._support.random_ids import random_id
 from guardagent.enforcement.call_recorder import gave_up
 from guardagent.errors import ToolDenied
 from guardagent.types import Decision, Verdict
@@ -26,7 +26,7 @@ class HostRun:
     halt_error: ClassVar[type[ToolDenied]] = ToolDenied
 
     outer: Self | None = None
-    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    id: str = field(default_factory=random_id)
     final: str | None = None
     halted: ToolDenied | None = None
 

@@ -45,7 +45,7 @@ class HostScope:
 HostScopeT = TypeVar("HostScopeT", bound=HostScope)
 
 
-class Surroundings(Generic[ScopeT]):
+class ScopeVariable(Generic[ScopeT]):
     """Holds the surroundings of the running code, for each thread and task.
 
     Args:
@@ -96,7 +96,7 @@ class Surroundings(Generic[ScopeT]):
                 await events.aclose()
 
 
-class HostSurroundings(Surroundings[HostScopeT]):
+class HostSurroundings(ScopeVariable[HostScopeT]):
     """The surroundings of a host whose programs name conversations.
 
     Args:

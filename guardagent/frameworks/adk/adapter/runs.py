@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from guardagent.enforcement import HostCall
 from guardagent.enforcement.hosts.host_runs import HostRun
-from guardagent.enforcement.hosts.surroundings import Surroundings
+from guardagent.enforcement.hosts.surroundings import ScopeVariable
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.adk.adapter.messages import ShownMessages
 
@@ -57,7 +57,7 @@ class AdkScope:
     calls: Any
 
 
-SURROUNDINGS: Surroundings[AdkScope] = Surroundings("adk")
+SURROUNDINGS: ScopeVariable[AdkScope] = ScopeVariable("adk")
 scope, enter = SURROUNDINGS.scope, SURROUNDINGS.enter
 
 

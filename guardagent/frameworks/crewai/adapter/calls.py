@@ -48,16 +48,17 @@ class CrewCalls:
         try:
             own, apart = arguments.bind(args, kwargs)
             plain = plain_arguments(own)
-            call = self._call(arguments, plain, around, _validation(arguments, apart))
+            proposed = self._call(arguments, plain, around, _validation(arguments, apart))
         except InputError as error:
             verdict = yield from life.refuse(self._call(arguments, {}, around), str(error))
             return self._failure(ToolDenied(arguments.spec.name, verdict), around, tool)
         try:
-            call, judged = yield from life.authorize(call)
+            call, judged = yield from life.authorize(proposed)
         except ToolDenied as denied:
             return self._failure(denied, around, tool)
         inside = replace(around, conversation=call.conversation, call=call, tool_id=None)
-        work = SURROUNDINGS.within(inside, tool.work({**as_judged(judged, own, plain), **apart}))
+        live = own if call is proposed else as_judged(judged, own, plain)
+        work = SURROUNDINGS.within(inside, tool.work({**live, **apart}))
         remote = tool.guardagent_server is not None
         try:
             return (yield from life.execute(call, work, outcome_of, lambda one: outcome_of_error(one, remote=remote)))
