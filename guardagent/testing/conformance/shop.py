@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SECRET = "4711"  # noqa: S105 - of nobody
+SECRET = "47x11"  # noqa: S105 - of nobody; no random identifier has an x
 """A secret that `get_order` returns and no answer may contain."""
 
 REFUSALS: dict[str, Any] = {  # code -> the ways in which a login says that it failed
