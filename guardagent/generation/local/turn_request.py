@@ -105,6 +105,9 @@ class TurnRequest:
         Raises:
             InputError: a tool, the tokenizer or an option is invalid.
         """
+        check = getattr(engine, "check_tokenizer", None)  # of an engine whose model brings a vocabulary
+        if check is not None:
+            check(tokenizer)
         schemas, ends = read_tools(self.tools), end_tokens(tokenizer, engine.defaults)
         vocabulary = vocabulary_of(tokenizer, ends)
         format_used = vocabulary.format(self.tool_format)

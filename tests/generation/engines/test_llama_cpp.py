@@ -159,11 +159,12 @@ def test_a_sequence_longer_than_the_context_is_an_error(engine: LlamaCpp) -> Non
         engine.start([])
 
 
-def test_the_tokenizer_must_be_the_models(engine: LlamaCpp, tokenizer: Any) -> None:
+def test_the_tokenizer_must_be_the_models(llama: Any, engine: LlamaCpp, tokenizer: Any) -> None:
     """Every token is compared; the unused ones at the end of a model are not the tokenizer's."""
     engine.check_tokenizer(tokenizer)
+    other = tiny.tokenizer(["another text"] * 3, added=["<tool_call>", "</tool_call>"])
     with pytest.raises(InputError, match=r"token \d+ is .* in the tokenizer"):
-        engine.check_tokenizer(tiny.tokenizer(["another text"] * 3, added=["<tool_call>", "</tool_call>"]))
+        guarded_generate(llama, other, tiny.CHAT, tiny.TOOLS, None)
     with pytest.raises(InputError, match="expected the tokenizer of this model"):
         engine.check_tokenizer(tiny.tokenizer(size=500, added=[f"<{number}>" for number in range(300)]))
 

@@ -17,7 +17,7 @@ _BACKEND_ERRORS = (RuntimeError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class LlamaCppDefaults:
-    """What a GGUF says about generation: only the tokens that end a turn."""
+    """The defaults of a GGUF: only the tokens that end a turn."""
 
     eos_token_id: tuple[int, ...]
 
