@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 from guardagent import InputError
-from guardagent.generation.local import guarded_generate
+from guardagent.generation.local import GuardedLogits, guarded_generate
 from guardagent.generation.local.formats import Format, find_format
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import MalformedCall, TurnBuffer
@@ -387,3 +387,20 @@ def test_a_denied_call_is_replaced_in_every_format(form: str, mode: Any, tmp_pat
     )
     assert [(call.tool, dict(call.args)) for call in turn.calls] == [SMALL]
     assert turn.backtracks > 0
+
+
+@pytest.mark.parametrize("form", sorted(TURNS))
+def test_a_mask_alone_completes_no_denied_call_in_any_format(form: str, tmp_path: Path) -> None:
+    """The token after which the call cannot comply is masked, whichever ends a value or a call of the format."""
+    texts = {TURNS[form]([REFUND]): 0.9, TURNS[form]([SMALL]): 0.1}
+    of = tiny.tokenizer([*texts], special=marks(form), size=330)
+    guarded = GuardedLogits(of, tiny.TOOLS, tiny.session(tiny.policies(tmp_path)), tool_format=form, width=8)
+    engine, ids = tiny.Known(of, texts), torch.zeros((1, 0), dtype=torch.long)
+    engine.start([])
+    while not len(ids[0]) or ids[0, -1] != of.eos_token_id:
+        scores = engine.logits().clamp(min=-100)[None]
+        token = int(guarded(ids, scores).argmax())
+        engine.step(token)
+        ids = torch.cat([ids, torch.tensor([[token]])], dim=1)
+        assert len(ids[0]) < 400
+    assert [(call.tool, dict(call.args)) for call in guarded.release(ids)] in ([SMALL], [])
