@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+import torch
 
 from guardagent import InputError
 from guardagent.generation.local import GuardedLogits, guarded_generate
