@@ -56,7 +56,7 @@ from tests.frameworks.scenarios import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-PIN = "The PIN is 4711."
+PIN = "The PIN is 47x11."
 YES, NO = Approval("approve"), Approval("reject")
 PLEASE = types.Content(role="user", parts=[types.Part(text="please")])
 
@@ -571,7 +571,7 @@ def test_a_denied_answer_is_nowhere(turns: list[Any], options: Any, stream: bool
     session = asyncio.run(sessions.get_session(app_name="shop", user_id="ann", session_id="c1"))
     shown = f"{[(one.content, one.output, one.actions.state_delta) for one in events]} {session.state}"
     stored = [(one.content, one.output, one.actions.state_delta) for one in session.events]
-    assert "4711" not in f"{shown} {stored}"
+    assert "47x11" not in f"{shown} {stored}"
     assert "withheld" in f"{shown} {[one.error_message for one in events]}"
 
 
@@ -604,7 +604,7 @@ def test_neither_thoughts_nor_words_beside_a_call_are_shown(tmp_path: Path) -> N
     shop = Shop()
     agent = agent_of(shop, model=Talker([refund(5), "paid"]))
     events = ran(agent, guard_of(tmp_path, LIMIT, answers=NoSecrets()))
-    assert "4711" not in str([one.content for one in events])
+    assert "47x11" not in str([one.content for one in events])
     assert (last_text(events), shop.refunds) == ("paid", [("W1", 5)])
 
 

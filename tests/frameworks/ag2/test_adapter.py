@@ -43,7 +43,7 @@ from tests.frameworks.scenarios import (
     guard_of,
 )
 
-PIN = "The PIN is 4711."
+PIN = "The PIN is 47x11."
 PAY = "version: 1\npolicies:\n  - {id: limit, temporal: 'forall(pay(money=m), m.amount <= 100)'}\n"
 
 
@@ -478,7 +478,7 @@ def test_a_denied_answer_is_nowhere(kind: str, tmp_path: Path) -> None:
     turns: list[Turn] = [PIN]
 
     def look() -> Any:
-        return ToolResult("The code is 4711, as it were.", final=True)
+        return ToolResult("The code is 47x11, as it were.", final=True)
 
     options: dict[str, Any] = {}
     if kind == "tool":
@@ -499,7 +499,7 @@ def test_a_denied_answer_is_nowhere(kind: str, tmp_path: Path) -> None:
         return reply.body, await stream.history.get_events()
 
     body, history = asyncio.run(run())
-    assert "4711" not in f"{body} {history!r} {events!r}"
+    assert "47x11" not in f"{body} {history!r} {events!r}"
     assert ("I cannot say" if kind == "tool" else "withheld") in body
 
 

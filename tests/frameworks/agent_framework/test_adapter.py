@@ -68,7 +68,7 @@ from tests.frameworks.scenarios import (
 )
 
 APPROVE = Approval("approve")
-PIN = "The PIN is 4711."
+PIN = "The PIN is 47x11."
 HAND_OFFS = "version: 1\npolicies:\n  - {id: stay, temporal: \"forall(handoff(to=t), t != 'second')\"}\n"
 
 
@@ -828,7 +828,7 @@ def test_a_denied_answer_is_nowhere(turns: list[Any], per_call: bool, tmp_path: 
                 asyncio.run(streamed(agent, session=session)) if stream else (ran(agent, session=session), [])
             )
         shown = [one.to_dict() for one in updates]
-        assert "4711" not in f"{found.to_dict()} {shown} {session.to_dict()} {agent.client.read}"
+        assert "47x11" not in f"{found.to_dict()} {shown} {session.to_dict()} {agent.client.read}"
 
 
 def test_a_withheld_answer_keeps_the_conversation_of_the_service(tmp_path: Path) -> None:
@@ -855,7 +855,7 @@ def test_text_beside_calls_is_a_part_of_the_answer(tmp_path: Path) -> None:
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
     agent = agent_of(guard, shop, [PIN, *refund(50)], "done")
     found = ran(agent, session=session)
-    assert "4711" not in str(found.to_dict())
+    assert "47x11" not in str(found.to_dict())
     assert "withheld" in found.text
     assert shop.refunds == [("W1", 50)]
     assert any(one.type == "function_result" for message in found.messages for one in message.contents)

@@ -68,7 +68,7 @@ from tests.frameworks.scenarios import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-PIN = "The PIN is 4711."
+PIN = "The PIN is 47x11."
 CODE_POLICY = """
 version: 1
 policies:
@@ -783,11 +783,11 @@ def test_a_denied_answer_is_nowhere(kind: str, tmp_path: Path) -> None:
         runner = RoundRobinGroupChat([agent, other] if "early" in kind else [other, agent], max_turns=2)
     guarded(runner, guard_of(tmp_path, LIMIT, answers=NoSecrets()))
     events = streamed(runner)
-    assert "4711" not in str([event.model_dump() for event in events])
+    assert "47x11" not in str([event.model_dump() for event in events])
     assert "withheld" in events[-1].messages[-1].content
     assert events[-1].messages[0].source == "user"
     if "team" not in kind and kind != "tool":
-        assert "4711" not in str(asyncio.run(agent.save_state()))
+        assert "47x11" not in str(asyncio.run(agent.save_state()))
 
 
 def test_what_the_user_sees_of_an_inner_agent_is_part_of_the_answer(tmp_path: Path) -> None:

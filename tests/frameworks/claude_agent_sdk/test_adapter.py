@@ -257,7 +257,7 @@ def test_a_session_in_a_tool_belongs_to_the_call_around_it(tmp_path: Path) -> No
 
     async def delegate() -> str:
         with conversation("apart"):
-            found = await aran(guard, tmp_path, [refund(5), "The PIN is 4711."], shop, reader=claude_agent_sdk.query)
+            found = await aran(guard, tmp_path, [refund(5), "The PIN is 47x11."], shop, reader=claude_agent_sdk.query)
         return str(found.result.result)
 
     tools = [tool_of("delegate", delegate, {"type": "object", "properties": {}}), tool_of("refund", shop.arefund)]
@@ -265,8 +265,8 @@ def test_a_session_in_a_tool_belongs_to_the_call_around_it(tmp_path: Path) -> No
     turns = [refund(5), [("mcp__shop__delegate", {})], "done"]
     found = ran(guard, tmp_path, turns, mcp_servers=servers, allowed_tools=["mcp__shop"], named="c1")
     assert shop.refunds == [("W1", 5)]
-    assert "The PIN is 4711." in found.requests[-1]  # the agent around it may read it
-    assert "4711" not in found.shown
+    assert "The PIN is 47x11." in found.requests[-1]  # the agent around it may read it
+    assert "47x11" not in found.shown
 
 
 # --- the conversation
@@ -481,10 +481,10 @@ def test_a_misspelt_tool_of_a_server_of_this_process(tmp_path: Path) -> None:
 def test_an_unheld_answer_is_not_begun(tmp_path: Path) -> None:
     """The SDK's own client shows text as it comes, so it gets none if the guard judges answers."""
     guard = guard_of(tmp_path, LIMIT, aliases=ALIASES, answers=NoSecrets())
-    found = ran(guard, tmp_path, ["The PIN is 4711."], reader=claude_agent_sdk.query)
+    found = ran(guard, tmp_path, ["The PIN is 47x11."], reader=claude_agent_sdk.query)
     assert not found.requests
     assert "GuardedClient" in found.shown
-    assert "4711" not in found.shown
+    assert "47x11" not in found.shown
 
 
 @pytest.mark.parametrize("partial", [False, True])
@@ -493,9 +493,9 @@ def test_no_part_of_a_denied_answer_is_shown(partial: bool, tmp_path: Path) -> N
     shop, guard = Shop(), guard_of(tmp_path, LIMIT, aliases=ALIASES, answers=NoSecrets())
     agent = [("Agent", {"description": "d", "prompt": "script:inner", "subagent_type": "general-purpose"})]
     options: dict[str, Any] = {"include_partial_messages": partial, "forward_subagent_text": True}
-    turns = [agent, refund(50), "The PIN is 4711."]
-    denied = ran(guard, tmp_path, turns, shop, inner=["I saw 4711."], **options)
-    assert "4711" not in denied.shown
+    turns = [agent, refund(50), "The PIN is 47x11."]
+    denied = ran(guard, tmp_path, turns, shop, inner=["I saw 47x11."], **options)
+    assert "47x11" not in denied.shown
     assert "withheld" in denied.result.result
     assert "withheld" in "".join(str(one) for one in denied.messages[:-1])
     allowed = ran(guard, tmp_path, [refund(50), "You have 50 back."], shop, **options)
@@ -506,8 +506,8 @@ def test_no_part_of_a_denied_answer_is_shown(partial: bool, tmp_path: Path) -> N
 def test_text_before_a_call_is_held(tmp_path: Path) -> None:
     """A message may have text and calls; its calls are not withheld with it."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT, aliases=ALIASES, answers=NoSecrets())
-    found = ran(guard, tmp_path, [["The PIN is 4711.", *refund(50)], "done"], shop)
-    assert "4711" not in found.shown
+    found = ran(guard, tmp_path, [["The PIN is 47x11.", *refund(50)], "done"], shop)
+    assert "47x11" not in found.shown
     assert REFUND in found.shown
     assert shop.refunds == [("W1", 50)]
 

@@ -57,7 +57,7 @@ from tests.frameworks.scenarios import (
 pytestmark = pytest.mark.filterwarnings("ignore")
 KINDS: tuple[Kind, ...] = ("native", "text")
 both = pytest.mark.parametrize("kind", KINDS)
-LEAK = "The PIN is 4711."
+LEAK = "The PIN is 47x11."
 
 
 def tools_of(shop: Shop, **options: Any) -> list[Any]:
@@ -240,7 +240,7 @@ def test_no_cached_result_gets_past_the_guard(kind: Kind, tmp_path: Path) -> Non
     """A result that another agent left in a cache is not used; each call is judged and run."""
     shop, cache = Shop(), CacheHandler()
     for name in ("refund", "Refund"):
-        cache.add(tool=name, input=json.dumps({"order_id": "W1", "amount": 500}), output="the PIN is 4711")
+        cache.add(tool=name, input=json.dumps({"order_id": "W1", "amount": 500}), output="the PIN is 47x11")
     agent = agent_of(
         ScriptedLLM.of(kind, [refund(500), refund(50), refund(50, "W2"), refund(50), "paid"]), tools_of(shop)
     )
@@ -251,7 +251,7 @@ def test_no_cached_result_gets_past_the_guard(kind: Kind, tmp_path: Path) -> Non
     agent.set_cache_handler(cache)  # as the host does at times
     with conversation("c1"):
         crew.kickoff()
-    assert "4711" not in agent.llm.last_text(-1)
+    assert "47x11" not in agent.llm.last_text(-1)
     assert shop.refunds == [("W1", 50), ("W2", 50), ("W1", 50)]
 
 
@@ -431,7 +431,7 @@ def test_nobody_gets_a_denied_answer(
         output = crew.kickoff()
     assert "withheld" in output.raw
     assert got
-    assert "4711" not in f"{output.model_dump()} {got} {(tmp_path / 'answer.txt').read_text()}"
+    assert "47x11" not in f"{output.model_dump()} {got} {(tmp_path / 'answer.txt').read_text()}"
 
 
 def test_the_answer_is_what_the_crew_returns(tmp_path: Path) -> None:
@@ -448,8 +448,8 @@ def test_the_answer_is_what_the_crew_returns(tmp_path: Path) -> None:
         with conversation("c1"):
             return crew.kickoff()
 
-    assert "4711" not in str(answer(skipped=True).model_dump())
-    assert "4711" not in str(answer({"guardrail": lambda _: (True, LEAK)}).model_dump())
+    assert "47x11" not in str(answer(skipped=True).model_dump())
+    assert "47x11" not in str(answer({"guardrail": lambda _: (True, LEAK)}).model_dump())
     assert answer({"guardrail": lambda _: (True, "good")}).raw == "good"
 
 
@@ -459,10 +459,10 @@ def test_an_agent_alone_is_judged_too(tmp_path: Path) -> None:
     changing = agent_of(ScriptedLLM.of("native", ["fine"]), [], guardrail=lambda _: (True, LEAK))
     speaking = agent_of(ScriptedLLM.of("native", [LEAK] * 3), [])
     with conversation("c1"):
-        assert "4711" not in str(guarded(changing, guard).kickoff("please").model_dump())
-        assert "4711" not in str(guarded(speaking, guard).kickoff("please").model_dump())
-        assert "4711" not in Crew(agents=[speaking], tasks=[task_of(speaking)]).kickoff().raw
-        assert "4711" not in asyncio.run(speaking.kickoff_async("please")).raw
+        assert "47x11" not in str(guarded(changing, guard).kickoff("please").model_dump())
+        assert "47x11" not in str(guarded(speaking, guard).kickoff("please").model_dump())
+        assert "47x11" not in Crew(agents=[speaking], tasks=[task_of(speaking)]).kickoff().raw
+        assert "47x11" not in asyncio.run(speaking.kickoff_async("please")).raw
 
 
 # --- attaching

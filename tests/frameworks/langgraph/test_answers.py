@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[3]
 NO_PIN = (
     LIMIT
     + """  - id: no_pin
-    temporal: forall(answer(text=t), !(t matches /(?s:.*)4711(?s:.*)/))
+    temporal: forall(answer(text=t), !(t matches /(?s:.*)47x11(?s:.*)/))
     message: The answer tells a PIN.
 """
 )
@@ -62,10 +62,10 @@ def test_an_answer_is_judged_before_anybody_sees_it(tmp_path: Path) -> None:
 def test_a_rule_can_speak_of_the_answer(tmp_path: Path) -> None:
     """A denied answer is withheld and no step; an allowed one is recorded, once."""
     guard = guard_of(tmp_path, NO_PIN)
-    for answer, passes in (("your PIN is 4711", False), ("the weather is fine", True)):
+    for answer, passes in (("your PIN is 47x11", False), ("the weather is fine", True)):
         made = agent(guard, says(answer), [tool(Shop().refund)])
         seen = list(made.stream(user(), thread(str(passes)), stream_mode=["messages", "updates", "values"]))
-        assert ("4711" in str(seen), "tells a PIN" in str(seen)) == (False, not passes)
+        assert ("47x11" in str(seen), "tells a PIN" in str(seen)) == (False, not passes)
         assert [event.args for event in guard.session(str(passes)).history] == [{"text": answer}] * passes
 
 

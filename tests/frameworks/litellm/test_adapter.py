@@ -49,7 +49,7 @@ ANSWER_RULE = """
 version: 1
 policies:
   - id: secret
-    temporal: forall(answer(text=t), !(t matches /(?s:.*)4711(?s:.*)/))
+    temporal: forall(answer(text=t), !(t matches /(?s:.*)47x11(?s:.*)/))
     message: Do not tell a PIN.
 """
 
@@ -453,18 +453,18 @@ def test_a_guard_of_the_options_has_the_caller(tmp_path: Path) -> None:
 def test_an_answer_is_withheld(client: GatewayClient, judge: str, stream: bool, tmp_path: Path) -> None:
     """No part of it reaches the client; a harmless one does."""
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets()) if judge == "guard" else guard_of(tmp_path, ANSWER_RULE)
-    one = talk(client, guard, "The PIN is 4711.", "You get 50.")
+    one = talk(client, guard, "The PIN is 47x11.", "You get 50.")
     text, _ = one.ask(stream=stream)
     assert "withheld" in text
-    assert "4711" not in one.raw
+    assert "47x11" not in one.raw
     assert one.ask(client.user("well?"), stream=stream)[0] == "You get 50."
 
 
 def test_each_of_several_answers_is_judged(tmp_path: Path) -> None:
     """A client cannot choose one that is denied."""
-    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT, answers=NoSecrets()), "The PIN is 4711.", tools=())
+    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT, answers=NoSecrets()), "The PIN is 47x11.", tools=())
     one.ask(n=2, tools=None)
-    assert (one.status, "4711" in one.raw) == (200, False)
+    assert (one.status, "47x11" in one.raw) == (200, False)
 
 
 # --- streams

@@ -37,7 +37,7 @@ from tests.frameworks.scenarios import (
     guard_of,
 )
 
-PIN = "The PIN is 4711."
+PIN = "The PIN is 47x11."
 
 
 def refund(amount: Any, order_id: str = "W1") -> list[tuple[str, Any]]:
@@ -322,7 +322,7 @@ def test_a_denied_answer_is_nowhere(turns: list[Any], options: dict[str, Any], t
 
     found, events, messages = asyncio.run(run())
     shown = [one for one in events if type(one).__name__ != "StopEvent"]
-    assert "4711" not in f"{found!r} {shown!r} {messages!r}"
+    assert "47x11" not in f"{found!r} {shown!r} {messages!r}"
     assert "withheld" in str(found)
 
 

@@ -394,7 +394,7 @@ def test_tools_that_run_at_the_provider_are_refused(tmp_path: Path, hosted: Any)
 NO_PIN = (
     LIMIT
     + """  - id: no_pin
-    temporal: forall(answer(text=t), !(t matches /(?s:.*)4711(?s:.*)/))
+    temporal: forall(answer(text=t), !(t matches /(?s:.*)47x11(?s:.*)/))
     message: The answer tells a PIN.
 """
 )
@@ -406,7 +406,7 @@ class NoPin:
     def guard(self, agent_input: str, output: str, facts: Any = None) -> Verdict:
         """Denies an answer with the PIN."""
         assert agent_input in ("my PIN?", "please")
-        return Verdict(Decision.DENY if "4711" in output else Decision.ALLOW, reasons=("a PIN",))
+        return Verdict(Decision.DENY if "47x11" in output else Decision.ALLOW, reasons=("a PIN",))
 
 
 def _answering(tmp_path: Path, *turns: list[Any]) -> Any:
@@ -416,7 +416,7 @@ def _answering(tmp_path: Path, *turns: list[Any]) -> Any:
 
 def test_an_answer_is_judged_before_it_is_seen(tmp_path: Path) -> None:
     """A denied answer trips the SDK's output guardrail; an allowed one is returned."""
-    agent, _ = _answering(tmp_path, calls("your PIN is 4711"), calls("no"))
+    agent, _ = _answering(tmp_path, calls("your PIN is 47x11"), calls("no"))
     with conversation("c1"):
         with pytest.raises(OutputGuardrailTripwireTriggered) as tripped:
             GuardedRunner.run_sync(agent, "my PIN?")
@@ -427,7 +427,7 @@ def test_an_answer_is_judged_before_it_is_seen(tmp_path: Path) -> None:
 def test_a_rule_can_speak_of_the_answer(tmp_path: Path) -> None:
     """A denied answer trips the guardrail and is no step; an allowed one is recorded."""
     guard = guard_of(tmp_path, NO_PIN)
-    agent = agent_of(guard, shop_tools(Shop()), calls("your PIN is 4711"), calls("no"))
+    agent = agent_of(guard, shop_tools(Shop()), calls("your PIN is 47x11"), calls("no"))
     run = partial(GuardedRunner.run, agent, "my PIN?", run_config=config(), context={"session_id": "c1"})
     with pytest.raises(OutputGuardrailTripwireTriggered) as tripped:
         asyncio.run(run())
@@ -439,7 +439,7 @@ def test_a_rule_can_speak_of_the_answer(tmp_path: Path) -> None:
 
 def test_a_stream_is_held_until_the_answer_is_judged(tmp_path: Path) -> None:
     """A denied answer yields no event; an allowed one streams after the check."""
-    agent, _ = _answering(tmp_path, calls("your PIN is 4711"), calls("no"))
+    agent, _ = _answering(tmp_path, calls("your PIN is 47x11"), calls("no"))
     seen: list[Any] = []
 
     async def read() -> Any:
@@ -456,7 +456,7 @@ def test_a_stream_is_held_until_the_answer_is_judged(tmp_path: Path) -> None:
 
 
 def _pin() -> str:
-    return "4711"
+    return "47x11"
 
 
 def _ends(context: Any, results: list[Any]) -> ToolsToFinalOutputResult:
@@ -464,7 +464,7 @@ def _ends(context: Any, results: list[Any]) -> ToolsToFinalOutputResult:
 
 
 def _fallback(data: Any) -> RunErrorHandlerResult:
-    return RunErrorHandlerResult(final_output="4711")
+    return RunErrorHandlerResult(final_output="47x11")
 
 
 ENDINGS: dict[str, dict[str, Any]] = {
@@ -481,7 +481,7 @@ ENDINGS: dict[str, dict[str, Any]] = {
 def test_an_answer_is_judged_however_it_arises(tmp_path: Path, ending: str, streamed: bool) -> None:
     """A tool's output, an operator's fallback or the answer of a hand-off target is withheld if denied."""
     guard, seen = guard_of(tmp_path, LIMIT, answers=NoPin()), []
-    agent = agent_of(guard, [tool(_pin, "pin")], calls(("pin", {})), calls("4711"), **ENDINGS[ending])
+    agent = agent_of(guard, [tool(_pin, "pin")], calls(("pin", {})), calls("47x11"), **ENDINGS[ending])
     if ending == "handed over":
         agent = Agent("front", handoffs=[agent], model=ScriptedModel([calls(TO_CLERK)]))
     options: dict[str, Any] = {"context": {"session_id": "c1"}, "run_config": config()}
@@ -502,7 +502,7 @@ def test_an_answer_is_judged_however_it_arises(tmp_path: Path, ending: str, stre
 
 def test_answers_are_judged_only_with_guarded_runner(tmp_path: Path) -> None:
     """Runner streams before any guardrail runs, so the run is refused."""
-    agent, _ = _answering(tmp_path, calls("your PIN is 4711"))
+    agent, _ = _answering(tmp_path, calls("your PIN is 47x11"))
     with pytest.raises(InputError, match="GuardedRunner"):
         ran(agent)
 

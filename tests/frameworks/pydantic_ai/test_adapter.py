@@ -448,13 +448,13 @@ def test_structured_answers_are_judged(tmp_path: Path) -> None:
     """Also those of an output tool and of an output function; the messages do not keep a denied one."""
 
     def look() -> str:
-        return "The PIN is 4711."
+        return "The PIN is 47x11."
 
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
-    denied, fine = ("final_result", {"note": "PIN 4711"}), ("final_result", {"note": "no PIN"})
+    denied, fine = ("final_result", {"note": "PIN 47x11"}), ("final_result", {"note": "no PIN"})
     result, _ = ran(guard, Shop(), [denied], [fine], output_type=Refund)
     assert result.output == Refund(note="no PIN")
-    assert "4711" not in str(result.all_messages())
+    assert "47x11" not in str(result.all_messages())
     result, _ = ran(guard, Shop(), [("look", {})], output_type=[str, ToolOutput(look, name="look")])
     assert "withheld" in result.output
     with pytest.raises(UnexpectedModelBehavior):
@@ -465,7 +465,7 @@ def test_structured_answers_are_judged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["text", "tool", "text and call"])
 def test_no_stream_shows_a_denied_answer(method: str, kind: str, tmp_path: Path) -> None:
     """However the answer comes, and however the program reads it."""
-    text = "The PIN is 4711."
+    text = "The PIN is 47x11."
     turns: dict[str, list[Turn]] = {
         "text": [text],
         "tool": [[("final_result", {"note": text})], [("final_result", {"note": "none"})]],
@@ -474,7 +474,7 @@ def test_no_stream_shows_a_denied_answer(method: str, kind: str, tmp_path: Path)
     options = {"output_type": Refund} if kind == "tool" else {}
     agent, _ = agent_of(Shop(), turns[kind], **options)
     guarded(agent, guard_of(tmp_path, LIMIT, answers=NoSecrets()))
-    assert "4711" not in asyncio.run(_shown(agent, method))
+    assert "47x11" not in asyncio.run(_shown(agent, method))
 
 
 async def _shown(agent: Any, method: str) -> str:
@@ -505,20 +505,20 @@ def test_text_before_a_call_is_an_answer_in_run_stream(tmp_path: Path) -> None:
     shop = Shop()
 
     async def both(messages: list[Any], info: Any) -> Any:
-        yield "The PIN is 4711."
+        yield "The PIN is 47x11."
         for at, amount in enumerate((500, 50), 1):
             yield {at: DeltaToolCall("refund", f'{{"order_id": "A", "amount": {amount}}}', tool_call_id=f"t{at}")}
 
     agent = Agent(FunctionModel(stream_function=both), tools=[shop.refund], end_strategy="exhaustive")
     guarded(agent, guard_of(tmp_path, LIMIT, answers=NoSecrets()))
-    assert "4711" not in asyncio.run(_shown(agent, "run_stream"))
+    assert "47x11" not in asyncio.run(_shown(agent, "run_stream"))
     assert shop.refunds == [("A", 50)]
 
 
 def test_the_answer_of_an_agent_in_a_tool_is_for_its_caller(tmp_path: Path) -> None:
     """The caller may use it, and what the caller answers is judged; the inner agent shares the conversation."""
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE, answers=NoSecrets())
-    inner, _ = agent_of(shop, [refund(5), "The PIN is 4711."])
+    inner, _ = agent_of(shop, [refund(5), "The PIN is 47x11."])
     guarded(inner, guard)
 
     async def ask() -> str:
@@ -526,7 +526,7 @@ def test_the_answer_of_an_agent_in_a_tool_is_for_its_caller(tmp_path: Path) -> N
 
     agent, model = agent_of(shop, [[("ask", {})], refund(6), "fine"], tools=[ask, shop.refund])
     result = run(guarded(agent, guard), "please", conversation_id="c1")
-    assert "4711" in model.read[1]
+    assert "47x11" in model.read[1]
     assert (result.output, shop.refunds) == ("fine", [("W1", 5)])
 
 

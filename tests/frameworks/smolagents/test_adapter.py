@@ -209,23 +209,23 @@ def test_the_answer_after_the_last_step_is_judged(kind: Kind, tmp_path: Path) ->
     class LastWords(ScriptedModel):
         def generate(self, messages: list[Any], *args: Any, **kwargs: Any) -> ChatMessage:
             message = super().generate(messages)
-            return message if len(self.read) == 1 else ChatMessage(role="assistant", content="The PIN is 4711.")
+            return message if len(self.read) == 1 else ChatMessage(role="assistant", content="The PIN is 47x11.")
 
     model = LastWords(kind, [refund(5)])
     agent = agent_of(kind, tools_of(Shop()), model, max_steps=1)
     with conversation("c1"):
         answer = guarded(agent, guard_of(tmp_path, LIMIT, answers=NoSecrets())).run("please")
     assert "withheld" in answer
-    assert "4711" not in answer + str(agent.memory.steps[-1].action_output)
+    assert "47x11" not in answer + str(agent.memory.steps[-1].action_output)
 
 
 @both
 def test_a_denied_answer_is_in_no_step(kind: Kind, tmp_path: Path) -> None:
     """After three denied answers the reason is the answer, and the steps of the run do not have them."""
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
-    answer, _ = ran(guard, Shop(), kind, *["The PIN is 4711."] * 5, return_full_result=True)
+    answer, _ = ran(guard, Shop(), kind, *["The PIN is 47x11."] * 5, return_full_result=True)
     assert "withheld" in answer.output
-    assert "4711" not in str(answer.steps)
+    assert "47x11" not in str(answer.steps)
 
 
 # --- attaching

@@ -56,8 +56,8 @@ from tests.frameworks.strands.agents import (
 )
 from tests.frameworks.strands.scripted_model import ScriptedModel
 
-PIN = "The PIN is 4711."
-LEAKED = re.compile(r"(?<![\w-])4711")  # and not within a random id
+PIN = "The PIN is 47x11."
+LEAKED = re.compile(r"(?<![\w-])47x11")  # and not within a random id
 YES = True
 FORMS = pytest.mark.parametrize("form", ["intervention", "guarded"])
 
