@@ -67,7 +67,14 @@ from guardagent.frameworks.python import (
     run_agent,
     run_tool_calls,
 )
-from guardagent.generation.local import GeneratedTurn, GuardedLogits, guarded_generate
+from guardagent.generation.local import (
+    GeneratedTurn,
+    GuardedLogits,
+    TurnRequest,
+    guarded_generate,
+    guarded_generate_batch,
+)
+from guardagent.generation.local.vllm import GuardedRequest
 from guardagent.log import AuditLog as Log
 from guardagent.log import outcome_record, verdict_record, verify_log
 from guardagent.log.stores import jsonl
@@ -151,6 +158,8 @@ async def generated(session: Session) -> ReplanResult:
     later: GuardedTurn = await aguarded_chat("openai/gpt-4.1", [], TOOLS, session, candidates=2)
     local: GeneratedTurn = guarded_generate(object(), object(), [], TOOLS, session)
     show(turn.text + later.text, local, GuardedLogits(object(), TOOLS, session))
+    many: list[GeneratedTurn] = guarded_generate_batch(object(), object(), [TurnRequest([], TOOLS, session)], slots=2)
+    show(many, GuardedRequest(object(), TOOLS, session).extra_args)
 
     async def step(_: object) -> None:
         return None

@@ -20,6 +20,7 @@ from guardagent.session.session import Session
 
 Mode = Literal["exact", "fast"]
 MAX_BACKTRACKS = 100
+_PROMPT_END = 32  # the tokens of a prompt among which a mark of thinking may be its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,13 @@ class TurnRequest:
         return Decoder(
             engine,
             self._sampler(engine.defaults),
-            TurnBuffer(vocabulary, format_used, list(schemas.values()), self.tool_choice if schemas else "none"),
+            TurnBuffer(
+                vocabulary,
+                format_used,
+                list(schemas.values()),
+                self.tool_choice if schemas else "none",
+                tokenizer.decode(prompt[-_PROMPT_END:]),
+            ),
             TurnChecker(
                 self.session, schemas, is_parallel=is_parallel, facts=self.facts, agent=self.agent, reserve=self.reserve
             ),

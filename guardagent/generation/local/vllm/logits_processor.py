@@ -63,3 +63,6 @@ class GuardedLogitsProcessor(BatchLogitsProcessor, SlotLogitsProcessor):
     def apply(self, logits: Any, ctx: Any = None) -> Any:
         """Masks the logits of a step in place."""
         return self._rows.apply(logits) if ctx is None else self._slots.apply(logits, ctx)
+
+
+__all__ = ["GuardedLogitsProcessor"]
