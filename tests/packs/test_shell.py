@@ -37,6 +37,41 @@ def test_a_large_command_is_judged_soon(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        ("services", ("aws ec2 run-instances", "aws --profile p rds create-db-instance", "az vm start -n list")),
+        ("", ("aws --profile p s3 ls", "aws s3 cp s3://a/b .", "gcloud run services list", "az vm list -o table")),
+        ("services", ("kubectl -n x apply -f k8s", "kubectl delete ns x --dry-run=none", "helm -n x uninstall y")),
+        ("", ("kubectl -n x get pods", "kubectl apply -f k8s --dry-run=client", "helm upgrade x ./x --dry-run")),
+        ("services", ("gh -R a/b repo delete", "gh ssh-key add k.pub", "gh release create v1", "gh alias set x pr")),
+        ("", ("gh pr create --fill", "gh -R a/b pr view 1", "gh run watch 1", "gh api repos/a/b/pulls")),
+        ("services", ("gh api repos/a/b/hooks -f name=web", "gh api graphql -f query='mutation{x}'")),
+        ("", ("gh api -X GET search/issues -f q=x", "gh api graphql -f query='query{viewer{login}}'")),
+        ("services", ("docker --context x volume rm y", "DOCKER_HOST=ssh://x docker stop y")),
+        ("", ("docker --context x ps", "docker rm web", "ansible-playbook site.yml --check")),
+        ("services", ("npx prisma migrate reset", "php artisan migrate:fresh", "python manage.py flush")),
+        ("", ("npx prisma generate", "php artisan migrate", "alembic revision -m 'drop column'")),
+        ("services", ("restic forget latest", "zfs destroy x/y", "vagrant destroy", "curl -X DELETE https://x.org/1")),
+        ("", ("restic snapshots", "zfs list", "rclone ls r:x", "vagrant up", "curl -X DELETE http://localhost:8000/1")),
+        ("upload", ("poetry publish", "mvn clean deploy", "docker build --push -t x .", "npm --prefix web publish")),
+        ("", ("cargo publish --dry-run", "./gradlew publishToMavenLocal", "dotnet publish -c Release", "helm package x")),
+        ("delete", ("npx rimraf@5 ~", "tar --remove-files -cf x ~/s", "zip -rm x ~/src", "rsync -a --delete x/ .")),
+        ("", ("npx rimraf dist", "zip -rq x.zip src", "tar -cf x.tar src", "rsync -a --delete dist/ public/")),
+        ("control", ("kill $(lsof -t -i:5432)", "lsof -ti:22 | xargs kill", "ip link set eth0 down", "pm2 kill")),
+        ("", ("kill $(lsof -t -i:8000)", "fuser -k 3000/tcp", "ip addr show", "pm2 list", "ssh-add -l")),
+        ("unreadable", ("make CC='sh -c $X'", "go test -exec ./x", "rails r 'X.delete_all'")),
+        ("", ("make CFLAGS='-O2 -g'", "go test ./...", "lldb -b -o run -o bt x", "rails r 'puts Order.count'")),
+        ("secrets", ("find ~ -type f -exec cat {} +", "find ~/.config -name '*token*' -exec cat {} +")),
+        ("outside", ("gzip ~/notes.txt", "conda install -n base x", "pip install x --target ~/l")),
+        ("", ("gzip -dc ~/x.gz", "gzip -k data.json", "conda install x", "uv pip install x")),
+    ],
+)  # fmt: skip
+def test_the_options_of_programs_decide(kind: str, texts: tuple[str, ...]) -> None:
+    """Of the programs that manage services, what is not known to read is a change."""
+    assert {text for text in texts if (kind in shell_kinds(text) if kind else not shell_kinds(text))} == set(texts)
+
+
+@pytest.mark.parametrize(
     ("text", "kinds"),
     [
         ("X=build; rm -rf $X", set()),
@@ -66,7 +101,12 @@ def test_a_large_command_is_judged_soon(text: str) -> None:
         ("sort --output=/etc/hosts x", {"system"}),
         ("ruby -e 'puts A' -e 'exit'", {"unreadable"}),
         ("ruby -e 'require \"shop\"; puts Shop::VERSION'", set()),
-        ("python -m timeit '1 + 1'", {"unreadable"}),
+        ("python -m timeit -s 'x = 1' 'x + 1'", set()),
+        ("python -m timeit 'import os; os.system(1)'", {"unreadable"}),
+        ("python -m pdb -c continue x.py", set()),
+        ("python -m pdb -c '!import os' x.py", {"unreadable"}),
+        ("julia -e 'println(VERSION)'", set()),
+        ("elixir -e 'File.rm_rf!(1)'", {"unreadable"}),
         ("lsof -ti:3000 | xargs kill", set()),
         ("pgrep -u ann | xargs kill", {"control"}),
         ("grep -rn x ~/.config", {"secrets"}),

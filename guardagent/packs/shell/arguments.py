@@ -7,6 +7,7 @@ import re
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
 
+MAX_OPTIONS = 12  # before a subcommand
 _EXAMPLE = re.compile(r"\.env(?:\.\w+)?\.(?:example|sample|template|dist|defaults?)$")
 
 
@@ -22,6 +23,16 @@ def options(command: ShellCommand) -> set[str]:
 def plain_words(command: ShellCommand) -> list[str]:
     """The arguments as strings; empty strings for unknown ones."""
     return [word[0] if word else "" for word in command.words[1:]]
+
+
+def after_options(words: list[str]) -> list[list[str]]:
+    """The words from each place where a subcommand can be: behind options, which may have a value of their own."""
+    found = [words]
+    for at, word in enumerate(words[:MAX_OPTIONS]):
+        if not word.startswith(("-", "+")) and not (at and words[at - 1].startswith("-") and "=" not in words[at - 1]):
+            break
+        found.append(words[at + 1 :])
+    return found
 
 
 def copies_example(command: ShellCommand) -> bool:

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice, product
+from itertools import islice, pairwise, product
 
 from guardagent.packs.shell.effects import changed, read
 from guardagent.packs.shell.javascript_code import read_javascript
@@ -17,7 +17,8 @@ from guardagent.packs.shell.paths import is_elsewhere, is_secret_name, resolved,
 from guardagent.packs.shell.words import MAX_VALUES, Word
 
 INTERPRETERS = re.compile(
-    r"(?:python|perl|ruby|node|nodejs|php|lua|deno|bun|Rscript|osascript|pwsh|powershell|tclsh)[\d.]*"
+    r"(?:python|perl|ruby|node|nodejs|php|lua|deno|bun|Rscript|osascript|pwsh|powershell|tclsh|R|julia|elixir|iex|groovy"
+    r"|scala|raku|crystal|guile|racket|sbcl|clojure|clj|bb|octave|ghc|ocaml|jshell|gjs|tsx|ts-node|expect|gnuplot)[\d.]*"
 )
 _MODULES = frozenset(
     "json sys math re datetime time collections itertools functools decimal fractions statistics string "
@@ -58,14 +59,17 @@ _PERL = re.compile(
     r"|\{[^{}\n]*\}\{[^{}\n]*\})[gimsxcdr]*|print(?:\s*\"(?:[^\"@\\$]|\$[\d&]|\\[nt])*\")?)?(?:\s*(?:if|unless)\s*/(?:[^/\\\n]|\\.)*/[ims]*)?\s*(?:;|$))+"
 )
 _CONSTANT = re.compile(
-    r"(?:\s*require(?:_relative)?\s*(?P<quote>['\"])[\w./-]+(?P=quote)\s*[;\n])*\s*(?:puts|p|print|echo)\s+[A-Z]\w*(?:::[A-Z]\w*)*\s*;?\s*"
+    r"(?:\s*require(?:_relative)?\s*(?P<quote>['\"])[\w./-]+(?P=quote)\s*[;\n])*\s*(?:puts|p|print|echo|println)[\s(]+[A-Z]\w*(?:::[A-Z]\w*)*(?:\.(?:count|first|last|name|size|table_name|column_names|inspect))*\s*\)?;?\s*"
+    r"|(?:devtools|testthat|lintr|styler|roxygen2|covr|rcmdcheck|pkgdown)::\w+\((?:['\"][\w/.]*['\"])?\)"
 )
+_DEBUGGER = re.compile(r"c|continue|q|quit|w|where|bt|n|next|(?:b|until) [\w.:/]+")
 _CODE = {
     "perl": r"-p?i?[\w.]*[eE]",
     "python": "-[a-zA-Z]*c",
     "ruby": "-[a-zA-Z]*e",
     "pwsh": "-[cC].*",
     "powershell": "-[cC].*",
+    **dict.fromkeys(("guile", "expect"), "-[ce]"),
 }
 _LONGEST_PATH = 200
 MAX_PERL = 1000
@@ -94,7 +98,7 @@ def code_effects(interpreter: str, code: str) -> CodeEffects | None:
     """The effects of code; None if they cannot be known, or are more than to compute, print and use files."""
     if interpreter.startswith("python"):
         return _of_python(code)
-    if interpreter in ("node", "nodejs", "bun"):
+    if interpreter in ("node", "nodejs", "bun", "tsx", "ts-node"):
         found = read_javascript(code)
         return None if found is None else CodeEffects(*found)
     if interpreter == "perl":
@@ -117,9 +121,7 @@ def inline_code(words: tuple[Word, ...]) -> tuple[str, ...] | None:
         if word is None or not word.startswith("-") or word == "-":
             break
         if name.startswith("python") and word in ("-m", "-mtimeit"):
-            if "timeit" in (word[2:], *rest[at + 1 : at + 2]):
-                return None
-            break
+            return _of_module(["timeit", *rest[at + 1 :]] if word == "-mtimeit" else rest[at + 1 :])
         if name != "php" and word in ("-r", "--require", "--import", "--loader", "--experimental-loader"):
             return None
         option = _CODE.get(name.rstrip("0123456789."), r"-[a-zA-Z]*[eErp]|--eval|--execute|--print")
@@ -132,6 +134,16 @@ def inline_code(words: tuple[Word, ...]) -> tuple[str, ...] | None:
                 break
             at += 1
     return tuple(found)
+
+
+def _of_module(words: list[str | None]) -> tuple[str, ...] | None:
+    """The code among the words of `python -m NAME`: statements of `timeit`, commands of `pdb`."""
+    if words[:1] == ["timeit"]:
+        pairs = [(one, after) for one, after in pairwise(words) if one not in ("-n", "-r", "-u")]
+        codes = [after for _, after in pairs if after and not after.startswith("-")]
+        return None if None in words else ("\n".join(codes),)
+    commands = [after for one, after in pairwise(words) if one == "-c" and words[:1] == ["pdb"]]
+    return () if all(one is not None and _DEBUGGER.fullmatch(one) for one in commands) else None
 
 
 def _of_python(code: str) -> CodeEffects | None:

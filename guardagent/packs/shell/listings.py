@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-_PICKS_SECRETS = re.compile(r"env|pem|key|secret|cred|rsa|ed25519|ssh|aws|token|passw|netrc|gnupg", re.IGNORECASE)
+PICKS_SECRETS = re.compile(r"env|pem|key|secret|cred|rsa|ed25519|ssh|aws|token|passw|netrc|gnupg", re.IGNORECASE)
 _FILTERS = frozenset("sort uniq head tail grep egrep".split())
 
 
@@ -83,4 +83,4 @@ def _inside(folder: str, name: str = "*") -> str:
 def _is_filter(words: Sequence[str]) -> bool:
     if not words or words[0] not in _FILTERS:
         return False
-    return words[0] not in ("grep", "egrep") or "-v" in words or not any(map(_PICKS_SECRETS.search, words[1:]))
+    return words[0] not in ("grep", "egrep") or "-v" in words or not any(map(PICKS_SECRETS.search, words[1:]))

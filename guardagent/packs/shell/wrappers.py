@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import dropwhile, pairwise
 
+from guardagent.packs.shell.arguments import plain_words
 from guardagent.packs.shell.listings import listed
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
@@ -43,21 +44,25 @@ _WRAPPERS: dict[str, str] = {
     "unbuffer": "",
     "firejail": "",
     "dotenv": "f e",
+    **dict.fromkeys(("npx", "bunx", "uvx"), "p package c call w workspace from with python"),
     **dict.fromkeys(
-        "nohup setsid command builtin unshare chroot chronic caffeinate torsocks coproc busybox gosu ! then do".split(),
+        "nohup setsid command builtin unshare chroot chronic caffeinate torsocks coproc busybox toybox gosu ! then do"
+        "".split(),
         "",
     ),
 }
 # Managers that run a program with one of their commands.
 _RUNNERS = {
-    **dict.fromkeys("uv poetry pipenv pdm hatch rye conda".split(), ("run",)),
-    **dict.fromkeys("bundle direnv mise pnpm yarn npm".split(), ("exec",)),
+    **dict.fromkeys("uv poetry pipenv pdm hatch rye conda pipx".split(), "run"),
+    **dict.fromkeys("bundle direnv mise pnpm yarn npm".split(), "exec dlx"),
+    "bun": "x",
+    "cmake": "-E",
 }
 _RUNNER_VALUES = "p w python with project directory env-file extra group n name C".split()
 _RUNS = re.compile(
     r"--?(?:[\w-]+-)?(?:pre|preview|exec|command|cmd|run|shell|rsh|editor|pager|hook)(?:=(?P<value>.+))?", re.DOTALL
 )
-_MODULE_PROGRAMS = frozenset((one,) for one in "pytest mypy pip pipx poetry twine coverage".split())
+_MODULE_PROGRAMS = frozenset((one,) for one in "pytest mypy pip pipx poetry twine coverage alembic flask".split())
 _SKIPPED = {"timeout": 1, "chroot": 1, "flock": 1, "gosu": 1}  # operands before the command
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -71,14 +76,14 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
             variables = tuple(
                 word[0].partition("=")[0] for word in command.words[1:] if word and _ASSIGNMENT.match(word[0])
             )
-            if name == "xargs" and (printed := printed_words(command)):
+            if name in ("xargs", "parallel") and (printed := printed_words(command)):
                 words = _with_inputs(command, words, printed)
-            yield replace(command, words=words, variables=(*command.variables, *variables))
+            yield replace(command, words=_without_version(words), variables=(*command.variables, *variables))
     elif name == "find":
         yield from _of_find(command)
     elif name in ("docker", "podman") and command.words[1:2] == (("compose",),):
         yield from _of_compose(command)
-    elif name in _RUNNERS and command.words[1:2] == (_RUNNERS[name],):
+    elif name in _RUNNERS and plain_words(command)[:1] and plain_words(command)[0] in _RUNNERS[name].split():
         words = _after_options(command.words[2:], _RUNNER_VALUES, 1 if name == "direnv" else 0)
         yield from [replace(command, words=words)] if words else []
     elif name in ("fd", "fdfind"):
@@ -88,6 +93,11 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
     elif name in ("docker", "podman") and command.words[1:2] == (("exec",),):
         words = _after_options(command.words[2:], ["e", "u", "w", "env", "user", "workdir"], 1)
         yield from [replace(command, words=words)] if words else []
+
+
+def _without_version(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The words with the name of the program as that of `npx name@5`."""
+    return (tuple(re.sub(r"(?<=[\w-])@[\w.^~-]+$", "", value) for value in words[0]), *words[1:])
 
 
 def printed_words(command: ShellCommand) -> tuple[Word, ...]:
@@ -102,12 +112,13 @@ def printed_words(command: ShellCommand) -> tuple[Word, ...]:
 
 
 def _with_inputs(command: ShellCommand, words: tuple[Word, ...], inputs: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words of the command that `xargs` runs; with `-I{}`, in place of `{}`."""
+    """The words of the command that `xargs` or `parallel` runs; with `-I{}`, in place of `{}`."""
     options = [word[0] for word in command.words[1 : len(command.words) - len(words)] if word]
     at = next((n for n, one in enumerate(options) if one.startswith("-I")), None)
-    if at is None:
+    is_parallel = command.name == "parallel" and any("{}" in value for word in words for value in word)
+    if at is None and not is_parallel:
         return (*words, *inputs)
-    sign = options[at][2:] or "".join(options[at + 1 : at + 2]) or "{}"
+    sign = "{}" if at is None else options[at][2:] or "".join(options[at + 1 : at + 2]) or "{}"
     values = [value for word in inputs for value in word]
     return tuple(
         tuple(one.replace(sign, value) for one in word for value in values) if word and sign in word[0] else word
@@ -249,6 +260,11 @@ def _of_tar(words: tuple[Word, ...]) -> Iterator[str | None]:
     yield from (_only(after) for one, after in pairwise(words) if one == ("-I",))
 
 
+def _of_make(words: tuple[Word, ...]) -> Iterator[str | None]:
+    """Programs that variables of `make` name, with arguments: `make CC='sh -c ...'`."""
+    yield from (value.partition("=")[2] for word in words for value in word if re.match(r"\w+[:?+]?=\S+\s", value))
+
+
 def _of_alias(words: tuple[Word, ...]) -> Iterator[str | None]:
     for word in words:
         text = _only(word)
@@ -261,6 +277,7 @@ _SCRIPTS: dict[str, Callable[[tuple[Word, ...]], Iterator[str | None]]] = {
     "trap": _of_trap,
     "alias": _of_alias,
     "tar": _of_tar,
+    **dict.fromkeys(("make", "gmake"), _of_make),
     **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bunx"), _of_packages),
 }
 

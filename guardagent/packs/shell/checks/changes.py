@@ -14,10 +14,11 @@ from guardagent.packs.shell.words import Word
 
 _FORMATTERS = re.compile(
     r"(?:mkfs(?:\..*)?|wipefs|s?fdisk|s?gdisk|parted|blkdiscard|mkswap|hdparm|cryptsetup|[lvp]vremove|vgremove|zpool|"
-    r"badblocks|diskutil)"
+    r"badblocks|diskutil|nvme|tune2fs|mdadm|losetup|debugfs|efibootmgr|resize2fs|fsck(?:\..*)?|e2fsck|dmsetup|grub-install)"
 )
 _ALL = frozenset("mv ln link tee touch mkdir truncate setfacl mkfifo mknod gunzip sponge fallocate".split())
 _LAST = ("cp", "install", "rsync", "scp", "split", "csplit", "ffmpeg", "convert", "magick")
+_COMPRESSORS = ("gzip", "bzip2", "bunzip2", "xz", "unxz", "lzma")
 _AFTER_MODE = ("chmod", "chown", "chgrp", "chattr")
 _AFTER_OPTION = {
     "curl": ("-o", "--output", "--output-dir"),
@@ -30,6 +31,7 @@ _AFTER_OPTION = {
     "pg_dump": ("-f", "--file"),
     "mysqldump": ("-r", "--result-file"),
     "find": ("-fprint", "-fprint0", "-fprintf", "-fls"),
+    **dict.fromkeys(("pip", "pip3"), ("-t", "--target", "--prefix", "-d", "--dest")),
     "cpio": ("-D", "--directory"),
     **dict.fromkeys(
         ("pytest", "py.test"), ("--basetemp", "--junitxml", "--junit-xml", "--log-file", "--html", "--report-log")
@@ -71,7 +73,7 @@ def _targets(command: ShellCommand) -> tuple[Word, ...]:
         return ()
     if name == "ln" and len(found) == 2 and all(found) and not found[0][0].startswith(("/", "~")):
         return ((posixpath.join(posixpath.dirname(found[1][0]), found[0][0]),), found[1])
-    if name in _ALL:
+    if name in _ALL or _replaces_files(command):
         return found
     if name in _LAST:
         return value_after(command, "-t", "--target-directory") or found[-1:]
@@ -89,6 +91,12 @@ def _targets(command: ShellCommand) -> tuple[Word, ...]:
     if name == "git" and found[:1] == (("clone",),):
         return found[2:3]
     return value_after(command, *_AFTER_OPTION.get(name, ()))
+
+
+def _replaces_files(command: ShellCommand) -> bool:
+    """Whether `gzip` and its like put a compressed file in the place of each."""
+    keeps = any(re.fullmatch(r"-[a-zA-Z0-9]*[ckltV]\w*|--(?:stdout|keep|list|test)", one) for one in options(command))
+    return command.name in _COMPRESSORS and not keeps
 
 
 def _changes_settings(words: list[str]) -> bool:

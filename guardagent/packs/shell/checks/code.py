@@ -28,11 +28,25 @@ _AWK = re.compile(r"system\s*\(|getline|\|\s*\"|>\s*\"|@load")
 _SED = re.compile(r"(?:^|[;{}\n/\d])\s*e\b|/[gip0-9]*e[gip]*(?:$|[;}\n])|[/;]\s*w\s")
 _DATABASES = {
     "psql": re.compile(r"\\(?:!|copy|o\b|w\b|g\s*\|)|COPY\b.*\bPROGRAM\b", re.IGNORECASE),
-    "sqlite3": re.compile(r"\.(?:shell|system|import|output|once|load|read)\b"),
+    "sqlite3": re.compile(r"\.(?:shell|system|import|output|once|load|read)\b|load_extension"),
     "mysql": re.compile(r"\\!|\bsystem\b"),
     "mariadb": re.compile(r"\\!|\bsystem\b"),
 }
 _SETTINGS = ("complete", "bind", "enable", "hash")
+_COMPILERS = {
+    "go": re.compile(r"--?(?:toolexec|exec)(?:=|$)"),
+    **dict.fromkeys(("gcc", "g++", "cc", "c++"), re.compile(r"-wrapper")),
+    "cargo": re.compile(r"(?:--config=)?.*(?:wrapper|runner|linker)\"?\s*="),
+}
+# The consoles of frameworks: how they get code, and its language.
+_CONSOLES = (
+    (re.compile(r"(?:^|/)rails (?:runner|r) (?!\S+\.rb(?: |$))(?P<code>.*)", re.DOTALL), "ruby"),
+    (re.compile(r"manage\.py shell\S* (?:.* )?(?:-c|--command)[ =](?P<code>.*)", re.DOTALL), "python"),
+    (re.compile(r"artisan tinker .*--execute[ =](?P<code>.*)", re.DOTALL), "php"),
+    (re.compile(r"^mix run (?:.* )?(?:-e|--eval)[ =](?P<code>.*)", re.DOTALL), "elixir"),
+)
+_READS_CODE = re.compile(r"(?:^|/| )(?:rails (?:c|console)|artisan tinker|manage\.py shell\S*|iex|flask shell)(?: |$)")
+_CHANGES_ROWS = re.compile(r"\.(?:delete|update|raw|execute|create|save)\w*\(")
 _DEBUGGER_COMMAND = re.compile(
     r"(?:thread apply all )?(?:bt|backtrace)(?: \w+)*|r|run|q|quit|info [\w ]+|set (?:pagination|confirm) off"
 )
@@ -85,15 +99,27 @@ def _runs_by_option(command: ShellCommand) -> bool:
         return True
     if name in _SETTINGS:
         return bool(words)
-    if name == "gdb":
-        commands = [after for one, after in pairwise(words) if one in ("-ex", "--ex", "-eval-command")]
-        plain = {"-batch", "--batch", "-q", "-p", "--args", "-ex", "--ex", *commands}
+    if name in ("gdb", "lldb"):
+        commands = [after for one, after in pairwise(words) if one in ("-ex", "--ex", "-eval-command", "-o", "-O")]
+        plain = {"-batch", "--batch", "-b", "-q", "-p", "--args", "--", "-ex", "--ex", "-o", "-O", *commands}
         return not all(map(_DEBUGGER_COMMAND.fullmatch, commands)) or any(
             one[0] == "-" for one in words if one and one not in plain
         )
+    if name in _COMPILERS and any(map(_COMPILERS[name].match, words)):
+        return True
+    if _gives_code_to_console(command, " ".join((name, *words))):
+        return True
     if name in _DATABASES and any(map(_DATABASES[name].search, [*words, command.text or ""])):
         return True
     return any(map(_ESCAPES.search, words))
+
+
+def _gives_code_to_console(command: ShellCommand, text: str) -> bool:
+    """Whether the console of a framework gets code that does more than to compute and print."""
+    if _READS_CODE.search(text) and (command.sources or command.text or command.reads):
+        return True
+    codes = ((found["code"], language) for pattern, language in _CONSOLES if (found := pattern.search(text)))
+    return any(code_effects(language, code) is None or _CHANGES_ROWS.search(code) for code, language in codes)
 
 
 def _make_runs_by_option(words: list[str]) -> bool:

@@ -13,7 +13,16 @@ from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
 from guardagent.packs.shell.wrappers import printed_words
 
-_DELETERS = ("rm", "rmdir", "unlink", "shred", "srm", "trash")
+_DELETERS = (
+    "rm", "rmdir", "unlink", "shred", "srm", "trash", "trash-put", "rimraf", "del", "del-cli", "remove_directory",
+)  # fmt: skip
+# Programs that delete what they put into an archive, or copy, with an option.
+_MOVES = {
+    "tar": re.compile("--remove-files"),
+    "zip": re.compile("-[a-zA-Z0-9]*m[a-zA-Z0-9]*|--move"),
+    **dict.fromkeys(("7z", "7za", "7zz"), re.compile("-sdel")),
+    "rsync": re.compile("--remove-source-files"),
+}
 _NOT, _ALTERNATIVES = ("!", "-not"), ("-o", "-or", ",")
 _EXCLUDED_GROUPS = [(one, group) for one in _NOT for group in ("(", "\\(")]
 _NARROWING = {"-name", "-iname", "-path", "-regex", "-empty"}
@@ -22,11 +31,12 @@ _NARROWING = {"-name", "-iname", "-path", "-regex", "-empty"}
 def check(command: ShellCommand, workspace: str) -> Iterator[str]:
     name, words = command.name, plain_words(command)
     emptied = value_after(command, "--basetemp") if name in ("pytest", "py.test") else ()
-    for path in paths_of(operands(command) if name in _DELETERS else emptied, command, workspace):
+    for path in paths_of((*emptied, *_deleted(command)), command, workspace):
         yield from deleted(path)
     if name in ("shred", "srm") or (name == "rm" and "--no-preserve-root" in words):
         yield "delete"
-    if name == "xargs" and set(words) & set(_DELETERS) and not printed_words(command):
+    is_piped = name == "xargs" or (name == "parallel" and ":::" not in words)
+    if is_piped and set(words) & set(_DELETERS) and not printed_words(command):
         yield "delete"
     if name == "find" and ("-delete" in words or set(words) & set(_DELETERS)):
         yield from _of_find(command, workspace)
@@ -36,6 +46,17 @@ def check(command: ShellCommand, workspace: str) -> Iterator[str]:
         yield "delete"
     if name in ("docker", "podman") and words[1:2] == ["prune"]:
         yield "delete"
+
+
+def _deleted(command: ShellCommand) -> tuple[Word, ...]:
+    name, found = command.name or "", operands(command)
+    if name == "gio" and found[:1] in ((("trash",),), (("remove",),)):
+        return found[1:]
+    if name in _MOVES and any(map(_MOVES[name].fullmatch, options(command))):
+        return found
+    if name == "rsync" and any(re.match("--del(?:ete)?", one) for one in options(command)):
+        return found[-1:]
+    return found if name in _DELETERS else ()
 
 
 def _of_find(command: ShellCommand, workspace: str) -> Iterator[str]:

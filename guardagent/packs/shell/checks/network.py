@@ -1,17 +1,22 @@
-"""Files and shells that leave the machine."""
+"""Files, packages, mail and shells that leave the machine, and requests that change what is elsewhere."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from guardagent.packs.shell.arguments import plain_words
+from guardagent.packs.shell.arguments import after_options, plain_words
 from guardagent.packs.shell.script import ShellCommand
 
 _SOCKETS = ("nc", "ncat", "netcat", "socat", "telnet")
-_TRANSFERS = ("sftp", "ftp", "lftp")
+_TRANSFERS = ("sftp", "ftp", "lftp", "sshfs", "ssh-copy-id", "mail", "mailx", "sendmail", "msmtp", "mutt", "swaks")
+_METHOD = re.compile(r"(?:(?:^| )(?:-\w*X ?|--request[ =]|--method=)|^(?:-\S+ )*)(?:DELETE|PUT|PATCH)(?: |$)")
 _SHELL_SOCKET = re.compile(r"(?:^| )-\w*[ecl]|exec:|system:|--exec|--sh-exec|listen", re.IGNORECASE)
-_CURL_FILES = re.compile(r"(?:^| )(?:-T|--upload-file)|(?:^| )(?:-d|--data\S*|-F|--form) ?\S*@")
+_REQUESTS = ("curl", "wget", "http", "https", "xh")
+_FILES = {
+    "curl": re.compile(r"(?:^| )(?:-T|--upload-file)|(?:^| )(?:-d|--data\S*|-F|--form) ?\S*@"),
+    "wget": re.compile(r"--(?:post|body)-file"),
+}
 _REMOTE = re.compile(r"[\w.-]+@?[\w.-]*:")
 
 
@@ -23,11 +28,22 @@ _CLOUD = {
     "rclone": re.compile(r"(?:copy|sync|move|copyto|moveto|serve)\b"),
     "s3cmd": re.compile(r"put|sync"),
     "kubectl": re.compile(r"cp .*\S+:"),
-    "docker": re.compile(r"push\b"),
-    "twine": re.compile(r"upload"),
-    "npm": re.compile(r"publish"),
-    "cargo": re.compile(r"publish"),
-    "gem": re.compile(r"push"),
+    **dict.fromkeys(
+        "docker podman nerdctl buildah gem helm dotnet snap nuget cf".split(),
+        re.compile(r"(?:^|^compose |^nuget |^manifest |^image )push\b|^(?:buildx )?build .*--push\b"),
+    ),
+    **dict.fromkeys(
+        "npm pnpm yarn bun deno lerna changeset poetry uv hatch flit pdm cargo vsce ovsx jsr dart flutter twine stack "
+        "cabal mix pod luarocks snapcraft charmcraft".split(),
+        re.compile(r"^(?:npm |pub |trunk |hex\.)?(?:publish|upload|push)\b"),
+    ),
+    **dict.fromkeys(
+        "mvn mvnw gradle gradlew".split(),
+        re.compile(r"(?:^|[ :])(?:deploy|release:perform|publish(?!ToMavenLocal)\w*)(?: |$)"),
+    ),
+    "goreleaser": re.compile(r"^release(?!.*--(?:snapshot|skip=\S*publish))"),
+    "semantic-release": re.compile(r""),
+    **dict.fromkeys(("skopeo", "crane", "oras"), re.compile(r"^(?:copy|cp|sync|push|delete|tag)\b")),
     "gh": re.compile(r"gist create|release upload|secret set"),
 }
 
@@ -53,26 +69,29 @@ def _stays_here(words: list[str]) -> bool:
 
 
 def check(command: ShellCommand, _: str) -> Iterator[str]:
-    name, text = command.name or "", " ".join(plain_words(command))
+    name, words = command.name or "", plain_words(command)
+    text = " ".join(words)
     if name in ("ssh", "mosh", "autossh"):
         yield "reverse_shell" if re.search(r"(?:^| )-\w*[RLDwN]", text) else "upload"
-    if name in _CLOUD and _CLOUD[name].search(text):
+    texts = map(" ".join, after_options(words))
+    if name in _CLOUD and any(map(_CLOUD[name].search, texts)) and "--dry-run" not in words:
         yield "upload"
     if name in _SOCKETS and not re.fullmatch(r"(?:-(?:[vnu]*z[vnu]*|v|n|w ?\d+) )+[\w.-]+ [\d-]+", text):
         yield "reverse_shell" if _SHELL_SOCKET.search(text) else "upload"
-    if name == "curl" and _CURL_FILES.search(text) and not _stays_here(plain_words(command)):
-        yield "upload"
-    if name == "wget" and re.search(r"--(?:post|body)-file", text):
-        yield "upload"
-    if name in ("http", "https", "xh") and _sends_file(command) and not _stays_here(plain_words(command)):
-        yield "upload"
+    if name in _REQUESTS and not _stays_here(words):
+        yield from _of_request(command, text)
     if name in _TRANSFERS or (name in ("scp", "rsync") and _REMOTE.search(re.sub(r"(?:https?|file)://\S+", "", text))):
         yield "upload"
     if name == "openssl" and text.startswith("s_client"):
         yield "upload"
-    if (
-        name.startswith("python")
-        and re.search(r"-m (?:http\.server|SimpleHTTPServer)", text)
-        and not _LOCAL.search(text)
-    ):
+    if name.startswith("python") and _SERVER.search(text) and not _LOCAL.search(text):
         yield "upload"
+
+
+def _of_request(command: ShellCommand, text: str) -> Iterator[str]:
+    """The kinds of a request to another machine."""
+    files = _FILES.get(command.name or "")
+    if files.search(text) if files else _sends_file(command):
+        yield "upload"
+    if _METHOD.search(text):
+        yield "services"

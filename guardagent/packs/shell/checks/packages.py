@@ -34,6 +34,7 @@ _SETTINGS = {
     "pip": ("set", "edit"),
     "pip3": ("set", "edit"),
     "composer": ("--global",),
+    "bundle": ("--global",),
 }
 
 
@@ -57,6 +58,8 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
             yield "remote_code"
     if _installs_for_user(name, words):
         yield "outside"
+    if (name == "go" and words[:2] == ["env", "-w"]) or (name == "npm" and words[:1] == ["set"]):
+        yield "persistence"
     if words[:1] == ["config"] and set(_SETTINGS.get(name, ())) & set(words[1:]):
         yield "persistence"
 
@@ -68,10 +71,12 @@ def _installs_for_user(name: str, words: list[str]) -> bool:
         return is_global and bool(set(words) & _CHANGES_PACKAGES)
     if name in ("yarn", "composer"):
         return words[:1] == ["global"] and bool(set(words[1:2]) & _CHANGES_PACKAGES)
+    if name == "conda":
+        return bool({"install", "remove", "update"} & set(words)) and bool({"base", "-nbase"} & set(words))
     return (
-        name in ("pip", "pip3")
-        and words[:1] == ["install"]
-        and bool({"--user", "--break-system-packages"} & set(words))
+        name in ("pip", "pip3", "uv")
+        and bool({"install", "uninstall"} & set(words[:2]))
+        and bool({"--user", "--break-system-packages", "--system"} & set(words))
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from guardagent.packs.shell.arguments import plain_words
 from guardagent.packs.shell.script import ShellCommand
+from guardagent.packs.shell.words import NUMBER
 
 MAX_MODE = 40  # characters of a mode
 _OTHER_USERS = ("sudo", "su", "doas", "pkexec", "runuser", "gosu")
@@ -15,13 +16,36 @@ _CONTROL = frozenset(
     "swapoff modprobe insmod "
     "rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec systemctl service "
     "sysctl setenforce "
-    "auditctl mount umount".split()
+    "auditctl mount umount firewall-cmd chsh chfn gpasswd adduser deluser addgroup delgroup csrutil spctl "
+    "update-alternatives update-rc.d chkconfig rc-service".split()
 )
 _READING = {
     "systemctl": ("status", "list-units", "is-active", "show", "cat"),
     "service": ("--status-all",),
     "sysctl": ("-a", "-n"),
     "mount": ("", "-l"),
+    "firewall-cmd": ("--state", "--list-all"),
+    "update-alternatives": ("--list", "--display", "--query"),
+    **dict.fromkeys(("csrutil", "spctl"), ("status", "--status")),
+}
+# Commands that change the machine's settings and what runs on it.
+_ADMINISTRATION = {
+    **dict.fromkeys(
+        ("ip", "ifconfig", "route"), re.compile(r"(?:^| )(?:set|add|del|delete|flush|replace|change|up|down)(?: |$)")
+    ),
+    "nmcli": re.compile(r"\b(?:off|on|up|down|delete|modify|add|disconnect)\b"),
+    **dict.fromkeys(("hostnamectl", "timedatectl", "localectl"), re.compile(r"set-|^hostname .")),
+    **dict.fromkeys(("loginctl", "machinectl"), re.compile(r"terminate|kill|lock|poweroff|remove")),
+    "journalctl": re.compile(r"--(?:vacuum|rotate|flush)"),
+    **dict.fromkeys(("defaults", "gsettings", "dconf"), re.compile(r"^(?:write|delete|import|rename|set|reset|load)")),
+    **dict.fromkeys(
+        ("dscl", "scutil", "networksetup", "pmset"),
+        re.compile(r"(?:^| )-+(?:delete|create|append|passwd|change|set|remove)"),
+    ),
+    "brew": re.compile(r"^services (?:stop|kill)"),
+    **dict.fromkeys(("supervisorctl", "pm2", "initctl"), re.compile(r"^(?:stop|shutdown|remove|delete|kill)\b")),
+    "ssh-add": re.compile(r"-[dD]"),
+    "ssh-keygen": re.compile(r"(?:^| )-[Rp]\b"),
 }
 _ODD_MODES = re.compile(
     r"0?000|[0-7]?[0-7]{2}[2367]|[2467][0-7]{3}|[augo]*[ao][augo]*[+=][rxX]*w[rxXst]*|[+=][rx]*w.*|[augo]*[+=][rwx]*s.*"
@@ -38,15 +62,19 @@ _LEAVES_CONTAINER = re.compile(
 
 _LISTS_PROCESSES = ("ps", "pgrep", "pidof")
 _PORT = re.compile(r"-?\w*i?(?:tcp)?:\d+|-i|\d+/(?:tcp|udp)")
+# The ports of the machine's services, and of databases.
+_SERVICE_PORT = re.compile(r"(?:.*:)?(?:\d{1,3}|1433|1521|3306|5432|5672|6379|9200|27017)(?:/\w+)?")
 
 
 def _ends_found(command: ShellCommand, words: list[str]) -> bool:
     """Whether `kill` ends what its input lists, other than the server of a port and development servers."""
-    if not command.sources or not all(word.startswith("-") for word in words):
+    if not command.sources or not all(word.startswith("-") or word == NUMBER for word in words):
         return False
     first = command.sources[0]
     if first.name == "lsof":
-        return not any(map(_PORT.fullmatch, plain_words(first)))
+        return not any(map(_PORT.fullmatch, plain_words(first))) or any(
+            map(_SERVICE_PORT.fullmatch, plain_words(first))
+        )
     patterns = [
         word
         for one in command.sources
@@ -60,7 +88,9 @@ def _ends_found(command: ShellCommand, words: list[str]) -> bool:
 def _ends_users_of_files(words: list[str]) -> bool:
     """Whether `fuser -k` ends the processes that use files, rather than the server of a port."""
     is_kill = any(re.fullmatch(r"-[a-z]*k[a-z]*|--kill", one) for one in words)
-    return is_kill and not all(one.startswith("-") or _PORT.fullmatch(one) for one in words)
+    return is_kill and not all(
+        one.startswith("-") or (_PORT.fullmatch(one) and not _SERVICE_PORT.fullmatch(one)) for one in words
+    )
 
 
 def check(command: ShellCommand, _: str) -> Iterator[str]:
@@ -72,7 +102,8 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
     )
     if name in _CONTROL and (words[0] if words else "") not in _READING.get(name, ()) and not ends_server:
         yield "control"
-    if name == "kill" and words[-1:] in (["-1"], ["1"], ["0"]):
+    is_changed = name in _ADMINISTRATION and _ADMINISTRATION[name].search(" ".join(words))
+    if is_changed or (name == "kill" and words[-1:] in (["-1"], ["1"], ["0"])):
         yield "control"
     if (name == "kill" and _ends_found(command, words)) or (name == "fuser" and _ends_users_of_files(words)):
         yield "control"
@@ -83,7 +114,7 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
     yield from _of_containers(name, words)
     if name == "systemd-run" and any(re.match(r"--(?:on-|timer|path-|socket-)", word) for word in words):
         yield "persistence"
-    if name in ("crontab", "at", "batch") and words != ["-l"]:
+    if name in ("crontab", "at", "batch", "atrm") and words != ["-l"]:
         yield "persistence"
     if (name == "systemctl" and "enable" in words) or name == "launchctl":
         yield "persistence"

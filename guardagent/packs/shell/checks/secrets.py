@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from guardagent.packs.shell.arguments import copies_example, operands, options, plain_words
 from guardagent.packs.shell.effects import paths_of, secret_kinds
+from guardagent.packs.shell.listings import PICKS_SECRETS
 from guardagent.packs.shell.paths import holds_secrets, resolved
 from guardagent.packs.shell.script import ShellCommand
 
@@ -25,7 +27,7 @@ def check(command: ShellCommand, workspace: str) -> Iterator[str]:
     if name not in _NO_READERS and not copies_example(command):
         for word in words:
             yield from _of_word(word.partition("=")[2] or word, command, workspace)
-    if _reads_whole_folders(command):
+    if _reads_whole_folders(command) or (name == "find" and _reads_secrets_found(words)):
         for path in paths_of(operands(command), command, workspace):
             if path is not None and holds_secrets(path):
                 yield "secrets"
@@ -53,6 +55,13 @@ def _reads_whole_folders(command: ShellCommand) -> bool:
             name == "cp" and bool({"-a", "--archive"} & options(command))
         )
     return name in ("rg", "ag", "ack", "tar", "rsync", "7z")
+
+
+def _reads_secrets_found(words: list[str]) -> bool:
+    """Whether `find` runs a command for all files, or for those with a name like that of a credential."""
+    names = [after for one, after in pairwise(words) if one in ("-name", "-iname", "-path", "-regex")]
+    runs = any(one.startswith(("-exec", "-ok")) for one in words)
+    return runs and (not names or any(map(PICKS_SECRETS.search, names)))
 
 
 def _prints_environment(command: ShellCommand) -> bool:
