@@ -25,11 +25,17 @@ demo: .venv/core
 test: lint
 	$(BIN)/pytest -n 2 -m 'not slow' --ignore=tests/test_words.py $(ROOMS)
 
-test-all: test test-slow test-frameworks test-engines test-model-engines
+test-all: test test-slow test-generation test-frameworks test-engines test-model-engines
 
 # Properties run a second time, with fifty times as many examples.
 test-slow: .venv-dev-all/ready
 	.venv-dev-all/bin/pytest -n 2 -m 'slow or hypothesis' --hypothesis-profile=long $(ROOMS)
+
+# Constrained generation and its endpoint need torch; no other tests do.
+GENERATION_TESTS = tests/generation/local tests/generation/batch tests/server/completions tests/bench/test_conformance.py
+test-generation: .venv-generation/ready
+	.venv-generation/bin/pip install --quiet --disable-pip-version-check -e '.[generation,generation-dev]'
+	OMP_NUM_THREADS=1 .venv-generation/bin/pytest -n 2 -m 'slow or hypothesis' --hypothesis-profile=long $(GENERATION_TESTS)
 
 test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 

@@ -34,6 +34,8 @@ class MaskOptions(TypedDict, total=False):
         agent: the name of the agent.
         ends: the tokens that end a turn; by default those of the tokenizer.
         width: the number of completing tokens to check, likeliest first; the others are masked.
+        prompt: the prompt, or its last characters: the turn may begin in thinking that it opens. transformers shows the
+            prompt; for other engines the caller states it.
     """
 
     tool_format: str
@@ -43,6 +45,7 @@ class MaskOptions(TypedDict, total=False):
     agent: str | None
     ends: Sequence[int] | None
     width: int
+    prompt: str
 
 
 class MaskedTurn:
@@ -64,7 +67,8 @@ class MaskedTurn:
         self._vocabulary = vocabulary_of(tokenizer, self.ends)
         format_used = self._vocabulary.format(options.get("tool_format", "auto"))
         choice: ToolChoice = options.get("tool_choice", "auto") if schemas else "none"
-        self._turn = TurnBuffer(self._vocabulary, format_used, list(schemas.values()), choice)
+        prompt = options.get("prompt", "")
+        self._turn = TurnBuffer(self._vocabulary, format_used, list(schemas.values()), choice, prompt)
         parallel = options.get("parallel")
         is_parallel = format_used.is_parallel if parallel is None else parallel
         facts, agent = options.get("facts"), options.get("agent")

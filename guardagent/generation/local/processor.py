@@ -8,10 +8,12 @@ calls = guarded.release(output)
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Unpack
 
 from guardagent.errors import InputError
 from guardagent.generation.local.masked_turn import MaskedTurn, MaskOptions
+from guardagent.generation.local.prompt import prompt_end
 from guardagent.generation.local.result import GeneratedCall
 from guardagent.session.session import Session
 
@@ -27,7 +29,9 @@ class GuardedLogits:
     """
 
     def __init__(self, tokenizer: Any, tools: Iterable[Any], session: Session, **options: Unpack[MaskOptions]) -> None:
-        self._turn = MaskedTurn(tokenizer, tools, session, **options)
+        self._tokenizer = tokenizer
+        self._new_turn = partial(MaskedTurn, tokenizer, list(tools), session, **options)
+        self._turn = self._new_turn()
         self._seen: int | None = None  # the number of tokens read so far, prompt included
         self._is_released = False
 
@@ -66,5 +70,6 @@ class GuardedLogits:
         """Reads the new tokens."""
         if self._seen is None:
             self._seen = sequences.shape[1]
+            self._turn = self._new_turn(prompt=prompt_end(self._tokenizer, sequences[0].tolist()))
         self._turn.read(sequences[0, self._seen :].tolist())
         self._seen = sequences.shape[1]

@@ -8,6 +8,7 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.generation.local.tool_schemas import definitions
 
+_PROMPT_END = 32
 _EXPECTED = "expected chat messages, a string, or a list of tokens"
 
 
@@ -36,6 +37,11 @@ def _of_chat(tokenizer: Any, messages: Sequence[Any], tools: Iterable[Any]) -> l
         list(messages), tools=definitions(tools) or None, add_generation_prompt=True, tokenize=False
     )
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def prompt_end(tokenizer: Any, prompt: Sequence[int]) -> str:
+    """The last characters of a prompt, which may be the opening mark of thinking."""
+    return str(tokenizer.decode(prompt[-_PROMPT_END:], skip_special_tokens=False))
 
 
 def end_tokens(tokenizer: Any, defaults: Any) -> list[int]:

@@ -10,7 +10,7 @@ from guardagent.errors import InputError
 from guardagent.generation.local.decoder import Decoder
 from guardagent.generation.local.ending import Ending, check_ending
 from guardagent.generation.local.engines import ModelEngine
-from guardagent.generation.local.prompt import end_tokens, prompt_tokens
+from guardagent.generation.local.prompt import end_tokens, prompt_end, prompt_tokens
 from guardagent.generation.local.sampling import Sampler
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import ToolChoice, TurnBuffer
@@ -20,7 +20,6 @@ from guardagent.session.session import Session
 
 Mode = Literal["exact", "fast"]
 MAX_BACKTRACKS = 100
-_PROMPT_END = 32  # the tokens of a prompt among which a mark of thinking may be its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ class TurnRequest:
                 format_used,
                 list(schemas.values()),
                 self.tool_choice if schemas else "none",
-                tokenizer.decode(prompt[-_PROMPT_END:]),
+                prompt_end(tokenizer, prompt),
             ),
             TurnChecker(
                 self.session, schemas, is_parallel=is_parallel, facts=self.facts, agent=self.agent, reserve=self.reserve

@@ -6,9 +6,12 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from guardagent import load_policies
+from guardagent.generation.local import GuardedLogits, guarded_generate
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import InvalidToken, MalformedCall, TurnBuffer
 from guardagent.generation.local.vocabulary import Vocabulary, vocabulary_of
@@ -16,6 +19,7 @@ from tests.generation.local import tiny
 
 pytestmark = pytest.mark.slow
 
+RULES = "version: 1\npolicies:\n  - {id: any, temporal: 'G (tool:pay -> tool:pay)'}\n"
 TOOLS = list(read_tools([tiny.tool("pay")]).values())
 CALL = f"<tool_call>\n{tiny.written('pay', {})}\n</tool_call>"
 THINK = ["<think>", "</think>"]
@@ -233,3 +237,16 @@ def test_marks_come_from_the_template_or_the_tokens() -> None:
     assert Vocabulary(of, [of.eos_token_id]).thinking == ()
     turn = begun(of)
     assert push(turn, of, f"<think>{CALL}") == 1
+
+
+@pytest.mark.parametrize("prompt", ["user: hi", "user: hi<think>"])
+def test_a_prompt_that_opens_thinking_is_seen_by_both_decoders(prompt: str) -> None:
+    """A call that follows it is thought, not made; without the mark it is a call."""
+    of = VOCABULARIES["tokens"]
+    tools, session = [tiny.tool("pay")], load_policies(text=RULES).session()
+    turn = guarded_generate(tiny.Known(of, {CALL: 1.0}), of, prompt, tools, session, do_sample=True, seed=1)
+    processor, begin = GuardedLogits(of, tools, session), of(prompt)["input_ids"]
+    for at in range(len(written := of(CALL)["input_ids"]) + 1):
+        processor(torch.tensor([[*begin, *written[:at]]]), torch.zeros(1, len(of)))
+    calls = processor.release(torch.tensor([[*begin, *written]]))
+    assert len(turn.calls) == len(calls) == (0 if "<think>" in prompt else 1)
