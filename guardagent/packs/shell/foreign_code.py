@@ -40,7 +40,7 @@ _FORBIDDEN = frozenset(
     "__builtins__ __loader__ __spec__".split()
 )
 _FORBIDDEN_PARTS = re.compile(
-    r"_(?!_(?:name|version|file|doc|len|init|mro|class|module|qualname|annotations|all)__$).*|modules|os|sys|posix|subprocess|shutil|socket|importlib|ctypes|builtins|pty|meta_path"
+    r"_(?!_(?:name|version|file|doc|len|init|mro|class|module|qualname|annotations|all|table|tablename|fields)__$).*|modules|os|sys|posix|subprocess|shutil|socket|importlib|ctypes|builtins|pty|meta_path"
     r"|path_hooks|system|popen|Popen|spawn\w*|exec[lv]\w*|fork\w*|create_subprocess\w*|check_(?:output|call)|rmtree"
     r"|unlink|rmdir|home|expanduser|expandvars|parents?|chdir|chmod|environb|symlink_to|hardlink_to|link_to|eval"
     r"|enable_load_extension|unsafe_load|read_pickle|load_extension|import_module|run_module|run_path|rename"
@@ -71,6 +71,8 @@ _CODE = {
     "powershell": "-[cC].*",
     **dict.fromkeys(("guile", "expect"), "-[ce]"),
 }
+_NODES = ("node", "nodejs", "bun", "tsx", "ts-node")
+_PACKAGE = re.compile(r"@?[A-Za-z][\w-]*(?:/[\w-]+)*")
 _LONGEST_PATH = 200
 MAX_PERL = 1000
 MAX_EXPRESSIONS = 200  # that a value depends on
@@ -98,7 +100,7 @@ def code_effects(interpreter: str, code: str) -> CodeEffects | None:
     """The effects of code; None if they cannot be known, or are more than to compute, print and use files."""
     if interpreter.startswith("python"):
         return _of_python(code)
-    if interpreter in ("node", "nodejs", "bun", "tsx", "ts-node"):
+    if interpreter in _NODES:
         found = read_javascript(code)
         return None if found is None else CodeEffects(*found)
     if interpreter == "perl":
@@ -122,14 +124,17 @@ def inline_code(words: tuple[Word, ...]) -> tuple[str, ...] | None:
             break
         if name.startswith("python") and word in ("-m", "-mtimeit"):
             return _of_module(["timeit", *rest[at + 1 :]] if word == "-mtimeit" else rest[at + 1 :])
+        after = rest[at + 1] if at + 1 < len(rest) else None
+        if name in _NODES and word in ("-r", "--require", "--import") and _PACKAGE.fullmatch(after or ""):
+            at += 1
+            continue
         if name != "php" and word in ("-r", "--require", "--import", "--loader", "--experimental-loader"):
             return None
         option = _CODE.get(name.rstrip("0123456789."), r"-[a-zA-Z]*[eErp]|--eval|--execute|--print")
         if re.fullmatch(rf"{option}|-EncodedCommand", word):
-            code = rest[at + 1] if at + 1 < len(rest) else None
-            if code is None or (name == "perl" and not re.fullmatch(r"-[pnilw0-9]*(?:i\.\w+)?e", word)):
+            if after is None or (name == "perl" and not re.fullmatch(r"-[pnilw0-9]*(?:i\.\w+)?e", word)):
                 return None
-            found.append(code)
+            found.append(after)
             if name.startswith("python"):  # what follows are arguments of the code
                 break
             at += 1

@@ -285,6 +285,8 @@ _FILE_RUNNERS = frozenset(
     (one,) for one in "pytest py.test jest vitest mocha rspec phpunit eslint mypy pyright tsc ruff black".split()
 )
 _VALUED = frozenset((one,) for one in "-k -m -n -t -g -e --grep --shard --project --filter --testNamePattern".split())
+_DATABASES = frozenset((one,) for one in "psql pg_dump pg_isready mysql mongosh redis-cli".split())
+_CONNECTION = re.compile(r"\"?\$\{?\w*(?:URL|URI|DSN)\}?\"?")
 _FILE_NAME = re.compile(r"\"([\w./][^$`]*)[$`]")
 
 
@@ -292,6 +294,8 @@ def _partly_known(node: Any, before: list[Word]) -> Word:
     """A word whose unknown part makes no difference, with `$` for that part; otherwise unknown."""
     if before[:1] in ([("curl",)], [("wget",)]):
         return _begun(node)
+    if before[:1] and before[0] in _DATABASES and _CONNECTION.fullmatch(text_of(node)):
+        return ("$",)
     if not _FILE_RUNNERS & set(before):
         return DYNAMIC
     if before[-1] in _VALUED and text_of(node).startswith('"'):

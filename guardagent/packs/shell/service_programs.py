@@ -18,8 +18,8 @@ _CLOUD = re.compile(
     r"|create-access-key|keys create|attach-\S+-policy|add-iam-policy-binding|role assignment create"
 )
 _MANAGED = re.compile(
-    rf"{_DELETES}|(?:^| )(?:deploy|promote|rollback|launch|scale|prune|suspend|d1 execute .*--remote)(?: |$)"
-    r"|(?:^| )--accept-data-loss|:(?:fresh|refresh|undo:all|scale|rollback)(?: |$)"
+    rf"{_DELETES}|(?:^| )(?:deploy|down|promote|rollback|launch|scale|prune|suspend|d1 execute .*--remote)(?: |$)"
+    r"|(?:^| )--accept-data-loss|:(?:fresh|refresh|undo:all|scale)(?: |$)"
     r"|^(?:job stop|downgrade base|flush|clean)(?: |$)|^--prod"
 )
 _CHANGES: dict[str, re.Pattern[str]] = {

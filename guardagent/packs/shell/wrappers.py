@@ -46,8 +46,8 @@ _WRAPPERS: dict[str, str] = {
     "dotenv": "f e",
     **dict.fromkeys(("npx", "bunx", "uvx"), "p package c call w workspace from with python"),
     **dict.fromkeys(
-        "nohup setsid command builtin unshare chroot chronic caffeinate torsocks coproc busybox toybox gosu ! then do"
-        "".split(),
+        "nohup setsid command builtin unshare chroot chronic caffeinate torsocks coproc busybox toybox shx gosu ! then"
+        " do".split(),
         "",
     ),
 }

@@ -33,6 +33,8 @@ _DATABASES = {
     "mariadb": re.compile(r"\\!|\bsystem\b"),
 }
 _SETTINGS = ("complete", "bind", "enable", "hash")
+# Agents, which run what a prompt says, perhaps without any hooks.
+_AGENTS = ("claude", "codex", "gemini", "cursor-agent", "aider", "opencode", "crush")
 _COMPILERS = {
     "go": re.compile(r"--?(?:toolexec|exec)(?:=|$)"),
     **dict.fromkeys(("gcc", "g++", "cc", "c++"), re.compile(r"-wrapper")),
@@ -96,6 +98,8 @@ def _runs_by_option(command: ShellCommand) -> bool:
     if name in ("xargs", "parallel") and set(words) & SHELLS:
         return True
     if name in ("make", "gmake") and (_make_runs_by_option(words) or (command.text is not None and "-f" in words)):
+        return True
+    if name in _AGENTS and not {"--version", "--help"} & set(words):
         return True
     if name in _SETTINGS:
         return bool(words)

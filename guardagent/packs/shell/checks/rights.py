@@ -20,7 +20,7 @@ _CONTROL = frozenset(
     "update-alternatives update-rc.d chkconfig rc-service".split()
 )
 _READING = {
-    "systemctl": ("status", "list-units", "is-active", "show", "cat"),
+    "systemctl": tuple("status list-units list-unit-files list-timers is-active is-enabled is-failed show cat".split()),
     "service": ("--status-all",),
     "sysctl": ("-a", "-n"),
     "mount": ("", "-l"),
@@ -93,6 +93,12 @@ def _ends_users_of_files(words: list[str]) -> bool:
     )
 
 
+def _only_reads(name: str, words: list[str]) -> bool:
+    first = [*words[:1], *[word for word in words if not word.startswith("-")][:1]] or [""]
+    sets = name == "sysctl" and any("=" in word for word in words)
+    return not sets and bool(set(first) & set(_READING.get(name, ())))
+
+
 def check(command: ShellCommand, _: str) -> Iterator[str]:
     name, words = command.name or "", plain_words(command)
     if name in _OTHER_USERS:
@@ -100,7 +106,7 @@ def check(command: ShellCommand, _: str) -> Iterator[str]:
     ends_server = (
         name == "pkill" and len(words) == 2 and words[0] == "-f" and bool(_DEVELOPMENT_SERVER.fullmatch(words[1]))
     )
-    if name in _CONTROL and (words[0] if words else "") not in _READING.get(name, ()) and not ends_server:
+    if name in _CONTROL and not _only_reads(name, words) and not ends_server:
         yield "control"
     is_changed = name in _ADMINISTRATION and _ADMINISTRATION[name].search(" ".join(words))
     if is_changed or (name == "kill" and words[-1:] in (["-1"], ["1"], ["0"])):

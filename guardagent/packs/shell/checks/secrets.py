@@ -13,6 +13,7 @@ from guardagent.packs.shell.paths import holds_secrets, resolved
 from guardagent.packs.shell.script import ShellCommand
 
 _NO_READERS = ("git", "mkdir", "rmdir", "echo", "printf", "test", "[", "[[", "ls", "stat")
+_CONTAINERS = ("docker", "podman", "nerdctl")  # their `-v FOLDER:/PLACE`
 _METADATA = ("169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]")
 _KEY_STORES = {
     "security": ("find-generic-password", "find-internet-password", "dump-keychain"),
@@ -26,7 +27,8 @@ def check(command: ShellCommand, workspace: str) -> Iterator[str]:
     name, words = command.name or "", plain_words(command)
     if name not in _NO_READERS and not copies_example(command):
         for word in words:
-            yield from _of_word(word.partition("=")[2] or word, command, workspace)
+            value = word.rpartition("=")[2] or word
+            yield from _of_word(value.partition(":/")[0] if name in _CONTAINERS else value, command, workspace)
     if _reads_whole_folders(command) or (name == "find" and _reads_secrets_found(words)):
         for path in paths_of(operands(command), command, workspace):
             if path is not None and holds_secrets(path):

@@ -11,7 +11,7 @@ from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.service_programs import changes_service
 
 _STATEMENTS = re.compile(
-    r"\b(?:drop\s+(?:database|table|schema|user|role|view|index|column)|truncate\b|delete\s+from|alter\s+(?:table|user|role|system)"
+    r"\b(?:drop\s+(?:database|table|schema|user|role|view|index|column|keyspace|collection|function|trigger|type|sequence|extension)|truncate\b|delete\s+from|alter\s+(?:table|user|role|system)"
     r"|update\s+\S+\s+set|grant\s|revoke\s|dropDatabase|deleteMany|remove\(|drop\(\)|flush(?:all|db)\b)",
     re.IGNORECASE,
 )
