@@ -101,7 +101,7 @@ class CompletionsApplication:
             _log.warning("a client does not read its answer; its connection is closed")
 
     async def _health(self, _: Request) -> Response:
-        return _json({"status": "ok"} if self._thread.is_alive else {"status": "unavailable"})
+        return _json({"status": "ok"}) if self._thread.is_alive else Response(status_code=503)
 
     def _answered(self, handle: Callable[[Request, SessionPrincipal | None], Any]) -> Any:
         async def run(request: Request) -> Response:
@@ -142,7 +142,7 @@ class CompletionsApplication:
             if stream is None:
                 self._conversations.end(turn)
         if chat.is_stream:
-            return StreamingResponse(self._chunks(chat, stream), media_type="text/event-stream", headers=_HEADERS)
+            return _StreamedTurn(self._chunks(chat, stream), lambda: self._leave(stream))
         return await self._whole(request, chat, stream)
 
     def _request(self, chat: ChatRequest, turn: ServedTurn) -> TurnRequest:
@@ -157,7 +157,6 @@ class CompletionsApplication:
     async def _whole(self, request: Request, chat: ChatRequest, stream: TurnStream) -> Response:
         collecting = asyncio.ensure_future(self._last(stream))
         leaving = asyncio.ensure_future(asgi.gone(request.receive))
-        delivered = False
         try:
             await asyncio.wait({collecting, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not collecting.done():
@@ -165,15 +164,15 @@ class CompletionsApplication:
             turn = collecting.result()
             text = await self._text(chat, stream, turn)
             body = ChatCompletion(chat.model).whole(turn, text, stream.turn.call_ids, _prompt_size(stream))
-            delivered = True
+            stream.is_delivered = True
             return _json(body)
         finally:
             collecting.cancel()
             leaving.cancel()
-            self._leave(stream, delivered=delivered)
+            self._leave(stream)
 
     async def _chunks(self, chat: ChatRequest, stream: TurnStream) -> AsyncIterator[bytes]:
-        completion, delivered = ChatCompletion(chat.model), False
+        completion = ChatCompletion(chat.model)
         try:
             yield _event(completion.begin())
             async for event in stream.events():
@@ -183,7 +182,7 @@ class CompletionsApplication:
                 rest = (await self._text(chat, stream, event))[stream.sent :]
                 if rest:
                     yield _event(completion.text(rest))
-                delivered = True  # a client that leaves now may have the calls
+                stream.is_delivered = True  # a client that leaves now may have the calls
                 for chunk in completion.end(event, stream.turn.call_ids):
                     yield _event(chunk)
                 if chat.has_usage:
@@ -191,11 +190,9 @@ class CompletionsApplication:
             yield b"data: [DONE]\n\n"
         except Exception as error:  # noqa: BLE001 - the status is sent; the error is the last event
             yield _event(json.loads(bytes(_failed(error).body)))
-        finally:
-            self._leave(stream, delivered=delivered)
 
-    def _leave(self, stream: TurnStream, *, delivered: bool) -> None:
-        if delivered:
+    def _leave(self, stream: TurnStream) -> None:
+        if stream.is_delivered:
             self._conversations.end(stream.turn)
         else:
             stream.abandon()
@@ -212,6 +209,25 @@ class CompletionsApplication:
             return turn.text
         verdict: Verdict = await run_in_threadpool(partial(stream.turn.judge_answer, chat, turn.text))
         return "\n".join(["I cannot answer this.", *verdict.reasons]) if verdict.label else turn.text
+
+
+class _StreamedTurn(StreamingResponse):
+    """A streamed answer. A client can leave before its first part, so the turn ends here and not among the parts.
+
+    Args:
+        chunks: the parts.
+        leave: ends the turn.
+    """
+
+    def __init__(self, chunks: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
+        super().__init__(chunks, media_type="text/event-stream", headers=_HEADERS)
+        self._leave = leave
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._leave()
 
 
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}

@@ -31,6 +31,7 @@ class TurnStream:
         self.request, self.turn, self.is_stream = request, turn, is_stream
         self.pending: PendingTurn | None = None
         self.sent = 0  # the number of characters that were passed on
+        self.is_delivered = False  # whether the client may have the calls
         self._thread, self._loop = thread, asyncio.get_running_loop()
         self._events: asyncio.Queue[str | GeneratedTurn | Exception] = asyncio.Queue()
 

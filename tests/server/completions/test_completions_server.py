@@ -150,14 +150,29 @@ def test_a_client_that_leaves_gets_no_call_and_blocks_nobody(server: Server) -> 
         httpx.post(
             f"{server.url}/v1/chat/completions", json=body, headers={"X-GuardAgent-Session": "left"}, timeout=0.02
         )
+    assert eventually_answers(server, "left")
+
+
+def test_a_client_that_leaves_before_the_first_part_does_not_block_its_conversation(server: Server) -> None:
+    """The connection is cut as soon as the request is sent, many times."""
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    body = json.dumps({"model": "tiny", "messages": HELLO, "stream": True, **CALLING}).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}:{port}\r\nX-GuardAgent-Session: cut\r\n"
+    for _ in range(20):
+        with socket.create_connection((host, int(port))) as link:
+            link.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            time.sleep(0.02)
+    assert eventually_answers(server, "cut")
+
+
+def eventually_answers(server: Server, session: str) -> bool:
+    """Whether a conversation goes on within some seconds."""
     for _ in range(100):
         try:
-            assert server.ask("left", seed=2, **CALLING).choices
-            break
+            return bool(server.ask(session, seed=2, **CALLING).choices)
         except openai.ConflictError:
             time.sleep(0.1)
-    else:
-        raise AssertionError("the conversation stays busy")
+    return False
 
 
 def test_a_conversation_has_one_request_at_a_time(server: Server) -> None:
