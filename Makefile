@@ -32,7 +32,8 @@ test-slow: .venv-dev-all/ready
 	.venv-dev-all/bin/pytest -n 2 -m 'slow or hypothesis' --hypothesis-profile=long $(ROOMS)
 
 # Constrained generation and its endpoint need torch; no other tests do.
-GENERATION_TESTS = tests/generation/local tests/generation/batch tests/server/completions tests/bench/test_conformance.py
+GENERATION_TESTS = tests/generation/local tests/generation/batch tests/server/completions tests/bench/test_conformance.py \
+  tests/bench/test_tau_generation.py
 test-generation: .venv-generation/ready
 	.venv-generation/bin/pip install --quiet --disable-pip-version-check -e '.[generation,generation-dev]'
 	OMP_NUM_THREADS=1 .venv-generation/bin/pytest -n 2 -m 'slow or hypothesis' --hypothesis-profile=long $(GENERATION_TESTS)

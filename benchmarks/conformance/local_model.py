@@ -33,7 +33,7 @@ class LocalModel:
         self._left -= 1
         if self._left < 0:
             return []
-        model, tokenizer = _made()
+        model, tokenizer = tiny_model()
         turn = guarded_generate(
             model,
             tokenizer,
@@ -74,7 +74,7 @@ def _values(name: str, task: Task) -> list[Any]:
 
 
 @cache
-def _made() -> tuple[Any, Any]:
+def tiny_model() -> tuple[Any, Any]:
     """The model, and a tokenizer with a token for each byte."""
     import torch
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers

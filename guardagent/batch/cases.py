@@ -10,6 +10,7 @@ from guardagent.batch.records import Case, read_case
 from guardagent.errors import ContentError, name_hint
 from guardagent.policy.policies import Policies
 from guardagent.session.counters import new_counters
+from guardagent.session.session import Session
 from guardagent.types import Verdict
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from guardagent.batch.job import Result
 
 
-def judge_case(policies: Policies, case: Case) -> Verdict:
-    """Judges the proposed call alone: violations in the history are not reported again.
+def session_of(policies: Policies, case: Case) -> Session:
+    """A session in which the history of a case has happened.
 
     Counters across conversations begin at zero, and the history counts.
     """
@@ -33,6 +34,12 @@ def judge_case(policies: Policies, case: Case) -> Verdict:
     )
     for event in case.history:
         session.observe(event, judge=False)
+    return session
+
+
+def judge_case(policies: Policies, case: Case) -> Verdict:
+    """Judges the proposed call alone: violations in the history are not reported again."""
+    session = session_of(policies, case)
     return session.check(case.proposed.tool, case.proposed.args, reserve=False)
 
 
