@@ -15,6 +15,7 @@ from benchmarks.tau import generation
 pytestmark = pytest.mark.slow
 POLICY = """
 version: 1
+failed_output: ^Error
 policies:
   - id: shown
     temporal: before(cancel(order=o), True, g:show(order=o), True)
