@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -149,10 +149,14 @@ class CompletionsApplication:
         settings = self._settings
         most = settings.max_tokens if chat.max_tokens is None else min(chat.max_tokens, settings.max_tokens)
         mode: Mode = "fast" if chat.sampling.get("do_sample") is False else settings.mode
-        return TurnRequest(
+        request = TurnRequest(
             chat.messages, chat.tools, turn.session, mode=mode, max_new_tokens=most,
             tool_format=settings.tool_format, tool_choice=chat.tool_choice, reserve=turn.reserve, **chat.sampling,
         )  # fmt: skip
+        prompt = request.prompt(self._thread.batch.tokenizer)  # here, as the model's thread has other turns to advance
+        if chat.max_tokens is None:
+            most = max(1, min(most, self._thread.batch.max_length - len(prompt)))
+        return replace(request, messages=prompt, max_new_tokens=most)
 
     async def _whole(self, request: Request, chat: ChatRequest, stream: TurnStream) -> Response:
         collecting = asyncio.ensure_future(self._last(stream))

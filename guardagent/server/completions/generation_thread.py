@@ -64,13 +64,13 @@ class GenerationThread:
     """Generates turns in a thread of its own.
 
     Args:
-        batch: generates them; nothing else may use it.
+        batch: generates them; nothing else may step it.
         conversations: has their conversations.
         most: the most turns that are generated or wait.
     """
 
     def __init__(self, batch: GuardedBatch, conversations: ServedConversations, most: int) -> None:
-        self._batch, self._conversations, self._most = batch, conversations, most
+        self.batch, self._conversations, self._most = batch, conversations, most
         self._inbox: queue.SimpleQueue[tuple[str, TurnStream | None]] = queue.SimpleQueue()
         self._open: list[TurnStream] = []
         self._count = 0
@@ -116,7 +116,7 @@ class GenerationThread:
         """Handles what has arrived; waits if there is nothing to generate. Returns False at the end."""
         while True:
             try:
-                kind, stream = self._inbox.get(block=self._batch.is_idle)
+                kind, stream = self._inbox.get(block=self.batch.is_idle)
             except queue.Empty:
                 return True
             if stream is None:
@@ -129,7 +129,7 @@ class GenerationThread:
 
     def _begin(self, stream: TurnStream) -> None:
         try:
-            stream.pending = self._batch.add(stream.request)
+            stream.pending = self.batch.add(stream.request)
         except Exception as error:  # noqa: BLE001 - such as that of a chat template
             self._count -= 1
             stream.put(error)
@@ -137,7 +137,7 @@ class GenerationThread:
             self._open.append(stream)
 
     def _advance(self) -> None:
-        self._batch.step()
+        self.batch.step()
         for stream in list(self._open):
             pending = stream.pending
             assert pending is not None

@@ -175,6 +175,14 @@ def eventually_answers(server: Server, session: str) -> bool:
     return False
 
 
+def test_without_a_limit_a_turn_has_the_room_that_is_left(server: Server) -> None:
+    """The server's limit of a turn is longer than its sequences."""
+    answer = server.ask("room", seed=1, temperature=1)
+    assert answer.usage.total_tokens <= 512
+    with pytest.raises(openai.BadRequestError, match="more than the 512"):
+        server.ask("room", [{"role": "user", "content": "hello " * 600}])
+
+
 def test_a_conversation_has_one_request_at_a_time(server: Server) -> None:
     started, free = threading.Event(), server.stream("busy", **{**CALLING, "tool_choice": "none", "max_tokens": 400})
     next(free)

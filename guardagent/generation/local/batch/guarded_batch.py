@@ -90,13 +90,17 @@ class GuardedBatch:
         tokenizer: its fast tokenizer.
         slots: the most turns at once; of the engine, if there is one.
 
+    Attributes:
+        tokenizer: the same.
+        max_length: the most tokens of a prompt with its turn.
+
     Raises:
         InputError: the model is not supported.
     """
 
     def __init__(self, model: Any, tokenizer: Any, slots: int | None = None) -> None:
         self._engine = _engine_of(model, slots)
-        self._tokenizer = tokenizer
+        self.tokenizer, self.max_length = tokenizer, self._engine.max_length
         self._waiting: deque[PendingTurn] = deque()
         self._open: list[_Slot] = []
 
@@ -110,7 +114,7 @@ class GuardedBatch:
         Raises:
             InputError: the prompt is invalid, or the turn would exceed the engine's `max_length`.
         """
-        prompt, longest = request.prompt(self._tokenizer), self._engine.max_length
+        prompt, longest = request.prompt(self.tokenizer), self.max_length
         if len(prompt) + request.max_new_tokens > longest:
             raise InputError(
                 f"the prompt has {len(prompt)} tokens and the turn at most {request.max_new_tokens}, more than the "
@@ -154,7 +158,7 @@ class GuardedBatch:
             if not pending.is_done:
                 slot = _Slot(pending, self._engine.open())
                 self._open.append(slot)
-                _guarded(pending, lambda slot=slot: slot.begin(self._tokenizer))
+                _guarded(pending, lambda slot=slot: slot.begin(self.tokenizer))
             else:
                 ended.append(pending)
         return ended
