@@ -53,4 +53,5 @@ def engine_of(model: Any) -> ModelEngine:
         engine: ModelEngine | None = found.engine(model)
         if engine is not None:
             return engine
-    raise InputError(f"'model' is a {type(model).__name__}; expected a model of transformers or llama.cpp, or a ModelEngine")
+    expected = "a model of transformers or llama.cpp, or a ModelEngine"
+    raise InputError(f"'model' is a {type(model).__name__}; expected {expected}")
