@@ -38,7 +38,7 @@ def shell_kinds(text: str, workspace: str = "", folder: str | None = "") -> froz
 def argument_kinds(words: list[str], workspace: str = "", folder: str | None = "") -> frozenset[str]:
     """The kinds of danger in a command whose words are separate arguments, without a shell."""
     command = ShellCommand(tuple((word,) for word in words), folder=folder)
-    return frozenset(_Findings(workspace).of_command(command, {}, 0))
+    return frozenset(_Findings(workspace).of_command(command, Files(), 0))
 
 
 class _Findings:

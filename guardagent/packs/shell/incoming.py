@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from guardagent.packs.shell.arguments import operands, plain_words, value_after
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects
+from guardagent.packs.shell.recipes import MAKES, makefiles, recipes
 from guardagent.packs.shell.script import ShellCommand
+from guardagent.packs.shell.unpacked import Unpacked, cloned, place, unpacked, unpacks
 from guardagent.packs.shell.words import SUBSTITUTED
 from guardagent.packs.shell.wrappers import SHELLS, inner_commands
 
@@ -30,7 +32,13 @@ class WrittenFile:
     text: str | None
 
 
-Files = Mapping[str, WrittenFile]
+@dataclass(slots=True)
+class Files:
+    """The files that a script writes, by path, those that it unpacks from downloads, and repositories it clones."""
+
+    written: dict[str, WrittenFile] = field(default_factory=dict)
+    unpacked: list[Unpacked] = field(default_factory=list)
+    cloned: list[Unpacked] = field(default_factory=list)
 
 
 def output_kinds(commands: Iterable[ShellCommand]) -> tuple[str, ...]:
@@ -48,11 +56,19 @@ def _names(command: ShellCommand) -> Iterator[str]:
 
 def written_files(commands: Iterable[ShellCommand]) -> Files:
     """The files that a script downloads or writes."""
-    found: dict[str, WrittenFile] = {}
+    found = Files()
     for command in (inner for one in commands for inner in (one, *inner_commands(one))):
-        file = WrittenFile(output_kinds((command, *command.sources)), printed((command,)))
+        text = printed((command,))
+        file = WrittenFile(output_kinds((command, *command.sources)) if text is None else (), text)
         for path in _written(command):
-            found[path.removeprefix("./")] = file
+            found.written[place(command, path)] = file
+        found.cloned.extend(cloned(command))
+        if unpacks(command):
+            archives = [value for word in command.words[1:] for value in word]
+            files = [found.written.get(place(command, value)) for value in archives]
+            kinds = (*output_kinds(command.sources), *(kind for one in files if one for kind in one.kinds))
+            if "remote_code" in kinds:
+                found.unpacked.append(unpacked(command, command.sources))
     return found
 
 
@@ -71,11 +87,13 @@ def incoming(command: ShellCommand, files: Files, workspace: str) -> Iterator[st
     """The kinds of code that a command gets from elsewhere, and shell scripts among it, as tuples of one."""
     name = command.name or ""
     is_shell = name in SHELLS or name in _SOURCE
+    if name in MAKES:
+        yield from _of_make(command, files)
     if not is_shell and not INTERPRETERS.fullmatch(name):
-        yield from _of_file(command.words[0], files, is_shell=True)
+        yield from _of_file(command, command.words[0], files, is_shell=True)
         return
     for word in operands(command)[:1]:
-        yield from _of_file(word, files, is_shell=is_shell)
+        yield from _of_file(command, word, files, is_shell=is_shell)
     if any(word in ((), (SUBSTITUTED,)) for word in operands(command)):
         yield "unreadable"
         yield from output_kinds(command.sources)
@@ -83,13 +101,33 @@ def incoming(command: ShellCommand, files: Files, workspace: str) -> Iterator[st
         yield from _of_input(command, workspace, is_shell=is_shell)
 
 
-def _of_file(word: tuple[str, ...], files: Files, *, is_shell: bool) -> Iterator[str | tuple[str]]:
+def _of_file(
+    command: ShellCommand, word: tuple[str, ...], files: Files, *, is_shell: bool
+) -> Iterator[str | tuple[str]]:
+    is_program = word == command.words[0]
     for value in word:
-        file = files.get(value.removeprefix("./"))
+        path = place(command, value)
+        file = files.written.get(path)
         if file is not None:
             yield from file.kinds
             if is_shell and file.text is not None:
                 yield (file.text,)
+        is_path = "/" in value or not is_program
+        if is_path and any(
+            one.has(path, is_script=is_shell) for one in (*files.unpacked, *(files.cloned if is_shell else ()))
+        ):
+            yield "remote_code"
+
+
+def _of_make(command: ShellCommand, files: Files) -> Iterator[str | tuple[str]]:
+    for path in (place(command, one) for one in makefiles(command)):
+        file = files.written.get(path)
+        if file is not None:
+            yield from file.kinds
+            if file.text is not None:
+                yield (recipes(file.text),)
+        if any(one.has(path, is_script=False) for one in files.unpacked):
+            yield "remote_code"
 
 
 def _reads_input(command: ShellCommand, *, is_shell: bool) -> bool:
@@ -118,6 +156,8 @@ def printed(sources: tuple[ShellCommand, ...]) -> str | None:
         return None
     command = sources[0]
     words = [word for word in command.words[1:] if word not in (("-e",), ("-n",), ("-en",))]
+    if command.name == "printf" or len(words) + 1 < len(command.words):
+        words = [tuple(value.replace("\\n", "\n").replace("\\t", "\t") for value in word) for word in words]
     if command.name == "cat":
         return command.text if not words else None
     if any(len(word) != 1 or "\\" in word[0] or "%" in word[0] for word in words):
