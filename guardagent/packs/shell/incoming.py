@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -30,6 +31,11 @@ class WrittenFile:
 
     kinds: tuple[str, ...]
     text: str | None
+
+    def followed_by(self, more: WrittenFile) -> WrittenFile:
+        """The file with what is appended, or written in its place: each may be what runs."""
+        texts = [one.text for one in (self, more) if one.text is not None]
+        return WrittenFile((*self.kinds, *more.kinds), "\n".join(texts) if texts else None)
 
 
 @dataclass(slots=True)
@@ -61,7 +67,9 @@ def written_files(commands: Iterable[ShellCommand]) -> Files:
         text = printed((command,))
         file = WrittenFile(output_kinds((command, *command.sources)) if text is None else (), text)
         for path in _written(command):
-            found.written[place(command, path)] = file
+            known = found.written.get(place(command, path))
+            found.written[place(command, path)] = file if known is None else known.followed_by(file)
+        found.written.update(_copied(command, found))
         found.cloned.extend(cloned(command))
         if unpacks(command):
             archives = [value for word in command.words[1:] for value in word]
@@ -70,6 +78,16 @@ def written_files(commands: Iterable[ShellCommand]) -> Files:
             if "remote_code" in kinds:
                 found.unpacked.append(unpacked(command, command.sources))
     return found
+
+
+def _copied(command: ShellCommand, files: Files) -> dict[str, WrittenFile]:
+    """Written files under the names that `mv` and `cp` give them."""
+    paths = [place(command, word[0]) for word in operands(command) if len(word) == 1]
+    if command.name not in ("mv", "cp", "install", "ln") or len(paths) < 2:
+        return {}
+    known = [(path, files.written[path]) for path in paths[:-1] if path in files.written]
+    names = ((paths[-1], f"{paths[-1]}/{posixpath.basename(path)}") for path, _ in known)
+    return {name: file for both, (_, file) in zip(names, known, strict=True) for name in both}
 
 
 def _written(command: ShellCommand) -> Iterator[str]:
@@ -90,19 +108,21 @@ def incoming(command: ShellCommand, files: Files, workspace: str) -> Iterator[st
     if name in MAKES:
         yield from _of_make(command, files)
     if not is_shell and not INTERPRETERS.fullmatch(name):
-        yield from _of_file(command, command.words[0], files, is_shell=True)
+        yield from _of_file(command, command.words[0], files, workspace, is_shell=True)
         return
     for word in operands(command)[:1]:
-        yield from _of_file(command, word, files, is_shell=is_shell)
+        yield from _of_file(command, word, files, workspace, is_shell=is_shell)
     if any(word in ((), (SUBSTITUTED,)) for word in operands(command)):
         yield "unreadable"
         yield from output_kinds(command.sources)
     if _reads_input(command, is_shell=is_shell):
+        for word in command.reads:
+            yield from _of_file(command, word, files, workspace, is_shell=is_shell)
         yield from _of_input(command, workspace, is_shell=is_shell)
 
 
 def _of_file(
-    command: ShellCommand, word: tuple[str, ...], files: Files, *, is_shell: bool
+    command: ShellCommand, word: tuple[str, ...], files: Files, workspace: str, *, is_shell: bool
 ) -> Iterator[str | tuple[str]]:
     is_program = word == command.words[0]
     for value in word:
@@ -112,6 +132,8 @@ def _of_file(
             yield from file.kinds
             if is_shell and file.text is not None:
                 yield (file.text,)
+            elif file.text is not None and (effects := code_effects(command.name or "", file.text)) is not None:
+                yield from effects.kinds(command.folder, workspace)
         is_path = "/" in value or not is_program
         if is_path and any(
             one.has(path, is_script=is_shell) for one in (*files.unpacked, *(files.cloned if is_shell else ()))
