@@ -15,7 +15,7 @@ _ENDINGS = re.compile(r"(?:\.git|\.(?:tar|tgz|txz|tbz2?|zip|7z|gz|xz|bz2|zst))+$
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """Where foreign files are.
+    """The places of foreign files.
 
     Attributes:
         folder: where they were unpacked.
