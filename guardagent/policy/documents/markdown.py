@@ -21,7 +21,7 @@ def read_markdown(text: str) -> Blocks:
     Raises:
         InputError: its blocks are nested too deep.
     """
-    parser, env = _parser(), dict[str, Any]()
+    parser, env = _parser(has_front_matter=text.startswith("---")), dict[str, Any]()
     try:
         tokens = parser.parse(text, env)
     except RecursionError:
@@ -33,14 +33,15 @@ def read_markdown(text: str) -> Blocks:
     return read
 
 
-def _parser() -> MarkdownIt:
+def _parser(*, has_front_matter: bool) -> MarkdownIt:
     from markdown_it import MarkdownIt
     from mdit_py_plugins.footnote import footnote_plugin
     from mdit_py_plugins.front_matter import front_matter_plugin
 
     parser = MarkdownIt("commonmark", {"maxNesting": _NO_LIMIT}).enable(["table", "strikethrough"])
     footnote_plugin(parser, inline=False, move_to_end=False)
-    front_matter_plugin(parser)
+    if has_front_matter:  # the plugin also takes a list item such as '- a--' for it
+        front_matter_plugin(parser)
     return parser
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from guardagent.errors import InputError
@@ -174,6 +174,7 @@ def documents(draw: st.DrawFn) -> tuple[str, str]:
     return "\n\n<!-- -->\n\n".join(parts), words("".join(shown))
 
 
+@example(("- w--\n\n<!-- -->\n\nw1", "ww1"))
 @given(documents())
 def test_every_word_of_a_document_is_in_one_sentence(case: tuple[str, str]) -> None:
     """Whatever its layout."""
