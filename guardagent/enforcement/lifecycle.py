@@ -6,7 +6,6 @@ where it has to wait.
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -18,7 +17,7 @@ from guardagent._support.procedures import Operation, Procedure, drive
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, with_edits
 from guardagent.enforcement.approvers import aask, ask
 from guardagent.enforcement.calls import HostCall, Outcome
-from guardagent.enforcement.telemetry import TRACE, span
+from guardagent.enforcement.telemetry import span
 from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
@@ -130,7 +129,7 @@ class CallLifecycle(ABC):
 
     def judge(self, call: HostCall) -> Procedure[JudgedCall]:
         """Judges a call and asks the guard's own approver. Returns the verdict and the edited call."""
-        with (span(call) if TRACE in sys.modules else None) or nullcontext() as check_span:
+        with span(call) or nullcontext() as check_span:
             verdict = yield from self.decide(call)
             for _ in range(MAX_REQUESTS):
                 if verdict.decision is not Decision.ESCALATE or self.approver is None:

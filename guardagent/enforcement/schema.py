@@ -20,6 +20,7 @@ from typing import Any
 from guardagent._support import strict_json
 from guardagent._support.arguments import normalized_name
 from guardagent._support.json_schema import compile_pattern, linear_time_validator, matches, without_unevaluated
+from guardagent._support.plain_schemas import plain_test
 from guardagent.errors import InputError
 from guardagent.types import thaw
 
@@ -28,6 +29,8 @@ _CONDITIONAL = ("anyOf", "oneOf", "if", "then", "else", "dependentSchemas")
 
 _OLDER = ("Draft7Validator", "Draft4Validator")
 """Drafts tried for a schema without `$schema` that is not valid under 2020-12."""
+
+_ENCODER = json.JSONEncoder(sort_keys=True, default=lambda one: thaw(one) if isinstance(one, Mapping) else repr(one))
 
 _Schemas = list[tuple[Any, bool]]
 """The schemas of one value, each with whether it certainly applies."""
@@ -48,7 +51,7 @@ def validate_arguments(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[
         raise InputError(f"the arguments of {tool!r} are a {type(args).__name__}; expected an object")
     try:
         arguments: dict[str, Any] = thaw(args)
-        problem = next(_checker(json.dumps(thaw(schema), sort_keys=True, default=repr)).problems(arguments), None)
+        problem = next(_checker(_ENCODER.encode(schema)).problems(arguments), None)
     except RecursionError:
         raise InputError(f"the arguments of {tool!r}, or its schema, are nested too deeply") from None
     if problem is not None:
@@ -61,7 +64,7 @@ def declared_arguments(schema: Mapping[str, Any]) -> frozenset[str] | None:
     if not schema:
         return None
     try:
-        return _checker(json.dumps(thaw(schema), sort_keys=True, default=repr)).declared()
+        return _checker(_ENCODER.encode(schema)).declared()
     except (InputError, RecursionError):
         return None
 
@@ -98,6 +101,7 @@ class _SchemaChecker:
     def __init__(self, schema: Mapping[str, Any], validator: Any, resolver: Any, unresolvable: type[Exception]) -> None:
         self._schema, self._validator = schema, validator
         self._resolver, self._unresolvable = resolver, unresolvable
+        self._is_plain = plain_test(schema) or (lambda _: False)
 
     def problems(self, arguments: dict[str, Any]) -> Iterator[str]:
         """Yields the errors of arguments, and adds their defaults.
@@ -105,6 +109,8 @@ class _SchemaChecker:
         Raises:
             InputError: a reference cannot be resolved within the schema.
         """
+        if self._is_plain(arguments):
+            return
         try:
             yield from self._walk(arguments, [(self._schema, True)], "")
             errors = sorted(

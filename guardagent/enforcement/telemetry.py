@@ -14,9 +14,7 @@ from typing import Any, Self
 from guardagent.enforcement.calls import HostCall
 from guardagent.types import Verdict
 
-TRACE = "opentelemetry.trace"
-"""The module that a host with OpenTelemetry has loaded; it is never imported here."""
-
+_TRACE = "opentelemetry.trace"  # the module that a host with OpenTelemetry has loaded; it is never imported here
 PREFIX = "guardagent."
 _log = logging.getLogger("guardagent")
 
@@ -54,8 +52,23 @@ def verdict_attributes(verdict: Verdict) -> dict[str, Any]:
     return {**{f"{PREFIX}{name}": value for name, value in values.items()}, **unchecked}
 
 
+def configured_trace() -> Any:
+    """Returns OpenTelemetry's module of spans; None if the host has not loaded it, or no provider receives them."""
+    trace = sys.modules.get(_TRACE)
+    unset = getattr(trace, "ProxyTracerProvider", None)  # stands for a provider that comes later
+    if trace is None or unset is None:
+        return trace
+    try:
+        return None if isinstance(trace.get_tracer_provider(), unset) else trace
+    except Exception:  # noqa: BLE001 - whoever opens a span reports it
+        return trace
+
+
 def span(call: HostCall) -> Span | None:
-    """Opens the span of a check. Returns None if OpenTelemetry fails."""
+    """Opens the span of a check. Returns None if nothing would receive it, or OpenTelemetry fails."""
+    trace = configured_trace()
+    if trace is None:
+        return None
     names = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": call.tool,
@@ -65,7 +78,7 @@ def span(call: HostCall) -> Span | None:
     }
     attributes = {name: value for name, value in names.items() if isinstance(value, str)}
     try:
-        tracer = sys.modules[TRACE].get_tracer("guardagent")
+        tracer = trace.get_tracer("guardagent")
         scope = tracer.start_as_current_span(f"check {call.tool}", attributes=attributes)
         return Span(scope, scope.__enter__())
     except Exception:  # noqa: BLE001 - any error of the host's telemetry

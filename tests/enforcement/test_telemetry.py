@@ -93,6 +93,15 @@ provider.add_span_processor(Broken())
     assert run(f"{SPANS}{broken}{CHECKS}\nprint([one.label for one in verdicts])") == [0, 1, 1]
 
 
+def test_a_provider_that_comes_later_gets_spans() -> None:
+    """A host may load OpenTelemetry long before it configures it."""
+    pytest.importorskip("opentelemetry.sdk")
+    early = "from opentelemetry import trace\n" + CHECKS
+    again = "\none.before(refund(7, id='4'))"
+    shown = "\nprint(json.dumps([span.name for span in exporter.get_finished_spans()]))"
+    assert run(early + SPANS + again + shown) == ["check refund"]
+
+
 def test_opentelemetry_is_not_imported_by_the_guard() -> None:
     """Neither the guard nor the adapter imports OpenTelemetry."""
     code = "import json, guardagent.frameworks.python.adapter\n" + CHECKS

@@ -7,12 +7,11 @@ address goes into a span, since an address may have the id of a session, or a to
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Self
 
-from guardagent.enforcement.telemetry import PREFIX, TRACE, verdict_attributes
+from guardagent.enforcement.telemetry import PREFIX, configured_trace, verdict_attributes
 from guardagent.enforcement.wire import read_verdict
 
 _log = logging.getLogger("guardagent")
@@ -29,10 +28,11 @@ class RequestSpan:
 
     def __init__(self, method: str, route: str, headers: Mapping[str, str]) -> None:
         self._scope = self._span = None
-        if TRACE not in sys.modules:
+        self._trace = configured_trace()
+        if self._trace is None:
             return
         try:
-            self._scope = _scope(method, route, headers)
+            self._scope = _scope(self._trace, method, route, headers)
             self._span = self._scope.__enter__()
         except Exception:  # noqa: BLE001 - any error of telemetry
             self._scope = None
@@ -62,7 +62,7 @@ class RequestSpan:
         if status >= 500 and self._span is not None:
             self._set({"error.type": str(status)})
             with suppress(Exception):
-                self._span.set_status(sys.modules[TRACE].StatusCode.ERROR)
+                self._span.set_status(self._trace.StatusCode.ERROR)
 
     def _set(self, values: Mapping[str, Any]) -> None:
         if self._span is not None:
@@ -70,10 +70,9 @@ class RequestSpan:
                 self._span.set_attributes(values)
 
 
-def _scope(method: str, route: str, headers: Mapping[str, str]) -> Any:
+def _scope(trace: Any, method: str, route: str, headers: Mapping[str, str]) -> Any:
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    trace = sys.modules[TRACE]
     client = TraceContextTextMapPropagator().extract(headers)
     attributes = {"http.request.method": method, "http.route": route}
     return trace.get_tracer("guardagent").start_as_current_span(
