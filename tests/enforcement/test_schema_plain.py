@@ -10,15 +10,15 @@ from guardagent import InputError
 from guardagent._support.plain_schemas import plain_test
 from guardagent.enforcement.schema import validate_arguments
 
-SCALARS = [{"type": one} for one in ("string", "integer", "number", "boolean", "null")]
-SIMPLE = [
+SCALARS: list[dict[str, Any]] = [{"type": one} for one in ("string", "integer", "number", "boolean", "null")]
+SIMPLE: list[Any] = [
     *SCALARS,
     {"type": "string", "enum": ["a", "b"], "title": "t"},
     {"type": "string", "enum": ["a", 1]},
     *({"anyOf": [one, {"type": "null"}]} for one in SCALARS),
     *({"type": "integer", "default": one} for one in (7, "no", None)),
 ]
-SCHEMAS = [
+SCHEMAS: list[Any] = [
     *SIMPLE,
     *({"type": "array", "items": one} for one in SIMPLE),
     *({"type": "object", "properties": {"a": one, "b": {"type": "string"}}} for one in SIMPLE),
@@ -35,7 +35,7 @@ VALUES = [
     {"A": 7},
     {"a": 7, "b": 7},
 ]
-REST = [{}, {"required": ["a"]}, {"additionalProperties": False}, {"additionalProperties": {"type": "integer"}}]
+REST: list[dict[str, Any]] = [{}, {"required": ["a"]}, {"additionalProperties": False}, {"additionalProperties": {"type": "integer"}}]
 
 
 def decided(args: Any, schema: Any) -> Any:
