@@ -22,15 +22,13 @@ from guardagent._support.arguments import normalized_name
 from guardagent._support.json_schema import compile_pattern, linear_time_validator, matches, without_unevaluated
 from guardagent._support.plain_schemas import plain_test
 from guardagent.errors import InputError
-from guardagent.types import thaw
+from guardagent.types import sorted_json, thaw
 
 _CONDITIONAL = ("anyOf", "oneOf", "if", "then", "else", "dependentSchemas")
 """Keywords of subschemas that apply conditionally: their names are known, their defaults are not certain."""
 
 _OLDER = ("Draft7Validator", "Draft4Validator")
 """Drafts tried for a schema without `$schema` that is not valid under 2020-12."""
-
-_ENCODER = json.JSONEncoder(sort_keys=True, default=lambda one: thaw(one) if isinstance(one, Mapping) else repr(one))
 
 _Schemas = list[tuple[Any, bool]]
 """The schemas of one value, each with whether it certainly applies."""
@@ -51,7 +49,7 @@ def validate_arguments(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[
         raise InputError(f"the arguments of {tool!r} are a {type(args).__name__}; expected an object")
     try:
         arguments: dict[str, Any] = thaw(args)
-        problem = next(_checker(_ENCODER.encode(schema)).problems(arguments), None)
+        problem = next(_checker(sorted_json(schema)).problems(arguments), None)
     except RecursionError:
         raise InputError(f"the arguments of {tool!r}, or its schema, are nested too deeply") from None
     if problem is not None:
@@ -64,7 +62,7 @@ def declared_arguments(schema: Mapping[str, Any]) -> frozenset[str] | None:
     if not schema:
         return None
     try:
-        return _checker(_ENCODER.encode(schema)).declared()
+        return _checker(sorted_json(schema)).declared()
     except (InputError, RecursionError):
         return None
 

@@ -21,7 +21,7 @@ from guardagent.session.call_history import MAX_TRIES
 from guardagent.session.open_calls import OpenCalls
 from guardagent.session.session_verdicts import refused
 from guardagent.session.shared_history import HistoryChangedError, SessionEndedError
-from guardagent.types import Decision, Verdict, Violation, thaw
+from guardagent.types import Decision, Verdict, Violation, sorted_json, thaw
 from guardagent.types.objects import readable_copy
 
 _NEW_ID = "propose the call again with a new id"
@@ -148,7 +148,10 @@ class ClaimedCalls(OpenCalls):
         if call.claim is None:
             self._reserve(call, judgement)
             return
-        call.claim = {**call.claim, "verdict": json.loads(verdict.to_json())}
+        found = verdict.to_dict()
+        # A rule, or a reason, may have a value that is no JSON.
+        plain = json.loads(verdict.to_json()) if found["reasons"] or found["violations"] or found["details"] else found
+        call.claim = {**call.claim, "verdict": plain}
         self._reserve(call, judgement)
         call.used = call.may_have_started = True
 
@@ -199,6 +202,4 @@ def _same_call(one: SessionCall, other: SessionCall) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A value as text; two values of JSON have the same text only if they are equal, with their types."""
-    text = json.dumps(thaw(value), sort_keys=True, default=repr)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(sorted_json(value).encode("utf-8", "surrogatepass")).hexdigest()

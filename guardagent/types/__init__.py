@@ -23,6 +23,7 @@ from guardagent.types.verdicts import (
     quick_event,
     quick_verdict,
     quick_violation,
+    sorted_json,
     thaw,
     unchecked_verdict,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "quick_event",
     "quick_verdict",
     "quick_violation",
+    "sorted_json",
     "thaw",
     "unchecked_verdict",
 ]

@@ -486,6 +486,14 @@ def thaw(value: Any) -> Any:
     return value
 
 
+_SORTED = json.JSONEncoder(sort_keys=True, default=lambda one: thaw(one) if isinstance(one, Mapping) else repr(one))
+
+
+def sorted_json(value: Any) -> str:
+    """Returns a value as text; two values of JSON have the same text only if they are equal, with their types."""
+    return _SORTED.encode(value)
+
+
 def _plain(value: Any) -> Any:
     """Returns the arguments or result of a toolbox function as JSON values; anything else becomes its string."""
     if isinstance(value, Mapping):

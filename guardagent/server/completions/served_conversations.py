@@ -19,7 +19,7 @@ from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.server.completions.chat_request import ChatRequest, ShownCall
 from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
 from guardagent.session.session import Session
-from guardagent.types import Verdict, thaw
+from guardagent.types import Verdict, sorted_json
 from guardagent.types.principal import SessionPrincipal
 
 _KNOWN_TOOLS = 1000  # lists of tools that were compared with the rules
@@ -140,7 +140,7 @@ class ServedConversations:
                 f"the messages show the call {call.id!r} of {call.tool!r}, which was not allowed in this conversation; "
                 "expected the conversation's own messages, or a new conversation"
             )
-        if (found.tool, _json(found.args)) != (self._guard.names.resolve(call.tool), _json(call.args)):
+        if (found.tool, sorted_json(found.args)) != (self._guard.names.resolve(call.tool), sorted_json(call.args)):
             raise InputError(f"the messages show the call {call.id!r} otherwise than it was allowed")
 
     def _record(self, conversation: str, call_id: str, result: str) -> None:
@@ -167,7 +167,3 @@ class ServedConversations:
             if len(self._compared) >= _KNOWN_TOOLS:
                 self._compared.clear()
             self._compared.add(key)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(thaw(value), sort_keys=True, default=repr)

@@ -491,21 +491,51 @@ def test_a_call_that_no_tool_declares_ends_a_stream(client: GatewayClient, tmp_p
     assert "declares none" in raw
 
 
+def chat_events(*deltas: dict[str, Any]) -> list[bytes]:
+    """The stream of a chat completion with these parts."""
+    about = {"id": "a", "created": 0, "model": "x", "object": "chat.completion.chunk"}
+    reasons = [*[None] * (len(deltas) - 1), "tool_calls"]
+    choices = [{"index": 0, "delta": one, "finish_reason": why} for one, why in zip(deltas, reasons, strict=True)]
+    return [*(event({**about, "choices": [choice]}) for choice in choices), b"data: [DONE]\n\n"]
+
+
+def part(arguments: str, index: int = 0, **named: str) -> dict[str, Any]:
+    """A part of a call; one with an id begins it."""
+    function = {"arguments": arguments, **({"name": "refund"} if named else {})}
+    return {"tool_calls": [{"index": index, "type": "function", "function": function, **named}]}
+
+
+WHOLE, END = '{"order_id": "W1", "amount": 5}', '"amount": 5}'
+FIRST = part('{"order_id": "W1", ', id="a")
+SAME_ID = {"tool_calls": [{"index": 0, "id": "a", "function": {"arguments": END}}]}
+
+
 def test_reasoning_survives_in_a_stream(tmp_path: Path) -> None:
     """Parts of a stream that are no calls reach the client as they are."""
     one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), "unused")
-    function = {"name": "refund", "arguments": '{"order_id": "W1", "amount": 5}'}
-    deltas: list[dict[str, Any]] = [
-        {"role": "assistant", "reasoning_content": "I should pay."},
-        {"tool_calls": [{"index": 0, "id": "call_r", "type": "function", "function": function}]},
-        {},
-    ]
-    about = {"id": "a", "created": 0, "model": "x", "object": "chat.completion.chunk"}
-    reasons = [None, None, "tool_calls"]
-    choices = [{"index": 0, "delta": one, "finish_reason": why} for one, why in zip(deltas, reasons, strict=True)]
-    model().events = [*(event({**about, "choices": [choice]}) for choice in choices), b"data: [DONE]\n\n"]
+    model().events = chat_events({"role": "assistant", "reasoning_content": "I should pay."}, part(WHOLE, id="a"), {})
     assert [args["amount"] for _, _, args in one.ask(stream=True)[1]] == [5]
     assert "I should pay." in one.raw
+
+
+@pytest.mark.parametrize(
+    ("events", "parts"),
+    [
+        (chat_events(FIRST, part(END), {}), 2),
+        (chat_events(FIRST, part(END), part(WHOLE, 1, id="b"), {}), 3),
+        (chat_events(FIRST, part(WHOLE, 1, id="b"), part(END), {}), 1),
+        (chat_events(FIRST, SAME_ID, {}), 1),
+        (chat_events(part(WHOLE, 1, id="a"), {}), 1),
+    ],
+    ids=["in order", "two calls", "mixed calls", "an id twice", "no first call"],
+)
+def test_only_a_stream_that_reads_in_one_way_passes_as_it_is(events: list[bytes], parts: int, tmp_path: Path) -> None:
+    """Clients join the parts of other streams in different ways, so that they get each judged call in one part."""
+    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), "unused")
+    model().events = events
+    calls = one.ask(stream=True)[1]
+    assert {(name, args["amount"]) for _, name, args in calls} == {("refund", 5)}
+    assert sum("tool_calls" in json.dumps(found["choices"][0]["delta"]) for found in sse_events(one.raw)) == parts
 
 
 @pytest.mark.parametrize("cut", [3, 5])

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from guardagent._support.procedures import adrive, drive
@@ -16,7 +15,7 @@ from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.remote import RemoteGuard
 from guardagent.errors import InputError
 from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
-from guardagent.types import thaw, unchecked_verdict
+from guardagent.types import sorted_json, unchecked_verdict
 
 
 class UnknownCallError(InputError):
@@ -68,7 +67,7 @@ class CallRecords(ABC):
             if not allowed:
                 known.pop(call.id, None)
         if allowed:
-            known[call.id] = DeliveredCall(judged, value_text(judged.args))
+            known[call.id] = DeliveredCall(judged, sorted_json(judged.args))
         return verdict, judged
 
     def check_shown(self, conversation: str, call_id: str, name: str, args: Any) -> None:
@@ -89,7 +88,7 @@ class CallRecords(ABC):
                 f"the messages show the call {call_id!r} of {name!r}, which this guard never allowed"
             )
         tool, judged = found
-        if tool not in (name, self.guard.names.resolve(name)) or judged != value_text(args):
+        if tool not in (name, self.guard.names.resolve(name)) or judged != sorted_json(args):
             raise InputError(
                 f"the messages show the call {call_id!r} of {name!r} with other arguments than the judged ones"
             )
@@ -122,6 +121,10 @@ class CallRecords(ABC):
 
     # --- implemented for each kind of guard
 
+    def new_claim(self) -> str | None:
+        """Returns the claim of a new call: another response with its id is another call. None without claims."""
+        return None
+
     @abstractmethod
     async def _judged(self, call: HostCall) -> JudgedCall:
         """Judges a call, and marks it as started."""
@@ -149,13 +152,15 @@ class LocalRecords(CallRecords):
 
     guard: ToolGuard
 
+    def new_claim(self) -> str:
+        return secrets.token_hex(16)
+
     async def _judged(self, call: HostCall) -> JudgedCall:
-        claim = secrets.token_hex(16)  # another response with this id is another call
-        return await adrive(self.guard.lifecycle.judge(replace(call, claim=claim)))
+        return await adrive(self.guard.lifecycle.judge(call))
 
     def _found(self, conversation: str, call_id: str) -> tuple[str, str] | None:
         found = self.guard.claimed_calls.session(conversation).claimed(call_id)
-        return None if found is None or found.status == "withdrawn" else (found.tool, value_text(found.args))
+        return None if found is None or found.status == "withdrawn" else (found.tool, sorted_json(found.args))
 
     def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: DeliveredCall | None) -> None:  # noqa: ARG002 - one interface
         self.guard.claimed_calls.record(conversation, call_id, outcome)
@@ -197,11 +202,6 @@ def records_of(guard: EnforcementPoint) -> CallRecords:
     return LocalRecords(guard) if isinstance(guard, ToolGuard) else OtherRecords(guard)
 
 
-def value_text(value: Any) -> str:
-    """Returns a value of JSON as text; two values have one text only if they are equal, with their types."""
-    return json.dumps(thaw(value), sort_keys=True, default=repr)
-
-
 def _digest(outcome: Outcome) -> str:
-    text = value_text([outcome.output, outcome.failed, list(outcome.other_outputs)])
+    text = sorted_json([outcome.output, outcome.failed, list(outcome.other_outputs)])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

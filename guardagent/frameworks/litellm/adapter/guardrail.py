@@ -168,7 +168,7 @@ class Guardrail(CustomGuardrail):
             if response is not assembled:
                 delivered = await self._delivered(api, response, judged) if judged.changed else response
                 return list(api.streamed(delivered))
-            if not judged.changed and not any(map(api.has_call, frames)):
+            if not judged.changed and (api.joins_alike(frames, assembled) or not any(map(api.has_call, frames))):
                 return frames
             return await self._delivered(api, response, judged, frames)
         except Exception as error:  # noqa: BLE001 - as above

@@ -13,11 +13,11 @@ from guardagent.enforcement import HostCall
 from guardagent.enforcement.schema import read_object
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError
-from guardagent.frameworks.litellm.adapter.call_records import CallRecords, value_text
+from guardagent.frameworks.litellm.adapter.call_records import CallRecords
 from guardagent.frameworks.litellm.adapter.exchange import GatewayExchange
 from guardagent.frameworks.litellm.adapter.formats.model_api import GatewayCall, ModelMessage, Rewriting
 from guardagent.frameworks.litellm.adapter.tools import read_arguments
-from guardagent.types import Decision, Verdict, thaw
+from guardagent.types import Decision, Verdict, sorted_json, thaw
 
 _WHY = "the response with this call does not reach the client"
 _log = logging.getLogger("guardagent")
@@ -100,7 +100,7 @@ class ResponseJudge:
     async def _judge_calls(self, exchange: GatewayExchange, judged: JudgedMessage) -> None:
         step, ids = secrets.token_hex(8), set[str]()
         for at, proposed in enumerate(judged.message.calls):
-            call, problem = _host_call(exchange, proposed, step)
+            call, problem = _host_call(exchange, proposed, step, self._records.new_claim())
             if call.id in ids:
                 problem = f"two calls of one message have the id {call.id!r}; expected unique ids"
             ids.add(call.id)
@@ -127,12 +127,14 @@ class ResponseJudge:
                 return
 
 
-def _host_call(exchange: GatewayExchange, proposed: GatewayCall, step: str) -> tuple[HostCall, str | None]:
+def _host_call(
+    exchange: GatewayExchange, proposed: GatewayCall, step: str, claim: str | None
+) -> tuple[HostCall, str | None]:
     """Returns a proposed call, and why it cannot be judged, if it cannot."""
     name = proposed.name
     validate = partial(read_arguments, name, tools=exchange.tools)
     messages = exchange.history.messages if exchange.history is not None else None
-    about: dict[str, Any] = {"step": step, "messages": messages, "seen": exchange.seen}
+    about: dict[str, Any] = {"step": step, "claim": claim, "messages": messages, "seen": exchange.seen}
     about["id"] = proposed.id or f"call_{secrets.token_hex(12)}"
     try:
         args, problem = validate(proposed.args), None
@@ -144,4 +146,4 @@ def _host_call(exchange: GatewayExchange, proposed: GatewayCall, step: str) -> t
 def _is_same(proposed: GatewayCall, call: HostCall) -> bool:
     """Whether a client reads the judged call in the model's own response."""
     args = proposed.args if isinstance(proposed.args, Mapping) else read_object(proposed.args or "", proposed.name)
-    return proposed.id == call.id and value_text(args) == value_text(call.args)
+    return proposed.id == call.id and sorted_json(args) == sorted_json(call.args)

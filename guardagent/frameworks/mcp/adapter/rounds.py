@@ -6,7 +6,6 @@ Since protocol 2026-07-28 a server cannot send requests while a call is running.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Any
 from guardagent._support.procedures import Operation, Procedure
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
-from guardagent.types import Decision, Verdict, thaw
+from guardagent.types import Decision, Verdict, sorted_json
 
 MAX_KEPT = 1000  # calls that wait for a repetition by the client
 Key = tuple[str | None, str, str]
@@ -29,7 +28,7 @@ class InputRequiredSignal(Exception):  # noqa: N818 - no error
 
 def key_of(call: HostCall) -> Key:
     """Returns a key of a call as proposed, independent of its message id."""
-    return (call.conversation, call.tool, json.dumps(thaw(call.args), sort_keys=True, default=repr))
+    return (call.conversation, call.tool, sorted_json(call.args))
 
 
 class Rounds:

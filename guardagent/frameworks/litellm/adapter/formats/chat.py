@@ -79,9 +79,9 @@ class ChatApi(ModelApi):
         return {**data, "messages": [*data["messages"], spoken, *replies]}
 
     def read(self, response: Any, unguarded: Collection[str]) -> ModelMessage:  # noqa: ARG002 - one interface
-        if not isinstance(response, ModelResponse):
+        if not isinstance(response, ModelResponse | _JoinedStream):
             raise InputError(f"the response is a {type(response).__name__}; expected that of one model")
-        body = response.model_dump()
+        body = response if isinstance(response, _JoinedStream) else response.model_dump()
         messages = [choice.get("message") or {} for choice in body["choices"]]
         if any(one.get("function_call") for one in messages):
             raise InputError(_LEGACY)
@@ -99,9 +99,8 @@ class ChatApi(ModelApi):
 
     # --- streams
 
-    async def frames(self, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        async for chunk in chunks:
-            yield chunk
+    def frames(self, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        return chunks
 
     def has_call(self, frame: Any) -> bool:
         if not isinstance(frame, ModelResponseStream):
@@ -109,18 +108,19 @@ class ChatApi(ModelApi):
         deltas = [choice.delta for choice in frame.choices]
         return any(getattr(one, name, None) for one in deltas for name in ("tool_calls", "function_call"))
 
-    def assembled(self, frames: Sequence[Any]) -> ModelResponse:
+    def assembled(self, frames: Sequence[Any]) -> ModelResponse | _JoinedStream:
         odd = next((one for one in frames if not isinstance(one, ModelResponseStream)), None)
         if odd is not None:
             raise InputError(f"a part of the stream is a {type(odd).__name__}; expected chunks of a chat completion")
         if any(choice.index for one in frames for choice in one.choices):
             raise InputError("a stream with several choices cannot be judged; expected n=1")
-        deltas = [choice.delta for one in frames for choice in one.choices]
-        plain = not any(getattr(one, name, None) for one in deltas for name in _RICH)
-        found = _joined(frames) if plain else stream_chunk_builder(list(frames))
-        if not isinstance(found, ModelResponse):
+        found = stream_chunk_builder(list(frames)) if _is_rich(frames) or not frames else _joined(frames)
+        if not isinstance(found, ModelResponse | _JoinedStream):
             raise InputError("the stream of the model has no message")
         return found
+
+    def joins_alike(self, frames: Sequence[Any], response: Any) -> bool:
+        return isinstance(response, _JoinedStream) and _is_orderly(frames)
 
     def restreamed(self, frames: Sequence[Any], response: Any, message: ModelMessage, changes: Rewriting) -> list[Any]:
         if not changes.calls:
@@ -229,8 +229,36 @@ def _without_calls(chunk: ModelResponseStream) -> ModelResponseStream:
     return chunk.model_copy(update={"choices": choices})
 
 
-def _joined(frames: Sequence[ModelResponseStream]) -> ModelResponse | None:
-    """Returns the message of a stream that has only text and calls."""
+class _JoinedStream(dict[str, Any]):
+    """The response in a stream, as plain JSON."""
+
+
+def _is_rich(frames: Sequence[ModelResponseStream]) -> bool:
+    """Whether a stream has more than text and calls."""
+    deltas = [choice.delta for one in frames for choice in one.choices]
+    # `getattr` of a name that a pydantic object lacks takes longer than all the rest.
+    named = [part for one in deltas for part in (vars(one), one.model_extra or {})]
+    return any(one.get(name) for one in named for name in _RICH)
+
+
+def _is_orderly(frames: Sequence[ModelResponseStream]) -> bool:
+    """Whether each call of a stream begins once, with its id and its name, and ends before the next one."""
+    begun, ended = 0, False
+    for choice in (choice for one in frames for choice in one.choices):
+        for part in choice.delta.tool_calls or ():
+            begins = part.index == begun
+            about = bool(part.id), bool(part.function.name)
+            if ended or about != (begins, begins) or not (begins or part.index == begun - 1 >= 0):
+                return False
+            begun += begins
+        ended = ended or choice.finish_reason is not None
+        if choice.finish_reason not in (None, "tool_calls"):
+            return False
+    return begun > 0
+
+
+def _joined(frames: Sequence[ModelResponseStream]) -> _JoinedStream:
+    """Returns the response in a stream that has only text and calls."""
     text, calls, reason, usage = "", dict[int, dict[str, Any]](), None, None
     for one in frames:
         usage = getattr(one, "usage", None) or usage
@@ -239,11 +267,9 @@ def _joined(frames: Sequence[ModelResponseStream]) -> ModelResponse | None:
             text += choice.delta.content or ""
             for part in choice.delta.tool_calls or ():
                 _join_call(calls, part)
-    if not frames:
-        return None
     message = {"role": "assistant", "content": text or None, "tool_calls": [calls[at] for at in sorted(calls)] or None}
     choices = [{"index": 0, "message": message, "finish_reason": reason or "stop"}]
-    return ModelResponse(**_about(frames[0]), choices=choices, **({"usage": usage} if usage is not None else {}))
+    return _JoinedStream(_about(frames[0]), choices=choices, **({"usage": usage} if usage is not None else {}))
 
 
 def _join_call(calls: dict[int, dict[str, Any]], part: Any) -> None:

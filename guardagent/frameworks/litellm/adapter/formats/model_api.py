@@ -143,6 +143,10 @@ class ModelApi(ABC):
             InputError: the stream is incomplete, or has another form.
         """
 
+    def joins_alike(self, frames: Sequence[Any], response: Any) -> bool:  # noqa: ARG002 - for subclasses
+        """Whether every client joins the calls of a stream to this response of `assembled`, so that it gets them."""
+        return False
+
     @abstractmethod
     def streamed(self, response: Any) -> Iterable[Any]:
         """Returns the stream of a response."""
