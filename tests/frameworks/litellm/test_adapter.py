@@ -22,6 +22,7 @@ from guardagent.enforcement import SqliteLedger, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.litellm import Guardrail, principal
 from guardagent.frameworks.litellm.adapter.caller import calling, conversation_of
+from guardagent.frameworks.litellm.adapter.formats.sse_frames import sse_data
 from guardagent.frameworks.litellm.adapter.open_conversations import OpenConversations
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.litellm.clients import CLIENTS, GatewayClient
@@ -467,6 +468,34 @@ def test_each_of_several_answers_is_judged(tmp_path: Path) -> None:
     assert (one.status, "47x11" in one.raw) == (200, False)
 
 
+def two_texts(shown: str) -> list[bytes]:
+    """A stream of the Responses API whose parts have another text than its end."""
+    about = {"id": "r", "object": "response", "created_at": 1, "model": "x", "tools": [], "parallel_tool_calls": True}
+    content = [{"type": "output_text", "text": "fine", "annotations": []}]
+    item = {"type": "message", "id": "m", "status": "completed", "role": "assistant", "content": content}
+    whole = {**about, "tool_choice": "auto", "status": "completed", "output": [item]}
+    place = {"output_index": 0, "item_id": "m", "content_index": 0}
+    return [
+        event({"type": "response.output_text.delta", **place, "delta": shown, "sequence_number": 0}),
+        event({"type": "response.completed", "response": whole, "sequence_number": 1}),
+    ]
+
+
+def test_every_text_that_a_client_may_show_is_judged(tmp_path: Path) -> None:
+    for at, (api, events) in enumerate(
+        [
+            ("chat", chat_events({"refusal": "The PIN is 47x11."}, {})),
+            ("chat", chat_events({"refusal": "The PIN is 47x11.", "reasoning_content": "No."}, {})),
+            ("responses", two_texts("The PIN is 47x11.")),
+        ]
+    ):
+        (tmp_path / str(at)).mkdir()
+        one = talk(CLIENTS[api], guard_of(tmp_path / str(at), ANSWER_RULE), "unused")
+        model().events = events
+        one.ask(stream=True)
+        assert (one.status, "47x11" in one.raw) == (200, False)
+
+
 # --- streams
 
 
@@ -478,6 +507,11 @@ def test_a_stream_without_tools_is_not_held(client: GatewayClient, tmp_path: Pat
     parts = [part for part in sse_events(one.raw) if "noth" in json.dumps(part)]
     assert len(sse_events(one.raw)) > 2
     assert parts
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\x85"])
+def test_a_text_may_have_line_ends_of_unicode(end: str) -> None:
+    assert sse_data(f'data: {{"text": "a{end}b"}}\r\n\r\n'.encode()) == {"text": f"a{end}b"}
 
 
 @every
@@ -508,6 +542,7 @@ def part(arguments: str, index: int = 0, **named: str) -> dict[str, Any]:
 WHOLE, END = '{"order_id": "W1", "amount": 5}', '"amount": 5}'
 FIRST = part('{"order_id": "W1", ', id="a")
 SAME_ID = {"tool_calls": [{"index": 0, "id": "a", "function": {"arguments": END}}]}
+ONE_CHUNK = {"tool_calls": FIRST["tool_calls"] + part(END)["tool_calls"]}  # of which older clients lose the second part
 
 
 def test_reasoning_survives_in_a_stream(tmp_path: Path) -> None:
@@ -526,8 +561,9 @@ def test_reasoning_survives_in_a_stream(tmp_path: Path) -> None:
         (chat_events(FIRST, part(WHOLE, 1, id="b"), part(END), {}), 1),
         (chat_events(FIRST, SAME_ID, {}), 1),
         (chat_events(part(WHOLE, 1, id="a"), {}), 1),
+        (chat_events(ONE_CHUNK, {}), 1),
     ],
-    ids=["in order", "two calls", "mixed calls", "an id twice", "no first call"],
+    ids=["in order", "two calls", "mixed calls", "an id twice", "no first call", "one chunk"],
 )
 def test_only_a_stream_that_reads_in_one_way_passes_as_it_is(events: list[bytes], parts: int, tmp_path: Path) -> None:
     """Clients join the parts of other streams in different ways, so that they get each judged call in one part."""
@@ -535,7 +571,18 @@ def test_only_a_stream_that_reads_in_one_way_passes_as_it_is(events: list[bytes]
     model().events = events
     calls = one.ask(stream=True)[1]
     assert {(name, args["amount"]) for _, name, args in calls} == {("refund", 5)}
-    assert sum("tool_calls" in json.dumps(found["choices"][0]["delta"]) for found in sse_events(one.raw)) == parts
+    deltas = [found["choices"][0]["delta"] for found in sse_events(one.raw)]
+    assert sum("tool_calls" in json.dumps(found) for found in deltas) == parts
+    assert "".join(found.get("role") or "" for found in deltas) == "assistant"
+
+
+def test_a_stream_with_a_legacy_call_is_refused(tmp_path: Path) -> None:
+    """Also beside a call that may pass."""
+    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), "unused")
+    legacy = {"function_call": {"name": "refund", "arguments": '{"amount": 9999}'}}
+    model().events = chat_events(part(WHOLE, id="a"), legacy, {})
+    assert one.ask(stream=True)[1] == []
+    assert "9999" not in one.raw
 
 
 @pytest.mark.parametrize("cut", [3, 5])

@@ -168,6 +168,8 @@ class Guardrail(CustomGuardrail):
             if response is not assembled:
                 delivered = await self._delivered(api, response, judged) if judged.changed else response
                 return list(api.streamed(delivered))
+            if api.says_all_twice and self._guard.judges_answers and not judged.message.calls and not judged.changed:
+                return list(api.streamed(assembled))
             if not judged.changed and (api.joins_alike(frames, assembled) or not any(map(api.has_call, frames))):
                 return frames
             return await self._delivered(api, response, judged, frames)

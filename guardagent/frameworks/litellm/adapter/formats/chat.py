@@ -88,7 +88,8 @@ class ChatApi(ModelApi):
         calls = [_call(call) for one in messages for call in one.get("tool_calls") or ()]
         if calls and len(messages) > 1:
             raise InputError("several choices of a response have tool calls; expected one choice")
-        return ModelMessage(body, calls, [content_text(one.get("content")) for one in messages])
+        texts = [content_text([content_text(one.get("content")), one]) for one in messages]  # with its `refusal`
+        return ModelMessage(body, calls, texts)
 
     def rewritten(self, response: Any, message: ModelMessage, changes: Rewriting) -> ModelResponse:
         body = dict(message.body)
@@ -114,9 +115,14 @@ class ChatApi(ModelApi):
             raise InputError(f"a part of the stream is a {type(odd).__name__}; expected chunks of a chat completion")
         if any(choice.index for one in frames for choice in one.choices):
             raise InputError("a stream with several choices cannot be judged; expected n=1")
+        if any(choice.delta.function_call for one in frames for choice in one.choices):
+            raise InputError(_LEGACY)
         found = stream_chunk_builder(list(frames)) if _is_rich(frames) or not frames else _joined(frames)
         if not isinstance(found, ModelResponse | _JoinedStream):
             raise InputError("the stream of the model has no message")
+        deltas = [choice.delta for one in frames for choice in one.choices]
+        if refusal := "".join((one.model_extra or {}).get("refusal") or "" for one in deltas):
+            found["choices"][0]["message"]["refusal"] = refusal
         return found
 
     def joins_alike(self, frames: Sequence[Any], response: Any) -> bool:
@@ -134,7 +140,7 @@ class ChatApi(ModelApi):
             }
             for at, one in enumerate(changes.calls.values())
         ]
-        delta = Delta(role="assistant", content=changes.note or None, tool_calls=calls)
+        delta = Delta(content=changes.note or None, tool_calls=calls)  # clients join roles, and the first part has one
         added = _like(frames[0], StreamingChoices(index=0, delta=delta))
         kept = [_without_calls(one) for one in frames]
         ends = (at for at, one in enumerate(kept) if any(choice.finish_reason for choice in one.choices))
@@ -242,13 +248,18 @@ def _is_rich(frames: Sequence[ModelResponseStream]) -> bool:
 
 
 def _is_orderly(frames: Sequence[ModelResponseStream]) -> bool:
-    """Whether each call of a stream begins once, with its id and its name, and ends before the next one."""
+    """Whether each call of a stream begins once, with its id and its name, and ends before the next one.
+
+    Older clients of the SDK lose the second of two parts of one call, or of two choices, in one chunk.
+    """
     begun, ended = 0, False
+    if any(len(one.choices) > 1 for one in frames):
+        return False
     for choice in (choice for one in frames for choice in one.choices):
-        for part in choice.delta.tool_calls or ():
+        for at, part in enumerate(choice.delta.tool_calls or ()):
             begins = part.index == begun
             about = bool(part.id), bool(part.function.name)
-            if ended or about != (begins, begins) or not (begins or part.index == begun - 1 >= 0):
+            if ended or about != (begins, begins) or not (begins or (at == 0 and part.index == begun - 1 >= 0)):
                 return False
             begun += begins
         ended = ended or choice.finish_reason is not None

@@ -127,6 +127,8 @@ class MessagesApi(ModelApi):
                 if found.get("content"):
                     raise InputError("the stream begins with content, which clients read differently")
             elif kind == "content_block_start":
+                if int(data["index"]) in blocks:
+                    raise InputError("a part of the message begins twice, which clients read differently")
                 blocks[int(data["index"])] = member(data.get("content_block"), "a part of the message")
             elif kind == "content_block_delta":
                 _extend(blocks[int(data["index"])], member(data.get("delta"), "a part of the message"))

@@ -81,9 +81,11 @@ class ModelApi(ABC):
 
     Attributes:
         call_type: the host's name of its requests.
+        says_all_twice: whether a stream has each text in parts and at its end, of which a client may show either.
     """
 
     call_type: str
+    says_all_twice = False
 
     # --- requests
 
@@ -205,11 +207,12 @@ def refuse_kind(kind: str, unguarded: Collection[str]) -> None:
 
 
 def content_text(content: Any) -> str:
-    """Returns the text of a message."""
+    """Returns the text of a message, which a refusal of the model has under another name."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    texts = [one if isinstance(one, str) else one.get("text") for one in parts if isinstance(one, str | Mapping)]
+    plain = [one for one in parts if isinstance(one, str | Mapping)]
+    texts = [one if isinstance(one, str) else one.get("text") or one.get("refusal") for one in plain]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 

@@ -37,6 +37,7 @@ class ResponsesApi(ModelApi):
     """`/responses`."""
 
     call_type = "aresponses"
+    says_all_twice = True
 
     def tools(self, data: Data, unguarded: Collection[str]) -> list[ToolSpec]:
         if data.get("background"):

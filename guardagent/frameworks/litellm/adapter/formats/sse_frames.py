@@ -10,6 +10,7 @@ from typing import Any
 from guardagent.errors import InputError
 
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_LINE_END = re.compile("\r\n|\n|\r")  # `splitlines` also breaks at U+2028 and others, which texts may have
 _MAX_BYTES = 8 * 1024 * 1024  # of one event, as the host has it
 
 
@@ -39,7 +40,7 @@ def sse_data(frame: bytes) -> dict[str, Any] | None:
     Raises:
         InputError: it is no JSON object.
     """
-    lines = frame.decode("utf-8", "replace").splitlines()
+    lines = _LINE_END.split(frame.decode("utf-8", "replace"))
     text = "\n".join(line[5:].removeprefix(" ") for line in lines if line.startswith("data:"))
     if not text or text == "[DONE]":
         return None
