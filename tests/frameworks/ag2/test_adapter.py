@@ -371,6 +371,18 @@ def test_agents_in_tools_are_guarded(kind: str, tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 50), ("W2", 70)]
 
 
+def test_a_subtask_inherits_no_unguarded_tool(tmp_path: Path) -> None:
+    """Tools that the agent gets after its guard are guarded in its subtasks, too."""
+    shop = Shop()
+    tasks = TaskConfig(config=ScriptedConfig([refund(500), [("pay", {"order_id": "W1"})]]), extra_tools=[])
+    guard = guard_of(tmp_path, LIMIT, aliases={"pay": "refund"})
+    agent = agent_of(guard, shop, [("run_subtask", {"task": "go"})], tools=[], tasks=tasks)
+    agent.tool(shop.refund)
+    agent.tasks.extra_tools.append(tool(shop.refund, name="pay"))
+    ran(agent)
+    assert shop.refunds == []
+
+
 def test_sandboxed_code_is_a_call(tmp_path: Path) -> None:
     """The function inside the tool is judged."""
     rule = "version: 1\npolicies:\n  - {id: r, temporal: 'forall(run_code(code=c), c matches /print.*/)'}\n"

@@ -28,7 +28,7 @@ from guardagent.frameworks.ag2.adapter.runs import Ag2Run, Ag2Scope, scope
 
 AnyAgent = TypeVar("AnyAgent", bound=Agent[Any])
 ATTACHMENT = "guardagent_attachment"
-PARTS = ("tools", "_additional_tools", "_middleware", "_tool_executor", "_task_config", "_drive_scope")
+PARTS = ("tools", "_additional_tools", "_middleware", "_tool_executor", "_task_config", "_drive_scope", "_run_subtask")
 _DYNAMIC = "function:ag2.tools.dynamic."
 _BACKGROUND = "function:ag2.tools.subagents."
 
@@ -94,6 +94,19 @@ class Ag2Attachment:
         self._guard_parts(agent)
         agent._middleware.insert(0, self._factory(agent.name))  # noqa: SLF001 - the host's seam
         agent._tool_executor = GuardedToolExecutor(agent._tool_executor, self.tool, self.check_tools)  # noqa: SLF001 - as above
+        agent._run_subtask = self._subtask_runner(agent)  # noqa: SLF001 - as above
+
+    def _subtask_runner(self, agent: Any) -> Any:
+        """Returns what runs a subtask: its own agent has no guard, so each tool that it inherits must have one."""
+        run = agent._run_subtask  # noqa: SLF001 - as above
+
+        async def run_subtask(task: str, context: Any, config: Any) -> str:
+            self._guard_parts(agent)
+            self.check_tools()
+            result: str = await run(task, context, agent._task_config or config)  # noqa: SLF001 - as above
+            return result
+
+        return run_subtask
 
     def _guard_parts(self, agent: Any) -> None:
         agent.tools[:] = [self.tool(one) for one in agent.tools]
