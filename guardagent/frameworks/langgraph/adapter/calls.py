@@ -26,6 +26,9 @@ from guardagent.frameworks.langgraph.adapter.tasks import Task
 from guardagent.frameworks.langgraph.adapter.tool_signature import ToolSignature, signature_of, spec_of
 
 _WAIT_SECONDS = 0.01
+_HOSTS_HANDLERS = {
+    ("langgraph.prebuilt.tool_node", f"ToolNode.{one}.<locals>.execute") for one in ("_run_one", "_arun_one")
+}
 
 Handler = Callable[[Any], Any]
 
@@ -98,7 +101,7 @@ class GuardedCalls:
             return task.ended[key]
         try:
             proposal.run = task.enter(pad)
-            response = proposal.accept(handler(self._guarded(request, proposal)))
+            response = proposal.accept(handler(self._guarded(request, proposal, handler)))
             if not self.guard.judges_answers:
                 return proposal.end(response)
             verdict = self._answers.denial(self._answers.of_tool(request, proposal.messages, response))
@@ -117,7 +120,7 @@ class GuardedCalls:
             return task.ended[key]
         try:
             proposal.run = task.enter(pad)
-            response = proposal.accept(await handler(self._guarded(request, proposal)))
+            response = proposal.accept(await handler(self._guarded(request, proposal, handler)))
             if not self.guard.judges_answers:
                 return proposal.end(response)
             verdict = await self._answers.adenial(self._answers.of_tool(request, proposal.messages, response))
@@ -152,9 +155,10 @@ class GuardedCalls:
         )
         return proposal, task, proposal.key, _scratchpad(config)
 
-    def _guarded(self, request: Any, proposal: ToolCallProposal) -> Any:
+    def _guarded(self, request: Any, proposal: ToolCallProposal, handler: Handler) -> Any:
         """Returns the request with the guarded copy of its tool."""
-        refuse_substitutes(proposal, proposal.config)  # type: ignore[arg-type]
+        if not _runs_the_tool(handler):
+            refuse_substitutes(proposal, proposal.config)  # type: ignore[arg-type]
         mark_running(proposal.config, proposal.running_tool)  # type: ignore[arg-type]
         if request.tool is None:
             return request  # the host says so to the model
@@ -191,6 +195,11 @@ class GuardedCalls:
         if self._shared.turns.put((conversation, key)):
             self._shared.strikes.drop(conversation)
             self.guard.turn(conversation)
+
+
+def _runs_the_tool(handler: Handler) -> bool:
+    """Whether a handler is the host's own, and no middleware that might run another tool."""
+    return (getattr(handler, "__module__", ""), getattr(handler, "__qualname__", "")) in _HOSTS_HANDLERS
 
 
 def _proposing_message(messages: Sequence[Any], call_id: Any) -> str | None:

@@ -52,7 +52,6 @@ class GuardedWork:
     def validation(self, own: Callable[..., Any]) -> Callable[..., Any]:
         """Wraps the host's validation: undeclared names are refused."""
 
-        @functools.wraps(own)
         def validated(tool_input: Any, tool_call_id: str | None) -> Any:
             try:
                 return own(self._shape.check(tool_input), tool_call_id)
@@ -64,20 +63,18 @@ class GuardedWork:
     def judged_run(self, own: Callable[..., Any]) -> Callable[..., Any]:
         """Wraps the tool's `_run`: the call is judged first."""
 
-        @functools.wraps(own)
         def run(*args: Any, **kwargs: Any) -> Any:
             return drive(self._steps(own, args, kwargs, awaited=False))
 
-        return run
+        return self._shape.with_signature(run, own)
 
     def judged_arun(self, own: Callable[..., Any]) -> Callable[..., Any]:
         """As `judged_run`, for the tool's `_arun`."""
 
-        @functools.wraps(own)
         async def arun(*args: Any, **kwargs: Any) -> Any:
             return await adrive(self._steps(own, args, kwargs, awaited=True))
 
-        return arun
+        return self._shape.with_signature(arun, own)
 
     def _steps(
         self, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, awaited: bool
@@ -203,7 +200,6 @@ class _StartedCall:
 
 
 def _marked_run(own: Callable[..., Any], proposal: ToolCallProposal) -> Callable[..., Any]:
-    @functools.wraps(own)
     def run(*args: Any, **kwargs: Any) -> Any:
         with _running(proposal):
             return own(*args, **kwargs)
@@ -212,7 +208,6 @@ def _marked_run(own: Callable[..., Any], proposal: ToolCallProposal) -> Callable
 
 
 def _marked_arun(own: Callable[..., Any], proposal: ToolCallProposal) -> Callable[..., Any]:
-    @functools.wraps(own)
     async def arun(*args: Any, **kwargs: Any) -> Any:
         with _running(proposal):
             return await own(*args, **kwargs)

@@ -26,7 +26,7 @@ class ToolSignature:
         host_arguments: further parameters that the host passes to the tool's `_run`.
         declared: the names that a model may use; None if the tool accepts any.
         schema: the JSON schema of a tool that has no other validation.
-        stubs: cached signatures, since inspecting is slow.
+        stubs, inspected: cached signatures, since inspecting is slow.
     """
 
     tool: Any
@@ -35,6 +35,7 @@ class ToolSignature:
     declared: frozenset[str] | None
     schema: Mapping[str, Any] | None
     stubs: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+    inspected: dict[str, tuple[inspect.Signature, dict[str, Any]]] = field(default_factory=dict)
 
     def check(self, arguments: Any) -> Any:
         """Checks the names of arguments before the tool's own validation.
@@ -55,6 +56,15 @@ class ToolSignature:
             known = ", ".join(sorted((self.declared or frozenset()) - self.injected)) or "none"
             raise InputError(f"the arguments of {self.tool.name!r}: {unknown[0]!r} is not declared; expected {known}")
         return arguments
+
+    def with_signature(self, instead: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
+        """Gives a function the signature of the tool's own one, which the host inspects before each call."""
+        name = own.__name__
+        if name not in self.inspected:
+            self.inspected[name] = inspect.signature(own), _hints(own)
+        given: Any = instead
+        given.__signature__, given.__annotations__ = self.inspected[name]
+        return instead
 
     def bind(self, args: tuple[Any, ...], arguments: Mapping[str, Any], *, awaited: bool) -> dict[str, Any]:
         """Returns the arguments by name as the tool's function gets them, with its defaults.
