@@ -24,6 +24,7 @@ from tests.frameworks.crewai.agents import (  # isort: skip - sets the environme
 from crewai import Agent, Crew, Process, Task
 from crewai.agent.planning_config import PlanningConfig
 from crewai.agents.agent_builder.base_agent import BaseAgent
+from crewai.agents.agent_executor import AgentExecutor
 from crewai.agents.cache.cache_handler import CacheHandler
 from crewai.flow import Flow, start
 from crewai.hooks import register_before_tool_call_hook, unregister_before_tool_call_hook
@@ -171,6 +172,36 @@ def test_a_run_without_a_conversation_is_denied(kind: Kind, tmp_path: Path) -> N
     for named in ("a", lambda: "b", "a"):
         guarded(crew_of(ScriptedLLM.of(kind, [refund(5)]), tools_of(shop)), guard, conversation=named).kickoff()
     assert len(shop.refunds) == 2
+
+
+def test_an_executor_that_runs_keeps_its_guard(tmp_path: Path) -> None:
+    """The host gives it the tools of another task, although one cannot be guarded, and that task cannot begin."""
+    shop, llm = Shop(), ScriptedLLM.of("text", [[("more", {"task": "x"})], refund(500), "done"])
+
+    @tool
+    def sign(key: SecretStr) -> str:
+        """Signs."""
+        return "signed"
+
+    @tool
+    def more(task: str) -> str:
+        """Begins another task of the same agent."""
+        with pytest.raises(InputError, match="SecretStr"):
+            agent.execute_task(task_of(agent, task), tools=[*tools_of(shop), sign])
+        return "no"
+
+    agent = agent_of(llm, [*tools_of(shop), more])
+    guarded(agent, guard_of(tmp_path, LIMIT))
+    with conversation("c1"):
+        assert agent.execute_task(task_of(agent)) == "done"
+    assert shop.refunds == []
+
+
+def test_a_new_executor_is_guarded_before_another_thread_runs_it(tmp_path: Path) -> None:
+    """The host puts it where other tasks of the agent find it, before it has made it ready."""
+    agent = guarded(agent_of(ScriptedLLM.of("native", []), tools_of(Shop())), guard_of(tmp_path, LIMIT))
+    agent.agent_executor = AgentExecutor(llm=agent.llm, agent=agent, original_tools=tools_of(Shop()))
+    assert [type(one).__name__ for one in agent.agent_executor.original_tools] == ["CrewTool", "CrewTool"]
 
 
 # --- how the host runs a tool

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from crewai import Agent
+from crewai.utilities.agent_utils import parse_tools
 from pydantic import PrivateAttr
 
 from guardagent.errors import InputError
@@ -16,6 +17,7 @@ from guardagent.frameworks.crewai.adapter.runs import enter, scope
 
 PARTS = (
     "create_agent_executor",
+    "_update_executor_parameters",
     "_prepare_kickoff",
     "_build_output_from_result",
     "_finalize_kickoff",
@@ -45,9 +47,20 @@ class _CrewAgent(Agent):
 
     # --- its executors
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Guards a new executor before another thread can run it."""
+        if name == "agent_executor" and value is not None:
+            attachment_of(self).guard_executor(value)
+        super().__setattr__(name, value)
+
     def create_agent_executor(self, *args: Any, **kwargs: Any) -> None:
         super().create_agent_executor(*args, **kwargs)
         attachment_of(self).guard_executor(self.agent_executor)
+
+    def _update_executor_parameters(self, *, raw_tools: Any, **kwargs: Any) -> None:
+        """Gives guarded tools to an executor that may be running: it never has the tools themselves."""
+        made = attachment_of(self).guarded_tools(raw_tools)
+        super()._update_executor_parameters(**{**kwargs, "tools": parse_tools(made), "raw_tools": made})
 
     def _prepare_kickoff(self, *args: Any, **kwargs: Any) -> Any:
         prepared = super()._prepare_kickoff(*args, **kwargs)

@@ -136,17 +136,17 @@ class CrewAttachment(CrewParts):
         self._refuse_remote(executor.agent)  # its model may be another one by now
         kind: Any = type(executor)
         executor.__class__ = guarded_executor_class(kind)
-        executor._guardagent = self  # noqa: SLF001 - of the guarded class
-        executor.original_tools = self._tools(executor.original_tools)
+        executor.original_tools = self.guarded_tools(executor.original_tools)
         executor.tools = parse_tools(executor.original_tools)
+        executor._guardagent = self  # noqa: SLF001 - of the guarded class
         executor._step_executor = None  # noqa: SLF001 - it has the tools of an earlier task
         if executor.tools_handler is not None:
             executor.tools_handler.cache = None  # a cached result would get past the guard
         if self.guard.judges_answers and hasattr(executor.llm, "stream"):
             executor.llm.stream = False  # no part of an answer is shown before it is judged
 
-    def _tools(self, tools: Iterable[Any]) -> list[Any]:
-        own = [one for one in tools if not isinstance(one, DeferredToolResultReader)]
+    def guarded_tools(self, tools: Iterable[Any]) -> list[Any]:
+        own = [self._bare(one) for one in tools if not isinstance(one, DeferredToolResultReader)]
         read = [self._read(one) for one in own]
         unread = self._unaccepted(zip(own, read, strict=True))
         made = [
@@ -154,6 +154,10 @@ class CrewAttachment(CrewParts):
             for tool, arguments in zip(own, read, strict=True)
         ]
         return [*made, *(one for one in tools if isinstance(one, DeferredToolResultReader))]
+
+    def _bare(self, tool: Any) -> Any:
+        """Returns the tool behind a guarded one of this attachment; others as they are."""
+        return tool.guarded_by(self._calls) if isinstance(tool, CrewTool) else tool
 
     def _read(self, tool: Any) -> CrewArguments:
         """Reads a tool's declaration, and guards the agents that it delegates to."""

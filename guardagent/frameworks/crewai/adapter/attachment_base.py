@@ -44,6 +44,14 @@ class CrewParts(ABC):
         """
 
     @abstractmethod
+    def guarded_tools(self, tools: Iterable[Any]) -> list[Any]:
+        """Returns the guarded forms of tools.
+
+        Raises:
+            InputError: one cannot be guarded.
+        """
+
+    @abstractmethod
     def begin(self, executor: Any = None, last_task: Any = None) -> CrewScope:
         """Returns the surroundings of a new run: within a tool, those of the call.
 

@@ -56,6 +56,10 @@ class CrewTool(BaseTool):
         """The name of the MCP server that runs the tool; None for others."""
         return server_of(self._tool)
 
+    def guarded_by(self, invoker: CrewInvoker) -> BaseTool:
+        """Returns the tool itself if this invoker guards it; else this guarded form."""
+        return self._tool if self._invoker is invoker else self
+
     def forget_use(self) -> None:
         """Takes a denied call out of the count of uses, as far as the host counts here."""
         counted: Any = self
