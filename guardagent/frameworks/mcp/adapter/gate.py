@@ -31,7 +31,12 @@ class Gate:
     Args:
         guard: makes the decisions.
         conversation: returns the conversation id from the context of a request; by default the client's session.
+
+    Attributes:
+        problem: why the rules do not fit the server's tools, so that no call may run; None if they do.
     """
+
+    problem: str | None = None
 
     def __init__(self, guard: EnforcementPoint, conversation: Callable[[Context], str | None] | None = None) -> None:
         self._guard, self._conversation = guard, conversation
@@ -58,8 +63,8 @@ class Gate:
         Raises:
             ToolDenied: the call may not run.
         """
-        if not call.conversation:
-            raise ToolDenied(call.tool, await self._guard.arefuse(call, MISSING))
+        if (problem := self.problem if call.conversation else MISSING) is not None:
+            raise ToolDenied(call.tool, await self._guard.arefuse(call, problem))
         context, proposed = get_context(), key_of(call)
         known = self._rounds.resume(proposed, context.request_state) if context.request_state else None
         if known is not None:

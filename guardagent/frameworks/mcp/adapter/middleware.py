@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from fastmcp.exceptions import PromptError, ResourceError, ToolError
@@ -41,7 +42,6 @@ class GuardMiddleware(Middleware):
     def __init__(self, guard: EnforcementPoint, *, conversation: Callable[[Context], str | None] | None = None) -> None:
         self._gate = Gate(guard, conversation)
         self._guard = guard
-        self._problem: str | None = None
         self._seen = False
         self._known: list[tuple[Any, ...]] = []
 
@@ -95,7 +95,7 @@ class GuardMiddleware(Middleware):
         """Checks the rules against a changed list; unaccepted tools are not shown."""
         tools = await call_next(context)
         try:
-            await self._prepare(context)
+            await self._check_list(self._server_of(context))
         except InputError as error:
             _log.error("every call of a tool is denied: %s", error)
         return [tool for tool in tools if self._guard.accepted.unaccepted(tool.name) is None]
@@ -133,22 +133,43 @@ class GuardMiddleware(Middleware):
                 return
             if not isinstance(transform, _GuardTransform):
                 break
-        server.add_transform(_GuardTransform(self._gate, server))
+        server.add_transform(_GuardTransform(self._gate, server, self._check_list))
 
     async def _prepare(self, context: MiddlewareContext[Any]) -> None:
-        """Checks the rules against the tools if they have changed.
+        """Checks the rules against the tools for the first time, or after a mistake. Later changes show at the tools.
 
         Raises:
             InputError: the tools do not fit the rules, or cannot be guarded.
         """
+        server = self._server_of(context)
+        if not self._seen or self._gate.problem is not None or _injects(server):
+            await self._check_list(server)
+
+    def _server_of(self, context: MiddlewareContext[Any]) -> Any:
+        """Returns the server of a request, with the guard in its tools."""
         if context.fastmcp_context is None:
             raise InputError("this request has no context; expected one of a FastMCP server")
-        server = context.fastmcp_context.fastmcp
-        self._install(server)
+        self._install(context.fastmcp_context.fastmcp)
+        return context.fastmcp_context.fastmcp
+
+    async def _check_list(self, server: Any) -> None:
         await self._check_tools(list(await server.list_tools(run_middleware=False)), server)
 
     async def _check_tools(self, tools: list[Tool], server: Any) -> None:
-        if any(isinstance(one, ToolInjectionMiddleware) and one.injected_tools for one in server.middleware):
+        """Checks the rules against all tools. While there is a problem, the gate refuses every call.
+
+        Raises:
+            InputError: the tools do not fit the rules, or cannot be guarded.
+        """
+        try:
+            await self._check(tools, server)
+        except InputError as error:
+            self._gate.problem = str(error)
+            raise
+        self._gate.problem = None
+
+    async def _check(self, tools: list[Tool], server: Any) -> None:
+        if _injects(server):
             raise InputError("a middleware injects tools, which cannot be guarded; add them to the server itself")
         for tool in tools:
             require_plain(tool)
@@ -157,17 +178,15 @@ class GuardMiddleware(Middleware):
                     f"the tool {tool.name!r} can run as a task in the background, past the guard; set task=False"
                 )
         known: list[tuple[Any, ...]] = [(tool.key, tool.parameters, tool.description, tool.title) for tool in tools]
-        if self._seen and known == self._known:
-            if self._problem is not None:
-                raise InputError(self._problem)
+        if self._seen and known == self._known and self._gate.problem is None:
             return
-        self._known, self._problem, self._seen = known, None, True
+        self._known, self._seen = known, True
         own, elsewhere = await _specs(tools)
-        try:
-            self._guard.attach([*own, *self._guard.update_server_tools("a server behind this one", elsewhere)])
-        except InputError as error:
-            self._problem = str(error)
-            raise
+        self._guard.attach([*own, *self._guard.update_server_tools("a server behind this one", elsewhere)])
+
+
+def _injects(server: Any) -> bool:
+    return any(isinstance(one, ToolInjectionMiddleware) and one.injected_tools for one in server.middleware)
 
 
 async def _specs(tools: Sequence[Tool]) -> tuple[list[ToolSpec], list[ToolSpec]]:
@@ -189,18 +208,39 @@ def _parameters(tool: Tool) -> frozenset[str]:
 
 
 class _GuardTransform(Transform):
-    """Returns the tools of a server with the guard in them; if several have the same gate, the outermost."""
+    """Returns the tools of a server with the guard in them; if several have the same gate, the outermost.
 
-    def __init__(self, gate: Gate, server: Any) -> None:
-        self.gate, self._server = gate, server
+    Args:
+        gate: judges their calls.
+        server: the server.
+        check: compares all tools of a server with the rules, after one of them has changed.
+    """
+
+    def __init__(self, gate: Gate, server: Any, check: Callable[[Any], Awaitable[None]]) -> None:
+        self.gate, self._server, self._check = gate, server, check
+        self._listed: dict[str, tuple[Any, ...]] = {}
 
     async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
-        return [guarded_tool(tool, self.gate) for tool in tools] if self._outermost() else tools
+        if not self._outermost():
+            return tools
+        self._listed = {tool.key: _declaration(tool) for tool in tools}
+        return [guarded_tool(tool, self.gate) for tool in tools]
 
     async def get_tool(self, name: str, call_next: Any, *, version: Any = None) -> Tool | None:
         tool = await call_next(name, version=version)
-        return guarded_tool(tool, self.gate) if tool is not None and self._outermost() else tool
+        if tool is None or not self._outermost():
+            return tool
+        if self._listed.get(tool.key) != _declaration(tool):
+            with suppress(InputError):  # the gate knows it, and refuses every call
+                await self._check(self._server)
+        return guarded_tool(tool, self.gate)
 
     def _outermost(self) -> bool:
         ours = [one for one in self._server.transforms if isinstance(one, _GuardTransform) and one.gate is self.gate]
         return ours[-1] is self
+
+
+def _declaration(tool: Tool) -> tuple[Any, ...]:
+    """Returns all of a tool that is compared with the rules."""
+    function, in_background = getattr(tool, "fn", None), tool.task_config.supports_tasks()
+    return tool.parameters, tool.description, tool.title, function, in_background
