@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from contextlib import AsyncExitStack, nullcontext
 from functools import partial
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, Field
 
 pytest.importorskip("agents.testing")
 
 from agents import (
     Agent,
+    AgentOutputSchema,
     CodeInterpreterTool,
     Handoff,
     HostedMCPTool,
@@ -455,6 +458,32 @@ def test_a_stream_is_held_until_the_answer_is_judged(tmp_path: Path) -> None:
     assert seen
 
 
+class _Stopped(ScriptedModel):
+    """A model that stops in the middle of its answer."""
+
+    result: Any = None
+
+    async def stream_response(self, *args: Any, **options: Any) -> Any:
+        async for event in super().stream_response(*args, **options):
+            yield event
+            await asyncio.sleep(0.01)  # the reader gets it
+            if event.type == "response.output_text.delta":
+                self.result.cancel()
+
+
+def test_a_cancelled_stream_shows_no_text(tmp_path: Path) -> None:
+    """Nobody has judged it."""
+    model = _Stopped([calls("your PIN is 47x11")])
+    agent = guarded(Agent("clerk", model=model), guard_of(tmp_path, LIMIT, answers=NoPin(), absent={"refund"}))
+
+    async def read() -> list[Any]:
+        options: dict[str, Any] = {"run_config": config(), "context": {"session_id": "c1"}}
+        model.result = GuardedRunner.run_streamed(agent, "my PIN?", **options)
+        return [event async for event in model.result.stream_events()]
+
+    assert "47x11" not in repr(asyncio.run(read()))
+
+
 def _pin() -> str:
     return "47x11"
 
@@ -467,13 +496,20 @@ def _fallback(data: Any) -> RunErrorHandlerResult:
     return RunErrorHandlerResult(final_output="47x11")
 
 
+class _HiddenPin(BaseModel):
+    pin: str = Field("47x11", exclude=True)
+
+
 ENDINGS: dict[str, dict[str, Any]] = {
     "first tool": {"tool_use_behavior": "stop_on_first_tool"},
     "named tool": {"tool_use_behavior": StopAtTools(stop_at_tool_names=["pin"])},
     "function": {"tool_use_behavior": _ends},
     "too many turns": {},
     "handed over": {},
+    "two messages": {},
+    "hidden field": {"output_type": AgentOutputSchema(_HiddenPin, strict_json_schema=False)},
 }
+TURNS = {"two messages": [calls("47x11", "fine")], "hidden field": [calls("{}")]}
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -481,7 +517,8 @@ ENDINGS: dict[str, dict[str, Any]] = {
 def test_an_answer_is_judged_however_it_arises(tmp_path: Path, ending: str, streamed: bool) -> None:
     """A tool's output, an operator's fallback or the answer of a hand-off target is withheld if denied."""
     guard, seen = guard_of(tmp_path, LIMIT, answers=NoPin()), []
-    agent = agent_of(guard, [tool(_pin, "pin")], calls(("pin", {})), calls("47x11"), **ENDINGS[ending])
+    turns = TURNS.get(ending, [calls(("pin", {})), calls("47x11")])
+    agent = agent_of(guard, [tool(_pin, "pin")], *turns, **ENDINGS[ending])
     if ending == "handed over":
         agent = Agent("front", handoffs=[agent], model=ScriptedModel([calls(TO_CLERK)]))
     options: dict[str, Any] = {"context": {"session_id": "c1"}, "run_config": config()}
@@ -513,3 +550,18 @@ def test_the_reason_for_giving_up_is_not_judged(tmp_path: Path) -> None:
     with conversation("c1"):
         assert "control returns" in GuardedRunner.run_sync(agent, "please").final_output
     assert shop.refunds == []
+
+
+def test_agents_that_a_hand_off_builds_end_with_their_run(tmp_path: Path) -> None:
+    shop = Shop()
+
+    async def build(context: Any, arguments: str) -> Any:
+        return Agent("clerk", tools=shop_tools(shop), model=ScriptedModel([calls(refund(5)), calls("done")]))
+
+    transfer = Handoff("transfer_to_clerk", "", {}, build, "clerk")
+    turns = [calls(("transfer_to_clerk", {})) for _ in range(3)]
+    front = agent_of(guard_of(tmp_path, LIMIT, absent={"refund"}), [], *turns, handoffs=[transfer])
+    for _ in turns:
+        ran(front)
+    gc.collect()
+    assert (len(shop.refunds), len(front.guardagent_attachment.agents)) == (3, 1)

@@ -9,6 +9,7 @@ from agents import AgentHooks, ToolsToFinalOutputResult
 
 from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
 from guardagent.frameworks.openai_agents.adapter.denials import DenialText
+from guardagent.frameworks.openai_agents.adapter.messages import texts_of
 
 _GOES_ON = ToolsToFinalOutputResult(is_final_output=False)
 
@@ -38,7 +39,7 @@ class GuardedToolUseBehavior:
 
 
 class ProposalHooks(AgentHooks[Any]):
-    """`Agent.hooks`: the operator's; also notes the ids of all calls that the model proposes."""
+    """`Agent.hooks`: the operator's; also notes what a model says, and the ids of the calls that it proposes."""
 
     def __init__(self, attachment: BaseAttachment, before: Any) -> None:
         self._attachment, self._before = attachment, before or AgentHooks()
@@ -64,4 +65,5 @@ class ProposalHooks(AgentHooks[Any]):
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
         calls = [getattr(one, "call_id", None) for one in response.output]
         self._attachment.propose(context, [one for one in calls if isinstance(one, str)])
+        self._attachment.run_of(context).texts = texts_of(response.output)
         await self._before.on_llm_end(context, agent, response)

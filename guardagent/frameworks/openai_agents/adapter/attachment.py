@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from agents import Agent, FunctionTool
 
@@ -49,7 +50,7 @@ def guarded(
     """
     attachment = Attachment(guard, conversation, frozenset(unguarded))
     attachment.guard_agent(agent)
-    if not any(one.mcp_servers for one in attachment.agents):
+    if not any(one.mcp_servers for one in attachment.agents.values()):
         attachment.check_tools()  # else once the servers have listed their tools
     return agent
 
@@ -61,7 +62,7 @@ class Attachment(BaseAttachment):
     to the guard.
 
     Attributes:
-        agents: all of them.
+        agents: all of them, by `id`; a hand-off may build one for each run, which then ends with it.
         listed: their tools, by name.
     """
 
@@ -69,7 +70,7 @@ class Attachment(BaseAttachment):
         self, guard: EnforcementPoint, named: Callable[[Any], str | None] | None, unguarded: frozenset[str]
     ) -> None:
         super().__init__(guard, named)
-        self.agents: list[Any] = []
+        self.agents: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._unguarded = unguarded
         self.listed: dict[str, ToolSpec] = {}
         self._digests: dict[str, str] | None = None
@@ -89,8 +90,7 @@ class Attachment(BaseAttachment):
             self.listed.update(owner.listed)
         if owner is None:
             agent.__class__ = _guarded_class(type(agent), self)
-        if not any(one is agent for one in self.agents):
-            self.agents.append(agent)
+        self.agents[id(agent)] = agent
         self.refresh(agent)
 
     def refresh(self, agent: Any) -> None:
@@ -148,7 +148,7 @@ class Attachment(BaseAttachment):
     def _handoff(self, handoff: Any) -> Any:
         if is_guarded_handoff(handoff):
             return handoff
-        if (target := target_of(handoff)) is not None and not any(one is target for one in self.agents):
+        if (target := target_of(handoff)) is not None and id(target) not in self.agents:
             self.guard_agent(target)
         return guarded_handoff(self, handoff)
 

@@ -16,6 +16,8 @@ from guardagent.frameworks.openai_agents.adapter.messages import chat, result_id
 from guardagent.frameworks.openai_agents.adapter.runs import UNNAMED, AgentRun, Runs, conversation_of, scope
 from guardagent.types import Verdict
 
+_MOST_PENDING = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class PendingApproval:
@@ -112,6 +114,8 @@ class BaseAttachment(ABC):
     def ask(self, call: HostCall, verdict: Verdict, params: Mapping[str, Any]) -> None:
         """Stores a call that waits for approval."""
         self._pending[call.digest] = PendingApproval(call, verdict, params)
+        if len(self._pending) > _MOST_PENDING:  # nobody answered the oldest; the stored state has it still
+            del self._pending[next(iter(self._pending))]
 
     def pending_approval(self, item: Any) -> PendingApproval | None:
         """Returns the pending approval of an interruption; None if it is unknown here or ambiguous."""

@@ -24,3 +24,9 @@ def result_ids(items: Iterable[Any]) -> list[str]:
     """The ids of the calls whose results are among the items."""
     results = [one for one in items if isinstance(one, Mapping) and one.get("type") == "function_call_output"]
     return [str(one.get("call_id")) for one in results]
+
+
+def texts_of(output: Iterable[Any]) -> list[str]:
+    """The texts of all messages in a model's response, refusals too."""
+    parts = [part for one in output if one.type == "message" for part in one.content]
+    return [getattr(one, "text", None) or getattr(one, "refusal", None) or "" for one in parts]

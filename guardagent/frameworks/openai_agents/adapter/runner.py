@@ -31,14 +31,24 @@ class GuardedRunner(Runner):
         attachment = getattr(starting_agent, "guardagent_attachment", None)
         if attachment is None or attachment.guard.judges_answers:  # who knows where an agent without one leads
             events = result.stream_events
-            result.stream_events = lambda: _held(events())
+            result.stream_events = lambda: _held(result, events())
         return result
 
 
-async def _held(events: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """The events, once all have come: a guardrail that trips raises before the first of them is seen."""
-    for event in [one async for one in events]:
-        yield event
+async def _held(result: Any, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """The events, once all have come: a guardrail that trips raises before the first of them is seen.
+
+    A run that was cancelled has no answer, so that its text was not judged, and is withheld.
+    """
+    found = [one async for one in events]
+    cancelled = result.final_output is None and not result.interruptions
+    for event in found:
+        if not (cancelled and _may_have_text(event)):
+            yield event
+
+
+def _may_have_text(event: Any) -> bool:
+    return event.type == "raw_response_event" or getattr(event, "name", "") == "message_output_created"
 
 
 @contextmanager

@@ -33,6 +33,7 @@ class AgentRun:
         turn_reported: whether the guard was notified of the user's turn.
         final: the answer with which the guard ended the run.
         proposed: the ids of the calls that its models proposed.
+        texts: those of the last response of a model.
     """
 
     step: int = 0
@@ -41,6 +42,7 @@ class AgentRun:
     turn_reported: bool = False
     final: str | None = None
     proposed: set[str] = field(default_factory=set)
+    texts: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
