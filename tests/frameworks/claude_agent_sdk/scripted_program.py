@@ -77,6 +77,10 @@ class ScriptedProgram(Transport):
 
     # --- what a script does
 
+    def emit(self, kind: str, **fields: Any) -> None:
+        """Sends a message to the reader."""
+        self._out.put_nowait({"type": kind, "session_id": SESSION, "uuid": "u", **fields})
+
     async def hook(self, event: str, **fields: Any) -> list[dict[str, Any]]:
         """Runs the hooks of an event. Returns their answers."""
         found = {"session_id": SESSION, "transcript_path": "", "cwd": "", "hook_event_name": event, **fields}

@@ -15,7 +15,8 @@ import claude_agent_sdk
 from claude_agent_sdk import CLIConnectionError, PermissionResultAllow, PermissionResultDeny
 
 from guardagent.enforcement import ToolGuard
-from guardagent.frameworks.claude_agent_sdk import guarded
+from guardagent.frameworks.claude_agent_sdk import guarded, query
+from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.claude_agent_sdk.scripted_program import SESSION, ScriptedProgram
 from tests.frameworks.claude_agent_sdk.sessions import shop_options
 from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, LIMIT, Shop, guard_of
@@ -286,3 +287,35 @@ _ONCE = """  - id: once
     temporal: forall(refund(order_id=o), count(f:refund(order_id=o)) == 0)
     message: An order is refunded once.
 """
+
+
+@pytest.mark.parametrize("part", ["delta", "content_block"])
+def test_the_text_of_a_turn_that_is_cut_off_is_judged(part: str, tmp_path: Path) -> None:
+    """Also beside whole messages."""
+
+    async def script(program: ScriptedProgram) -> None:
+        whole = {"id": "m", "model": "x", "content": [{"type": "text", "text": "Let me look."}]}
+        program.emit("assistant", message=whole)
+        program.emit("stream_event", event={"type": "part", part: {"type": "text", "text": "The PIN is 47x11"}})
+
+    messages = asyncio.run(_answered(tmp_path, script))
+    assert "47x11" not in str(messages)
+    assert "withheld" in messages[-1].result
+
+
+def test_the_result_of_a_task_in_the_background_is_withheld(tmp_path: Path) -> None:
+    """It is for the agent that began it."""
+
+    async def script(program: ScriptedProgram) -> None:
+        patch = {"status": "completed", "result": "The PIN is 47x11"}
+        program.emit("system", subtype="task_updated", task_id="t", patch=patch)
+
+    messages = asyncio.run(_answered(tmp_path, script))
+    assert messages[0].status == "completed"
+    assert "47x11" not in str(messages)
+
+
+async def _answered(tmp_path: Path, script: Script) -> list[Any]:
+    guard = guard_of(tmp_path, LIMIT, aliases=ALIASES, answers=NoSecrets())
+    attached = guarded(shop_options("", tmp_path, {"refund": Shop().arefund}), guard)
+    return [one async for one in query(prompt="please", options=attached, transport=ScriptedProgram(script))]

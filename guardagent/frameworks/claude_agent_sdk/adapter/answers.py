@@ -12,6 +12,7 @@ from claude_agent_sdk import (
     ResultMessage,
     StreamEvent,
     TaskNotificationMessage,
+    TaskUpdatedMessage,
     TextBlock,
     ThinkingBlock,
 )
@@ -66,8 +67,8 @@ async def _judged(attachment: Any, held: list[Any]) -> list[Any]:
 def _answer(held: list[Any]) -> str:
     """Returns all text of a turn."""
     texts = [one.text for message in held for one in _blocks(message) if isinstance(one, TextBlock)]
-    if not texts:
-        texts = ["".join(_deltas(held))]
+    if (streamed := "".join(_deltas(held))) != "".join(texts):  # the turn was cut off in a later message
+        texts.append(streamed)
     for result in (one for one in held if isinstance(one, ResultMessage)):
         structured = result.structured_output
         more = [result.result or "", "" if structured is None else json.dumps(structured, ensure_ascii=False)]
@@ -98,6 +99,9 @@ def _without_inner_text(message: Any) -> Any:
     """Returns a message without the text of a sub-agent, which is for the agent that called it; None if it is empty."""
     if isinstance(message, TaskNotificationMessage):
         return replace(message, summary="", data={**message.data, "summary": ""})
+    if isinstance(message, TaskUpdatedMessage):
+        patch = {name: one for name, one in message.patch.items() if name not in ("result", "error")}
+        return replace(message, patch=patch, data={**message.data, "patch": patch})
     if getattr(message, "parent_tool_use_id", None) is None:
         return message
     if isinstance(message, StreamEvent):
@@ -123,9 +127,9 @@ def _blocks(message: Any) -> list[Any]:
 
 
 def _deltas(held: list[Any]) -> Iterator[str]:
-    """Returns the streamed text of a turn that was cut off before its message."""
-    for message in held:
-        delta = message.event.get("delta") if isinstance(message, StreamEvent) else None
+    """Returns the streamed text of a turn."""
+    events = [one.event for one in held if isinstance(one, StreamEvent)]
+    for delta in (one.get("delta") or one.get("content_block") for one in events):
         if isinstance(delta, dict) and isinstance(delta.get("text"), str):
             yield delta["text"]
 
