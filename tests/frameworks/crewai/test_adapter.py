@@ -553,6 +553,25 @@ def test_every_kickoff_is_guarded(way: str, tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 50), *([("W2", 60)] if way == "replay" else [])]
 
 
+@pytest.mark.parametrize("way", ["kickoff_async", "akickoff", "akickoff_for_each"])
+def test_streams_keep_their_conversations_apart(way: str, tmp_path: Path) -> None:
+    """Each belongs where it was kicked off, whatever was kicked off since, and wherever it is read."""
+    shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
+    crew = guarded(crew_of(ScriptedLLM.of("native", [refund(5), "a", refund(6)]), tools_of(shop), stream=True), guard)
+
+    async def run() -> None:
+        streams = []
+        for name in ("a", "b"):
+            with conversation(name):
+                streams.append(await getattr(crew, way)(*[[{"name": name}]] * way.endswith("each")))
+        for one in streams:
+            with conversation("c"):
+                _ = [chunk async for chunk in one]
+
+    asyncio.run(run())
+    assert [[event.args["amount"] for event in guard.session(name).history] for name in ("a", "b")] == [[5], [6]]
+
+
 @both
 @pytest.mark.parametrize("copied", [False, True])
 def test_the_manager_of_a_hierarchical_crew_is_guarded(kind: Kind, *, copied: bool, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ class CrewAttachment(CrewParts):
         if self._is_new(crew, crew_class.PARTS):
             kind: Any = type(crew)
             crew.__class__ = guarded_crew_class(kind)
-            crew._guardagent, crew._guardagent_scope = self, None  # noqa: SLF001 - of the guarded class
+            crew._guardagent = self  # noqa: SLF001 - of the guarded class
         agents = [*crew.agents, crew.manager_agent, *(task.agent for task in crew.tasks)]
         for agent in agents:
             if agent is not None:

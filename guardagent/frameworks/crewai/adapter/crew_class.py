@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -9,13 +10,14 @@ from crewai import Crew
 from crewai.hooks.contexts import StepContext
 from crewai.hooks.dispatch import HookAborted, InterceptionPoint, get_global_hook_list, register
 from crewai.tasks.task_output import TaskOutput
+from crewai.types.streaming import CrewStreamingOutput
 from pydantic import PrivateAttr
 
 from guardagent.errors import error_text
 from guardagent.frameworks.crewai.adapter.agent_class import attachment_of, refuse_restoring
 from guardagent.frameworks.crewai.adapter.answers import judge_task
 from guardagent.frameworks.crewai.adapter.attachment_base import CrewParts
-from guardagent.frameworks.crewai.adapter.runs import CrewScope, enter, scope
+from guardagent.frameworks.crewai.adapter.runs import SURROUNDINGS, CrewScope, enter, scope
 
 PARTS = (
     "_execute_tasks",
@@ -25,6 +27,8 @@ PARTS = (
     "kickoff",
     "kickoff_async",
     "akickoff",
+    "kickoff_for_each_async",
+    "akickoff_for_each",
     "copy",
 )
 
@@ -41,7 +45,6 @@ class _GuardedCrew(Crew):
     """Runs its tasks in a conversation, with guarded agents. Its copies are guarded, too."""
 
     _guardagent: CrewParts | None = PrivateAttr(default=None)
-    _guardagent_scope: CrewScope | None = PrivateAttr(default=None)
 
     def copy(self) -> Any:
         return attachment_of(self).guard_crew(super().copy())
@@ -55,25 +58,26 @@ class _GuardedCrew(Crew):
     # --- its runs
 
     def kickoff(self, *args: Any, **kwargs: Any) -> Any:
-        with enter(self._surroundings(args, kwargs)):
-            return super().kickoff(*args, **kwargs)
+        self._prepare(args, kwargs)
+        return _bound(super().kickoff(*args, **kwargs))
 
     async def kickoff_async(self, *args: Any, **kwargs: Any) -> Any:
-        with enter(self._surroundings(args, kwargs)):
-            return await super().kickoff_async(*args, **kwargs)
+        self._prepare(args, kwargs)
+        return _bound(await super().kickoff_async(*args, **kwargs))
 
     async def akickoff(self, *args: Any, **kwargs: Any) -> Any:
-        with enter(self._surroundings(args, kwargs)):
-            return await super().akickoff(*args, **kwargs)
+        self._prepare(args, kwargs)
+        return _bound(await super().akickoff(*args, **kwargs))
 
-    def _surroundings(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CrewScope | None:
-        """Returns where a kickoff belongs: a stream runs when it is read, and belongs where it was kicked off."""
+    async def kickoff_for_each_async(self, *args: Any, **kwargs: Any) -> Any:
+        return _bound(await super().kickoff_for_each_async(*args, **kwargs))
+
+    async def akickoff_for_each(self, *args: Any, **kwargs: Any) -> Any:
+        return _bound(await super().akickoff_for_each(*args, **kwargs))
+
+    def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         refuse_restoring(args, kwargs)
         attachment_of(self).guard_crew(self)
-        around = scope()
-        if self.stream:
-            self._guardagent_scope = around
-        return around if around is not None else self._guardagent_scope
 
     def _execute_tasks(self, tasks: Any, *args: Any, **kwargs: Any) -> Any:
         with enter(attachment_of(self).begin(last_task=tasks[-1] if tasks else None)):
@@ -88,6 +92,30 @@ class _GuardedCrew(Crew):
         if answers:  # the last task may have been skipped
             judge_task(attachment_of(self).guard, answers[-1])
         return super()._create_crew_output(task_outputs)
+
+
+def _bound(output: Any) -> Any:
+    """Returns the output of a kickoff. A stream runs when it is read, and belongs where it was kicked off."""
+    around = scope()
+    if around is not None and isinstance(output, CrewStreamingOutput):
+        if (chunks := output._sync_iterator) is not None:  # noqa: SLF001 - there is no public way to it
+            output._sync_iterator = _chunks_within(around, chunks)  # noqa: SLF001 - as above
+        if (later := output._async_iterator) is not None:  # noqa: SLF001 - as above
+            output._async_iterator = SURROUNDINGS.stream_within(around, later)  # noqa: SLF001 - as above
+    return output
+
+
+def _chunks_within(around: CrewScope, chunks: Any) -> Iterator[Any]:
+    try:
+        while True:
+            with enter(around):
+                try:
+                    chunk = next(chunks)
+                except StopIteration:
+                    return
+            yield chunk
+    finally:
+        chunks.close()
 
 
 def watch_last_tasks() -> None:
