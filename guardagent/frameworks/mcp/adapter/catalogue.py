@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from guardagent.enforcement import EnforcementPoint, HostCall, ToolSpec
@@ -86,21 +87,25 @@ class Catalogue:
         return [one for one in found if one is not None]
 
     def validated(self, call: HostCall) -> HostCall:
-        """Returns a tool call with validated arguments and the defaults of the schema.
+        """Returns a tool call with validated arguments and the defaults of the schema; its edits are validated, too.
 
         Raises:
             InputError: the tool does not exist, or the arguments do not match its schema.
         """
+        args = self._validated(call.tool, call.args)
+        return replace(call, args=args, validate_edit=partial(self._validated, call.tool))
+
+    def _validated(self, tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
         if self._problem is not None:
             raise InputError(f"no tool of this server may be called now: {self._problem}")
-        if (late := self._guard.accepted.unaccepted(call.tool)) is not None:
+        if (late := self._guard.accepted.unaccepted(tool)) is not None:
             raise InputError(late.problem)
-        spec = self._specs.get(call.tool)
+        spec = self._specs.get(tool)
         if spec is None:
-            raise InputError(f"the server lists no tool {call.tool!r}{name_hint(call.tool, self._specs)}")
+            raise InputError(f"the server lists no tool {tool!r}{name_hint(tool, self._specs)}")
         declared = spec.schema.get("properties")
-        require_plain(call.args, tuple(declared) if isinstance(declared, Mapping) else (), call.tool)
-        return replace(call, args=validate_arguments(call.tool, call.args, spec.schema))
+        require_plain(args, tuple(declared) if isinstance(declared, Mapping) else (), tool)
+        return validate_arguments(tool, args, spec.schema)
 
     def schema_of(self, tool: Any) -> Mapping[str, Any]:
         spec = self._specs.get(tool) if isinstance(tool, str) else None

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Coroutine, Mapping
-from dataclasses import replace
 from typing import Any
 
 from guardagent._support.procedures import adrive
@@ -203,8 +202,7 @@ class Relay:
         call = calls.client_call(message["method"], params_of(message), self._conversation)
         if message["method"] != calls.TOOL:
             return call
-        call = self._catalogue.validated(call)
-        return replace(call, validate_edit=lambda args: self._catalogue.validated(replace(call, args=args)).args)
+        return self._catalogue.validated(call)
 
     def _unfit(self, message: Message) -> HostCall:
         """Returns a malformed call in a form that the log can record."""

@@ -80,8 +80,7 @@ class GuardServerMiddleware:
         if context.method != calls.TOOL:
             return call
         await self._list(context, call_next)
-        call = self._catalogue.validated(call)
-        return replace(call, validate_edit=lambda args: self._catalogue.validated(replace(call, args=args)).args)
+        return self._catalogue.validated(call)
 
     async def _list(self, context: Any, call_next: Any) -> None:
         """Lists the tools again as the client sees them, since they may have changed."""

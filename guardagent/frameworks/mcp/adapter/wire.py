@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from guardagent._support import strict_json
@@ -48,15 +48,16 @@ def read_message(line: bytes | str) -> Message:
     return value
 
 
-def require_plain(value: Mapping[str, Any], names: Iterable[str], place: str) -> None:
+def require_plain(value: Mapping[str, Any], names: Collection[str], place: str) -> None:
     """Refuses names that another reader may take for one of `names`.
 
     Raises:
         InputError: there is such a name.
     """
-    meant = {folded(name): name for name in names}
-    for name in value:
-        if name not in meant.values() and folded(name) in meant:
+    others = value.keys() - set(names)
+    meant = {folded(name): name for name in names} if others else {}
+    for name in others:
+        if folded(name) in meant:
             raise InputError(f"{place} has {name!r}; expected {meant[folded(name)]!r}, spelled exactly")
 
 
