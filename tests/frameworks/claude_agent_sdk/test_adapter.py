@@ -152,6 +152,15 @@ def test_a_halt_ends_the_run(tmp_path: Path) -> None:
     assert (shop.wired, shop.refunds) == ([], [])
 
 
+def test_a_halt_in_a_sub_agent_ends_the_run_around_it(tmp_path: Path) -> None:
+    """The model of the agent around it is not asked again."""
+    shop, guard = Shop(), guard_of(tmp_path, HALTED, aliases=ALIASES)
+    agent = [("Agent", {"description": "d", "prompt": "script:inner", "subagent_type": "general-purpose"})]
+    found = ran(guard, tmp_path, [agent, refund(5), "fine"], shop, inner=[[(WIRE, {"amount": 1})], "done"])
+    assert (len(found.requests), shop.refunds, found.result.is_error) == (2, [], True)
+    assert "no_wire" in found.result.result
+
+
 @pytest.mark.parametrize("fault", broken_rules())
 def test_broken_rules_deny(fault: str, tmp_path: Path) -> None:
     """An exception in the guard is a denial; the run goes on."""

@@ -14,10 +14,10 @@ from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.claude_agent_sdk.adapter.hook_outputs import (
     ask_output,
+    denial_text,
     deny_output,
     ends_run,
     release_output,
-    verdict_output,
 )
 from guardagent.frameworks.claude_agent_sdk.adapter.sessions import UNNAMED, ClaudeSession
 from guardagent.types import Decision, Verdict
@@ -106,9 +106,9 @@ class ClaudeCalls:
     def _denied(self, verdict: Verdict, session: ClaudeSession) -> dict[str, Any]:
         if session.conversation is None:
             verdict = replace(verdict, errors=(*verdict.errors, UNNAMED))
-        if ends_run(verdict):
+        if session.ended is None and ends_run(verdict):
             session.ended = verdict
-        return verdict_output(verdict)
+        return deny_output(denial_text(verdict), ends=session.ended is not None)
 
     # --- between the verdict and the tool
 

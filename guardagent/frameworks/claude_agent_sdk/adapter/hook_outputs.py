@@ -24,12 +24,12 @@ def ask_output(args: Mapping[str, Any], why: str) -> dict[str, Any]:
 def deny_output(why: str, *, ends: bool = False) -> dict[str, Any]:
     """Denies the call; `ends` also ends the run."""
     output = _output(permissionDecision="deny", permissionDecisionReason=why)
-    return {**output, "continue_": False, "stopReason": why} if ends else output
+    return {**output, **end_output(why)} if ends else output
 
 
-def verdict_output(verdict: Verdict) -> dict[str, Any]:
-    """Denies the call for the reasons of a verdict."""
-    return deny_output(denial_text(verdict), ends=ends_run(verdict))
+def end_output(why: str) -> dict[str, Any]:
+    """Ends the run of the agent that the hook is about: a sub-agent, or the main one."""
+    return {"continue_": False, "stopReason": why}
 
 
 def ends_run(verdict: Verdict) -> bool:

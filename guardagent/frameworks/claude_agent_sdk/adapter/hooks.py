@@ -11,7 +11,7 @@ from claude_agent_sdk import HookMatcher
 
 from guardagent.errors import error_text
 from guardagent.frameworks.claude_agent_sdk.adapter.calls import ClaudeCalls
-from guardagent.frameworks.claude_agent_sdk.adapter.hook_outputs import PRE, deny_output
+from guardagent.frameworks.claude_agent_sdk.adapter.hook_outputs import PRE, denial_text, deny_output, end_output
 from guardagent.frameworks.claude_agent_sdk.adapter.operator_hooks import watched
 from guardagent.frameworks.claude_agent_sdk.adapter.outcomes import outcome_of_failure, outcome_of_response
 from guardagent.frameworks.claude_agent_sdk.adapter.scopes import holds_answers
@@ -69,7 +69,7 @@ class ClaudeHooks:
             await self.calls.settle(found, outcome_of_response(found.get("tool_response")))
         except Exception as error:  # noqa: BLE001 - the call stays in flight
             _log.error("an outcome was not recorded: %s", error_text(error))
-        return {}
+        return self._end(found)
 
     async def post_tool_use_failure(self, found: Any, _id: str | None, _context: Any) -> dict[str, Any]:
         """Records that a call failed."""
@@ -77,7 +77,7 @@ class ClaudeHooks:
             await self.calls.settle(found, outcome_of_failure(found))
         except Exception as error:  # noqa: BLE001 - as above
             _log.error("an outcome was not recorded: %s", error_text(error))
-        return {}
+        return self._end(found)
 
     async def post_tool_batch(self, found: Any, _id: str | None, _context: Any) -> dict[str, Any]:
         """Notes that the calls of a message have ended: the next denials are another turn."""
@@ -87,6 +87,11 @@ class ClaudeHooks:
         except Exception as error:  # noqa: BLE001 - denials count as of one turn
             _log.error("the end of a turn was not noted: %s", error_text(error))
         return {}
+
+    def _end(self, found: Any) -> dict[str, Any]:
+        """Ends the run of an agent once the run of one of its sub-agents was ended."""
+        session = self.sessions.known(str(found.get("session_id")))
+        return {} if session is None or session.ended is None else end_output(denial_text(session.ended))
 
     async def user_prompt_submit(self, found: Any, _id: str | None, _context: Any) -> dict[str, Any]:
         """Begins a turn of the user. Blocks it if nobody would hold its answer."""
