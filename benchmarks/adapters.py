@@ -1,8 +1,8 @@
-"""The cost that a guard adds to a tool call, host by host: `python benchmarks/adapters.py [CALLS]`.
+"""The cost that a guard adds to a tool call, host by host: `python -m benchmarks.adapters [CALLS]`.
 
 Each file of `benchmarks/adapters/` measures CALLS (400) unguarded and CALLS guarded calls, alternating in one run,
 from the host's call of the tool to its result. The table has the medians of wall time and their difference. The target
-is below 1 ms, and below 3 ms for the MCP proxy, which is a separate process. A host that is not installed is listed as
+is below 0.3 ms, and below 3 ms for the MCP proxy, which is a separate process. A host that is not installed is listed as
 such: each has an environment of its own.
 """
 

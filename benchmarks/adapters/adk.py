@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
-
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-"""
 
 
 def measure(calls: int) -> tuple[list[float], list[float]]:
@@ -21,13 +13,10 @@ def measure(calls: int) -> tuple[list[float], list[float]]:
 
 
 async def _measured(calls: int) -> tuple[list[float], list[float]]:
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.adk import GuardPlugin
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(_POLICY)
-        plugin = GuardPlugin(ToolGuard(path))
+    plugin = GuardPlugin(limit_guard())
     taken: tuple[list[float], list[float]] = ([], [])
     for at in range(calls + 20):
         if at % 10 == 0:

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
-
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-"""
 
 
 def measure(calls: int) -> tuple[list[float], list[float]]:
@@ -24,16 +16,13 @@ def measure(calls: int) -> tuple[list[float], list[float]]:
 async def _measured(calls: int) -> tuple[list[float], list[float]]:
     from ag2 import Agent
 
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.ag2 import conversation, guarded
 
     async def refund(order_id: str, amount: int = 500) -> str:
         return f"{order_id} {amount}"
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(_POLICY)
-        guard = ToolGuard(path)
+    guard = limit_guard()
     agents = [Agent("clerk", tools=[refund]) for _ in range(2)]
     guarded(agents[1], guard)
     taken: tuple[list[float], list[float]] = ([], [])

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
-
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-"""
 
 
 def measure(calls: int) -> tuple[list[float], list[float]]:
@@ -23,16 +15,13 @@ def measure(calls: int) -> tuple[list[float], list[float]]:
 async def _measured(calls: int) -> tuple[list[float], list[float]]:
     from agent_framework import FunctionTool
 
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.agent_framework import conversation, guarded
 
     async def refund(order_id: str, amount: int = 500) -> str:
         return f"{order_id} {amount}"
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(_POLICY)
-        guard = ToolGuard(path)
+    guard = limit_guard()
     tools = [FunctionTool(name="refund", func=refund)]
     clients = [_client(), guarded(_client(), guard)]
     taken: tuple[list[float], list[float]] = ([], [])

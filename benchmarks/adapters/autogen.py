@@ -7,17 +7,9 @@ keeps its schema; so does the tool here, so that the difference is the guard's p
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from functools import cached_property
-from pathlib import Path
 from typing import Any
-
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-"""
 
 
 def measure(calls: int) -> tuple[list[float], list[float]]:
@@ -30,7 +22,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
     from autogen_core.tools import FunctionTool
     from autogen_ext.models.replay import ReplayChatCompletionClient
 
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.autogen import conversation, guarded
 
     class Tool(FunctionTool):
@@ -41,10 +33,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
     async def refund(order_id: str, amount: int = 500) -> str:
         return f"{order_id} {amount}"
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(_POLICY)
-        guard = ToolGuard(path)
+    guard = limit_guard()
     info = {"vision": False, "function_calling": True, "json_output": True, "family": "x", "structured_output": True}
     client = ReplayChatCompletionClient([], model_info=info)
     agents = [AssistantAgent("clerk", client, tools=[Tool(refund, "Pays.")]) for _ in range(2)]

@@ -9,17 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-"""
 _TOOL = "mcp__shop__refund"
 
 
@@ -31,7 +24,7 @@ def measure(calls: int) -> tuple[list[float], list[float]]:
 async def _measured(calls: int) -> tuple[list[float], list[float]]:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher, create_sdk_mcp_server, tool
 
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.claude_agent_sdk import guarded
 
     schema = {"type": "object", "properties": {"order_id": {"type": "string"}, "amount": {"type": "integer"}}}
@@ -43,10 +36,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
     async def nothing(_found: Any, _id: Any, _context: Any) -> dict[str, Any]:
         return {}
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(_POLICY)
-        guard = ToolGuard(path, aliases={_TOOL: "refund"})
+    guard = limit_guard(aliases={_TOOL: "refund"})
     server = create_sdk_mcp_server("shop", tools=[refund])
     hooks: Any = {event: [HookMatcher(hooks=[nothing])] for event in ("PreToolUse", "PostToolUse")}
     plain = ClaudeAgentOptions(mcp_servers={"shop": server}, hooks=hooks)

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-"""
 Taken = tuple[list[float], list[float]]
 
 
@@ -27,7 +20,7 @@ def _measured(calls: int, step: Callable[[Any, int], str], *, native: bool) -> T
     from crewai.events.event_listener import event_listener
     from crewai.tools import tool
 
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.crewai import guarded
     from guardagent.frameworks.crewai.adapter.runs import CrewRun, CrewScope, enter
 
@@ -44,10 +37,7 @@ def _measured(calls: int, step: Callable[[Any, int], str], *, native: bool) -> T
         return f"{order_id} {amount}"
 
     event_listener.formatter.verbose = False  # it would draw each call
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(_POLICY)
-        guard = ToolGuard(path)
+    guard = limit_guard()
     executors, taken = [], (list[float](), list[float]())
     for with_guard in (False, True):
         agent = Agent(role="r", goal="g", backstory="b", tools=[refund], llm=Silent(model="silent"))

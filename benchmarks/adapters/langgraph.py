@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
-
-POLICY = """
-version: 1
-policies:
-  - id: limit
-    temporal: forall(refund(amount=a), a <= 100)
-"""
 
 
 def measure(calls: int, clock: Any = time.perf_counter) -> tuple[list[float], list[float]]:
@@ -26,7 +17,7 @@ def measure(calls: int, clock: Any = time.perf_counter) -> tuple[list[float], li
     from langchain_core.tools import tool
     from langgraph.prebuilt import ToolNode
 
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.langgraph import guarded_tool_node
 
     @tool
@@ -34,10 +25,7 @@ def measure(calls: int, clock: Any = time.perf_counter) -> tuple[list[float], li
         """Pays."""
         return f"{order_id} {amount}"
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(POLICY)
-        guard = ToolGuard(path)
+    guard = limit_guard()
     graphs = [_graph(ToolNode([refund])), _graph(guarded_tool_node(guard, [refund]))]
     taken: tuple[list[float], list[float]] = ([], [])
     for at in range(calls + 20):

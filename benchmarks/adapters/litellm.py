@@ -9,19 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # the price list is not fetched
 
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-"""
 _SCHEMA = {"type": "object", "properties": {"order_id": {"type": "string"}, "amount": {"type": "integer"}}}
 _TOOL = {"type": "function", "function": {"name": "refund", "parameters": _SCHEMA}}
 Taken = tuple[list[float], list[float]]
@@ -94,13 +87,10 @@ async def _measured(calls: int, step: Callable[[Any, Any, _Exchange], Awaitable[
     from litellm.proxy._types import UserAPIKeyAuth
     from litellm.proxy.proxy_server import proxy_logging_obj
 
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.litellm import Guardrail
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(_POLICY)
-        guard = ToolGuard(path)
+    guard = limit_guard()
     empty = _empty_guardrail()
     guardrail, auth = Guardrail("guard", ["pre_call", "post_call"], guard=guard), UserAPIKeyAuth(api_key="sk-1")
     taken: Taken = ([], [])

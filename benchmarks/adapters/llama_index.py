@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
-
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-"""
 
 
 def measure(calls: int) -> tuple[list[float], list[float]]:
@@ -24,16 +16,13 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
     from llama_index.core.agent.workflow import FunctionAgent
     from llama_index.core.llms import MockLLM
 
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.llama_index import conversation, guarded
 
     async def refund(order_id: str, amount: int = 500) -> str:
         return f"{order_id} {amount}"
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(_POLICY)
-        guard = ToolGuard(path)
+    guard = limit_guard()
     agents = [FunctionAgent(tools=[refund], llm=MockLLM()) for _ in range(2)]
     guarded(agents[1], guard)
     taken: tuple[list[float], list[float]] = ([], [])

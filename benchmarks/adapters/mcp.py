@@ -15,12 +15,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-POLICY = """
-version: 1
-policies:
-  - id: limit
-    temporal: forall(refund(amount=a), a <= 100)
-"""
+from benchmarks.limit_guard import POLICY
+
 SERVER = """
 import sys
 from fastmcp import FastMCP

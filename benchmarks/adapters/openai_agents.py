@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-  - {id: authenticated, temporal: "G(tool:refund -> O tool:authenticate)"}
-"""
 _ARGUMENTS = json.dumps({"order_id": "W1", "amount": 50})
 
 
@@ -26,7 +18,7 @@ def measure(calls: int) -> tuple[list[float], list[float]]:
 async def _measured(calls: int) -> tuple[list[float], list[float]]:
     from agents import Agent, RunContextWrapper, function_tool
 
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import AUTHENTICATED, limit_guard
     from guardagent.frameworks.openai_agents import guarded
 
     async def refund(order_id: str, amount: int = 500) -> str:
@@ -36,9 +28,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
         return "welcome"
 
     tools = [function_tool(refund), function_tool(authenticate)]
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "policies.yaml").write_text(_POLICY)
-        agent = guarded(Agent("clerk", tools=list(tools)), ToolGuard(Path(folder) / "policies.yaml"))
+    agent = guarded(Agent("clerk", tools=list(tools)), limit_guard(AUTHENTICATED))
     run: Any = RunContextWrapper({"conversation_id": "c1"})
     await _called(agent.tools[1], run, "login", "{}")
     plain, with_guard = [], []

@@ -1,16 +1,8 @@
 """The cost of a guard per tool call in Pydantic AI, through the tool manager of a run, without its model."""
 
 import asyncio
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
-
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-"""
 
 
 def measure(calls: int) -> tuple[list[float], list[float]]:
@@ -23,7 +15,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
     from pydantic_ai.messages import ToolCallPart
     from pydantic_ai.models.test import TestModel
 
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.pydantic_ai import guarded
 
     async def refund(order_id: str, amount: int = 500) -> str:
@@ -38,10 +30,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
             if output != f"W{at} 50":
                 raise SystemExit(f"a call that is in order was not made: {output}")
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(_POLICY)
-        guard = ToolGuard(path)
+    guard = limit_guard()
     model = TestModel(call_tools=["drive"])
     agents: list[Any] = [Agent(model, tools=[refund, drive], deps_type=list) for _ in range(2)]
     guarded(agents[1], guard)

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-  - {id: authenticated, temporal: "G(tool:refund -> O tool:authenticate)"}
-"""
 _CONVERSATIONS = 10
 
 
@@ -67,13 +59,10 @@ class _Tools(list[Callable[..., Any]]):
 
 
 def _tools(**options: Any) -> _Tools:
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import AUTHENTICATED, limit_guard
     from guardagent.frameworks.python import conversation, guard_tools
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(_POLICY)
-        guard = ToolGuard(path, **options)
+    guard = limit_guard(AUTHENTICATED, **options)
     tools = _Tools(guard_tools([refund, authenticate], guard))
     tools.guard = guard
     for at in range(_CONVERSATIONS):

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-"""
 Taken = tuple[list[float], list[float]]
 
 
@@ -20,7 +13,7 @@ def _measured(calls: int, step: Callable[[Any, int], Any], made: Callable[..., A
     """Seconds per call, alternating unguarded and guarded, from the host's call to the tool's output."""
     from smolagents import LogLevel, Model, tool
 
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.smolagents import conversation, guarded
 
     def refund(order_id: str, amount: int = 500) -> str:
@@ -32,10 +25,7 @@ def _measured(calls: int, step: Callable[[Any, int], Any], made: Callable[..., A
         """
         return f"{order_id} {amount}"
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(_POLICY)
-        guard = ToolGuard(path)
+    guard = limit_guard()
     plain, with_guard = (made(tools=[tool(refund)], model=Model(), verbosity_level=LogLevel.OFF) for _ in range(2))
     agents, taken = (plain, guarded(with_guard, guard)), (list[float](), list[float]())
     for agent in agents:

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
-
-_POLICY = """
-version: 1
-policies:
-  - {id: limit, temporal: "forall(refund(amount=a), a <= 100)"}
-"""
 
 
 def measure(calls: int) -> tuple[list[float], list[float]]:
@@ -24,7 +16,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
     from strands import Agent, tool
     from strands.models.openai import OpenAIModel
 
-    from guardagent.enforcement import ToolGuard
+    from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.strands import conversation, guarded
 
     @tool
@@ -32,10 +24,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
         """Pays."""
         return f"{order_id} {amount}"
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.yaml"
-        path.write_text(_POLICY)
-        guard = ToolGuard(path)
+    guard = limit_guard()
     model = OpenAIModel(model_id="none", client_args={"api_key": "none"})
     agents = [Agent(model=model, tools=[refund], callback_handler=None) for _ in range(2)]
     guarded(agents[1], guard)
