@@ -70,7 +70,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-@pytest.mark.parametrize("host", ["claude-code", "codex", "cursor"])
+@pytest.mark.parametrize(
+    "host", ["claude-code", *(pytest.param(one, marks=pytest.mark.slow) for one in ("codex", "cursor"))]
+)
 def test_a_call_that_was_never_checked_is_a_step_of_the_history(host: str, tmp_path: Path) -> None:
     """An edit asks for new tests, tests count, and a repeated event changes nothing."""
     daemon = Daemon(tmp_path, host)
@@ -112,6 +114,7 @@ def test_a_rule_can_name_unchecked_calls(tmp_path: Path) -> None:
     assert daemon.before({"command": "ls"}, "4", session="s2") == "allow"
 
 
+@pytest.mark.slow
 def test_a_call_that_the_host_cannot_ask_about_and_runs_is_unchecked(tmp_path: Path) -> None:
     """Only the answer of a host's user is an approval."""
     daemon = Daemon(tmp_path, "codex")
@@ -120,6 +123,7 @@ def test_a_call_that_the_host_cannot_ask_about_and_runs_is_unchecked(tmp_path: P
     assert len(daemon.entries("unchecked")) == 1
 
 
+@pytest.mark.slow
 def test_a_call_that_the_host_did_not_run_is_no_step(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path, "cursor")
     daemon.run({"command": "pytest"}, "1")
@@ -147,6 +151,7 @@ def test_a_session_is_deleted_some_days_after_its_last_use(tmp_path: Path) -> No
     assert daemon.before(PUSH, "6") == "allow"
 
 
+@pytest.mark.slow
 def test_requests_for_a_person_are_deleted_too(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path, "claude-code")
     assert daemon.before({"command": "make $X"}, "1") == "ask"
@@ -159,6 +164,7 @@ def test_a_session_is_kept_for_a_day_at_least(tmp_path: Path) -> None:
         Daemon(tmp_path, "claude-code", keep_days=0)
 
 
+@pytest.mark.slow
 def test_old_sessions_are_deleted_when_the_daemon_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # the daemon changes it
     daemon = Daemon(tmp_path, "claude-code")

@@ -160,6 +160,7 @@ def test_what_was_decided_does_not_expire(server: LocalServer, receiver: Receive
     assert sorted(one["type"] for one in receiver.bodies()) == ["approval.answered", "approval.requested"]
 
 
+@pytest.mark.slow
 def test_a_change_that_never_took_place_is_not_sent(server: LocalServer, receiver: Receiver) -> None:
     outbox, delivery = outbox_at(server, receiver, 0)
     outbox.add("approval.requested", "shop", "a_none", 1.0)  # and then the server was killed
@@ -192,6 +193,7 @@ def test_a_message_of_a_server_that_was_killed_is_sent_by_another(server: LocalS
     assert len(receiver.messages) == 1
 
 
+@pytest.mark.slow
 def test_a_receiver_that_is_down_has_no_effect_on_calls(
     server: LocalServer, receiver: Receiver, tmp_path: Path
 ) -> None:
@@ -204,6 +206,7 @@ def test_a_receiver_that_is_down_has_no_effect_on_calls(
         assert server.client().post("/v1/sessions/s1/resolve", body)["in_flight"]
 
 
+@pytest.mark.slow
 def test_a_message_is_abandoned_after_days(server: LocalServer, receiver: Receiver) -> None:
     receiver.statuses[:] = [500]
     wants(server)
@@ -216,6 +219,7 @@ def test_a_message_is_abandoned_after_days(server: LocalServer, receiver: Receiv
     assert len(receiver.messages) == 4
 
 
+@pytest.mark.slow
 def test_other_tenants_and_events_are_left_out(tmp_path: Path, receiver: Receiver, settings: ServerSettings) -> None:
     [one] = settings.webhooks.values()
     other = replace(one, tenants=frozenset({"bank"}))
@@ -225,6 +229,7 @@ def test_other_tenants_and_events_are_left_out(tmp_path: Path, receiver: Receive
     assert not receiver.messages
 
 
+@pytest.mark.slow
 def test_arguments_are_sent_if_the_operator_wants_it(
     tmp_path: Path, receiver: Receiver, settings: ServerSettings
 ) -> None:
