@@ -11,6 +11,7 @@ from guardagent.errors import InputError
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def label_problem(action: Any, decision: Any, tags: Any) -> str | None:
@@ -102,12 +103,20 @@ def bind_arguments(fn: Callable[..., Any], tool: str, args: Mapping[str, Any]) -
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # a built-in function
         return args
+    return bind_to_signature(signature, tool, args)
+
+
+def bind_to_signature(signature: inspect.Signature, tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """As `bind_arguments`, for a function whose signature is known."""
+    parameters = signature.parameters
+    if args.keys() == parameters.keys() and all(one.kind in _BY_NAME for one in parameters.values()):
+        return {name: args[name] for name in parameters}  # most are complete; `bind` takes time
     try:
         arguments = signature.bind(**args)
     except TypeError as error:
         raise InputError(f"the arguments of {tool!r} do not fit: {error}") from None
     arguments.apply_defaults()
-    kinds = {name: one.kind for name, one in signature.parameters.items()}
+    kinds = {name: one.kind for name, one in parameters.items()}
     named = {name: value for name, value in arguments.arguments.items() if kinds[name] not in _VARIADIC}
     variadic = next((name for name, kind in kinds.items() if kind is inspect.Parameter.VAR_KEYWORD), "")
     return {**named, **arguments.arguments.get(variadic, {})}

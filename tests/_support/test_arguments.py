@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from guardagent._support.arguments import ambiguous_names
+from guardagent._support.arguments import ambiguous_names, bind_arguments
 from guardagent.enforcement import HostCall, run
-from guardagent.errors import ToolDenied
+from guardagent.errors import InputError, ToolDenied
 from guardagent.policy.load import compile_rules
 from tests.enforcement.guards import LIMIT, guard
 
@@ -59,3 +59,29 @@ def test_a_value_that_contains_itself_is_denied() -> None:
     args: dict[str, Any] = {"amount": 5}
     args["again"] = args
     assert compile_rules([LIMIT]).session().check("refund", args).errors
+
+
+def _pays(order: str, amount: int = 50) -> None: ...
+
+
+def _pays_by_place(order: str, /, amount: int = 50) -> None: ...
+
+
+def _pays_with_more(order: str, **more: int) -> None: ...
+
+
+@pytest.mark.parametrize("args", [{"amount": 50, "order": "W1"}, {"order": "W1"}])
+def test_arguments_are_those_that_the_function_gets(args: dict[str, Any]) -> None:
+    """In the order of its parameters and with its defaults, whether or not all of them are given."""
+    assert [*bind_arguments(_pays, "pay", args).items()] == [("order", "W1"), ("amount", 50)]
+
+
+def test_a_name_of_further_arguments_is_no_parameter() -> None:
+    """An argument that is called like the mapping of further arguments is one of these."""
+    assert bind_arguments(_pays_with_more, "pay", {"order": "W1", "more": 1}) == {"order": "W1", "more": 1}
+
+
+def test_an_argument_without_a_name_cannot_be_named() -> None:
+    """A complete set of names does not fit a function that takes one of them by position only."""
+    with pytest.raises(InputError, match="positional"):
+        bind_arguments(_pays_by_place, "pay", {"order": "W1", "amount": 50})

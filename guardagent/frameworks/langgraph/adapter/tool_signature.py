@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent._support.arguments import bind_arguments
+from guardagent._support.arguments import bind_to_signature
 from guardagent.enforcement import ToolSpec
 from guardagent.enforcement.plain_values import opaque_type
 from guardagent.enforcement.schema import validate_arguments
@@ -26,7 +26,7 @@ class ToolSignature:
         host_arguments: further parameters that the host passes to the tool's `_run`.
         declared: the names that a model may use; None if the tool accepts any.
         schema: the JSON schema of a tool that has no other validation.
-        stubs, inspected: cached signatures, since inspecting is slow.
+        signatures, inspected: cached signatures, since inspecting is slow.
     """
 
     tool: Any
@@ -34,7 +34,7 @@ class ToolSignature:
     host_arguments: frozenset[str]
     declared: frozenset[str] | None
     schema: Mapping[str, Any] | None
-    stubs: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+    signatures: dict[Any, inspect.Signature | None] = field(default_factory=dict)
     inspected: dict[str, tuple[inspect.Signature, dict[str, Any]]] = field(default_factory=dict)
 
     def check(self, arguments: Any) -> Any:
@@ -45,16 +45,15 @@ class ToolSignature:
         """
         if not isinstance(arguments, dict):
             return arguments
-        own = {name: value for name, value in arguments.items() if name not in self.injected}
         if self.schema is not None:
+            own = {name: value for name, value in arguments.items() if name not in self.injected}
             return {
                 **validate_arguments(self.tool.name, own, self.schema),
                 **{k: arguments[k] for k in arguments.keys() & self.injected},
             }
-        unknown = sorted(own.keys() - self.declared) if self.declared is not None else []
-        if unknown:
-            known = ", ".join(sorted((self.declared or frozenset()) - self.injected)) or "none"
-            raise InputError(f"the arguments of {self.tool.name!r}: {unknown[0]!r} is not declared; expected {known}")
+        if self.declared is not None and (unknown := arguments.keys() - self.injected - self.declared):
+            known = ", ".join(sorted(self.declared - self.injected)) or "none"
+            raise InputError(f"the arguments of {self.tool.name!r}: {min(unknown)!r} is not declared; expected {known}")
         return arguments
 
     def with_signature(self, instead: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,8 +61,8 @@ class ToolSignature:
         name = own.__name__
         if name not in self.inspected:
             self.inspected[name] = inspect.signature(own), _hints(own)
-        given: Any = instead
-        given.__signature__, given.__annotations__ = self.inspected[name]
+        function: Any = instead
+        function.__signature__, function.__annotations__ = self.inspected[name]
         return instead
 
     def bind(self, args: tuple[Any, ...], arguments: Mapping[str, Any], *, awaited: bool) -> dict[str, Any]:
@@ -73,12 +72,11 @@ class ToolSignature:
             InputError: they do not fit the function.
         """
         named = dict(zip(self.tool.args, args, strict=False)) if args else dict(arguments)
-        if args or (function := _function(self.tool, awaited=awaited)) is None:
-            return named
         absent = self.injected.difference(named)
-        if (awaited, absent) not in self.stubs:
-            self.stubs[awaited, absent] = _without(function, absent)
-        return dict(bind_arguments(self.stubs[awaited, absent], self.tool.name, named))
+        if (awaited, absent) not in self.signatures:
+            self.signatures[awaited, absent] = _without(_function(self.tool, awaited=awaited), absent)
+        signature = self.signatures[awaited, absent]
+        return named if args or signature is None else dict(bind_to_signature(signature, self.tool.name, named))
 
 
 def signature_of(tool: Any) -> ToolSignature:
@@ -197,15 +195,10 @@ def _function(tool: Any, *, awaited: bool) -> Callable[..., Any] | None:
     return tool._arun if awaited and own else tool._run  # type: ignore[no-any-return]  # noqa: SLF001
 
 
-def _without(function: Callable[..., Any], names: frozenset[str]) -> Callable[..., Any]:
-    """Returns a stub with a function's signature, without the parameters that the host fills in later."""
+def _without(function: Callable[..., Any] | None, names: frozenset[str]) -> inspect.Signature | None:
+    """Returns a function's signature without the parameters that the host fills in later; None if it has none."""
     try:
-        signature = inspect.signature(function)
+        signature = inspect.signature(function)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        return function
-
-    def stand_in() -> None: ...
-
-    left = [one for name, one in signature.parameters.items() if name not in names]
-    stand_in.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
-    return stand_in
+        return None
+    return signature.replace(parameters=[one for name, one in signature.parameters.items() if name not in names])
