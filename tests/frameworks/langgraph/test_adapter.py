@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 pytest.importorskip("langchain")
 pytest.importorskip("langgraph")
 
-from langchain_core.tools import tool
+from langchain_core.tools import StructuredTool, tool
 
 from guardagent.errors import InputError
 from guardagent.frameworks.langgraph import (
@@ -317,3 +318,23 @@ def test_an_error_in_any_block_is_a_failure(build: Any, tmp_path: Path, beside: 
     made = build(guard_of(tmp_path, AUTHENTICATED), says([login], [refund()]), [tool(authenticate), *tools])
     made.invoke(user(), thread())
     assert shop.refunds == []
+
+
+@BOTH
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "await"])
+def test_a_call_is_freed_when_it_ends(build: Any, awaited: bool, tmp_path: Path) -> None:
+    """The guarded copy of a tool, and the host's run that it holds, does not wait for the garbage collector."""
+    tools = (awaited_tools if awaited else tools_of_shop)(Shop())
+    made = build(guard_of(tmp_path, LIMIT), says([refund()]), tools, checkpointer=None)
+    gc.collect()
+    gc.disable()
+    try:
+        before = _tools_in_memory()
+        asyncio.run(made.ainvoke(user(), thread())) if awaited else made.invoke(user(), thread())
+        assert _tools_in_memory() == before
+    finally:
+        gc.enable()
+
+
+def _tools_in_memory() -> int:
+    return sum(type(one) is StructuredTool for one in gc.get_objects())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
+
+from langgraph.errors import GraphInterrupt, ParentCommand
 
 from guardagent._support.procedures import Operation, Procedure, adrive, drive
 from guardagent.enforcement import HostCall, Outcome
@@ -32,11 +34,13 @@ def guarded_tool(shape: ToolSignature, proposal: ToolCallProposal) -> Any:
     - `_run` and `_arun`, the work itself, are preceded by the judgement.
     """
     tool = shape.tool
+    getattr(tool, "_injected_args_keys", None)  # the host finds them once for each tool, and not again for a copy
     copy = tool.model_copy()
+    itself = weakref.ref(copy)  # the copy holds what runs it; a cycle would keep the host's run from being freed
     work = GuardedWork(shape, proposal)
     for name, instead in (
-        ("run", _marked_run(copy.run, proposal)),
-        ("arun", _marked_arun(copy.arun, proposal)),
+        ("run", _marked_run(type(copy).run, itself, proposal)),
+        ("arun", _marked_arun(type(copy).arun, itself, proposal)),
         ("_to_args_and_kwargs", work.validation(tool._to_args_and_kwargs)),  # noqa: SLF001 - the host's seam
         ("_run", work.judged_run(tool._run)),  # noqa: SLF001 - as above
         ("_arun", work.judged_arun(tool._arun)),  # noqa: SLF001 - as above
@@ -108,7 +112,6 @@ class GuardedWork:
 
     def _failure(self, started: _StartedCall) -> Callable[[BaseException], Outcome | None]:
         """Returns the function that maps a tool's error to the call's outcome."""
-        from langgraph.errors import GraphInterrupt, ParentCommand
 
         def failure(error: BaseException) -> Outcome | None:
             if isinstance(error, GraphInterrupt):  # the tool asks a person itself: it runs again, as the same call
@@ -199,26 +202,23 @@ class _StartedCall:
         self.call, self.live = call, live
 
 
-def _marked_run(own: Callable[..., Any], proposal: ToolCallProposal) -> Callable[..., Any]:
+def _marked_run(own: Callable[..., Any], tool: Callable[[], Any], proposal: ToolCallProposal) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
-        with _running(proposal):
-            return own(*args, **kwargs)
+        token = RUNNING_TOOL.set(proposal.running_tool)
+        try:
+            return own(tool(), *args, **kwargs)
+        finally:
+            RUNNING_TOOL.reset(token)
 
     return run
 
 
-def _marked_arun(own: Callable[..., Any], proposal: ToolCallProposal) -> Callable[..., Any]:
+def _marked_arun(own: Callable[..., Any], tool: Callable[[], Any], proposal: ToolCallProposal) -> Callable[..., Any]:
     async def arun(*args: Any, **kwargs: Any) -> Any:
-        with _running(proposal):
-            return await own(*args, **kwargs)
+        token = RUNNING_TOOL.set(proposal.running_tool)
+        try:
+            return await own(tool(), *args, **kwargs)
+        finally:
+            RUNNING_TOOL.reset(token)
 
     return arun
-
-
-@contextmanager
-def _running(proposal: ToolCallProposal) -> Iterator[None]:
-    token = RUNNING_TOOL.set(proposal.running_tool)
-    try:
-        yield
-    finally:
-        RUNNING_TOOL.reset(token)

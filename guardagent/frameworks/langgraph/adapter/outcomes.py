@@ -13,8 +13,6 @@ from guardagent.errors import InputError
 
 def _output(value: Any) -> Any:
     """Returns a tool's result as a plain value; unchanged if it has no plain form."""
-    if type(value) is str:  # most are
-        return value
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     try:
@@ -37,6 +35,8 @@ def outcome_of(response: Any, call_id: str, *, with_artifact: bool = False) -> O
     artifact = None
     if with_artifact and isinstance(response, tuple) and len(response) == 2:
         response, artifact = response
+    if type(response) is str:  # most are
+        return Outcome(response, other_outputs=(response, _structured(artifact)))
     message = answer_message(response, call_id)
     if message is not None:
         parts = (message.content, _structured(message.artifact))

@@ -17,6 +17,8 @@ from guardagent.frameworks.langgraph.adapter.outcomes import Chat
 from guardagent.frameworks.langgraph.adapter.tasks import Task, TaskRun
 from guardagent.types import Decision, Verdict
 
+_as_key = json.JSONEncoder(sort_keys=True, default=repr).encode
+
 MARK = "guardagent"
 """The key of the verdict in the artifact of a denial's message, which no model sees."""
 
@@ -210,4 +212,4 @@ class ToolCallProposal:
 
 def arguments_key(args: Any) -> str:
     """Returns arguments as a string that is equal for equal arguments."""
-    return json.dumps(args, sort_keys=True, default=repr)
+    return _as_key(args)

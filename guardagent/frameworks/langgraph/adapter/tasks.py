@@ -13,6 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from langgraph.errors import GraphInterrupt
+from langgraph.types import interrupt
+
 MAX_TASKS = 10_000
 _MAX_RUNS = 16
 
@@ -85,15 +88,13 @@ class Task:
         Raises:
             CannotAskError: the answer would reach the wrong call.
         """
-        from langgraph.errors import GraphInterrupt
-
         with self.lock:
             if self.tool_interrupted and not alone:
                 raise CannotAskError("another tool that runs beside it has interrupted the run; propose it by itself")
             if run.pending is not None:  # asked about when that is answered
                 raise run.pending
             try:
-                return _interrupt(payload)
+                return interrupt(dict(payload))
             except GraphInterrupt as error:
                 run.pending = error
                 raise
@@ -131,15 +132,13 @@ class Tasks:
 
 def _take_answers(scratchpad: Any) -> dict[str, Any]:
     """Takes the answers to the guard's requests at the start of a run, before those to a tool's own interrupts."""
-    from langgraph.errors import GraphInterrupt
-
     answers: dict[str, Any] = {}
     waiting = [*scratchpad.resume, scratchpad.get_null_resume(consume=False)] if scratchpad is not None else []
     for one in waiting:
         if (named := _digest_of(one)) is None:
             break
         try:
-            answers[named] = _interrupt({})
+            answers[named] = interrupt({})
         except GraphInterrupt:  # the node has taken it
             break
     return answers
@@ -149,9 +148,3 @@ def _digest_of(answer: Any) -> str | None:
     """Returns the digest of the call that an answer names; None if it names none."""
     of = answer.get("of") if isinstance(answer, Mapping) and "choice" in answer else None
     return of.partition(".")[0] if isinstance(of, str) else None
-
-
-def _interrupt(payload: Mapping[str, Any]) -> Any:
-    from langgraph.types import interrupt
-
-    return interrupt(dict(payload))
