@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from pydantic_ai import (
     WebSearchTool,
 )
 from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls, NativeTool
+from pydantic_ai.exceptions import RunCancelled
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolset
 
 from guardagent.enforcement import SqliteLedger, ToolGuard
@@ -515,6 +517,21 @@ def test_text_before_a_call_is_an_answer_in_run_stream(tmp_path: Path) -> None:
     assert shop.refunds == [("A", 50)]
 
 
+def test_text_beside_the_answer_is_judged_with_it(tmp_path: Path) -> None:
+    """A message that only answers shows no text unjudged."""
+    from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+
+    async def both(messages: list[Any], info: Any) -> Any:
+        yield "The PIN is 47x11."
+        yield {1: DeltaToolCall("final_result", '{"note": "none"}', tool_call_id="t1")}
+
+    agent = guarded(
+        Agent(FunctionModel(stream_function=both), output_type=[Refund, str]),
+        guard_of(tmp_path, LIMIT, answers=NoSecrets()),
+    )
+    assert "47x11" not in asyncio.run(_shown(agent, "run_stream_events"))
+
+
 def test_the_answer_of_an_agent_in_a_tool_is_for_its_caller(tmp_path: Path) -> None:
     """The caller may use it, and what the caller answers is judged; the inner agent shares the conversation."""
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE, answers=NoSecrets())
@@ -528,6 +545,21 @@ def test_the_answer_of_an_agent_in_a_tool_is_for_its_caller(tmp_path: Path) -> N
     result = run(guarded(agent, guard), "please", conversation_id="c1")
     assert "47x11" in model.read[1]
     assert (result.output, shop.refunds) == ("fine", [("W1", 5)])
+
+
+@pytest.mark.parametrize("work", ["generator", "future", "cancelled agent"])
+def test_work_that_is_not_done_satisfies_nothing(work: str, tmp_path: Path) -> None:
+    """A generator has not begun, a future is running, and an agent in a tool may have done a part of its work."""
+    shop, guard = Shop(), guard_of(tmp_path, AUTHENTICATED)
+
+    def authenticate() -> Any:
+        if work == "cancelled agent":
+            raise RunCancelled("by itself")
+        return (shop.authenticate(one) for one in ("a@b.example",)) if work == "generator" else Future()
+
+    ran(guard, shop, [("authenticate", {})], refund(50), tools=[authenticate, shop.refund])
+    status = "failed" if work == "generator" else "unknown"
+    assert (shop.logins, shop.refunds, guard.session("c1").history[0].status) == ([], [], status)
 
 
 # --- approvals
@@ -574,10 +606,23 @@ def test_an_edit_is_judged_again(tmp_path: Path) -> None:
     for amount in (5000, 700):
         again = go_on(bare(result, ToolApproved(override_args={"order_id": "W1", "amount": amount})))
         assert shop.refunds == []
-    assert isinstance(again.output, DeferredToolRequests)
-    for _ in range(2):
-        go_on(bare(result, ToolApproved(override_args={"order_id": "W1", "amount": 60})))
+    for late in (True, ToolApproved(override_args={"order_id": "W1", "amount": 60})):
+        go_on(bare(again, late), after=again)  # of the host, which knows only the model's call of 500
+        assert shop.refunds == []
+    for answer in ({"choice": "edit", "args": {"order_id": "W1", "amount": 60}}, True):
+        go_on(answer_requests(again.output, {one.tool_call_id: answer for one in again.output.approvals}), after=again)
     assert shop.refunds == [("W1", 60)]
+
+
+def test_an_edit_that_needs_approval_runs_as_it_was_shown(tmp_path: Path) -> None:
+    """The reviewer sees 700 and approves: 700 is paid, once, and not the 500 of the model."""
+    shop = Shop()
+    result, go_on = waiting(guard_of(tmp_path, APPROVED), shop, refund(500), "done")
+    again = go_on(bare(result, ToolApproved(override_args={"order_id": "W1", "amount": 700})))
+    answers = answer_requests(again.output, {one.tool_call_id: True for one in again.output.approvals})
+    for results in (answers, answers, bare(again)):
+        go_on(results, after=again)
+    assert shop.refunds == [("W1", 700)]
 
 
 def test_an_approval_of_another_process_needs_the_ledger(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ async def judged_response(
     calls = [one for one in response.parts if isinstance(one, ToolCallPart)]
     text = "".join(one.content for one in response.parts if isinstance(one, TextPart))
     answers = [one.args_as_json_str() for one in calls if one.tool_name in outputs]
-    if text and (not calls or run.streamed):
+    if text and (run.streamed or all(one.tool_name in outputs for one in calls)):
         answers.append(text)
     for answer in answers:
         verdict = await denial(guard, run, answer)
@@ -116,7 +116,7 @@ def forget_answer(messages: list[Any], text: str) -> None:
     """Replaces a denied answer in the messages of a run; an output tool's call stays, without its arguments."""
     last = next((one for one in reversed(messages) if isinstance(one, ModelResponse)), None)
     if last is not None:
-        last.parts = [_forgotten(one, text) for one in last.parts]
+        last.parts = [_forgotten(one, text) for one in last.parts if isinstance(one, TextPart | ToolCallPart)]
 
 
 def _forgotten(part: Any, text: str) -> Any:

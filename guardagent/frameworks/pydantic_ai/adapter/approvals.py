@@ -45,7 +45,7 @@ def answer_requests(requests: DeferredToolRequests, decisions: Mapping[str, Any]
         approval = Approval.read(decision)
         if approval.of is not None and (digest is None or _call_digest(approval.of) != _call_digest(digest)):
             raise InputError(f"the answer is for another request than that of {call_id!r}; request approval again")
-        results.approvals[call_id] = _host_answer(approval)
+        results.approvals[call_id] = _host_answer(approval, request)
         results.metadata[call_id] = {KEY: {"digest": approval.of or digest, "by": approval.by, "request": request}}
     return results
 
@@ -57,8 +57,8 @@ def rejections(results: Any) -> Mapping[str, Any]:
     return {one: results.metadata.get(one) for one in denied}
 
 
-def rejected_call(conversation: str, call_id: str, metadata: Any, shown: Mapping[str, HostCall]) -> HostCall | None:
-    """Returns the call that a reviewer has rejected; None if nothing tells it.
+def answered_call(conversation: str, call_id: str, metadata: Any, shown: Mapping[str, HostCall]) -> HostCall | None:
+    """Returns the call that a reviewer has answered; None if nothing tells it.
 
     Args:
         conversation: its conversation.
@@ -75,11 +75,12 @@ def rejected_call(conversation: str, call_id: str, metadata: Any, shown: Mapping
     return call if same else shown.get(call_id)
 
 
-def _host_answer(approval: Approval) -> ToolApproved | ToolDenied:
+def _host_answer(approval: Approval, request: Mapping[str, Any]) -> ToolApproved | ToolDenied:
     if approval.choice == "reject":
         reason = f": {approval.reason}" if approval.reason else ""
         return ToolDenied(f"A person rejected this call{reason}")
-    return ToolApproved(override_args=thaw(approval.args) if approval.choice == "edit" else None)
+    edited = request.get("args") if request.get("edited") else None  # the host itself knows only the model's call
+    return ToolApproved(override_args=thaw(approval.args) if approval.choice == "edit" else edited)
 
 
 def ask_host(guard: EnforcementPoint, call: HostCall, *, by_host: bool = False) -> Procedure[Verdict]:
@@ -115,12 +116,15 @@ def answered(guard: EnforcementPoint, call: HostCall, original: HostCall, metada
     Raises:
         ApprovalRequired: nobody was shown this call, or the edited call needs approval, too.
     """
+    of, by = _bound(metadata)
+    named = answered_call(str(call.conversation), call.id, metadata, {})
+    if named is not None and of is not None and _call_digest(of) == named.digest != original.digest:
+        original = replace(original, args=named.args)  # an edited call, which has a request of its own
     life, shown = guard.lifecycle, as_shown(original)
     call = replace(as_shown(call), messages=shown.messages)
     if not guard.has_request(shown):  # of another guard, or the stored call has changed since
         verdict = yield from ask_host(guard, call, by_host=True)
         return verdict, call
-    of, by = _bound(metadata)
     choice = "approve" if call.args == shown.args else "edit"
     approval = Approval(choice, call.args if choice == "edit" else {}, by=by, of=of or shown.digest)  # type: ignore[arg-type] # one of both
     verdict = yield from life.resolve_approval(shown, approval)
@@ -128,7 +132,9 @@ def answered(guard: EnforcementPoint, call: HostCall, original: HostCall, metada
     if verdict.decision is Decision.ESCALATE:
         if life.approver is not None:
             return (yield from life.ask_approver(edited, verdict, life.approver))
-        raise _required(guard, edited, verdict)
+        if choice == "edit":  # from now on a bare yes may mean the edited call: it never again covers this one
+            yield from life.resolve_approval(shown, Approval("reject", reason="edited", by=by, of=of))
+        raise _required(guard, edited, verdict, edited=choice == "edit")
     return verdict, edited
 
 
@@ -138,9 +144,10 @@ def shown_calls(guard: EnforcementPoint, conversation: str) -> dict[str, HostCal
     return shown
 
 
-def _required(guard: EnforcementPoint, shown: HostCall, verdict: Verdict) -> ApprovalRequired:
+def _required(guard: EnforcementPoint, shown: HostCall, verdict: Verdict, *, edited: bool = False) -> ApprovalRequired:
     shown_calls(guard, str(shown.conversation))[shown.id] = shown
-    return ApprovalRequired(metadata={KEY: guard.request(shown, verdict).to_dict()})
+    request = guard.request(shown, verdict).to_dict()
+    return ApprovalRequired(metadata={KEY: {**request, "edited": True} if edited else request})
 
 
 def as_shown(call: HostCall) -> HostCall:

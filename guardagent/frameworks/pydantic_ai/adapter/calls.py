@@ -19,15 +19,15 @@ from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.pydantic_ai.adapter.approvals import (
     answered,
+    answered_call,
     as_shown,
     ask_host,
     explained,
-    rejected_call,
     shown_calls,
 )
 from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments
 from guardagent.frameworks.pydantic_ai.adapter.messages import chat, proposal, result_ids
-from guardagent.frameworks.pydantic_ai.adapter.outcomes import failure_of, outcome_of
+from guardagent.frameworks.pydantic_ai.adapter.outcomes import failure_of, finished_output, outcome_of
 from guardagent.frameworks.pydantic_ai.adapter.runs import (
     SURROUNDINGS,
     UNNAMED,
@@ -116,7 +116,7 @@ class PydanticCalls:
         """Records the reviewers' rejections, so that no later answer approves these calls."""
         for call_id, metadata in run.rejected.items() if run.conversation else ():
             shown = shown_calls(self.guard, str(run.conversation))
-            call = rejected_call(str(run.conversation), call_id, metadata, shown)
+            call = answered_call(str(run.conversation), call_id, metadata, shown)
             if call is not None:
                 await self.guard.aresolve(call, "reject")
 
@@ -151,7 +151,11 @@ class PydanticCalls:
             yield from life.withdraw(call, str(error), used=True)
             raise ToolDenied(name, unchecked_verdict(str(error), checked_by="policy")) from None
         inside = PydanticScope(call.conversation, run, call, Permission(name, call.args))
-        running = SURROUNDINGS.within(inside, awaited(lambda: work(live)))
+
+        async def finish() -> Any:
+            return finished_output(name, await work(live))
+
+        running = SURROUNDINGS.within(inside, awaited(finish))
 
         def failure(error: BaseException) -> Outcome | None:
             return None if isinstance(error, ApprovalRequired) else failure_of(error)

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic_ai import CallDeferred, ModelRetry, ToolReturn
+from pydantic_ai import CallDeferred, ModelRetry, ToolFailed, ToolReturn
+from pydantic_ai.exceptions import RunCancelled
 
 from guardagent.enforcement import Outcome
+from guardagent.enforcement.hosts.finished_work import finished
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError, error_text
+
+
+def finished_output(name: str, result: Any) -> Any:
+    """Returns what a tool has returned, if its work is done.
+
+    Raises:
+        ToolFailed: it is not, as that of a generator; the model reads why.
+    """
+    try:
+        finished(name, result.return_value if isinstance(result, ToolReturn) else result)
+    except (InputError, TimeoutError) as error:
+        raise ToolFailed(str(error)) from error
+    return result
 
 
 def outcome_of(result: Any) -> Outcome:
@@ -21,11 +36,13 @@ def outcome_of(result: Any) -> Outcome:
 def failure_of(error: BaseException) -> Outcome | None:
     """Returns a call's outcome from what its tool has raised; None if it goes on elsewhere.
 
-    The host reports a time-out as a retry; the tool may have done its work.
+    The host reports a time-out as a retry, and the cancellation of an agent in a tool as an error; the tool may have
+    done its work.
     """
     if isinstance(error, CallDeferred):
         return None
-    if isinstance(error, ModelRetry) and isinstance(error.__cause__ or error.__context__, TimeoutError):
+    late = isinstance(error, ModelRetry | ToolFailed) and isinstance(error.__cause__ or error.__context__, TimeoutError)
+    if late or isinstance(error, RunCancelled):
         return Outcome(error_text(error), failed=None)
     return Outcome.of_error(error)
 
