@@ -2,8 +2,8 @@
 
 Each file of `benchmarks/adapters/` measures CALLS (400) unguarded and CALLS guarded calls, alternating in one run,
 from the host's call of the tool to its result. The table has the medians of wall time and their difference. The target
-is below 0.3 ms, and below 3 ms for the MCP proxy, which is a separate process. A host that is not installed is listed as
-such: each has an environment of its own.
+is below 0.3 ms, and below 3 ms for the MCP proxy, which is a separate process. A host that is not installed is listed
+as such: each has an environment of its own.
 """
 
 from __future__ import annotations
