@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -357,3 +358,43 @@ def test_the_original_tools_are_not_changed(tmp_path: Path) -> None:
     assert shop.refunds == []
     tool.call(order_id="W1", amount=500)
     assert shop.refunds == [("W1", 500)]
+
+
+def test_a_tool_is_judged_by_its_current_name(tmp_path: Path) -> None:
+    """A tool that is renamed after the guard was attached is the tool that the rules name."""
+    shop = Shop()
+    tool = FunctionTool.from_defaults(shop.refund, name="look_up")
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), refund(50), tools=[tool])
+    tool.metadata.name = "refund"
+    ran(agent)
+    assert shop.refunds == [("W1", 50)]
+
+
+def test_a_tool_that_does_more_than_its_function_is_guarded_as_a_whole(tmp_path: Path) -> None:
+    """What the `acall` of a subclass does is judged, too."""
+    shop = Shop()
+
+    class Paying(FunctionTool):
+        async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
+            shop.refund(**kwargs)
+            return await super().acall(*args, **kwargs)
+
+    def told(order_id: str, amount: int = 500) -> str:
+        return f"refunded {amount} of {order_id}"
+
+    tools = [Paying.from_defaults(told, name="refund")]
+    ran(
+        agent_of(
+            guard_of(tmp_path, LIMIT), shop, refund(500), [("refund", {"order_id": "W1"})], refund(50), tools=tools
+        )
+    )
+    assert shop.refunds == [("W1", 50)]
+
+
+@pytest.mark.parametrize("work", [lambda: map(str, [1]), Future])
+def test_work_that_is_not_done_satisfies_nothing(work: Callable[[], Any], tmp_path: Path) -> None:
+    """Neither an iterator nor a future is what a tool has found."""
+    shop = Shop()
+    tools = [FunctionTool.from_defaults(work, name="authenticate", description="Logs in."), shop.refund]
+    ran(agent_of(guard_of(tmp_path, AUTHENTICATED), shop, [("authenticate", {})], refund(50), tools=tools))
+    assert shop.refunds == []

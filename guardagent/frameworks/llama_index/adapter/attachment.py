@@ -95,7 +95,7 @@ class LlamaAttachment:
         if any(getattr(one, "guardagent_guard", None) is not None for one in own):
             raise InputError("a tool has another guard already; expected the tool itself")
         for one in own:
-            if one not in self._guarded:
+            if one not in self._guarded or self._guarded[one].guardagent_name != one.metadata.get_name():
                 self._guarded[one] = self._tool(one)
         late = update_servers(self.guard, own, self._listed.specs)
         return [

@@ -13,7 +13,7 @@ from llama_index.core.tools.types import adapt_to_async_tool
 
 from guardagent._support.host_versions import require_parts
 from guardagent._support.procedures import Operation
-from guardagent.errors import InputError
+from guardagent.enforcement.hosts.finished_work import finished
 from guardagent.frameworks.llama_index.adapter.arguments import LlamaArguments
 
 Work = Callable[..., Operation]
@@ -33,8 +33,12 @@ class LlamaInvoker(Protocol):
 
 
 def guarded_tool(tool: Any, arguments: LlamaArguments, invoker: LlamaInvoker) -> Any:
-    """Returns the guarded copy of a tool: of a FunctionTool, one with a guarded function."""
-    if not isinstance(tool, FunctionTool):
+    """Returns the guarded copy of a tool: of a FunctionTool, one with a guarded function.
+
+    A FunctionTool with another `acall`, which may do more than to call its function, is guarded as a whole.
+    """
+    own, host = (inspect.getattr_static(one, "acall", None) for one in (tool, FunctionTool))
+    if not isinstance(tool, FunctionTool) or own is not host:
         return LlamaTool(adapt_to_async_tool(tool), arguments, invoker)
     require_parts(tool, "_fn", "_async_fn", "_real_fn", "requires_context", "ctx_param_name", "partial_params")
     created = copy.copy(tool)
@@ -57,7 +61,7 @@ def guarded_tool(tool: Any, arguments: LlamaArguments, invoker: LlamaInvoker) ->
         return Operation(lambda: finished(arguments.spec.name, tool.fn(**kwargs)), run)
 
     created._fn, created._async_fn = call, acall  # noqa: SLF001 - the host's seam
-    created.guardagent_guard = invoker
+    created.guardagent_guard, created.guardagent_name = invoker, arguments.spec.name
     return created
 
 
@@ -72,6 +76,7 @@ class LlamaTool(AsyncBaseTool):
 
     def __init__(self, tool: Any, arguments: LlamaArguments, invoker: LlamaInvoker) -> None:
         self._tool, self._arguments, self.guardagent_guard = tool, arguments, invoker
+        self.guardagent_name = arguments.spec.name
 
     @property
     def metadata(self) -> Any:
@@ -90,16 +95,3 @@ class LlamaTool(AsyncBaseTool):
         return Operation(
             lambda: self._tool.call(*by_position, **named), lambda: self._tool.acall(*by_position, **named)
         )
-
-
-def finished(name: str, output: Any) -> Any:
-    """Returns a tool's output if its work is done.
-
-    Raises:
-        InputError: the work has not begun, as that of a generator.
-    """
-    if not (inspect.isawaitable(output) or inspect.isgenerator(output) or inspect.isasyncgen(output)):
-        return output
-    if close := getattr(output, "close", None):
-        close()
-    raise InputError(f"{name} returned a {type(output).__name__}, whose work is not done yet")
