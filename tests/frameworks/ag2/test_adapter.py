@@ -19,6 +19,7 @@ from ag2.tools.builtin.web_search import WebSearchTool
 from ag2.tools.code import SandboxCodeTool
 from ag2.tools.dynamic import dynamic_agent
 from ag2.tools.final.client_tool import ClientTool
+from ag2.tools.final.function_tool import FunctionTool
 from ag2.tools.sandbox import LocalEnvironment
 from ag2.tools.subagents import background_agent_tool
 from ag2.tools.tool import Tool
@@ -546,6 +547,11 @@ def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:
     def by_position(*amounts: int) -> str:
         return "x"
 
+    class Own(FunctionTool):
+        async def __call__(self, event: Any, context: Any) -> Any:
+            return await super().__call__(event, context)
+
+    own = Own(tool(shop.refund).model, name="refund", description="d", schema={})
     client = ClientTool({"function": {"name": "pay", "parameters": {}}})
     for target, message in (
         (agent, "another guard"),
@@ -554,6 +560,7 @@ def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:
         (plain(shop, tools=[WebSearchTool()]), "runs elsewhere"),
         (plain(shop, tools=[client]), "runs elsewhere"),
         (plain(shop, tools=[Loner()]), "runs elsewhere"),
+        (plain(shop, tools=[own]), "a way of its own"),
         (plain(shop, tools=[made_up]), "makes agents"),
         (plain(shop, tools=[by_position]), "by position"),
     ):

@@ -133,10 +133,9 @@ class Ag2Attachment:
             raise InputError(f"the tool {tool.name!r} has another guard already; expected the tool itself")
         if calls is not None:
             return tool
-        if isinstance(tool, Toolkit | ToolSearchTool):
-            return with_members(tool, self.tool)
-        if isinstance(tool, FunctionTool):
-            return self._function_tool(tool)
+        kind = next((one for one in (Toolkit, ToolSearchTool, FunctionTool) if isinstance(tool, one)), None)
+        if kind is not None and not _overrides(type(tool), kind):
+            return self._function_tool(tool) if kind is FunctionTool else with_members(tool, self.tool)
         if isinstance(inner := getattr(tool, "_tool", None), FunctionTool) and type(tool).__module__.startswith("ag2."):
             created = copy.copy(tool)
             created._tool = self.tool(inner)  # noqa: SLF001 - the host's seam
@@ -189,6 +188,12 @@ class Ag2Attachment:
             self.guard.turn(named)
         run = Ag2Run(around.run, agent=agent, proposed=proposed_ids(self.guard, named))
         return Ag2Scope(named, run, around.call)
+
+
+def _overrides(kind: type, base: type) -> bool:
+    """Whether a class of tools runs calls in a way of its own."""
+    static = inspect.getattr_static
+    return any(static(kind, name, None) is not static(base, name, None) for name in ("register", "__call__"))
 
 
 def _server_of(tool: Any) -> str:
