@@ -371,7 +371,7 @@ def test_a_tool_is_judged_by_its_current_name(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_does_more_than_its_function_is_guarded_as_a_whole(tmp_path: Path) -> None:
-    """What the `acall` of a subclass does is judged, too."""
+    """The `acall` of a subclass is a part of the call."""
     shop = Shop()
 
     class Paying(FunctionTool):
@@ -379,10 +379,10 @@ def test_a_tool_that_does_more_than_its_function_is_guarded_as_a_whole(tmp_path:
             shop.refund(**kwargs)
             return await super().acall(*args, **kwargs)
 
-    def told(order_id: str, amount: int = 500) -> str:
+    def reply(order_id: str, amount: int = 500) -> str:
         return f"refunded {amount} of {order_id}"
 
-    tools = [Paying.from_defaults(told, name="refund")]
+    tools = [Paying.from_defaults(reply, name="refund")]
     ran(
         agent_of(
             guard_of(tmp_path, LIMIT), shop, refund(500), [("refund", {"order_id": "W1"})], refund(50), tools=tools

@@ -101,6 +101,13 @@ def test_a_halt_ends_the_run(kind: Kind, tmp_path: Path) -> None:
     assert (shop.wired, shop.refunds) == ([], [])
 
 
+def test_code_that_catches_a_halt_gives_no_answer(tmp_path: Path) -> None:
+    """The answer is in the same code, which the halt did not end."""
+    lines = code("try:", "    wire(5)", "except:", "    pass", "final_answer('all is well')")
+    with pytest.raises(AgentHalted):
+        ran(guard_of(tmp_path, HALTED), Shop(), "code", lines)
+
+
 @both
 @pytest.mark.parametrize("fault", broken_rules())
 def test_broken_rules_deny(kind: Kind, fault: str, tmp_path: Path) -> None:
@@ -228,6 +235,14 @@ def test_a_denied_answer_is_in_no_step(kind: Kind, tmp_path: Path) -> None:
     assert "47x11" not in str(answer.steps)
 
 
+@pytest.mark.parametrize("answer", ["Odd('none')", "[Odd('none')]"])
+def test_an_answer_of_a_class_of_the_code_is_denied(answer: str, tmp_path: Path) -> None:
+    """Such an object may show the user another text than it showed the rules."""
+    tells = ["class Odd(str):", *(f"    def {one}(self):\n        return '47x11'" for one in ("__str__", "__repr__"))]
+    guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
+    assert ran(guard, Shop(), "code", code(*tells, f"final_answer({answer})"), "fine")[0] == "fine"
+
+
 # --- attaching
 
 
@@ -247,6 +262,29 @@ def test_tools_that_are_added_later_are_guarded(kind: Kind, tmp_path: Path) -> N
     with conversation("c1"):
         agent.run("please")
     assert shop.refunds == [("W1", 50)]
+
+
+@both
+def test_a_tool_is_called_by_the_name_by_which_it_is_judged(kind: Kind, tmp_path: Path) -> None:
+    """A tool that is renamed after the guard was attached would be judged by its old name."""
+    shop = Shop()
+    tool, _ = tools_of(shop)
+    tool.name = "look_up"
+    agent = guarded(agent_of(kind, [tool], ScriptedModel(kind, [refund(500)])), guard_of(tmp_path, LIMIT))
+    agent.tools["refund"] = agent.tools.pop("look_up")
+    with conversation("c1"), pytest.raises(InputError, match="expected one name"):
+        agent.run("please")
+    assert shop.refunds == []
+
+
+@pytest.mark.parametrize("kind", [list, dict])
+def test_no_variable_holds_a_function(kind: type, tmp_path: Path) -> None:
+    """Code would call it, and no guard would see it."""
+    shop = Shop()
+    agent = guarded(agent_of("code", [], ScriptedModel("code", [code("pay[0]('W1', 500)")])), guard_of(tmp_path, LIMIT))
+    with conversation("c1"), pytest.raises(InputError, match="has a function"):
+        agent.run("please", additional_args={"pay": kind([(0, shop.refund)])})
+    assert shop.refunds == []
 
 
 def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ class _GuardedAgent(MultiStepAgent):
                 if isinstance(output, ToolCall):
                     self.guardagent_attachment.propose(output)
                 answered = answered or bool(getattr(output, "is_final_answer", False))
+                if answered and run.halted is not None:  # code may have caught the halt
+                    raise run.halted
                 yield output
         except AgentGenerationError:
             raise

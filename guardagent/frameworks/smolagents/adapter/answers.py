@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.smolagents.adapter.memory import chat
 from guardagent.frameworks.smolagents.adapter.runs import SmolagentsScope, enter, scope
-from guardagent.types import Verdict
+from guardagent.types import Verdict, unchecked_verdict
 
 if TYPE_CHECKING:
     from guardagent.enforcement import EnforcementPoint
@@ -46,6 +47,9 @@ def denial(guard: EnforcementPoint, answer: Any, agent: Any) -> Verdict | None:
     run = around.run if around is not None else None
     if run is not None and run.final is not None and answer == run.final:
         return None
+    if (kind := _class_of_code(answer)) is not None:
+        problem = f"the answer has a {kind.__name__}, a class of the code, which may read as anything; use plain values"
+        return unchecked_verdict(problem, checked_by="policy")
     users = [one["content"] for one in chat(agent.memory.steps) if one["role"] == "user"]
     conversation = (around.conversation if around is not None else None) or ""
     verdict = guard.answer(conversation, users[-1] if users else "", answer_text(answer))
@@ -68,6 +72,26 @@ def answer_text(answer: Any) -> str:
         return json.dumps(plain_value(answer), ensure_ascii=False, default=str)
     except (InputError, TypeError, ValueError):
         return str(answer)
+
+
+def _class_of_code(answer: Any) -> type | None:
+    """Returns a class in an answer that no module has, as those that generated code makes; None if there is none."""
+    waiting, seen = [answer], set[int]()
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)
+        if value is None or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if kind in (list, tuple, set, frozenset, dict):
+            waiting += [*value, *value.values()] if kind is dict else value
+            continue
+        found: Any = sys.modules.get(str(kind.__module__))
+        for name in kind.__qualname__.split("."):
+            found = getattr(found, name, None)
+        if found is not kind:
+            return kind
+    return None
 
 
 def streamed(events: Generator[Any, None, None], around: SmolagentsScope, *, held: bool) -> Iterator[Any]:

@@ -88,9 +88,11 @@ class SmolagentsAttachment(SmolagentsParts):
 
     def _guard_parts(self, agent: Any) -> None:
         for name, tool in agent.tools.items():
+            _require_name(name, tool)
             if not (isinstance(tool, SmolagentsTool) and tool.guardagent_guard is self.guard):
                 agent.tools[name] = self._tool(tool)
-        for managed in agent.managed_agents.values():
+        for name, managed in agent.managed_agents.items():
+            _require_name(name, managed)
             if getattr(managed, "guardagent_attachment", None) is not self:
                 self.guard_agent(managed)
             self.list_tool(ToolSpec(managed.name, _TASK, managed.description or "", unlisted_arguments=None))
@@ -117,7 +119,10 @@ class SmolagentsAttachment(SmolagentsParts):
     def code_function(self, name: str, tool: Any) -> Callable[..., Any]:
         if isinstance(tool, MultiStepAgent):
             self.guard_agent(tool)
+            _require_name(name, tool)
             return code_function(tool, name)
+        if isinstance(tool, Tool):
+            _require_name(name, tool)
         if isinstance(tool, SmolagentsTool) or type(tool) is FinalAnswerTool:
             return code_function(tool, name)
         return code_function(self._tool(tool), name) if isinstance(tool, Tool) else guarded_function(self, tool, name)
@@ -193,6 +198,17 @@ class SmolagentsAttachment(SmolagentsParts):
         if around is not None and around.run is not None:
             around.run.note(name, verdict)
         return denied
+
+
+def _require_name(name: str, tool: Any) -> None:
+    """Requires that the name by which the model calls a tool or an agent is the one by which it is judged.
+
+    Raises:
+        InputError: it has another name.
+    """
+    judged = tool.guardagent_arguments.spec.name if isinstance(tool, SmolagentsTool) else getattr(tool, "name", name)
+    if name != judged:
+        raise InputError(f"{judged!r} is called {name!r} here, and would be judged as {judged!r}; expected one name")
 
 
 def _outcome(output: Any) -> Outcome:

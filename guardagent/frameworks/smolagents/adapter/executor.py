@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from guardagent.errors import InputError
 from guardagent.frameworks.smolagents.adapter.arguments import ToolArguments
 from guardagent.frameworks.smolagents.adapter.attachment_base import SmolagentsParts
 from guardagent.frameworks.smolagents.adapter.guarded_tool import code_function, is_code_function
+
+_DEEPEST = 100
 
 
 def guard_executor(executor: Any, attachment: SmolagentsParts) -> None:
@@ -52,14 +55,14 @@ class _GuardedExecutor(LocalPythonExecutor):
         self._replace_tools()
 
     def send_variables(self, variables: Mapping[str, Any]) -> None:
-        """Adds variables of the code. A function among them would be a tool that no guard sees.
+        """Adds variables of the code. A function in one would be a tool that no guard sees.
 
         Raises:
-            InputError: one is a function.
+            InputError: one is a function, or a collection that holds one.
         """
         for name, value in variables.items():
-            if callable(value) and not isinstance(value, type):
-                raise InputError(f"the variable {name!r} is a function, which no guard would see; pass it as a tool")
+            if _holds_function(value):
+                raise InputError(f"the variable {name!r} has a function, which no guard would see; pass it as a tool")
         super().send_variables(variables)
 
     def __call__(self, code_action: str) -> Any:
@@ -82,6 +85,15 @@ class _GuardedExecutor(LocalPythonExecutor):
         for name, tool in tools.items():
             if not is_code_function(tool) and tool is not BASE_PYTHON_TOOLS.get(name):
                 tools[name] = self.guardagent_attachment.code_function(name, tool)
+
+
+def _holds_function(value: Any, depth: int = 0) -> bool:
+    """Whether a value is a function or holds one, or is nested too deeply to tell."""
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return depth > _DEEPEST or any(_holds_function(one, depth + 1) for one in value)
+    return callable(value) and not isinstance(value, type)
 
 
 class _Done:
