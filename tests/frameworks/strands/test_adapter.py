@@ -298,6 +298,22 @@ def test_a_tool_that_asks_a_person_itself_is_one_call(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 50)]
 
 
+def test_a_new_call_does_not_continue_one_that_waits(tmp_path: Path) -> None:
+    """An agent built anew proposes it with the same id: it is judged, and the first one is in flight."""
+    shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
+
+    @tool(name="refund", context=True)
+    def paying(order_id: str, tool_context: Any) -> str:
+        """Pays before a question."""
+        return f"{shop.refund(order_id, 50)} {tool_context.interrupt('a receipt?')}"
+
+    for _ in range(2):
+        agent = agent_of(guard, shop, "sorry", tools=[paying])
+        use = {"toolUse": {"toolUseId": "call_0", "name": "refund", "input": {"order_id": "W1"}}}
+        ran(agent, [{"role": "user", "content": [{"text": "please"}]}, {"role": "assistant", "content": [use]}])
+    assert shop.refunds == [("W1", 50)]
+
+
 # --- ways to run a tool
 
 
@@ -575,6 +591,14 @@ def _failing(failing: Any) -> Any:
     return authenticate
 
 
+@pytest.mark.parametrize("content", [None, "text", ["text"]])
+def test_a_result_of_another_form_is_no_error_of_the_run(content: Any, tmp_path: Path) -> None:
+    """A tool may return what the host's types do not allow; the host shows it to the model."""
+    tools = [tool(_failing({"status": "success", "content": content}))]
+    agent = agent_of(guard_of(tmp_path, LIMIT), Shop(), [("authenticate", {})], "done", tools=tools)
+    assert str(ran(agent)).strip() == "done"
+
+
 def test_a_stream_of_a_tool_is_shown_as_it_comes(tmp_path: Path) -> None:
     """The events of an allowed tool are in the stream; a denied one has none."""
     shop = Shop()
@@ -636,6 +660,24 @@ def test_a_denied_answer_is_nowhere(kind: str, form: Form, tmp_path: Path) -> No
     if kind not in ("structured", "hook"):
         assert "withheld" in str(found[-1]["result"])
         assert not LEAKED.search(str(found[-1]["result"]))
+
+
+def test_a_cancelled_stream_shows_no_text(tmp_path: Path) -> None:
+    """The host's message says that it was cancelled, so that the text before was never judged."""
+    guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
+    agent = agent_of(guard, Shop(), PIN)
+    plain = agent.model.stream
+
+    async def cancelled(*args: Any, **options: Any) -> Any:
+        async for chunk in plain(*args, **options):
+            if "contentBlockStop" in chunk:
+                agent.cancel()
+            yield chunk
+
+    agent.model.stream = cancelled
+    events = asyncio.run(events_of(agent))
+    assert events[-1]["result"].stop_reason == "cancelled"
+    assert not LEAKED.search(str(events))
 
 
 def test_a_denied_answer_is_not_in_the_session(tmp_path: Path) -> None:

@@ -23,21 +23,38 @@ _UNFINISHED = ("interrupt", "checkpoint")
 async def without_denied(
     guard: EnforcementPoint, around: StrandsScope, run: StrandsRun, agent: Any, events: AsyncIterator[Any]
 ) -> AsyncIterator[Any]:
-    """Yields the events of a model call after its end; in place of an answer that is denied, the reason."""
+    """Yields the events of a model call after its end; in place of an answer that is denied, the reason.
+
+    Text that is in the stream and not in the message, which alone is judged, is left out: that of a cancelled call,
+    and what a filter or a second try of the model has replaced.
+    """
     held = [event async for event in events]
     stop = next((one for one in reversed(held) if isinstance(one, ModelStopReason)), None)
-    parts = [] if stop is None else _answer_parts(agent, stop)
-    verdict = await _denial(guard, around, run, parts)
-    if verdict is None or stop is None:
+    if stop is None:
+        return  # the host refuses a model call without a message
+    verdict = await _denial(guard, around, run, _answer_parts(agent, stop))
+    if verdict is None and _is_streamed(held, stop):
         for event in held:
             yield event
         return
     for event in held:
         if isinstance(event, ModelStreamChunkEvent) and (event.chunk or {}).get("redactContent"):
             yield event  # the host redacts the user's message
+    if verdict is None:
+        if text := message_text(stop.message):
+            yield TextStreamEvent({"text": text}, text)
+        yield stop
+        return
     reason, _, usage, metrics = stop["stop"]
     async for event in reply_events(withheld(verdict), "end_turn" if reason == "tool_use" else reason, usage, metrics):
         yield event
+
+
+def _is_streamed(held: list[Any], stop: Any) -> bool:
+    """Whether the stream of a model call shows the text of its message, and no other."""
+    streamed = "".join(one["data"] for one in held if isinstance(one, TextStreamEvent))
+    once = sum(isinstance(one, ModelStopReason) for one in held) == 1 and stop.stop_reason != "cancelled"
+    return once and "".join(streamed.split()) == "".join(message_text(stop.message).split())
 
 
 async def reply_events(

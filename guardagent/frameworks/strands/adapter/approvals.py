@@ -68,10 +68,23 @@ def _answer(call: HostCall, context: Any, options: Mapping[str, Any]) -> Any:
 
     `context.interrupt` would record an interrupt without a reason in the background, before anybody has seen one.
     """
-    own = getattr(options.get("_tool_context"), "_task_interrupt_state", None)
-    state = context._interrupt_state if own is None else own  # noqa: SLF001 - see above
-    interrupts = [one for one in state.interrupts.values() if one.name == _name(call) and one.id.startswith(_OURS)]
+    interrupts = [
+        one
+        for one in _state(context, options).interrupts.values()
+        if one.name == _name(call) and one.id.startswith(_OURS)
+    ]
     return next((one.response for one in interrupts if one.response is not None), None)
+
+
+def is_resumed(context: Any, options: Mapping[str, Any]) -> bool:
+    """Whether the host runs a call again that waited for an answer. A new call may have the id of an old one."""
+    return bool(_state(context, options).activated)
+
+
+def _state(context: Any, options: Mapping[str, Any]) -> Any:
+    """Returns the host's interrupts of a call; in the background, a task has its own."""
+    own = getattr(options.get("_tool_context"), "_task_interrupt_state", None)
+    return context._interrupt_state if own is None else own  # noqa: SLF001 - the host has no public name
 
 
 def _name(call: HostCall) -> str:

@@ -20,7 +20,7 @@ from guardagent.enforcement.hosts.host_approval import HostApproval
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
-from guardagent.frameworks.strands.adapter.approvals import ask_host, explained
+from guardagent.frameworks.strands.adapter.approvals import ask_host, explained, is_resumed
 from guardagent.frameworks.strands.adapter.arguments import StrandsArguments
 from guardagent.frameworks.strands.adapter.handoffs import as_judged, as_received, is_handoff
 from guardagent.frameworks.strands.adapter.outcomes import outcome_of
@@ -88,7 +88,7 @@ class StrandsCalls:
             verdict = await adrive(self.guard.lifecycle.refuse(call, error_text(error)))
             raise ToolDenied(name, verdict) from None
         started = paused_calls(self.guard, call.conversation).pop((name, call.id), None)
-        if started is not None and started.args == call.args:
+        if started is not None and started.args == call.args and is_resumed(context, options):
             return started, arguments, own
         call, judged = await adrive(self.guard.lifecycle.authorize(call, self._judge(call, context, options)))
         return call, arguments, await self._received(arguments, tool, call, judged, own)

@@ -12,7 +12,7 @@ def chat(messages: Iterable[Any]) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
     for message in messages:
         results = [one["toolResult"] for one in _blocks(message) if "toolResult" in one]
-        found += [{"role": "tool", "content": "\n".join(map(_text, one.get("content", ())))} for one in results]
+        found += [{"role": "tool", "content": "\n".join(map(_text, one.get("content") or ()))} for one in results]
         if (text := message_text(message)) or not results:
             found.append({"role": str(message.get("role", "")), "content": text})
     return found
@@ -53,4 +53,6 @@ def _texts(blocks: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def _text(part: Any) -> str:
-    return str(part["text"]) if "text" in part else json.dumps(part, ensure_ascii=False, default=str)
+    if isinstance(part, dict) and "text" in part:
+        return str(part["text"])
+    return json.dumps(part, ensure_ascii=False, default=str)
