@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("smolagents")
 
-from smolagents import LocalPythonExecutor, Tool, ToolCallingAgent, tool
+from smolagents import FinalAnswerTool, LocalPythonExecutor, Tool, ToolCallingAgent, tool
+from smolagents.memory import ToolCall
 from smolagents.models import ChatMessage
 
 from guardagent.enforcement import ToolGuard
@@ -261,6 +262,20 @@ def test_tools_that_are_added_later_are_guarded(kind: Kind, tmp_path: Path) -> N
     agent = guarded(agent_of(kind, [], Adds(kind, [refund(500), refund(50), "paid"])), guard_of(tmp_path, LIMIT))
     with conversation("c1"):
         agent.run("please")
+    assert shop.refunds == [("W1", 50)]
+
+
+def test_an_executor_that_is_replaced_within_a_step_is_guarded(tmp_path: Path) -> None:
+    """As the program may do that reads the stream, before the code runs."""
+    shop = Shop()
+    model = ScriptedModel("code", [refund(500), refund(50), "paid"])
+    agent = guarded(agent_of("code", [], model), guard_of(tmp_path, LIMIT))
+    with conversation("c1"):
+        events = agent.run("please", stream=True)
+    for event in events:
+        if isinstance(event, ToolCall):
+            agent.python_executor = LocalPythonExecutor([])
+            agent.python_executor.send_tools({"refund": tools_of(shop)[0], "final_answer": FinalAnswerTool()})
     assert shop.refunds == [("W1", 50)]
 
 

@@ -62,6 +62,8 @@ class _GuardedAgent(MultiStepAgent):
                 if answered and run.halted is not None:  # code may have caught the halt
                     raise run.halted
                 yield output
+                if isinstance(output, ToolCall):
+                    self.guardagent_attachment.refresh(self)  # whoever reads the stream may have changed the agent
         except AgentGenerationError:
             raise
         except AgentError as error:
