@@ -34,13 +34,13 @@ _Schemas = list[tuple[Any, bool]]
 """The schemas of one value, each with whether it certainly applies."""
 
 
-def validate_arguments(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
+def validate_arguments(tool: str, args: Any, schema: Mapping[str, Any] | str) -> dict[str, Any]:
     """Validates the arguments of a call. Returns them with the schema's defaults.
 
     Args:
         tool: for messages.
         args: the proposed arguments.
-        schema: the tool's JSON schema; an empty one allows no argument.
+        schema: the tool's JSON schema, or its text by `sorted_json`; an empty one allows no argument.
 
     Raises:
         InputError: the arguments do not fit; the message names the first error.
@@ -49,7 +49,8 @@ def validate_arguments(tool: str, args: Any, schema: Mapping[str, Any]) -> dict[
         raise InputError(f"the arguments of {tool!r} are a {type(args).__name__}; expected an object")
     try:
         arguments: dict[str, Any] = thaw(args)
-        problem = next(_checker(sorted_json(schema)).problems(arguments), None)
+        text = schema if isinstance(schema, str) else sorted_json(schema)
+        problem = next(_checker(text).problems(arguments), None)
     except RecursionError:
         raise InputError(f"the arguments of {tool!r}, or its schema, are nested too deeply") from None
     if problem is not None:

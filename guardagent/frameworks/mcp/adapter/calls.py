@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.uri import normalised
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.wire import Message, folded, is_id, params_of, read_message, require_plain
+
+ToolCall = Callable[[str, Mapping[str, Any], str | None], HostCall]
 
 TOOL = "tools/call"
 OF_CLIENT = {TOOL: "", "resources/read": "resource.read", "prompts/get": "prompt.get"}
@@ -23,6 +25,7 @@ _MEMBERS = {
     "prompts/get": ("name", "arguments"),
 }
 _PROTOCOL_MEMBERS = ("_meta", "inputResponses", "requestState", "task")
+_KNOWN_MEMBERS = {method: {*names, *_PROTOCOL_MEMBERS} for method, names in _MEMBERS.items()}
 _SUBSCRIPTIONS = ("resources/subscribe", "resources/unsubscribe")
 _OTHER_METHODS = ("initialize", "tools/list", "completion/complete", "roots/list")
 _METHODS = {folded(one): one for one in (*OF_CLIENT, *OF_SERVER, *_SUBSCRIPTIONS, *_OTHER_METHODS)}
@@ -31,13 +34,19 @@ _SERVER_PARAMS = ("message", "requestedSchema", "mode", "url", "elicitationId", 
 _RESULT_MEMBERS = ("content", "structuredContent", "isError", "resultType", "inputRequests", "requestState", "action")
 
 
-def client_call(method: str, params: Mapping[str, Any], conversation: str | None) -> HostCall:
-    """Returns the call of a client's request; a tool's arguments are not yet validated.
+def client_call(method: str, params: Mapping[str, Any], conversation: str | None, tool_call: ToolCall) -> HostCall:
+    """Returns the call of a client's request.
+
+    Args:
+        method: one of `OF_CLIENT`.
+        params: its parameters.
+        conversation: its conversation.
+        tool_call: validates a tool's arguments, and returns the call.
 
     Raises:
-        InputError: the request is malformed.
+        InputError: the request is malformed, or does not match its tool.
     """
-    if extra := params.keys() - {*_MEMBERS[method], *_PROTOCOL_MEMBERS}:
+    if extra := params.keys() - _KNOWN_MEMBERS[method]:
         expected = ", ".join(_MEMBERS[method])
         raise InputError(f"{method!r} has {min(extra)!r}; expected only {expected}, spelled exactly")
     if method == "resources/read":
@@ -45,10 +54,9 @@ def client_call(method: str, params: Mapping[str, Any], conversation: str | None
     name, args = _text(params, "name", method), params.get("arguments")
     if args is not None and not isinstance(args, Mapping):
         raise InputError(f"the arguments of {name!r} are a {type(args).__name__}; expected an object")
-    args = dict(args or {})
     if method == TOOL:
-        return HostCall(name, args, conversation)
-    return HostCall(OF_CLIENT[method], {"name": name, "arguments": args}, conversation)
+        return tool_call(name, args or {}, conversation)
+    return HostCall(OF_CLIENT[method], {"name": name, "arguments": dict(args or {})}, conversation)
 
 
 def server_event(method: str, params: Mapping[str, Any], conversation: str | None) -> HostCall:

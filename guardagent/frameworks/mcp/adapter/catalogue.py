@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tools_lock import declared
 from guardagent.errors import InputError, name_hint
 from guardagent.frameworks.mcp.adapter.wire import require_plain
+from guardagent.types import sorted_json
 
 _log = logging.getLogger("guardagent")
 
@@ -29,8 +30,11 @@ class Catalogue:
 
     def __init__(self, guard: EnforcementPoint, specs: Iterable[ToolSpec] | None = None, server: str = "") -> None:
         self._guard, self._server = guard, server
-        self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in specs or ()}
-        self._listed = None if specs is None else _digests(specs)
+        self._specs: dict[str, ToolSpec] = {}
+        self._schemas: dict[str, str] = {}
+        self._listed: list[tuple[str, str]] | None = None
+        if specs is not None:
+            self._set(list(specs))
         self._problem: str | None = None
         self._pages: list[ToolSpec] | None = None
         self._last: Any = None
@@ -52,7 +56,12 @@ class Catalogue:
         except InputError as error:
             self._problem = str(error)
             raise
-        self._specs, self._problem, self._listed = {spec.name: spec for spec in specs}, None, _digests(specs)
+        self._problem = None
+        self._set(specs)
+
+    def _set(self, specs: list[ToolSpec]) -> None:
+        self._specs, self._listed = {spec.name: spec for spec in specs}, _digests(specs)
+        self._schemas = {spec.name: sorted_json(spec.schema) for spec in specs}
 
     def forget(self, why: str) -> None:
         """Denies every tool call until a new list arrives."""
@@ -70,12 +79,13 @@ class Catalogue:
         alone = cursor is None and answer.get("nextCursor") is None
         if alone and self._problem is None and answer["tools"] == self._last:
             return
-        self._last = answer["tools"] if alone else None
+        tools = copy.deepcopy(answer["tools"])  # a server of this process may change its own list in place
+        self._last = tools if alone else None
         if cursor is None:
             self._pages = []
         elif self._pages is None or cursor != self._cursor:
             return  # a page of another list
-        self._pages += specs_of(answer["tools"])
+        self._pages += specs_of(tools)
         self._cursor = answer.get("nextCursor")
         if self._cursor is None:
             specs, self._pages = self._pages, None
@@ -86,14 +96,13 @@ class Catalogue:
         found = [_shown(one, spec, self._guard.accepted.known(spec.name)) for one in tools if (spec := declared(one))]
         return [one for one in found if one is not None]
 
-    def validated(self, call: HostCall) -> HostCall:
+    def call(self, tool: str, args: Mapping[str, Any], conversation: str | None) -> HostCall:
         """Returns a tool call with validated arguments and the defaults of the schema; its edits are validated, too.
 
         Raises:
             InputError: the tool does not exist, or the arguments do not match its schema.
         """
-        args = self._validated(call.tool, call.args)
-        return replace(call, args=args, validate_edit=partial(self._validated, call.tool))
+        return HostCall(tool, self._validated(tool, args), conversation, validate_edit=partial(self._validated, tool))
 
     def _validated(self, tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
         if self._problem is not None:
@@ -105,7 +114,7 @@ class Catalogue:
             raise InputError(f"the server lists no tool {tool!r}{name_hint(tool, self._specs)}")
         declared = spec.schema.get("properties")
         require_plain(args, tuple(declared) if isinstance(declared, Mapping) else (), tool)
-        return validate_arguments(tool, args, spec.schema)
+        return validate_arguments(tool, args, self._schemas[tool])
 
     def schema_of(self, tool: Any) -> Mapping[str, Any]:
         spec = self._specs.get(tool) if isinstance(tool, str) else None

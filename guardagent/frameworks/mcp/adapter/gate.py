@@ -20,7 +20,7 @@ from guardagent.errors import ToolDenied
 from guardagent.frameworks.mcp.adapter import approvals
 from guardagent.frameworks.mcp.adapter.calls import outcome_of_result
 from guardagent.frameworks.mcp.adapter.denial_message import denial_message
-from guardagent.frameworks.mcp.adapter.rounds import InputRequiredSignal, Key, Rounds, key_of
+from guardagent.frameworks.mcp.adapter.rounds import InputRequiredSignal, Rounds
 from guardagent.frameworks.mcp.adapter.sessions import MISSING, session_of
 from guardagent.types import Verdict, thaw
 
@@ -65,12 +65,13 @@ class Gate:
         """
         if (problem := self.problem if call.conversation else MISSING) is not None:
             raise ToolDenied(call.tool, await self._guard.arefuse(call, problem))
-        context, proposed = get_context(), key_of(call)
-        known = self._rounds.resume(proposed, context.request_state) if context.request_state else None
+        context, proposed = get_context(), call
+        state = context.request_state  # FastMCP validates the request's parameters each time that it is read
+        known = self._rounds.resume(proposed, state) if state else None
         if known is not None:
             return await self._execute(known, proposed, thaw(known.args), execute)
         try:
-            call, args = await adrive(self._guard.lifecycle.authorize(call, self._decide(context, call, proposed)))
+            call, args = await adrive(self._guard.lifecycle.authorize(call, self._decide(context, call, state)))
         except InputRequiredSignal as signal:
             return signal.args[0]
         except PermitVoidError:
@@ -86,7 +87,7 @@ class Gate:
     async def _execute(
         self,
         call: HostCall,
-        proposed: Key,
+        proposed: HostCall,
         args: Mapping[str, Any],
         execute: Callable[[Mapping[str, Any]], Awaitable[Any]],
     ) -> Any:
@@ -101,7 +102,7 @@ class Gate:
 
     # --- human approval
 
-    def _decide(self, context: Context, call: HostCall, proposed: Key) -> Procedure[JudgedCall]:
+    def _decide(self, context: Context, proposed: HostCall, state: str | None) -> Procedure[JudgedCall]:
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
             if not approvals.can_ask(_capabilities(context)):
                 return None
@@ -111,7 +112,7 @@ class Gate:
                 raise InputRequiredSignal(types.InputRequiredResult.model_validate(asking))
             return await _ask_by_form(context, request)
 
-        return self._rounds.decide(call, proposed, context.request_state, _form_answer(context), ask)
+        return self._rounds.decide(proposed, state, partial(_form_answer, context), ask)
 
 
 class GateDenial(ToolDenied):

@@ -80,9 +80,12 @@ class _JudgedFunction:
     """A tool's function, with the parameters that a client provides."""
 
     def __init__(self, fn: Callable[..., Any], name: str, gate: Gate, *, threaded: bool) -> None:
-        self._fn, self._name, self._gate, self._threaded = fn, name, gate, threaded
+        self._fn, self._name, self._gate = fn, name, gate
         self._signature = inspect.signature(fn)
         self._own = tuple(inspect.signature(without_injected_parameters(fn)).parameters)
+        self._in_thread = threaded and not inspect.iscoroutinefunction(_unwrapped(fn))
+        parameters = self._signature.parameters.values()
+        self._by_name = all(one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) for one in parameters)
         self._hints = _hints(fn)
         self.gates = (*_gates_of(fn), gate)
 
@@ -95,6 +98,8 @@ class _JudgedFunction:
 
         @functools.wraps(self._fn)
         async def judged(*args: Any, **kwargs: Any) -> Any:
+            if self._by_name and not args and kwargs.keys() == self._signature.parameters.keys():
+                return await self._judge(kwargs)
             bound = self._signature.bind(*args, **kwargs)
             bound.apply_defaults()
             return await self._judge(dict(bound.arguments))
@@ -124,12 +129,15 @@ class _JudgedFunction:
             raise ToolError(str(denied)) from None
 
     async def _call(self, values: Mapping[str, Any]) -> Any:
-        arguments: Any = dict(values)
-        bound = inspect.BoundArguments(self._signature, arguments)
-        if inspect.iscoroutinefunction(_unwrapped(self._fn)) or not self._threaded:
-            output = self._fn(*bound.args, **bound.kwargs)
+        args, kwargs = (), values
+        if not self._by_name:
+            arguments: Any = dict(values)
+            bound = inspect.BoundArguments(self._signature, arguments)
+            args, kwargs = bound.args, bound.kwargs
+        if self._in_thread:
+            output = await call_sync_fn_in_threadpool(functools.partial(self._fn, *args, **kwargs))
         else:
-            output = await call_sync_fn_in_threadpool(self._fn, *bound.args, **bound.kwargs)
+            output = self._fn(*args, **kwargs)
         output = await output if inspect.isawaitable(output) else output
         if inspect.isasyncgen(output):
             return [item async for item in output]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from guardagent.enforcement import Approver, HostCall
-from guardagent.frameworks.mcp.adapter.rounds import Key
 from guardagent.frameworks.mcp.adapter.wire import Message
 
 
@@ -28,7 +27,7 @@ class Pending:
     Attributes:
         message: the form that the server receives.
         call: the judged call, if it is one.
-        proposed: the key of the call as the client proposed it, in case it is repeated.
+        proposed: the call as the client proposed it, in case it is repeated.
         work: the task that judges it, while it runs.
         sent: the server may have received it.
         repeated: it was sent a second time; it is not sent again.
@@ -37,7 +36,7 @@ class Pending:
 
     message: Message
     call: HostCall | None = None
-    proposed: Key | None = None
+    proposed: HostCall | None = None
     work: asyncio.Task[None] | None = None
     sent: bool = False
     repeated: bool = False

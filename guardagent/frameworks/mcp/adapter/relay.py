@@ -10,6 +10,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from guardagent._support.procedures import adrive
@@ -21,7 +22,7 @@ from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, specs_of
 from guardagent.frameworks.mcp.adapter.denial_message import denial_message
 from guardagent.frameworks.mcp.adapter.links import LinkLostError, Target
 from guardagent.frameworks.mcp.adapter.pending_requests import Escalation, Pending, ServerRequest, ToClient
-from guardagent.frameworks.mcp.adapter.rounds import InputRequiredSignal, Key, Rounds, key_of
+from guardagent.frameworks.mcp.adapter.rounds import InputRequiredSignal, Rounds
 from guardagent.frameworks.mcp.adapter.server_side import ServerSide
 from guardagent.frameworks.mcp.adapter.wire import CLOSED, DENIED, INVALID, METHOD_NOT_FOUND, Message, params_of
 from guardagent.types import Verdict, thaw
@@ -187,22 +188,19 @@ class Relay:
             verdict = await self._guard.arefuse(self._unfit(message), str(error))
             self._deny(pending, self._denial_message(verdict), verdict)
             return
-        state, pending.proposed = params_of(message).get("requestState"), key_of(call)
-        if (known := self._rounds.resume(pending.proposed, state)) is not None:
+        state, pending.proposed = params_of(message).get("requestState"), call
+        if (known := self._rounds.resume(call, state)) is not None:
             pending.call, pending.message = known, calls.with_args(message, thaw(known.args))
             await self._forward(pending)
             return
         try:
-            verdict, call = await self._decide(pending, call, pending.proposed, state)
+            verdict, call = await self._decide(pending, call, state)
         except InputRequiredSignal:
             return
         await self._run(pending, call, verdict)
 
     def _call(self, message: Message) -> HostCall:
-        call = calls.client_call(message["method"], params_of(message), self._conversation)
-        if message["method"] != calls.TOOL:
-            return call
-        return self._catalogue.validated(call)
+        return calls.client_call(message["method"], params_of(message), self._conversation, self._catalogue.call)
 
     def _unfit(self, message: Message) -> HostCall:
         """Returns a malformed call in a form that the log can record."""
@@ -211,7 +209,7 @@ class Relay:
         tool = name if message["method"] == calls.TOOL and isinstance(name, str) and name else message["method"]
         return HostCall(tool, args if isinstance(args, Mapping) else {}, self._conversation)
 
-    async def _decide(self, pending: Pending, call: HostCall, proposed: Key, state: Any) -> tuple[Verdict, HostCall]:
+    async def _decide(self, pending: Pending, proposed: HostCall, state: Any) -> tuple[Verdict, HostCall]:
         params = params_of(pending.message)
         if self._rounds.is_ours(state):  # the guard requested this round, so the server must not see it
             pending.message = {**pending.message, "params": _without(params, "inputResponses", "requestState")}
@@ -224,7 +222,7 @@ class Relay:
                 raise InputRequiredSignal
             return await self._ask_reviewer(call, verdict)
 
-        return await adrive(self._rounds.decide(call, proposed, state, approvals.answer_in(params), ask))
+        return await adrive(self._rounds.decide(proposed, state, partial(approvals.answer_in, params), ask))
 
     async def _run(self, pending: Pending, call: HostCall, verdict: Verdict) -> None:
         if verdict.label:
@@ -296,7 +294,7 @@ class Relay:
 
     async def _event(self, message: Message) -> None:
         call = calls.server_event(message["method"], params_of(message), self._conversation)
-        verdict, call = await adrive(self._rounds.decide(call, key_of(call), None, _NO_ANSWER, self._ask_reviewer))
+        verdict, call = await adrive(self._rounds.decide(call, None, lambda: _NO_ANSWER, self._ask_reviewer))
         if verdict.label:
             await self._refuse(message, self._denial_message(verdict))
             return

@@ -17,7 +17,7 @@ from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.types import Decision, Verdict, sorted_json
 
 MAX_KEPT = 1000  # calls that wait for a repetition by the client
-Key = tuple[str | None, str, str]
+_Key = tuple[str | None, str, str]
 Ask = Callable[[HostCall, Verdict], Awaitable[Approval | None]]
 """Requests approval: returns the answer, None if there is no reviewer, or raises InputRequiredSignal."""
 
@@ -26,45 +26,41 @@ class InputRequiredSignal(Exception):  # noqa: N818 - no error
     """Raised to return a result that requests approval."""
 
 
-def key_of(call: HostCall) -> Key:
-    """Returns a key of a call as proposed, independent of its message id."""
-    return (call.conversation, call.tool, sorted_json(call.args))
-
-
 class Rounds:
     """The calls that the client will repeat."""
 
     def __init__(self, guard: EnforcementPoint) -> None:
         self._guard = guard
-        self._waiting: dict[str, tuple[Key, HostCall]] = {}
-        self._open: dict[tuple[Key, Any], HostCall] = {}
+        self._waiting: dict[str, tuple[_Key, HostCall]] = {}
+        self._open: dict[tuple[_Key, Any], HostCall] = {}
 
-    def ask(self, proposed: Key, call: HostCall) -> str:
+    def ask(self, proposed: HostCall, call: HostCall) -> str:
         """Returns the state that the client sends back with a reviewer's answer."""
         state = secrets.token_hex(16)
-        _keep(self._waiting, state, (proposed, call))
+        _keep(self._waiting, state, (_key_of(proposed), call))
         return state
 
     def is_ours(self, state: Any) -> bool:
         """Whether the guard created this state."""
         return isinstance(state, str) and state in self._waiting
 
-    def leave_open(self, proposed: Key, state: Any, call: HostCall) -> None:
+    def leave_open(self, proposed: HostCall, state: Any, call: HostCall) -> None:
         """Records that the tool has requested input; the call continues when the client repeats it with this state."""
-        _keep(self._open, (proposed, state), call)
+        _keep(self._open, (_key_of(proposed), state), call)
 
-    def resume(self, proposed: Key, state: Any) -> HostCall | None:
+    def resume(self, proposed: HostCall, state: Any) -> HostCall | None:
         """Returns the open call that continues, once; None if there is none."""
-        return self._open.pop((proposed, state if isinstance(state, str) else None), None)
+        if not self._open:
+            return None
+        return self._open.pop((_key_of(proposed), state if isinstance(state, str) else None), None)
 
-    def decide(self, call: HostCall, proposed: Key, state: Any, approval: Approval, ask: Ask) -> Procedure[JudgedCall]:
+    def decide(self, proposed: HostCall, state: Any, answer: Callable[[], Approval], ask: Ask) -> Procedure[JudgedCall]:
         """Judges a call. Returns the verdict and the call with the reviewer's edits.
 
         Args:
-            call: the proposed call.
-            proposed: its key.
+            proposed: the proposed call.
             state: the state that the client sends back.
-            approval: the reviewer's answer, if the state is one of ours.
+            answer: reads the reviewer's answer, if the state is one of ours.
             ask: requests approval.
 
         Raises:
@@ -72,19 +68,24 @@ class Rounds:
         """
         life = self._guard.lifecycle
         key, shown = self._waiting.pop(state, (None, None)) if self.is_ours(state) else (None, None)
-        if shown is not None and key == proposed:
-            verdict, call = yield from life.apply_answer(shown, approval)  # the reviewer saw exactly this call
+        if shown is not None and key == _key_of(proposed):
+            verdict, call = yield from life.apply_answer(shown, answer())  # the reviewer saw exactly this call
         else:
-            verdict, call = yield from life.judge(call)
+            verdict, call = yield from life.judge(proposed)
         for _ in range(MAX_REQUESTS):
             if verdict.decision is not Decision.ESCALATE or self._guard.approver is not None:
                 break
             asking = partial(ask, call, verdict)
-            answer = yield Operation(asking, asking)
-            if answer is None:
+            approval = yield Operation(asking, asking)
+            if approval is None:
                 break
-            verdict, call = yield from life.apply_answer(call, answer)
+            verdict, call = yield from life.apply_answer(call, approval)
         return verdict, call
+
+
+def _key_of(call: HostCall) -> _Key:
+    """Returns a key of a call as proposed, independent of its message id."""
+    return (call.conversation, call.tool, sorted_json(call.args))
 
 
 def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:

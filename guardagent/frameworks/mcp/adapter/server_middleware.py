@@ -22,7 +22,7 @@ from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter import approvals, calls
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
 from guardagent.frameworks.mcp.adapter.denial_message import denial_message
-from guardagent.frameworks.mcp.adapter.rounds import InputRequiredSignal, Key, Rounds, key_of
+from guardagent.frameworks.mcp.adapter.rounds import InputRequiredSignal, Rounds
 from guardagent.frameworks.mcp.adapter.sessions import MISSING, session_of
 from guardagent.frameworks.mcp.adapter.wire import DENIED
 from guardagent.types import Verdict, thaw
@@ -51,13 +51,13 @@ class GuardServerMiddleware:
         except InputError as error:
             call = HostCall(_name(context), {}, self._session(context))
             return _denied(context, await self._guard.arefuse(call, str(error)))
-        proposed, state = key_of(call), context.params.get("requestState")
+        proposed, state = call, context.params.get("requestState")
         known = self._rounds.resume(proposed, state) if state is not None else None
         if known is not None:
             return await self._execute(context, call_next, known, proposed, thaw(known.args))
         is_ours = self._rounds.is_ours(state)
         try:
-            call, args = await adrive(self._guard.lifecycle.authorize(call, self._decide(context, call, proposed)))
+            call, args = await adrive(self._guard.lifecycle.authorize(call, self._decide(context, call)))
         except InputRequiredSignal as asking:
             return asking.args[0]
         except ToolDenied as denied:
@@ -74,13 +74,12 @@ class GuardServerMiddleware:
         Raises:
             InputError: the call is malformed, belongs to no session, or does not match its tool.
         """
-        call = calls.client_call(context.method, context.params or {}, self._session(context))
-        if not call.conversation:
+        conversation = self._session(context)
+        if not conversation:
             raise InputError(MISSING)
-        if context.method != calls.TOOL:
-            return call
-        await self._list(context, call_next)
-        return self._catalogue.validated(call)
+        if context.method == calls.TOOL:
+            await self._list(context, call_next)
+        return calls.client_call(context.method, context.params or {}, conversation, self._catalogue.call)
 
     async def _list(self, context: Any, call_next: Any) -> None:
         """Lists the tools again as the client sees them, since they may have changed."""
@@ -99,7 +98,7 @@ class GuardServerMiddleware:
             return self._conversation(context)
         return session_of(context.session, context.request)
 
-    def _decide(self, context: Any, call: HostCall, proposed: Key) -> Procedure[JudgedCall]:
+    def _decide(self, context: Any, proposed: HostCall) -> Procedure[JudgedCall]:
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
             request = self._guard.request(call, verdict)
             if approvals.asks_by_result(context.params):
@@ -114,11 +113,11 @@ class GuardServerMiddleware:
             )
             return approvals.answer({"action": response.action, "content": response.content})
 
-        state, approval = context.params.get("requestState"), approvals.answer_in(context.params)
-        return self._rounds.decide(call, proposed, state, approval, ask)
+        answer = partial(approvals.answer_in, context.params)
+        return self._rounds.decide(proposed, context.params.get("requestState"), answer, ask)
 
     async def _execute(
-        self, context: Any, call_next: Any, call: HostCall, proposed: Key, args: Mapping[str, Any]
+        self, context: Any, call_next: Any, call: HostCall, proposed: HostCall, args: Mapping[str, Any]
     ) -> Any:
         params = calls.with_args({"method": context.method, "params": context.params}, args)["params"]
 

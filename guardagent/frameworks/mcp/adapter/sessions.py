@@ -29,9 +29,10 @@ def session_of(session: Any, request: Any) -> str | None:
     channel = _channel(getattr(session, "_request_outbound", None))
     if channel is None:
         return None
-    if channel not in _channels:
-        _channels[channel] = f"mcp-{secrets.token_hex(16)}"
-    return _channels[channel]
+    known = _channels.get(channel)
+    if known is None:
+        known = _channels[channel] = f"mcp-{secrets.token_hex(16)}"
+    return known
 
 
 def _channel(context: Any) -> Any:
@@ -41,4 +42,5 @@ def _channel(context: Any) -> Any:
     if found is not None:
         return found
     back = getattr(context, "_back_request", None)  # in memory the library only keeps the channel back to the client
-    return inspect.getclosurevars(back).nonlocals.get("peer") if inspect.isfunction(back) else None
+    cells = zip(back.__code__.co_freevars, back.__closure__ or (), strict=False) if inspect.isfunction(back) else ()
+    return next((cell.cell_contents for name, cell in cells if name == "peer"), None)
