@@ -1,6 +1,7 @@
 """LlamaIndex: what guarded agents really do, with a model that follows a script."""
 
 import asyncio
+import gc
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -398,3 +399,15 @@ def test_work_that_is_not_done_satisfies_nothing(work: Callable[[], Any], tmp_pa
     tools = [FunctionTool.from_defaults(work, name="authenticate", description="Logs in."), shop.refund]
     ran(agent_of(guard_of(tmp_path, AUTHENTICATED), shop, [("authenticate", {})], refund(50), tools=tools))
     assert shop.refunds == []
+
+
+def test_a_shared_workflow_keeps_nothing_of_its_runs(tmp_path: Path) -> None:
+    """The host makes a tool for hand-offs anew in each step."""
+    agents = [FunctionAgent(name=one, description=one, tools=[], llm=ScriptedLLM([])) for one in ("sales", "clerk")]
+    workflow = guarded(AgentWorkflow(agents=agents, root_agent="sales"), guard_of(tmp_path, LIMIT))
+    kept = []
+    for _ in range(3):
+        ran(workflow)
+        gc.collect()
+        kept.append(sum(isinstance(one, FunctionTool) for one in gc.get_objects()))
+    assert kept[0] == kept[-1]

@@ -94,16 +94,21 @@ class LlamaAttachment:
         own = [one for one in tools if getattr(one, "guardagent_guard", None) is not self._calls]
         if any(getattr(one, "guardagent_guard", None) is not None for one in own):
             raise InputError("a tool has another guard already; expected the tool itself")
-        for one in own:
-            if one not in self._guarded or self._guarded[one].guardagent_name != one.metadata.get_name():
-                self._guarded[one] = self._tool(one)
+        made = {id(one): self._copy(one) for one in own}
         late = update_servers(self.guard, own, self._listed.specs)
         return [
-            _without_description(self._guarded.get(one, one))
-            if one.metadata.name in late
-            else self._guarded.get(one, one)
+            _without_description(made.get(id(one), one)) if one.metadata.name in late else made.get(id(one), one)
             for one in tools
         ]
+
+    def _copy(self, tool: Any) -> Any:
+        """Returns the guarded copy of a tool, which is made again if the tool has another name now."""
+        known = self._guarded.get(tool)
+        if known is None or known.guardagent_name != tool.metadata.get_name():
+            known = self._tool(tool)
+            if isinstance(known, FunctionTool):  # another one refers to its tool, which would never be forgotten
+                self._guarded[tool] = known
+        return known
 
     def _tool(self, tool: Any) -> Any:
         name = tool.metadata.get_name()

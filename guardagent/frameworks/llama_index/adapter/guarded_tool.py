@@ -35,7 +35,8 @@ class LlamaInvoker(Protocol):
 def guarded_tool(tool: Any, arguments: LlamaArguments, invoker: LlamaInvoker) -> Any:
     """Returns the guarded copy of a tool: of a FunctionTool, one with a guarded function.
 
-    A FunctionTool with another `acall`, which may do more than to call its function, is guarded as a whole.
+    That copy does not refer to the tool, so that an attachment forgets both. A FunctionTool with another `acall`, which
+    may do more than to call its function, is guarded as a whole.
     """
     own, host = (inspect.getattr_static(one, "acall", None) for one in (tool, FunctionTool))
     if not isinstance(tool, FunctionTool) or own is not host:
@@ -49,16 +50,16 @@ def guarded_tool(tool: Any, arguments: LlamaArguments, invoker: LlamaInvoker) ->
     async def acall(*args: Any, **kwargs: Any) -> Any:
         return await invoker.ainvoke(arguments, args, kwargs, work)
 
-    is_async = inspect.iscoroutinefunction(tool.real_fn)
+    is_async, own_sync = inspect.iscoroutinefunction(tool.real_fn), tool.fn
     own_async = tool.async_fn if is_async or tool.real_fn is not tool.fn else None
 
     def work(**kwargs: Any) -> Operation:
         async def run() -> Any:
             if own_async is not None:
                 return finished(arguments.spec.name, await own_async(**kwargs))
-            return finished(arguments.spec.name, await asyncio.to_thread(tool.fn, **kwargs))  # with the run's context
+            return finished(arguments.spec.name, await asyncio.to_thread(own_sync, **kwargs))  # with the run's context
 
-        return Operation(lambda: finished(arguments.spec.name, tool.fn(**kwargs)), run)
+        return Operation(lambda: finished(arguments.spec.name, own_sync(**kwargs)), run)
 
     created._fn, created._async_fn = call, acall  # noqa: SLF001 - the host's seam
     created.guardagent_guard, created.guardagent_name = invoker, arguments.spec.name
