@@ -401,6 +401,20 @@ def test_work_that_is_not_done_satisfies_nothing(work: Callable[[], Any], tmp_pa
     assert shop.refunds == []
 
 
+def test_an_agent_in_a_tool_that_times_out_is_no_failure(tmp_path: Path) -> None:
+    """It may have done a part of its work: nobody knows how its call has ended."""
+    shop, guard = Shop(waits=True), guard_of(tmp_path, AT_MOST_ONE)
+    waits = [FunctionTool.from_defaults(async_fn=shop.arefund, name="refund")]
+    inner = agent_of(guard, shop, refund(5), tools=waits, timeout=0.2)
+
+    async def ask() -> str:
+        return str(await inner.run(user_msg="please"))
+
+    ran(agent_of(guard, shop, [("ask", {})], refund(5), tools=[ask, shop.refund]))
+    assert shop.refunds == [("W1", 5)]
+    assert [one.status for one in guard.session("c1").history] == ["unknown", None]
+
+
 def test_a_shared_workflow_keeps_nothing_of_its_runs(tmp_path: Path) -> None:
     """The host makes a tool for hand-offs anew in each step."""
     agents = [FunctionAgent(name=one, description=one, tools=[], llm=ScriptedLLM([])) for one in ("sales", "clerk")]

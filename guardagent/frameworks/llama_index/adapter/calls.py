@@ -21,7 +21,7 @@ from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.llama_index.adapter.approvals import ask_host, explained
 from guardagent.frameworks.llama_index.adapter.arguments import LlamaArguments
 from guardagent.frameworks.llama_index.adapter.guarded_tool import Work
-from guardagent.frameworks.llama_index.adapter.outcomes import outcome_of
+from guardagent.frameworks.llama_index.adapter.outcomes import failure_of, outcome_of
 from guardagent.frameworks.llama_index.adapter.runs import SURROUNDINGS, UNNAMED, LlamaScope, scope
 
 HANDOFF = handoff.__name__
@@ -82,7 +82,7 @@ class LlamaCalls:
             if isinstance(error, WaitingForEvent):  # the tool asks a person itself: it runs again, as the same call
                 paused[name, around.tool_id] = call
                 return None
-            return Outcome.of_error(error)
+            return failure_of(error)
 
         return (yield from life.execute(call, SURROUNDINGS.within(inside, work(**live, **apart)), outcome_of, failure))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from llama_index.core.tools import ToolOutput
+from workflows.errors import WorkflowCancelledByUser, WorkflowTimeoutError
 
 from guardagent.enforcement import Outcome
 from guardagent.enforcement.plain_values import plain_value
-from guardagent.errors import InputError
+from guardagent.errors import InputError, error_text
 
 
 def outcome_of(result: Any) -> Outcome:
@@ -22,6 +23,16 @@ def outcome_of(result: Any) -> Outcome:
         structured = getattr(result, "structured_content", getattr(result, "structuredContent", None))
         return Outcome("\n".join(parts), failed=error, other_outputs=(parts, _plain(structured)))
     return Outcome(_plain(result))
+
+
+def failure_of(error: BaseException) -> Outcome:
+    """Returns a call's outcome from what its tool has raised.
+
+    A workflow in a tool that timed out or was cancelled may have done a part of its work.
+    """
+    if isinstance(error, WorkflowTimeoutError | WorkflowCancelledByUser):
+        return Outcome(error_text(error), failed=None)
+    return Outcome.of_error(error)
 
 
 def _plain(value: Any) -> Any:
