@@ -1,8 +1,10 @@
 """Google ADK: what guarded agents really do, with a model that follows a script."""
 
 import asyncio
+import gc
 import json
 import sys
+import weakref
 from collections.abc import AsyncIterator, Callable
 from enum import Enum
 from pathlib import Path
@@ -575,6 +577,17 @@ def test_a_denied_answer_is_nowhere(turns: list[Any], options: Any, stream: bool
     assert "withheld" in f"{shown} {[one.error_message for one in events]}"
 
 
+def test_a_denied_answer_of_an_agent_in_a_tool_is_nowhere(tmp_path: Path) -> None:
+    """Its answer is that of the run, and the host has stored it as its `output_key`, too."""
+    inner = agent_of(Shop(), PIN, name="inner", output_key="text")
+    agent = agent_of(
+        Shop(), [("inner", {"request": "x"})], tools=[AgentTool(inner, skip_summarization=True)], name="outer"
+    )
+    events = ran(agent, guard_of(tmp_path, LIMIT, answers=NoSecrets(), absent={"refund"}))
+    assert "withheld" in str(events)
+    assert "47x11" not in str(events)
+
+
 def test_a_live_session_with_judged_answers_is_refused(tmp_path: Path) -> None:
     """Nothing could hold what it says."""
 
@@ -779,6 +792,26 @@ def test_tools_of_an_openapi_document_are_judged(tmp_path: Path) -> None:
     ran(agent_of(Shop(), *turns, tools=[OpenAPIToolset(spec_dict=document)]), guard)
     (event,) = guard.session(conversation_id("shop", "ann", "c1")).history
     assert (event.args["amount"], event.status) == (50, "unknown")
+
+
+def test_a_plugin_keeps_no_agent_of_an_earlier_request(tmp_path: Path) -> None:
+    """An agent that is built per request is forgotten, with its toolsets."""
+
+    async def serve(name: str, args: Any) -> Any:
+        return result("done")
+
+    plugin, kept = GuardPlugin(guard_of(tmp_path, LIMIT)), []
+
+    async def request() -> None:
+        tools = ServedToolset(serve, ["payout"])
+        kept.append(weakref.ref(tools))
+        agent = agent_of(Shop(), refund(5), tools=[Shop().refund, tools])
+        await arun(agent, None, plugins=[plugin])
+
+    for _ in range(2):
+        asyncio.run(request())
+    gc.collect()
+    assert [one() for one in kept] == [None, None]
 
 
 def test_a_rule_may_name_a_tool_that_is_not_listed_yet(tmp_path: Path) -> None:

@@ -90,7 +90,10 @@ class AnswerJudge:
                 *((one, one.response) for one in kept),
             ]
         ]
-        return _replaced(event, types.Content(role="user", parts=denied))
+        outputs = [(one.response or {}).get("result") for one in shown]  # an agent's `output_key` holds it, too
+        state = {key: withheld(verdict) if one in outputs else one for key, one in event.actions.state_delta.items()}
+        changed = _replaced(event, types.Content(role="user", parts=denied))
+        return changed.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": state})})
 
     async def _denial(self, run: AdkRun, text: str, user_text: str) -> Verdict | None:
         """Returns the verdict that denies an answer; None if the user may see it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
@@ -35,8 +36,8 @@ class ToolLists:
         self._guard, self._unjudged, self._unguarded = guard, unjudged, unguarded
         self._listed = ListedTools(guard)
         self._read: dict[tuple[Any, ...], ToolSpec] = {}
-        self._roots: set[int] = set()
-        self._unlisted: list[Any] = []
+        self._roots: dict[int, weakref.ref[Any]] = {}  # an agent built per request goes with it, and so do its toolsets
+        self._unlisted: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def check_declared(self, root: Any) -> None:
         """Compares the tools that agents declare with the rules, once. Toolsets are compared once they are listed.
@@ -44,14 +45,15 @@ class ToolLists:
         Raises:
             InputError: a tool cannot be guarded, or a rule names one that is probably a misspelling.
         """
-        if id(root) in self._roots:
+        known = self._roots.get(id(root))
+        if root is None or (known is not None and known() is root):  # None: the agents come one by one
             return
         tools, sets = declared_tools(root)
         self._list(tools)
-        self._unlisted += sets
+        self._unlisted.update(sets)
         if not self._unlisted:
             self._listed.check()
-        self._roots.add(id(root))
+        self._roots[id(root)] = weakref.ref(root)
 
     async def update(self, context: Any, request: Any) -> None:
         """Compares the tools in a request to a model. The model does not read unaccepted descriptions of servers.
@@ -76,9 +78,9 @@ class ToolLists:
     async def _list_all(self, context: Any) -> None:
         """Lists the toolsets of all agents."""
         reader = ReadonlyContext(context.get_invocation_context())
-        while self._unlisted:
-            self._list(await self._unlisted[-1].get_tools_with_prefix(reader))
-            self._unlisted.pop()
+        for one in list(self._unlisted):
+            self._list(await one.get_tools_with_prefix(reader))
+            self._unlisted.discard(one)
         self._listed.check()
 
     def _list(self, tools: Iterable[Any]) -> None:
