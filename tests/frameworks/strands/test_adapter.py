@@ -419,6 +419,26 @@ def test_later_hooks_and_middleware_change_nothing_unjudged(form: Form, tmp_path
     assert shop.refunds == [("W1", 61)]
 
 
+def test_names_that_resemble_each_other_are_denied(tmp_path: Path) -> None:
+    """Also inside of a model, whose validation would drop one of them."""
+    paid: list[Any] = []
+
+    class Payment(BaseModel):
+        amount: int
+
+    @tool
+    def pay(payment: Payment) -> str:
+        """Pays."""
+        paid.append(payment)
+        return "paid"
+
+    call = [("pay", {"payment": {"amount": 50, "Amount": 500}})]
+    agent = agent_of(guard_of(tmp_path, HALTED, absent={"wire"}), Shop(), call, tools=[pay])
+    ran(agent)
+    assert paid == []
+    assert "expected only one of them" in str(results(agent))
+
+
 def test_hooks_cannot_change_arguments_while_the_tool_runs(tmp_path: Path) -> None:
     """The tool has copies, also in its context: what the host's messages hold may change meanwhile."""
     shop, held = Shop(), list[Any]()

@@ -9,6 +9,7 @@ from typing import Any
 
 from strands.tools.decorator import DecoratedFunctionTool
 
+from guardagent._support.arguments import ambiguous_names
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import ToolSpec
 from guardagent.enforcement.hosts.argument_copies import copied_values, same_arguments
@@ -62,6 +63,8 @@ class StrandsArguments:
         if not isinstance(proposed, Mapping):
             kind = type(proposed).__name__
             raise InputError(f"the arguments of {self.spec.name!r} are a {kind}; expected an object")
+        if (found := ambiguous_names(proposed)) is not None:  # the host's validation may drop one of them
+            raise InputError(f"the arguments of {self.spec.name!r} have {found}; expected only one of them")
         named = self._validated(dict(proposed)) if self.function else self._checked(proposed)
         return copied_values(named)
 
