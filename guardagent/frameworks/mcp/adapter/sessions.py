@@ -42,5 +42,12 @@ def _channel(context: Any) -> Any:
     if found is not None:
         return found
     back = getattr(context, "_back_request", None)  # in memory the library only keeps the channel back to the client
-    cells = zip(back.__code__.co_freevars, back.__closure__ or (), strict=False) if inspect.isfunction(back) else ()
-    return next((cell.cell_contents for name, cell in cells if name == "peer"), None)
+    return captured(back, "peer")
+
+
+def captured(function: Any, name: str) -> Any:
+    """Returns a variable that a function has of the one around it; None if there is none."""
+    if not inspect.isfunction(function):
+        return None
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    return next((cell.cell_contents for known, cell in cells if known == name), None)
