@@ -817,6 +817,53 @@ def test_a_tool_that_comes_later_is_guarded_too(tmp_path: Path) -> None:
     assert guard.coverage.added == ("refund",)
 
 
+def test_a_schema_that_changes_in_place_is_used_from_the_next_call(tmp_path: Path) -> None:
+    """Arguments are validated against the tool as it is listed now."""
+    shop = Shop()
+
+    async def session() -> None:
+        server = plain(guard_of(tmp_path, LIMIT), tools_of(shop, "refund"))
+        async with client(server, "legacy") as agent:
+            assert not (await call(agent, "refund", {"order_id": "W1", "amount": 50}))[0]
+            server._tool_manager.get_tool("refund").parameters["properties"]["amount"]["maximum"] = 10
+            assert (await call(agent, "refund", {"order_id": "W2", "amount": 50}))[0]
+
+    run(session())
+    assert len(shop.refunds) == 1
+
+
+@pytest.mark.parametrize("tools", [None, "refund", []])
+def test_the_list_of_a_middleware_further_inside_counts(tmp_path: Path, tools: Any) -> None:
+    """A tool that it omits cannot be called; without a list, no tool can."""
+    shop = Shop()
+
+    async def inside(context: Any, call_next: Any) -> Any:
+        return {"tools": tools} if context.method == "tools/list" else await call_next(context)
+
+    async def session() -> None:
+        server = plain(guard_of(tmp_path, LIMIT), tools_of(shop, "refund"))
+        async with client(server, "legacy") as agent:
+            assert not (await call(agent, "refund", {"order_id": "W1", "amount": 50}))[0]
+            server._lowlevel_server.middleware.append(inside)
+            assert (await call(agent, "refund", {"order_id": "W2", "amount": 50}))[0]
+
+    run(session())
+    assert len(shop.refunds) == 1
+
+
+def test_a_tool_may_have_any_names_of_parameters(tmp_path: Path) -> None:
+    """They do not clash with those of the functions that call it."""
+
+    def join(fn: str, func: str, kwargs: str) -> str:
+        return fn + func + kwargs
+
+    async def session() -> None:
+        async with client(fast(guard_of(tmp_path, LIMIT), {"join": join}), "legacy") as agent:
+            assert await call(agent, "join", {"fn": "a", "func": "b", "kwargs": "c"}) == (False, "abc")
+
+    run(session())
+
+
 def test_a_call_that_bypasses_the_middleware_is_judged(tmp_path: Path) -> None:
     """The tool itself contains the guard."""
     shop = Shop()
