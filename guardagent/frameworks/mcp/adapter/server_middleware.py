@@ -146,7 +146,8 @@ async def _tools(context: Any, call_next: Any) -> dict[str, Any]:
     client takes the library several times as long, and changes nothing of a tool that is judged.
     """
     runner = captured(call_next, "self")
-    entry = runner.server.get_request_handler(context.method) if isinstance(runner, ServerRunner) else None
+    ready = isinstance(runner, ServerRunner) and runner.connection.initialize_accepted  # else the library refuses
+    entry = runner.server.get_request_handler(context.method) if ready else None
     if entry is not None:
         answer = await entry.handler(context, entry.params_type.model_validate(context.params, by_name=False))
         if isinstance(answer, ListToolsResult):
