@@ -486,6 +486,31 @@ def test_other_middlewares_change_no_judged_call(tmp_path: Path) -> None:
         assert shop.refunds == [], middleware
 
 
+def test_a_middleware_cannot_change_arguments_while_the_tool_runs(tmp_path: Path) -> None:
+    """It keeps the host's context, which shows the tool copies."""
+    paid: list[Any] = []
+
+    async def pay(payment: dict[str, Any], context: FunctionInvocationContext) -> str:
+        context.metadata["started"].set()
+        await asyncio.sleep(0)
+        paid.append((dict(payment), context.arguments["payment"]["amount"]))
+        return "paid"
+
+    @function_middleware
+    async def changing(context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        started = context.metadata["started"] = asyncio.Event()
+
+        async def change() -> None:
+            await started.wait()
+            context.arguments["payment"]["amount"] = 500
+
+        await asyncio.gather(change(), call_next())
+
+    guard = guard_of(tmp_path, HALTED, absent={"wire"})
+    ran(agent_of(guard, Shop(), [("pay", {"payment": {"amount": 5}})], tools=[pay], middleware=[changing]))
+    assert paid == [({"amount": 5}, 500)]
+
+
 def test_a_guarded_client_guards_requests_without_an_agent(tmp_path: Path) -> None:
     """The loop of the client itself runs guarded tools; the original client is as before."""
     shop, original = Shop(), ScriptedClient([refund(500), refund(50), "done"])

@@ -11,6 +11,7 @@ from agent_framework import MiddlewareTermination
 from guardagent._support.procedures import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
+from guardagent.enforcement.hosts.argument_copies import copied_values
 from guardagent.enforcement.hosts.denials import noted_denial
 from guardagent.enforcement.hosts.surroundings import awaited
 from guardagent.enforcement.lifecycle import JudgedCall
@@ -73,7 +74,7 @@ class FunctionToolCalls:
         if call is not proposed:
             live = yield from self._edited(arguments, call, around, lambda: arguments.rebound(judged, own, apart))
         if arguments.context is not None and (context := apart.get(arguments.context)) is not None:
-            context.arguments = dict(live)
+            context.arguments = copied_values(live)  # a middleware may keep it while the tool runs
         running = SURROUNDINGS.within(around.within(call), awaited(lambda: work({**live, **apart})))
         failure = outcome_of_server_error if arguments.server else outcome_of_error
         return (yield from self.guard.lifecycle.execute(call, running, outcome_of, failure))
