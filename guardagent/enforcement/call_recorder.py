@@ -49,12 +49,25 @@ class CallRecorder:
         return self.log_verdict(call, self.note_verdict(call, verdict), kind)
 
     def note_verdict(self, call: HostCall, verdict: Verdict) -> Verdict:
-        """Notes a verdict in its conversation. Marks the one that exhausts the agent's replans."""
+        """Notes a verdict in its conversation, for all processes. Marks the one that exhausts the agent's replans."""
+        self.share_denied_id(call, verdict)
+        return self.note_here(call, verdict)
+
+    def share_denied_id(self, call: HostCall, verdict: Verdict) -> None:
+        """Tells other processes the id of a denied call, which the host's messages show. May wait for the ledger."""
+        if not (
+            verdict.label and isinstance(call.conversation, str) and call.conversation and isinstance(call.id, str)
+        ):
+            return
+        journal = self.conversations.of(call.conversation).journal
+        if journal is not None:
+            journal.add_call_id(call.id)
+
+    def note_here(self, call: HostCall, verdict: Verdict) -> Verdict:
+        """Notes a verdict in its conversation in this process; see `note_verdict`."""
         if not (isinstance(call.conversation, str) and call.conversation):
             return verdict
         conversation = self.conversations.of(call.conversation)
-        if conversation.journal is not None and verdict.label and isinstance(call.id, str):
-            conversation.journal.add_call_id(call.id)
         if conversation.note_verdict(call, verdict, self.max_replans):
             reason = f"{conversation.replans} turns in a row were denied; control returns to the user"
             details = {**verdict.details, "gave_up": True}

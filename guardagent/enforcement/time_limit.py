@@ -15,7 +15,7 @@ from guardagent.enforcement.call_recorder import CallRecorder
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.conversations import Conversation, WaitState
 from guardagent.enforcement.deadline import DeadlinePool, await_future
-from guardagent.errors import InputError, error_text
+from guardagent.errors import GuardError, InputError, error_text
 from guardagent.types import Verdict, unchecked_verdict
 
 Work = Callable[[WaitState | None], Verdict]
@@ -72,10 +72,17 @@ class TimeLimit:
         verdict = unchecked_verdict(problem, checked_by="policy")
         if wait is None:
             return verdict
-        verdict = verdict_or_denial(partial(self.recorder.note_verdict, call, verdict))
-        with contextlib.suppress(RuntimeError):  # it is recorded, but no caller waits for it
-            self.pool.submit(partial(self.recorder.log_verdict, call, verdict))
+        verdict = verdict_or_denial(partial(self.recorder.note_here, call, verdict))
+        with contextlib.suppress(RuntimeError):  # it is recorded, but no caller waits for it, as the ledger may hang
+            self.pool.submit(partial(self._record_late, call, verdict))
         return verdict
+
+    def _record_late(self, call: HostCall, verdict: Verdict) -> Verdict:
+        try:
+            self.recorder.share_denied_id(call, verdict)
+        except GuardError as error:
+            _log.error("other processes do not know of a denied call: %s", error)
+        return self.recorder.log_verdict(call, verdict)
 
     def _abandon(self, call: HostCall, future: Future[Verdict], wait: WaitState | None) -> None:
         """Stops waiting for a check. Until it ends, its conversation is closed; a call that it allows does not run."""

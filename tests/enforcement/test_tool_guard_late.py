@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from guardagent import InputError
-from guardagent.enforcement import HostCall, Outcome, ToolGuard
+from guardagent.enforcement import HostCall, Outcome, SqliteLedger, ToolGuard
 from guardagent.enforcement.tool_guard import gave_up
 from tests.enforcement.guards import MemoryLog, guard, ran, refund
 
@@ -59,6 +62,19 @@ def test_a_late_check_denies_and_is_withdrawn(slow: Slow) -> None:
     assert one.session("c").history == ()
     with pytest.raises(InputError):
         one.use(call)
+
+
+def test_a_ledger_that_hangs_holds_no_caller(tmp_path: Path) -> None:
+    """The denial comes in time, as other conversations may run in the caller's thread."""
+    one = guard(OPEN, state={"open": True}, deadline=0.2, ledger=SqliteLedger(tmp_path / "ledger.db"))
+    other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    begun = time.monotonic()
+    verdict = one.before(refund())
+    other.execute("ROLLBACK")
+    assert "took more than 0.2 s" in verdict.errors[0]
+    assert time.monotonic() - begun < 2
+    other.close()
 
 
 def test_a_conversation_is_closed_until_its_late_check_ends(slow: Slow) -> None:
