@@ -523,6 +523,15 @@ def test_a_guarded_client_guards_requests_without_an_agent(tmp_path: Path) -> No
     assert shop.refunds == [("W1", 50), ("W1", 500)]
 
 
+def test_an_agent_has_one_name_of_its_conversation(tmp_path: Path) -> None:
+    """A second one would move requests that are about to run; the same once more is fine."""
+    guard, agent = guard_of(tmp_path, LIMIT), unguarded_agent(Shop())
+    for _ in range(2):
+        guarded(agent, guard, conversation="one")
+    with pytest.raises(InputError, match="guarded already, with another conversation"):
+        guarded(agent, guard, conversation="two")
+
+
 def test_an_agent_as_a_tool_shares_the_conversation(tmp_path: Path) -> None:
     """Its refunds count for the root; a halt inside ends the root, and a stream inside is judged."""
     for propagate in (False, True):

@@ -177,6 +177,15 @@ def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
     assert len(shop.refunds) == 3
 
 
+def test_an_agent_is_attached_in_one_way(tmp_path: Path) -> None:
+    """A second conversation would be ignored, and its runs would be parts of the first; the same once more is fine."""
+    guard, agent = guard_of(tmp_path, LIMIT), Agent(model=ScriptedModel([]), tools=tools_of(Shop(), "refund"))
+    for _ in range(2):
+        guarded(agent, guard, conversation="one")
+    with pytest.raises(InputError, match="guarded already, with another conversation"):
+        guarded(agent, guard, conversation="two")
+
+
 def test_a_tool_cannot_leave_its_conversation(tmp_path: Path) -> None:
     """An agent that a tool runs by hand under another id belongs to the conversation of the call."""
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)

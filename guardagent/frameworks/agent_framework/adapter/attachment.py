@@ -119,6 +119,13 @@ class ClientAttachment:
 
     def _guard_agent(self, agent: Any) -> None:
         require_parts(agent, "client", "default_options", "mcp_tools")
+        owner = vars(agent.client).get(ATTACHMENT)
+        named = None if owner is None else owner._named  # noqa: SLF001 - of this class
+        if named not in (None, self._named):  # its requests may be running
+            raise InputError(
+                f"agent {getattr(agent, 'name', None)!r} is guarded already, with another conversation=...; expected "
+                "one guarded(...) per agent, and a session or 'with conversation(id):' for each run"
+            )
         self.servers = agent.mcp_tools
         agent.client = self.client(agent.client, getattr(agent, "name", None))
         self.tools(

@@ -45,10 +45,12 @@ class StrandsAttachment:
 
     Attributes:
         guard: decides.
+        options: the operator's name of the conversation, and what may run unguarded.
     """
 
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: Collection[str]) -> None:
         self.guard, self._name, self._unguarded = guard, naming(named), frozenset(unguarded)
+        self.options = (named, self._unguarded)
         self._team_session: Callable[[], str | None] | None = None
         self._calls = StrandsCalls(guard, self._arguments_of, self._surroundings)
         self._listed = ListedTools(guard)

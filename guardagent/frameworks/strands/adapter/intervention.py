@@ -88,10 +88,19 @@ def guarded(
 
 
 def _attach(agent: Any, handler: GuardIntervention) -> None:
-    """Attaches the guard now, and puts the handler where agents built within a run inherit it."""
+    """Attaches the guard now, and puts the handler where agents built within a run inherit it.
+
+    Raises:
+        InputError: as of `guarded`.
+    """
     known = attachment_of(agent)
     handler.attachment.guard_agent(agent)
     if known is not None:
+        if known.options != handler.attachment.options:
+            raise InputError(
+                f"agent {agent.name!r} is guarded already, with another conversation=... or unguarded=...; expected "
+                "one guarded(...) per agent, and 'with conversation(id):' around its runs"
+            )
         return
     agent.hooks.add_callback(BeforeInvocationEvent, handler.before_invocation, order=HookOrder.SDK_FIRST)
     inherited = agent._intervention_registry  # noqa: SLF001 - the host has no other way to add one later

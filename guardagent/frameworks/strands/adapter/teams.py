@@ -13,6 +13,8 @@ from guardagent._support.host_versions import require_parts
 from guardagent.errors import InputError
 from guardagent.frameworks.strands.adapter.attachment import StrandsAttachment
 
+_MARK = "guardagent_guarded"
+
 
 def guard_team(
     team: Any, attachment: StrandsAttachment, guard_agent: Callable[[Any], None], unguarded: Collection[str]
@@ -25,6 +27,9 @@ def guard_team(
     require_parts(team, "nodes", "hooks", "session_manager")
     attachment.lead(lambda: getattr(team.session_manager, "session_id", None))
     _guard_nodes(team, guard_agent, unguarded)
+    if _MARK in vars(team):
+        return
+    vars(team)[_MARK] = True
     team.hooks.add_callback(BeforeMultiAgentInvocationEvent, lambda _: attachment.turn())
 
 
