@@ -1,6 +1,6 @@
-"""Plug-ins: the modules of a folder, and those that other packages register by entry points.
+"""Plug-ins: the modules of a folder or the members of a table, and those that other packages register by entry points.
 
-Listing names imports nothing, and only the requested plug-in is loaded. A shipped name belongs to the shipped module:
+Listing names imports nothing, and only the requested plug-in is loaded. A shipped name belongs to the shipped plug-in:
 a package that registers it too is rejected, and so are two packages with the same name, since otherwise chance would
 decide which of them guards.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +27,14 @@ class Plugins:
 
     Attributes:
         kind: the kind's name in messages.
-        package: the package whose modules are the shipped plug-ins, except those with a leading underscore.
-        required_names: the names that each plug-in has to define.
+        package: the package whose modules are the shipped plug-ins, except those with a leading underscore; empty if
+            `members` has them.
+        required_names: the names that a module has to define to be such a plug-in.
         group: the entry point group of other packages; empty if they cannot register any.
         module: the module to load if a plug-in is a package.
+        members: the shipped plug-ins by name, where several share a module. A string is the place of one, as
+            `module:attribute`, which is loaded on demand.
+        adapt: makes what `members` would hold from a module of another package.
     """
 
     kind: str
@@ -38,10 +42,12 @@ class Plugins:
     required_names: tuple[str, ...]
     group: str = ""
     module: str = ""
+    members: Mapping[str, Any] = field(default_factory=dict)
+    adapt: Callable[[Any], Any] = lambda module: module
 
     def shipped(self) -> tuple[str, ...]:
         """Returns the names of the plug-ins in this package."""
-        return _module_names(self.package)
+        return _module_names(self.package) if self.package else tuple(sorted(self.members))
 
     def __iter__(self) -> Iterator[str]:
         """Iterates over all names: the shipped ones, then those of other packages.
@@ -61,6 +67,8 @@ class Plugins:
             UnknownNameError: no plug-in has this name.
             InputError: two have this name, or another package's cannot be loaded or lacks a required name.
         """
+        if name in self.members:
+            return _member(self.members[name])
         if name in self.shipped():
             return self._require_complete(name, self._import(f"{self.package}.{name}"), "this package")
         others = self._entry_point_plugins()
@@ -73,7 +81,7 @@ class Plugins:
             raise InputError(
                 f"{self.kind} {name!r} of {_owner(entry)} cannot be loaded: {error_text(error)}; fix or uninstall it"
             ) from error
-        return self._require_complete(name, loaded, _owner(entry))
+        return self.adapt(self._require_complete(name, loaded, _owner(entry)))
 
     def load_all(self) -> Iterator[tuple[str, Any]]:
         """Yields all names and plug-ins, loading each in turn: the shipped ones, then those of other packages.
@@ -107,6 +115,13 @@ class Plugins:
                 )
             found[entry.name] = entry
         return found
+
+
+def _member(member: Any) -> Any:
+    if not isinstance(member, str):
+        return member
+    module, _, attribute = member.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 @cache

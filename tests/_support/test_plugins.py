@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -87,6 +88,16 @@ def test_two_packages_with_one_name_are_rejected(registered: Install) -> None:
     kind = registered(acme={"neat": "json"}, other={"neat": "html"})
     with pytest.raises(InputError, match=r"'neat' is registered by both (acme|other) 1\.0 and (acme|other) 1\.0"):
         kind.load("neat")
+
+
+def test_members_of_a_table_are_loaded_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place is loaded when its member is requested, and other packages are adapted to the members."""
+    monkeypatch.syspath_prepend(tmp_path)
+    register(tmp_path, "acme", {"tests.members": {"neat": "json"}})
+    table = {"plain": len, "placed": "json:dumps", "broken": "acme_gone:render"}
+    kind = Plugins("picture", "", ("loads",), group="tests.members", members=table, adapt=lambda module: module.loads)
+    assert list(kind) == ["broken", "placed", "plain", "neat"]
+    assert [kind.load(name) for name in ("plain", "placed", "neat")] == [len, json.dumps, json.loads]
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS.shipped())
