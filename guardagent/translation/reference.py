@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from guardagent.policy.file.file_keys import POLICY_FILE
 from guardagent.policy.file.policy_keys import Key
-from guardagent.policy.functions import FUNCTIONS
+from guardagent.policy.functions import RuleFunction, rule_functions
 from guardagent.translation.reference_examples import CASES, DATA, FILE, STEPS, ReferenceExample
 
 MOST_CHARACTERS = 8000
@@ -73,13 +73,13 @@ def _examples(examples: Iterable[ReferenceExample], *, brief: bool) -> str:
 
 def _functions(*, brief: bool) -> str:
     """The functions: their calls, and in the long page the beginning of their descriptions."""
-    texts = [_function(name, brief=brief) for name in FUNCTIONS.shipped()]
+    texts = [_function(one, brief=brief) for one in rule_functions().values()]
     return f"{'; '.join(texts)}\n"
 
 
-def _function(name: str, *, brief: bool) -> str:
+def _function(function: RuleFunction, *, brief: bool) -> str:
     """A call of a function from its docstring, and the first clause about it."""
-    text = " ".join((inspect.getdoc(FUNCTIONS.load(name)) or "").split())
+    text = " ".join((inspect.getdoc(function.evaluate) or "").split())
     calls, _, about = text.partition("`: ")
     return f"{calls}`" if brief else f"{calls}` {re.split(r'[.,:] |[.]$', about)[0]}"
 

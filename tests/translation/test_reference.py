@@ -12,7 +12,7 @@ from guardagent import Session, load_policies
 from guardagent.batch.cases import judge_case, read_expectation
 from guardagent.policy.file.file_keys import POLICY_FILE
 from guardagent.policy.file.policy_keys import Key
-from guardagent.policy.functions import FUNCTIONS
+from guardagent.policy.functions import rule_functions
 from guardagent.policy.language import grammar
 from guardagent.policy.policies import Policies
 from guardagent.session.counters import new_counters
@@ -118,7 +118,7 @@ def test_the_page_names_every_key_and_function() -> None:
     """A new key of the file is on the page, and so is a new function."""
     page = language_reference()
     assert [name for name in keys_of(POLICY_FILE) if f"`{name}`" not in page and f"{name}:" not in FILE] == []
-    assert [name for name in FUNCTIONS.shipped() if f"`{name}(" not in page] == []
+    assert [name for name in rule_functions() if f"`{name}(" not in page] == []
 
 
 @pytest.mark.parametrize("brief", [False, True])

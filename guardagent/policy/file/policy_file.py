@@ -21,7 +21,7 @@ from guardagent.policy.file.inclusion_keys import Inclusion
 from guardagent.policy.file.label_keys import declared_labels
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.file.source_tree import SourceNode, shortened
-from guardagent.policy.functions import FUNCTIONS
+from guardagent.policy.functions import rule_functions
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.declarations import Definition
 from guardagent.policy.provenance.labels import DeclaredLabels
@@ -267,7 +267,7 @@ def _check_names(node: SourceNode, values: Mapping[str, Any]) -> None:
             if one in constants or (one != definition.name and one in definitions):
                 place = _places_of_definitions(node)[definition.name]
                 raise place.error(f"{one!r} is already a {'constant' if one in constants else 'definition'}")
-        if definition.name in FUNCTIONS.shipped():
+        if definition.name in rule_functions():
             place = _places_of_definitions(node)[definition.name]
             raise place.error(f"{definition.name!r} is a function of the language; choose another name")
 

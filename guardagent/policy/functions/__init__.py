@@ -1,16 +1,19 @@
-"""The functions of the language: each module of this package is one, named after it, and defines `FUNCTION`."""
+"""The functions of the language.
+
+A function with the decorator `rule_function` is one, under the name that rules call; its docstring begins with a call
+and says what comes of it, since the language page for models is made of it. Each needs a row in
+`tests/policy/evaluation/test_function_calls.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from guardagent._support.plugins import Plugins
 from guardagent.policy.language.values import Unknown, exact, kind_name, kind_of
 
-FUNCTIONS = Plugins("function", "guardagent.policy.functions", ("FUNCTION",))
 REGEX = "regular expression"
 """The kind of a parameter that is written as `/.../` in the rule."""
 
@@ -70,9 +73,27 @@ class RuleFunction:
 
 
 _NAMES = {"text": "string", "truth value": "boolean", REGEX: "regular expression between slashes"}
+_FUNCTIONS: dict[str, RuleFunction] = {}
+
+
+def rule_function(name: str, *parameters: tuple[str, ...], **shape: Any) -> Callable[..., Any]:
+    """Makes a function of the language; `parameters` and `shape` are attributes of `RuleFunction`."""
+
+    def register(evaluate: Callable[..., Any]) -> Callable[..., Any]:
+        _FUNCTIONS[name] = RuleFunction(evaluate, parameters, **shape)
+        return evaluate
+
+    return register
 
 
 @cache
+def rule_functions() -> Mapping[str, RuleFunction]:
+    """The functions by name, in alphabetical order."""
+    from guardagent.policy.functions import numbers, strings  # noqa: F401 - they need this module, and fill the table
+
+    return dict(sorted(_FUNCTIONS.items()))
+
+
 def function(name: str) -> RuleFunction | None:
     """The function with this name, or None."""
-    return FUNCTIONS.load(name).FUNCTION if name in FUNCTIONS.shipped() else None
+    return rule_functions().get(name)

@@ -1,33 +1,302 @@
-"""`mentions(value, x)`: whether a string or number occurs as a whole token in a value, at any depth.
-
-The strings of the value are searched, and the content of a string that is JSON; the keys of a mapping are not. A token
-is not part of a longer word, number, e-mail address or identifier: 'W1' is no token of 'W10', 'W1-2' and 'W1@shop.com'.
-A number is a token in digits, or an equal number.
-
-An occurrence that differs in case, width, spacing or invisible characters is unknown, and so is one next to a word of
-a script without spaces, and the string '500' where there is only the number 500.
-"""
+"""The functions of strings, and of values that hold them: what a string has in it, and what a mapping has."""
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
+from urllib.parse import unquote
 
-from guardagent.policy.functions import RuleFunction
-from guardagent.policy.functions._search import compiled, escaped, has_match
+from guardagent._support.patterns import compile_pattern
+from guardagent.policy.functions import REGEX, rule_function
 from guardagent.policy.language.parts import parsed
 from guardagent.policy.language.values import Truth, Unknown, disjunction, equal, exact, kind_name, kind_of
+from guardagent.policy.provenance.leaves import LeafReader
+from guardagent.policy.provenance.normalization import normalized
+from guardagent.policy.provenance.tokens import Scanner
 from guardagent.types.formatting import MAX_DIGITS
+
+
+@rule_function("lower", ("text",), result="text")
+def _lower(text: str) -> str:
+    """`lower(text)`: the string in lower case."""
+    return text.lower()
+
+
+@rule_function("starts_with", ("text",), ("text",), result="truth value")
+def _starts_with(text: str, start: str) -> bool:
+    """`starts_with(text, start)`: whether a string starts with another."""
+    return text.startswith(start)
+
+
+@rule_function("ends_with", ("text",), ("text",), result="truth value")
+def _ends_with(text: str, end: str) -> bool:
+    """`ends_with(text, end)`: whether a string ends with another."""
+    return text.endswith(end)
+
+
+# --- mappings: as for a field, a string is read as JSON
+
+
+@rule_function("keys", ("mapping", "text"), result="list")
+def _keys(value: Any) -> Any:
+    """`keys(m)`: the keys of a mapping, as a list."""
+    return _entries(value, list)
+
+
+@rule_function("values", ("mapping", "text"), result="list")
+def _values(value: Any) -> Any:
+    """`values(m)`: the values of a mapping, as a list."""
+    return _entries(value, lambda mapping: list(mapping.values()))
+
+
+def _entries(value: Any, listed: Callable[[Any], list[Any]]) -> Any:
+    mapping = parsed(str(value)) if kind_of(value) == "text" else value
+    if type(mapping) is Unknown:
+        return mapping
+    return listed(mapping) if kind_of(mapping) == "mapping" else Unknown(f"a {kind_name(mapping)} is not a mapping")
+
+
+# --- searches with RE2: in linear time, and with a bounded result
+
+MAX_SEARCHED = 1_000_000  # characters
+MAX_FOUND = 1_000  # matches, counting empty ones
+_INVALID = Unknown("a string cannot be searched: it is not valid Unicode")
+
+
+def matches_in(text: str, regex: str) -> list[list[str | None]] | Unknown:
+    """The groups of each match that is not empty, with the whole match as the first one."""
+    if len(text) > MAX_SEARCHED:
+        return Unknown(f"a string has more than {MAX_SEARCHED:,} characters")
+    found: list[list[str | None]] = []
+    try:
+        for number, match in enumerate(compiled(regex).finditer(text.encode())):
+            if number >= MAX_FOUND:
+                return Unknown(f"a string has more than {MAX_FOUND:,} matches")
+            if match[0]:
+                found.append([None if group is None else group.decode() for group in (match[0], *match.groups())])
+    except UnicodeError:
+        return _INVALID
+    return found
+
+
+def has_match(text: str, regex: str) -> bool | Unknown:
+    """Whether a regular expression matches somewhere."""
+    try:
+        return compiled(regex).search(text.encode()) is not None
+    except UnicodeError:
+        return _INVALID
+
+
+def escaped(text: str) -> str:
+    """The regular expression that matches exactly this string."""
+    import re2
+
+    return str(re2.escape(text))
+
+
+@lru_cache(256)
+def compiled(regex: str) -> Any:
+    """A compiled regular expression; the latest ones are kept."""
+    return compile_pattern(regex)
+
+
+@rule_function("find", ("text",), (REGEX,), result="list")
+def _find(text: str, regex: str) -> Any:
+    """`find(text, /regex/)`: the matches of a regular expression, in order: the first group of each, if it has one.
+
+    Empty matches do not count. A match in which the group takes no part is null.
+    """
+    found = matches_in(text, regex)
+    return found if isinstance(found, Unknown) else [groups[min(1, len(groups) - 1)] for groups in found]
+
+
+# --- addresses and links, also with HTML character references such as `&#64;`
+
+_REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+
+
+def without_entities(text: str) -> str:
+    """The string with each character reference replaced by its character."""
+    return _REFERENCE.sub(lambda match: html.unescape(match[0]), text) if "&" in text else text
+
+
+_DOMAIN_WORD = r"[\pL\pN\pM\x{200b}-\x{200d}_-]"
+_LOCAL_PART = r"(?:[\pL\pN\pM\x{200b}-\x{200d}.!#$%&'*+/=?^_{|}~`-]+|\"[^\"\r\n]{1,64}\")"
+_EMAIL = rf"{_LOCAL_PART}@(?:{_DOMAIN_WORD}+(?:\.{_DOMAIN_WORD}+)+|\[[0-9A-Za-z:.]+\])"
+_BEFORE_ADDRESS = ".'`*_~/=?&{|"  # punctuation of the text, as in '*a@b.c*'
+_WITHIN_ADDRESS = re.compile(r"[=/?&|]")
+
+
+@rule_function("emails", ("text",), result="list")
+def _emails(text: str) -> Any:
+    """`emails(text)`: the e-mail addresses in a string, in lower case, without duplicates.
+
+    An address has a domain with a dot, or an IP address in brackets. A local part in quotes is found too.
+    """
+    found = matches_in(without_entities(text), _EMAIL)
+    if isinstance(found, Unknown):
+        return found
+    return list(dict.fromkeys(one for groups in found for one in _addresses_in(str(groups[0]).lower())))
+
+
+def _addresses_in(address: str) -> Iterator[str]:
+    """The address; also the part after a separator, since 'to=a@b.c' may be an address or a parameter with one."""
+    local, _, domain = address.rpartition("@")
+    local, domain = local.lstrip(_BEFORE_ADDRESS) or local, domain.rstrip("-_")
+    yield f"{local}@{domain}"
+    if (last := _WITHIN_ADDRESS.split(local)[-1]) not in ("", local):
+        yield f"{last}@{domain}"
+
+
+_LINK_ENDS = r"\s<>\"'`\x{a0}\x{2000}-\x{200a}\x{2028}\x{2029}\x{3000}"
+_LINK_RUN = rf"(?:[^{_LINK_ENDS}()\[\]{{}}]|\([^{_LINK_ENDS}()]*\)|\[[0-9A-Fa-f:.]*\])+"  # brackets only in pairs
+_LINK = "|".join(
+    (
+        r"\b(?i:href|src|action)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'<>`]+))",
+        rf"\]\(\s*<?({_LINK_RUN})",
+        rf"\]:\s*<?({_LINK_RUN})",
+        rf"((?i:https?:[/\\]|[a-z][a-z0-9+.-]{{1,30}}:[/\\]{{2}}){_LINK_RUN})",
+        rf"\b((?i:www\.){_LINK_RUN})",
+        rf"(?:^|[{_LINK_ENDS}(\[=])(//[^{_LINK_ENDS}/()\[\]{{}}]+\.{_LINK_RUN})",
+    )
+)
+_NEXT_LINK = re.compile(r"[,;|](?=[A-Za-z][A-Za-z0-9+.-]{1,30}:[/\\])")  # between links without a space
+_LINK_PARTS = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?([/\\]*)([^/\\?#]*)([^?#]*)(.*)", re.DOTALL)
+_WEB = {"http": "80", "https": "443"}
+
+
+@rule_function("links", ("text",), result="list")
+def _links(text: str) -> Any:
+    """`links(text)`: the links in a string, normalised and without duplicates.
+
+        https://… ftp://…          with a scheme
+        www.shop.com  //shop.com   without one: they count as http
+        [text](…)  [ref]: …        Markdown: also 'mailto:' and other schemes, but no relative links
+        href=…  src=…  action=…    HTML, the same
+
+    The result is what a browser opens: scheme and host in lower case, without user name, default port and dot segments,
+    with '/' for an empty path. So 'https://shop.com@evil.com' is 'https://evil.com/'.
+    """
+    found = matches_in(without_entities(text), _LINK)
+    if isinstance(found, Unknown):
+        return found
+    return list(dict.fromkeys(link for groups in found for link in _links_of(groups[1:])))
+
+
+def _links_of(groups: list[str | None]) -> Iterator[str]:
+    """The links of one match; a value of an attribute is one link."""
+    attribute = next((one for one in groups[:3] if one is not None), None)
+    run = next((one for one in groups[3:] if one is not None), "")
+    parts = [re.sub(r"[\t\r\n]", "", attribute)] if attribute is not None else _NEXT_LINK.split(run)
+    for part in parts:
+        link = _opened(part.strip("".join(map(chr, range(33)))).rstrip(".,;:!?*_~"))
+        if link:
+            yield link
+
+
+def _opened(link: str) -> str:
+    """The link as a browser opens it; empty for a relative one."""
+    scheme, slashes, host, path, rest = _LINK_PARTS.fullmatch(link.replace("\\/", "/")).groups(default="")  # type: ignore[union-attr]
+    scheme = scheme.lower()
+    if not scheme and len(slashes) < 2 and not (host.lower().startswith("www.") and not slashes):
+        return ""
+    if scheme not in _WEB and scheme and len(slashes) < 2:
+        return f"{scheme}:{slashes}{host}{path}{rest}"
+    scheme = scheme or "http"
+    return f"{scheme}://{_host(host, _WEB.get(scheme, ''))}{_path(path)}{rest}"
+
+
+def _host(authority: str, default_port: str) -> str:
+    """The host and port."""
+    address = authority.rpartition("@")[2]
+    host, _, port = address.rpartition(":") if re.search(r":[0-9]*$", address) else (address, "", "")
+    host = unicodedata.normalize("NFKC", unquote(host)).lower().replace("\u3002", ".").rstrip(".")
+    return f"{host}:{port}" if port not in ("", default_port) else host
+
+
+def _path(path: str) -> str:
+    """The path without dot segments."""
+    kept: list[str] = []
+    segments = path.replace("\\", "/").split("/")[1:]
+    for segment in segments:
+        dots = segment.lower().replace("%2e", ".")
+        if dots == ".." and kept:
+            kept.pop()
+        elif dots not in (".", ".."):
+            kept.append(segment)
+    ends_open = bool(segments) and segments[-1].lower().replace("%2e", ".") in (".", "..") and kept
+    return "/" + "/".join(kept) + ("/" if ends_open else "")
+
+
+# --- tokens, as a rule judges them one by one
+
+_BETWEEN_PARTS = re.compile(r"[;\r\n]|,(?![0-9])|(?<![0-9]),")
+_URL = re.compile(r"[a-z][a-z0-9+.-]{1,20}+://[^\s\"'<>\x00]++", re.IGNORECASE)
+_LETTER = re.compile(r"[^\W0-9_]")
+_LIKE_ADDRESS = re.compile(r"\w[./\\:!]\w\w")
+_PUNCTUATION = " \t\"'<>()[]{}"
+
+
+@rule_function("tokens", ("text",), result="list")
+def _tokens(text: str) -> list[str]:
+    """`tokens(text)`: the values in a string that a rule judges one by one.
+
+    These are the identifying tokens, in their normal form, and what may name another recipient beside them: a part
+    between commas, semicolons and line breaks that has no token, the words beside mere numbers, and words like
+    addresses.
+    """
+    return list(_items(text))
+
+
+@cache
+def _scanner() -> Scanner:
+    return Scanner()
+
+
+@lru_cache(1024)
+def _items(text: str) -> tuple[str, ...]:
+    reader = LeafReader()
+    reader.read(text)
+    found: list[str] = []
+    for leaves in reader.by_labels.values():
+        found += (one for leaf in leaves.strings for one in _items_of_leaf(leaf))
+        found += (one for name in leaves.names for one in _tokens_in(name))
+        found += leaves.numbers
+    return tuple(dict.fromkeys(filter(None, found))) or (text,)
+
+
+def _items_of_leaf(text: str) -> Iterator[str]:
+    found = _tokens_in(text)
+    yield from found or [text]
+    for part in _BETWEEN_PARTS.split(_URL.sub(" ", normalized(text))) if found else ():
+        yield from _unnamed(part)
+
+
+def _tokens_in(text: str) -> list[str]:
+    return [token.readings[0] for token in _scanner().read(text).tokens if token.identifies]
+
+
+def _unnamed(part: str) -> Iterator[str]:
+    """Words of a part that may be a recipient, and are no token."""
+    found = _tokens_in(part)
+    words = [word.strip(_PUNCTUATION) for word in part.split()]
+    if any(map(_LETTER.search, found)):
+        yield from (word for word in words if _LIKE_ADDRESS.search(word) and not _tokens_in(word))
+    elif rest := " ".join(word for word in words if _LETTER.search(word)):
+        yield rest
+
+
+# --- one token in a value
 
 MAX_TOKEN = 1_000  # characters
 MAX_TRIED = 200  # occurrences, before one regular expression searches the rest
-_AROUND = 4  # characters
-_INVALID = Unknown("a string cannot be searched: it is not valid Unicode")
+_EDGE = 4  # characters
 _W = r"\pL\pN\pM_"  # of words
 _JOINS = r".@+'\x{2019}\x{2010}\x{2011}\-"  # between two word characters, they join words
 _JOINS_ONLY = r"@+'\x{2019}\x{2010}\x{2011}"  # not before a number, as a point or a minus
@@ -35,7 +304,17 @@ _AT_EDGE = r"[\w.@+'\u2019\u2010\u2011-]"
 _UNSPACED = r"|[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"  # words without spaces between
 
 
+@rule_function("mentions", (), ("text", "number"), result="truth value")
 def _mentions(value: Any, token: Any) -> Truth:
+    """`mentions(value, x)`: whether a string or number occurs as a whole token in a value, at any depth.
+
+    The strings of the value are searched, and the content of a string that is JSON; the keys of a mapping are not. A
+    token is not part of a longer word, number, e-mail address or identifier: 'W1' is no token of 'W10', 'W1-2' and
+    'W1@shop.com'. A number is a token in digits, or an equal number.
+
+    An occurrence that differs in case, width, spacing or invisible characters is unknown, and so is one next to a word
+    of a script without spaces, and the string '500' where there is only the number 500.
+    """
     text = _digits(token) if kind_of(token) == "number" else str(token).strip()
     if isinstance(text, Unknown):
         return text
@@ -112,8 +391,8 @@ def has_token(whole: str, text: str, *, unspaced: bool = False) -> bool:
         if at < 0:
             return False
         end = at + len(text)
-        if _fits(rf"(?:{before})\z", whole[max(0, at - _AROUND) : at]) and _fits(
-            rf"\A(?:{after})", whole[end : end + _AROUND]
+        if _fits(rf"(?:{before})\z", whole[max(0, at - _EDGE) : at]) and _fits(
+            rf"\A(?:{after})", whole[end : end + _EDGE]
         ):
             return True
         at = whole.find(text, at + 1)
@@ -126,7 +405,7 @@ def _fits(edge: str, around: str) -> bool:
 
 @lru_cache(256)
 def token_edges(text: str, beside: str = "") -> tuple[str, str]:
-    """The regular expressions of what stands before and after a whole token, at most `_AROUND - 1` characters each."""
+    """The regular expressions of what stands before and after a whole token, at most `_EDGE - 1` characters each."""
     before = after = ""
     if re.match("[0-9]", text):
         before = rf"(?:^|[^{_W}{_JOINS}\x{{2212}},:]|(?:^|[^{_W}])[{_JOINS_ONLY}]|(?:^|[^0-9])[,:]{beside})"
@@ -154,6 +433,3 @@ def _digits(value: Any) -> str | Unknown:
     with localcontext(prec=2 * MAX_DIGITS):
         text = f"{Decimal(number.numerator) / Decimal(number.denominator):f}"  # type: ignore[union-attr]
     return text if Fraction(text) == number else Unknown("a number has too many digits")
-
-
-FUNCTION = RuleFunction(_mentions, ((), ("text", "number")), result="truth value")

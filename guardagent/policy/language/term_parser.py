@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent.errors import name_hint
-from guardagent.policy.functions import FUNCTIONS, function
+from guardagent.policy.functions import function, rule_functions
 from guardagent.policy.language import ast, mistakes
 from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
 from guardagent.policy.language.durations import seconds
@@ -305,10 +305,9 @@ class TermParser(PatternParser):
         special: Callable[..., ast.Term] | None = getattr(self, f"_f_{name}", None)
         if special is not None:
             return special(name, found, scope)
-        if name in FUNCTIONS.shipped():
+        if (known := function(name)) is not None:
             arguments = self._operands(found, scope)
-            known = function(name)
-            if known is not None and known.zoned and len(arguments) == len(known.parameters) - 1:
+            if known.zoned and len(arguments) == len(known.parameters) - 1:
                 arguments = (*arguments, ast.Zone())
             return ast.Apply(str(name), arguments, place_of(name))
         return self._applied(str(name), name, found, scope)
@@ -333,7 +332,7 @@ class TermParser(PatternParser):
 
     def _functions(self) -> list[str]:
         declared = self._declared
-        return [*mistakes.FUNCTIONS, *FUNCTIONS.shipped(), *declared.functions, *declared.definitions]
+        return [*mistakes.FUNCTIONS, *rule_functions(), *declared.functions, *declared.definitions]
 
     # --- definitions and constants
 

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 from guardagent.policy.evaluation.function_calls import applied_function
 from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.evaluation.tool_sets import ANY, AnyTool
-from guardagent.policy.functions import RuleFunction
-from guardagent.policy.functions import function as rule_function
+from guardagent.policy.functions import RuleFunction, rule_functions
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import Unknown
@@ -212,7 +211,7 @@ class Semantics:
             except StateFunctionError as error:  # the session denies the call
                 return Unknown(str(error))
 
-        known = rule_function(node.function)
+        known = rule_functions().get(node.function)
         if known is None:
             return self.operations.applied((node.function, regexes), function, arguments)
         result = self.operations.applied((node.function, regexes), function, arguments, _kind(known.result))

@@ -1,4 +1,4 @@
-"""`links` finds the links of plain text, Markdown and HTML, as a browser opens them."""
+"""Matches of a regular expression, addresses, and the links of plain text, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -9,6 +9,62 @@ import pytest
 
 from guardagent.policy.functions import function
 from guardagent.policy.language.values import Unknown
+
+
+def find(text: str, regex: str) -> Any:
+    found = function("find")
+    assert found is not None
+    return found.apply([text, regex])
+
+
+@pytest.mark.parametrize(
+    ("text", "regex", "found"),
+    [
+        ("a1 b22", "[a-z][0-9]+", ["a1", "b22"]),
+        ("a1 b22", "[a-z]([0-9]+)", ["1", "22"]),
+        ("a1 b22", "([a-z])([0-9]+)", ["a", "b"]),
+        ("ab", "(a)|b", ["a", None]),
+        ("\u00e9a\u00e9", "\u00e9", ["\u00e9", "\u00e9"]),
+        ("bab", "a*", ["a"]),
+        ("", "a", []),
+    ],
+)
+def test_matches_are_listed_in_order(text: str, regex: str, found: list[Any]) -> None:
+    """The first group, if there is one; null if it takes no part, so that a rule about it is unknown."""
+    assert find(text, regex) == found
+
+
+@pytest.mark.parametrize("text", ["a" * 1_001, "b" * 1_000_001, "a\ud800"])
+def test_too_much_is_unknown(text: str) -> None:
+    """No match is left out silently."""
+    assert isinstance(find(text, "a"), Unknown)
+
+
+def test_a_hostile_text_takes_linear_time() -> None:
+    """A backtracking engine would need years."""
+    start = time.perf_counter()
+    assert find("a" * 100_000, "(a+)+b") == []
+    assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Bob <Bob.X@Shop.Com>, a+b@c.co.uk.", ["bob.x@shop.com", "a+b@c.co.uk"]),
+        ("a@b.co,c@d.ef;A@B.co", ["a@b.co", "c@d.ef"]),
+        ("mailto:a@b.co?cc=c@d.ef", ["a@b.co", "cc=c@d.ef", "c@d.ef"]),
+        ("to=a@b.co", ["to=a@b.co", "a@b.co"]),
+        ('"a b"@c.de root@[10.0.0.1]', ['"a b"@c.de', "root@[10.0.0.1]"]),
+        ("a&#64;b.co *c@d.ef* _g@h.ij_", ["a@b.co", "c@d.ef", "g@h.ij"]),
+        ("j\u00fcrgen@b\u00fccher.de", ["j\u00fcrgen@b\u00fccher.de"]),
+        ("a @ b, @handle, a@host, 1@", []),
+    ],
+)
+def test_addresses_are_found_in_lower_case(text: str, found: list[Any]) -> None:
+    """A parameter with an address may be one itself, and counts as both."""
+    result = function("emails")
+    assert result is not None
+    assert result.apply([text]) == found
 
 
 def links(text: str) -> Any:
@@ -47,7 +103,7 @@ def test_links_are_found_and_normalised(text: str, found: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["https://a.b/" + "a" * 1_000_000, "http://a.b " * 1_001, "https://a.b \ud800"])
-def test_too_much_is_unknown(text: str) -> None:
+def test_too_many_links_are_unknown(text: str) -> None:
     """No link is left out silently."""
     assert isinstance(links(text), Unknown)
 
@@ -55,7 +111,7 @@ def test_too_much_is_unknown(text: str) -> None:
 @pytest.mark.parametrize(
     "piece", ["http://", 'href="', "](", "//a.", "www.", "http://(", "&#64;", "aaaaaaaa", "(((((((", "http://a/../"]
 )
-def test_hostile_input_takes_linear_time(piece: str) -> None:
+def test_hostile_links_take_linear_time(piece: str) -> None:
     """Pieces of links without an end."""
     start = time.perf_counter()
     links(piece * (900_000 // len(piece)))

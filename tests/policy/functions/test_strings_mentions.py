@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from guardagent.policy.functions import function
-from guardagent.policy.functions._search import escaped, has_match
-from guardagent.policy.functions.strings import MAX_TRIED, has_token, token_edges
+from guardagent.policy.functions.strings import MAX_TRIED, escaped, has_match, has_token, token_edges
 from guardagent.policy.language.values import Unknown
 
 UNKNOWN = "unknown"

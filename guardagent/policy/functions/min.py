@@ -1,7 +1,0 @@
-"""`min(a, b)`, `min(xs)`: the least of some numbers, or of a list of them."""
-
-from __future__ import annotations
-
-from guardagent.policy.functions._numbers import of_numbers
-
-FUNCTION = of_numbers(min)
