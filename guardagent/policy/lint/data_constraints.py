@@ -12,7 +12,7 @@ from typing import Any
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
-from guardagent.policy.lint.solver_cases import SolverCase
+from guardagent.policy.lint.solver import SolverCase
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.literals import fits, term_of
 from guardagent.policy.solver.sources import ARGS

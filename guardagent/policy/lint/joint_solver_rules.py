@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guardagent.policy.language.printer import text_of
-from guardagent.policy.lint.solver_cases import SolverCase, check_terms
+from guardagent.policy.lint.solver import SolverCase, check_terms
 from guardagent.policy.solver.sorts import Enumeration
 from guardagent.policy.solver.z3_text import solver_module
 

@@ -10,7 +10,7 @@ from guardagent.policy.lint.descriptions import rules_of
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.joint_solver_rules import joint_solver_rules
 from guardagent.policy.lint.minimal_set import minimal_set
-from guardagent.policy.lint.solver_cases import SolverCase, cases_of
+from guardagent.policy.lint.solver import SolverCase, cases_of
 from guardagent.policy.lint.target import LintTarget
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from guardagent.policy.lint.data import required_calls
 from guardagent.policy.lint.data_contradictions import data_contradictions
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.required_calls import required_calls
 from guardagent.policy.lint.scoped_contradictions import scoped_contradictions
 from guardagent.policy.lint.solver_contradictions import solver_contradictions
 from guardagent.policy.lint.step_contradictions import step_contradictions

@@ -11,7 +11,7 @@ from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.data_rules import analysis_of, is_never_violated, is_over_data, terms_of
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.forbidden_calls import rules_about_forbidden_calls
-from guardagent.policy.lint.redundancy import ViolatingCalls, redundancy_findings
+from guardagent.policy.lint.redundant import ViolatingCalls, redundancy_findings
 from guardagent.policy.lint.severity import covers
 from guardagent.policy.lint.steps import RuleAutomaton
 from guardagent.policy.lint.target import LintTarget

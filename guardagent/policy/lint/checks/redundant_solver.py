@@ -8,9 +8,9 @@ from itertools import combinations
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.forbidden_calls import rules_about_forbidden_calls
 from guardagent.policy.lint.joint_solver_rules import JointSolverRules, joint_solver_rules
-from guardagent.policy.lint.redundancy import ViolatingCalls, redundancy_findings
+from guardagent.policy.lint.redundant import ViolatingCalls, redundancy_findings
 from guardagent.policy.lint.severity import covers
-from guardagent.policy.lint.solver_cases import SolverCase, cases_of, check_terms
+from guardagent.policy.lint.solver import SolverCase, cases_of, check_terms
 from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.z3_text import solver_module

@@ -9,7 +9,7 @@ from guardagent.policy.lint.descriptions import calls_of
 from guardagent.policy.lint.finding import LintFinding
 from guardagent.policy.lint.forbidden_calls import rules_about_forbidden_calls
 from guardagent.policy.lint.implication import ImplicationResult, check_implication
-from guardagent.policy.lint.redundancy import ViolatingCalls, redundancy_findings
+from guardagent.policy.lint.redundant import ViolatingCalls, redundancy_findings
 from guardagent.policy.lint.severity import allows_continuing, covers
 from guardagent.policy.lint.steps import RuleAutomaton, SearchLimitError
 from guardagent.policy.lint.target import LintTarget

@@ -7,7 +7,7 @@ from typing import Any
 
 from guardagent.policy.language.values import shown
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.solver_cases import SolverCase, cases_of
+from guardagent.policy.lint.solver import SolverCase, cases_of
 from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.solver.literals import term_of
 from guardagent.policy.solver.sorts import Enumeration

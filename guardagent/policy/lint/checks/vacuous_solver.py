@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.solver_cases import cases_of
+from guardagent.policy.lint.solver import cases_of
 from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.solver.z3_text import solver_module
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from guardagent.policy.lint.descriptions import join_words
 from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.solver_cases import SolverCase, Values, cases_of
+from guardagent.policy.lint.solver import SolverCase, Values, cases_of
 from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.solver.explanations import describe_value
 from guardagent.policy.solver.traversal import postorder
